@@ -1,0 +1,106 @@
+// The dense CPU engine: one rule over many tensors, in one launch.
+//
+// It knows no formula and no framework: the caller brings raw pointers, a rule
+// for each tensor and a way to run a loop in parallel.
+#ifndef TF_OPT_CC_ENGINES_DENSE_CPU_H_
+#define TF_OPT_CC_ENGINES_DENSE_CPU_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "tf_opt/cc/engines/cpu_target.h"
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/storage_types.h"
+
+namespace tf_opt {
+
+// Applies `rule` to the elements [begin, end) of `tensor`. One definition per
+// instruction set, in engines/dense_cpu_range-inl.h.
+#define TF_OPT_DECLARE_CPU_TARGET(target)                           \
+  namespace target {                                                \
+  template <typename T, typename Rule>                              \
+  void ApplyRange(const Rule& rule,                                 \
+                  const DenseTensor<T, Rule::kSlots>& tensor,       \
+                  int64_t begin, int64_t end);                      \
+  }
+TF_OPT_DECLARE_CPU_TARGET(baseline)
+#if defined(__x86_64__)
+TF_OPT_DECLARE_CPU_TARGET(avx2)
+TF_OPT_DECLARE_CPU_TARGET(avx512)
+#endif
+#undef TF_OPT_DECLARE_CPU_TARGET
+
+template <typename T, typename Rule>
+using RangeFunction = void (*)(const Rule&,
+                               const DenseTensor<T, Rule::kSlots>&, int64_t,
+                               int64_t);
+
+template <typename T, typename Rule>
+RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target) {
+#if defined(__x86_64__)
+  if (target == CpuTarget::kAvx512) return avx512::ApplyRange<T, Rule>;
+  if (target == CpuTarget::kAvx2) return avx2::ApplyRange<T, Rule>;
+#endif
+  return baseline::ApplyRange<T, Rule>;
+}
+
+// Runs body(begin, end) over all of [0, total), in pieces of about
+// `block_size`, perhaps on several threads.
+using ParallelFor =
+    std::function<void(int64_t total, int64_t block_size,
+                       const std::function<void(int64_t, int64_t)>& body)>;
+
+// Below this many bytes waking another thread costs more than it saves.
+constexpr int64_t kInlineBytes = 256 * 1024;
+// Pieces small enough that a core which the machine slows down holds up the
+// step by little, large enough that handing them out costs nothing.
+constexpr int64_t kLargestPieceBytes = 4 * 1024 * 1024;
+constexpr int kPiecesPerThread = 8;
+
+// Applies rules[i] to tensors[i], for all i. The work is one range over all
+// elements of all tensors, so a thousand small tensors and a single large one
+// spread over the threads alike.
+template <typename T, typename Rule>
+void ApplyDense(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
+                const std::vector<Rule>& rules, CpuTarget target,
+                int num_threads, const ParallelFor& parallel_for) {
+  // ends[i] is where tensor i ends in that range.
+  std::vector<int64_t> ends;
+  ends.reserve(tensors.size());
+  int64_t total = 0;
+  for (const auto& tensor : tensors) ends.push_back(total += tensor.size);
+
+  const RangeFunction<T, Rule> apply_range = RangeFunctionFor<T, Rule>(target);
+  const auto body = [&](int64_t begin, int64_t end) {
+    size_t i =
+        std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
+    while (begin < end) {
+      const int64_t tensor_begin = ends[i] - tensors[i].size;
+      const int64_t stop = std::min(end, ends[i]);
+      if (begin < stop) {
+        apply_range(rules[i], tensors[i], begin - tensor_begin,
+                    stop - tensor_begin);
+        begin = stop;
+      }
+      ++i;
+    }
+  };
+
+  // Read variable, gradient and slots; write variable and slots.
+  constexpr int64_t kBytesPerElement =
+      3 * sizeof(T) + 2 * Rule::kSlots * sizeof(ComputeType<T>);
+  if (total * kBytesPerElement <= kInlineBytes || num_threads <= 1) {
+    body(0, total);
+    return;
+  }
+  const int64_t piece = std::clamp(
+      total / (kPiecesPerThread * num_threads),
+      kInlineBytes / 2 / kBytesPerElement, kLargestPieceBytes / kBytesPerElement);
+  parallel_for(total, piece, body);
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_DENSE_CPU_H_

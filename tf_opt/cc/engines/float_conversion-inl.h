@@ -1,0 +1,117 @@
+// Blocks of 16-bit floats to float32 and back, vectorized for the instruction
+// set of the translation unit that includes this. Rounds to nearest even and
+// keeps infinities, NaNs and subnormals, whatever the flush-to-zero mode.
+//
+// No include guard: engines/dense_cpu_range-inl.h includes it once per target.
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#include <cstdint>
+
+#include "tf_opt/cc/engines/storage_types.h"
+
+namespace tf_opt {
+namespace TF_OPT_CPU_TARGET {
+namespace {
+
+inline uint32_t BitsOf(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+inline float FloatOf(uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+inline float ToFloat(BFloat16 value) {
+  return FloatOf(static_cast<uint32_t>(value.bits) << 16);
+}
+
+inline BFloat16 ToBFloat16(float value) {
+  const uint32_t bits = BitsOf(value);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  // Rounding could carry a NaN's payload into infinity; set the quiet bit.
+  const uint32_t nan = (bits >> 16) | 0x40;
+  const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+  return {static_cast<uint16_t>(is_nan ? nan : rounded)};
+}
+
+// The select-only forms below have no branch, so the compiler vectorizes them.
+inline float ToFloat(Half value) {
+  constexpr uint32_t kExponent = 0x7c00u << 13;
+  constexpr uint32_t kSmallestNormal = 113u << 23;  // 2^-14 as float32.
+  const uint32_t sign = static_cast<uint32_t>(value.bits & 0x8000) << 16;
+  const uint32_t shifted = static_cast<uint32_t>(value.bits & 0x7fff) << 13;
+  const uint32_t exponent = shifted & kExponent;
+  const uint32_t rebiased = shifted + ((127u - 15u) << 23);
+  // Infinity and NaN: the exponent field becomes all ones.
+  const uint32_t special = rebiased + ((128u - 16u) << 23);
+  // Zero and subnormal: renormalized by a subtraction of normal numbers.
+  const uint32_t subnormal =
+      BitsOf(FloatOf(rebiased + (1u << 23)) - FloatOf(kSmallestNormal));
+  const uint32_t magnitude =
+      exponent == kExponent ? special : (exponent == 0 ? subnormal : rebiased);
+  return FloatOf(magnitude | sign);
+}
+
+inline Half ToHalf(float value) {
+  constexpr uint32_t kInfinity = 255u << 23;
+  constexpr uint32_t kOverflow = (127u + 16u) << 23;  // 2^16.
+  constexpr uint32_t kSmallestNormal = 113u << 23;    // 2^-14.
+  constexpr uint32_t kHalf = 126u << 23;              // 0.5.
+  const uint32_t bits = BitsOf(value);
+  const uint32_t sign = (bits >> 16) & 0x8000;
+  const uint32_t magnitude = bits & 0x7fffffff;
+  // The last bit kept decides a tie: to even. A carry may make it infinite.
+  const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfff +
+                           ((magnitude >> 13) & 1)) >>
+                          13;
+  // Adding 0.5 lines a subnormal's bits up at the low end, rounded by the add.
+  const uint32_t subnormal = BitsOf(FloatOf(magnitude) + 0.5f) - kHalf;
+  const uint32_t special = magnitude > kInfinity ? 0x7e00 : 0x7c00;
+  const uint32_t result =
+      magnitude >= kOverflow
+          ? special
+          : (magnitude < kSmallestNormal ? subnormal : normal);
+  return {static_cast<uint16_t>(result | sign)};
+}
+
+inline void WidenBlock(const BFloat16* source, int n, float* target) {
+  for (int i = 0; i < n; ++i) target[i] = ToFloat(source[i]);
+}
+
+inline void NarrowBlock(const float* source, int n, BFloat16* target) {
+  for (int i = 0; i < n; ++i) target[i] = ToBFloat16(source[i]);
+}
+
+inline void WidenBlock(const Half* source, int n, float* target) {
+  int i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8) {
+    const __m128i bits =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i));
+    _mm256_storeu_ps(target + i, _mm256_cvtph_ps(bits));
+  }
+#endif
+  for (; i < n; ++i) target[i] = ToFloat(source[i]);
+}
+
+inline void NarrowBlock(const float* source, int n, Half* target) {
+  int i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8) {
+    const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(source + i),
+                                         _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i), bits);
+  }
+#endif
+  for (; i < n; ++i) target[i] = ToHalf(source[i]);
+}
+
+}  // namespace
+}  // namespace TF_OPT_CPU_TARGET
+}  // namespace tf_opt

@@ -1,0 +1,32 @@
+// How a variable's elements lie in memory, and what they are computed in.
+#ifndef TF_OPT_CC_ENGINES_STORAGE_TYPES_H_
+#define TF_OPT_CC_ENGINES_STORAGE_TYPES_H_
+
+#include <cstdint>
+
+namespace tf_opt {
+
+// IEEE binary16 and bfloat16 as bare bits: the engines depend on no library.
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+
+// Moments and arithmetic are float32 for every variable type but float64: in
+// bfloat16, 0.999 is 1 and an Adam step is exactly zero.
+template <typename T>
+struct ComputeTypeOf {
+  using type = float;
+};
+template <>
+struct ComputeTypeOf<double> {
+  using type = double;
+};
+template <typename T>
+using ComputeType = typename ComputeTypeOf<T>::type;
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_STORAGE_TYPES_H_

@@ -1,0 +1,35 @@
+// A step's scalar inputs, read and checked; every error names the argument.
+#ifndef TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_
+#define TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_opt {
+
+// Any number.
+absl::Status ReadScalar(tensorflow::OpKernelContext* context,
+                        const std::string& name, double* value);
+
+// A number >= 0.
+absl::Status ReadNonNegative(tensorflow::OpKernelContext* context,
+                             const std::string& name, double* value);
+
+// The decay rate of a moving average: a number in [0, 1).
+absl::Status ReadDecayRate(tensorflow::OpKernelContext* context,
+                           const std::string& name, double* value);
+
+// Input `step`, an integer >= 1: at 0 a bias correction divides by zero.
+absl::Status ReadStep(tensorflow::OpKernelContext* context, int64_t* value);
+
+// A vector of numbers.
+absl::Status ReadVector(tensorflow::OpKernelContext* context,
+                        const std::string& name, std::vector<double>* values);
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_

@@ -1,0 +1,144 @@
+#include "tf_opt/cc/kernels/variable_access.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace tf_opt {
+
+using ::tensorflow::OpInputList;
+using ::tensorflow::OpKernelContext;
+using ::tensorflow::ResourceHandle;
+using ::tensorflow::Tensor;
+using ::tensorflow::TypeIndex;
+using ::tensorflow::Var;
+using ::tensorflow::core::RefCountPtr;
+
+absl::Status VariableList::Lookup(OpKernelContext* context,
+                                  const std::string& name) {
+  name_ = name;
+  OpInputList handles;
+  absl::Status status = context->input_list(name, &handles);
+  if (!status.ok()) return status;
+  variables_.reserve(handles.size());
+  held_variables_.reserve(handles.size());
+
+  static const uint64_t kGroupType = TypeIndex::Make<VariableGroup>().hash_code();
+  for (int i = 0; i < handles.size(); ++i) {
+    if (handles[i].NumElements() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", name, "[", i, "]` must be one handle, got ",
+                       handles[i].NumElements()));
+    }
+    const ResourceHandle& handle = handles[i].flat<ResourceHandle>()(0);
+    if (handle.hash_code() == kGroupType) {
+      RefCountPtr<VariableGroup> group;
+      status = LookupResource(context, handle, &group);
+      if (!status.ok()) return status;
+      if (group->variables().empty()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("`", name, "[", i,
+                         "]` is a group that was not filled; call "
+                         "TfOpt>VariableGroupFill first"));
+      }
+      for (const auto& variable : group->variables()) {
+        variables_.push_back(variable.get());
+      }
+      held_groups_.push_back(std::move(group));
+    } else {
+      RefCountPtr<Var> variable;
+      status = LookupResource(context, handle, &variable);
+      if (!status.ok()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("`", name, "[", i, "]` (", handle.name(),
+                         ") is not an initialized variable: ",
+                         status.message()));
+      }
+      variables_.push_back(variable.get());
+      held_variables_.push_back(std::move(variable));
+    }
+  }
+  return absl::OkStatus();
+}
+
+ScopedVariableLocks::~ScopedVariableLocks() {
+  for (Mutex mutex : locked_) mutex->unlock();
+}
+
+absl::Status ScopedVariableLocks::Lock(
+    const std::vector<const VariableList*>& lists) {
+  struct Entry {
+    Mutex mutex;
+    const VariableList* list;
+    int index;
+  };
+  std::vector<Entry> entries;
+  for (const VariableList* list : lists) {
+    for (int i = 0; i < list->size(); ++i) {
+      entries.push_back({(*list)[i]->mu(), list, i});
+    }
+  }
+  std::stable_sort(
+      entries.begin(), entries.end(),
+      [](const Entry& a, const Entry& b) { return a.mutex < b.mutex; });
+  const auto same = std::adjacent_find(
+      entries.begin(), entries.end(),
+      [](const Entry& a, const Entry& b) { return a.mutex == b.mutex; });
+  if (same != entries.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", same->list->name(), "[", same->index, "]` and `",
+        (same + 1)->list->name(), "[", (same + 1)->index,
+        "]` are the same variable; each must occur once"));
+  }
+  locked_.reserve(entries.size());
+  for (const Entry& entry : entries) {
+    entry.mutex->lock();
+    locked_.push_back(entry.mutex);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVariable(const VariableList& list, int i,
+                           tensorflow::DataType dtype,
+                           const tensorflow::TensorShape& shape,
+                           const std::string& whose) {
+  const Tensor& tensor = *list[i]->tensor();
+  if (!list[i]->is_initialized || !tensor.IsInitialized()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "`", list.name(), "[", i, "]` is not initialized; assign to it first"));
+  }
+  if (tensor.dtype() != dtype) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", list.name(), "[", i, "]` must be a variable of ",
+        tensorflow::DataTypeString(dtype), ", got ",
+        tensorflow::DataTypeString(tensor.dtype())));
+  }
+  if (tensor.shape() != shape) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", list.name(), "[", i, "]` must have the shape of `",
+                     whose, "[", i, "]`, ", shape.DebugString(), ", got ",
+                     tensor.shape().DebugString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MakeExclusive(OpKernelContext* context, Var* variable) {
+  Tensor* tensor = variable->tensor();
+  // An empty tensor has no buffer and no elements to protect.
+  if (tensor->NumElements() == 0 || tensor->RefCountIsOne()) {
+    return absl::OkStatus();
+  }
+  Tensor copy;
+  absl::Status status =
+      context->allocate_temp(tensor->dtype(), tensor->shape(), &copy);
+  if (!status.ok()) return status;
+  std::memcpy(copy.data(), tensor->data(), tensor->TotalBytes());
+  *tensor = std::move(copy);
+  return absl::OkStatus();
+}
+
+}  // namespace tf_opt

@@ -1,0 +1,74 @@
+// How a kernel gets at the variables of one launch: looked up, checked, locked
+// together, and safe to write in place.
+#ifndef TF_OPT_CC_KERNELS_VARIABLE_ACCESS_H_
+#define TF_OPT_CC_KERNELS_VARIABLE_ACCESS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/platform/refcount.h"
+#include "tf_opt/cc/kernels/variable_group.h"
+
+namespace tf_opt {
+
+// One input list of resource handles, with the variables behind them: each
+// handle is a variable's or a group's.
+class VariableList {
+ public:
+  // Looks up input list `name` of the running op.
+  absl::Status Lookup(tensorflow::OpKernelContext* context,
+                      const std::string& name);
+
+  const std::string& name() const { return name_; }
+  int size() const { return variables_.size(); }
+  tensorflow::Var* operator[](int i) const { return variables_[i]; }
+
+ private:
+  std::string name_;
+  std::vector<tensorflow::Var*> variables_;
+  // What keeps them alive.
+  std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> held_variables_;
+  std::vector<tensorflow::core::RefCountPtr<VariableGroup>> held_groups_;
+};
+
+// Exclusive locks on all variables of some lists, for as long as it lives.
+class ScopedVariableLocks {
+ public:
+  ScopedVariableLocks() = default;
+  ~ScopedVariableLocks();
+  ScopedVariableLocks(const ScopedVariableLocks&) = delete;
+  ScopedVariableLocks& operator=(const ScopedVariableLocks&) = delete;
+
+  // Locks in the order of the mutexes' addresses, which is the order of every
+  // op in TensorFlow: two launches that share variables cannot deadlock. A
+  // variable that occurs twice is an error (it would be updated twice).
+  absl::Status Lock(const std::vector<const VariableList*>& lists);
+
+ private:
+  // Named through Var: TensorFlow deprecates the type's own name.
+  using Mutex = decltype(std::declval<tensorflow::Var&>().mu());
+
+  std::vector<Mutex> locked_;
+};
+
+// Checks, under the lock, that list[i] is initialized and holds `dtype` in
+// `shape` (`whose` says what else has that shape).
+absl::Status CheckVariable(const VariableList& list, int i,
+                           tensorflow::DataType dtype,
+                           const tensorflow::TensorShape& shape,
+                           const std::string& whose);
+
+// Makes the variable's buffer its own, under the lock: a tensor that was read
+// before the step must not change with it, and variables that start from one
+// constant may share its buffer. Where nobody else holds the buffer nothing is
+// copied, also if the variable was gathered from (copy-on-read mode).
+absl::Status MakeExclusive(tensorflow::OpKernelContext* context,
+                           tensorflow::Var* variable);
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_VARIABLE_ACCESS_H_

@@ -1,0 +1,114 @@
+#include "tf_opt/cc/ops/shape_functions.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace tf_opt {
+namespace {
+
+using ::tensorflow::DataType;
+using ::tensorflow::DataTypeString;
+using ::tensorflow::shape_inference::InferenceContext;
+using ::tensorflow::shape_inference::ShapeAndType;
+using ::tensorflow::shape_inference::ShapeHandle;
+
+// Checks the `count` handles from input `begin` on, which the user knows as
+// `name`, against the element type and, where known, `shapes`; then leaves the
+// more precise of both in `shapes`. A handle that carries nothing passes: the
+// kernel checks it again.
+absl::Status MergeHandles(InferenceContext* c, const std::string& name,
+                          int begin, int count, DataType dtype,
+                          std::vector<ShapeHandle>* shapes) {
+  for (int i = 0; i < count; ++i) {
+    const std::vector<ShapeAndType>* data =
+        c->input_handle_shapes_and_types(begin + i);
+    if (data == nullptr || data->empty()) continue;
+    const ShapeAndType& variable = data->front();
+    if (variable.dtype != dtype) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`", name, "[", i, "]` must be a variable of ",
+          DataTypeString(dtype), ", got ", DataTypeString(variable.dtype)));
+    }
+    ShapeHandle merged;
+    if (!c->Merge((*shapes)[i], variable.shape, &merged).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`", name, "[", i, "]` must have the shape of `variables[", i,
+          "]`, ", c->DebugString((*shapes)[i]), ", got ",
+          c->DebugString(variable.shape)));
+    }
+    (*shapes)[i] = merged;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckApplyShapes(InferenceContext* c,
+                              const std::vector<std::string>& slots,
+                              const std::vector<std::string>& scalars) {
+  DataType dtype;
+  if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
+  const DataType slot_dtype = dtype == tensorflow::DT_DOUBLE
+                                  ? tensorflow::DT_DOUBLE
+                                  : tensorflow::DT_FLOAT;
+
+  std::vector<ShapeHandle> inputs;
+  if (absl::Status s = c->input("variables", &inputs); !s.ok()) return s;
+  const int n = inputs.size();
+  std::vector<ShapeHandle> shapes(n, c->UnknownShape());
+  absl::Status s = MergeHandles(c, "variables", 0, n, dtype, &shapes);
+  if (!s.ok()) return s;
+
+  int begin = n;
+  for (const std::string& slot : slots) {
+    s = c->input(slot, &inputs);
+    if (!s.ok()) return s;
+    const int count = inputs.size();
+    // One handle for several variables is a group's; it carries no shapes.
+    if (count > 1 && count != n) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", slot, "` must have one variable for each of the ",
+                       n, " `variables` (or be one group), got ", count));
+    }
+    if (count == n) {
+      s = MergeHandles(c, slot, begin, count, slot_dtype, &shapes);
+      if (!s.ok()) return s;
+    }
+    begin += count;
+  }
+
+  s = c->input("gradients", &inputs);
+  if (!s.ok()) return s;
+  for (int i = 0; i < n; ++i) {
+    ShapeHandle merged;
+    if (!c->Merge(shapes[i], inputs[i], &merged).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`gradients[", i, "]` must have the shape of `variables[", i, "]`, ",
+          c->DebugString(shapes[i]), ", got ", c->DebugString(inputs[i])));
+    }
+  }
+
+  for (const std::string& scalar : scalars) {
+    s = c->input(scalar, &inputs);
+    if (!s.ok()) return s;
+    ShapeHandle unused;
+    if (!c->WithRank(inputs[0], 0, &unused).ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", scalar, "` must be a scalar, got shape ",
+                       c->DebugString(inputs[0])));
+    }
+  }
+
+  s = c->input("weight_decay", &inputs);
+  if (!s.ok()) return s;
+  ShapeHandle unused;
+  if (!c->Merge(inputs[0], c->Vector(n), &unused).ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`weight_decay` must be a vector with one element for each of the ", n,
+        " `variables`, got shape ", c->DebugString(inputs[0])));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tf_opt

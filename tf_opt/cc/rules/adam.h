@@ -1,0 +1,111 @@
+// Adam and AdamW, with and without AMSGrad.
+//
+//   g <- -g                               if maximize
+//   g <- g + wd * p                       L2 decay, or
+//   p <- p - lr * wd * p                  decoupled decay (AdamW)
+//   m <- beta_1 * m + (1 - beta_1) * g
+//   v <- beta_2 * v + (1 - beta_2) * g^2
+//   v_max <- max(v_max, v)                AMSGrad; it takes v's place below
+//   p <- p - lr / (1 - beta_1^t) * m / (sqrt(v / (1 - beta_2^t)) + epsilon)
+//
+// Kingma & Ba 2015 (arXiv:1412.6980), Loshchilov & Hutter 2019
+// (arXiv:1711.05101), Reddi et al. 2018 (arXiv:1904.09237).
+#ifndef TF_OPT_CC_RULES_ADAM_H_
+#define TF_OPT_CC_RULES_ADAM_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+struct AdamHyperparameters {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-8;
+  int64_t step = 1;  // t, counted from 1.
+  bool maximize = false;
+  // Where epsilon stands: false is Algorithm 1 of the paper, as above; true is
+  // "epsilon hat", added to the uncorrected root (Keras, TensorFlow).
+  bool epsilon_hat = false;
+};
+
+// What is the same for every variable of a step. In double, computed once.
+struct AdamStep {
+  explicit AdamStep(const AdamHyperparameters& h)
+      : hyperparameters(h),
+        bias_correction_1(1.0 - std::pow(h.beta_1, h.step)),
+        root_bias_correction_2(std::sqrt(1.0 - std::pow(h.beta_2, h.step))) {}
+
+  AdamHyperparameters hyperparameters;
+  double bias_correction_1;
+  double root_bias_correction_2;
+};
+
+// One element's update. `V` is the arithmetic type. AMSGrad and L2 decay
+// change what is read per element and so are template arguments; every other
+// mode is a scalar (a sign, a factor of one), free in a memory-bound loop.
+template <typename V, bool kAmsgrad, bool kL2>
+struct AdamRule {
+  static constexpr int kSlots = kAmsgrad ? 3 : 2;
+
+  AdamRule(const AdamStep& step, double weight_decay)
+      : gradient_sign(step.hyperparameters.maximize ? -1.0 : 1.0),
+        l2(weight_decay),
+        keep(kL2 ? 1.0
+                 : 1.0 - step.hyperparameters.learning_rate * weight_decay),
+        beta_1(step.hyperparameters.beta_1),
+        one_minus_beta_1(1.0 - step.hyperparameters.beta_1),
+        beta_2(step.hyperparameters.beta_2),
+        one_minus_beta_2(1.0 - step.hyperparameters.beta_2),
+        step_size(step.hyperparameters.learning_rate / step.bias_correction_1 *
+                  (step.hyperparameters.epsilon_hat
+                       ? step.root_bias_correction_2
+                       : 1.0)),
+        root_scale(step.hyperparameters.epsilon_hat
+                       ? 1.0
+                       : 1.0 / step.root_bias_correction_2),
+        epsilon(step.hyperparameters.epsilon) {}
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& v) const {
+    static_assert(!kAmsgrad, "AMSGrad keeps a third slot");
+    Moments(p, g, m, v);
+    Descend(p, m, v);
+  }
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& v, V& v_max) const {
+    static_assert(kAmsgrad, "only AMSGrad keeps a third slot");
+    Moments(p, g, m, v);
+    // The maximum is over the uncorrected moments, as in PyTorch and Keras.
+    v_max = Max(v_max, v);
+    Descend(p, m, v_max);
+  }
+
+  TF_OPT_RULE_INLINE void Moments(const V& p, V g, V& m, V& v) const {
+    g = gradient_sign * g;
+    if constexpr (kL2) g = g + l2 * p;
+    m = beta_1 * m + one_minus_beta_1 * g;
+    v = beta_2 * v + one_minus_beta_2 * (g * g);
+  }
+
+  TF_OPT_RULE_INLINE void Descend(V& p, const V& m, const V& v) const {
+    p = keep * p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
+  }
+
+  V gradient_sign;
+  V l2;
+  V keep;  // What decoupled decay leaves of the variable: 1 - lr * wd.
+  V beta_1;
+  V one_minus_beta_1;
+  V beta_2;
+  V one_minus_beta_2;
+  V step_size;
+  V root_scale;
+  V epsilon;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_ADAM_H_

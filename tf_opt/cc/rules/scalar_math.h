@@ -1,0 +1,31 @@
+// The few functions that a rule needs besides + - * /, as overloads that a
+// rule calls unqualified: another arithmetic type (xla::XlaOp, say) brings its
+// own and argument-dependent lookup finds them.
+#ifndef TF_OPT_CC_RULES_SCALAR_MATH_H_
+#define TF_OPT_CC_RULES_SCALAR_MATH_H_
+
+#if defined(__CUDACC__)
+#define TF_OPT_HOST_DEVICE __host__ __device__
+#else
+#define TF_OPT_HOST_DEVICE
+#endif
+
+// Rules are instantiated in translation units compiled for different
+// instruction sets. An out-of-line copy would be merged by the linker across
+// them, and a baseline machine could be handed AVX-512 code; so: always inline.
+#define TF_OPT_RULE_INLINE \
+  TF_OPT_HOST_DEVICE inline __attribute__((always_inline))
+
+namespace tf_opt {
+
+TF_OPT_RULE_INLINE float Sqrt(float x) { return __builtin_sqrtf(x); }
+TF_OPT_RULE_INLINE double Sqrt(double x) { return __builtin_sqrt(x); }
+
+// A NaN in `b` wins, so that a NaN second moment is never hidden behind an
+// older maximum. Written so that it compiles to one maxps.
+TF_OPT_RULE_INLINE float Max(float a, float b) { return a > b ? a : b; }
+TF_OPT_RULE_INLINE double Max(double a, double b) { return a > b ? a : b; }
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_SCALAR_MATH_H_
