@@ -1,0 +1,28 @@
+"""Fused optimizers for TensorFlow and Keras 3."""
+
+import keras as _keras
+
+if _keras.backend.backend() != "tensorflow":
+    raise ImportError(
+        "tf_opt needs Keras' TensorFlow backend, but Keras runs on "
+        f"{_keras.backend.backend()!r}. Set the environment variable "
+        'KERAS_BACKEND="tensorflow" before Keras is imported.'
+    )
+
+from tf_opt.python import functional
+from tf_opt.python import ops
+from tf_opt.python.build_info import build_info
+from tf_opt.python.optimizers.adam import Adam
+from tf_opt.python.optimizers.adamw import AdamW
+from tf_opt.python.optimizers.from_keras import from_keras
+from tf_opt.version import __version__
+
+__all__ = [
+    "Adam",
+    "AdamW",
+    "__version__",
+    "build_info",
+    "from_keras",
+    "functional",
+    "ops",
+]

@@ -1,0 +1,15 @@
+"""`python -m tf_opt` prints what is installed and which kernels run."""
+
+from tf_opt.python.build_info import build_info
+
+
+def main() -> None:
+    """Prints `build_info()`, a line an entry."""
+    info = build_info()
+    width = max(map(len, info))
+    for key, value in info.items():
+        print(f"{key:<{width}}  {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""Adam and AdamW, with and without AMSGrad, on pure tensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+
+Scalar = arithmetic.Scalar
+
+
+class AdamResult(NamedTuple):
+    """What a step returns: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        m: First moment.
+        v: Second moment.
+        v_max: Running maximum of `v`; None without AMSGrad.
+    """
+
+    variable: tf.Tensor
+    m: tf.Tensor
+    v: tf.Tensor
+    v_max: tf.Tensor | None
+
+
+class AdamStep(NamedTuple):
+    """What is the same for every variable of a step; scalars in float64."""
+
+    learning_rate: tf.Tensor
+    beta_1: tf.Tensor
+    beta_2: tf.Tensor
+    step_size: tf.Tensor
+    root_scale: tf.Tensor
+    epsilon: tf.Tensor
+    maximize: bool
+    decoupled_weight_decay: bool
+
+
+def adam_step(
+    *,
+    step: Scalar,
+    learning_rate: Scalar,
+    beta_1: Scalar,
+    beta_2: Scalar,
+    epsilon: Scalar,
+    decoupled_weight_decay: bool,
+    maximize: bool,
+    epsilon_hat: bool,
+) -> AdamStep:
+    """Computes a step's scalars; the arguments are those of `adam`."""
+    t = arithmetic.float64(step)
+    learning_rate = arithmetic.float64(learning_rate)
+    beta_1 = arithmetic.float64(beta_1)
+    beta_2 = arithmetic.float64(beta_2)
+    step_size = learning_rate / (1 - tf.pow(beta_1, t))
+    root_correction = tf.sqrt(1 - tf.pow(beta_2, t))
+    if epsilon_hat:
+        step_size = step_size * root_correction
+        root_scale = arithmetic.float64(1.0)
+    else:
+        root_scale = 1 / root_correction
+    return AdamStep(
+        learning_rate=learning_rate,
+        beta_1=beta_1,
+        beta_2=beta_2,
+        step_size=step_size,
+        root_scale=root_scale,
+        epsilon=arithmetic.float64(epsilon),
+        maximize=maximize,
+        decoupled_weight_decay=decoupled_weight_decay,
+    )
+
+
+def apply_adam_step(
+    step: AdamStep,
+    variable: tf.Tensor,
+    gradient: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
+    v_max: tf.Tensor | None,
+    weight_decay: Scalar,
+) -> AdamResult:
+    """Updates one variable; the arguments are those of `adam`."""
+    slot_dtype = m.dtype
+    dtype = slot_dtype.real_dtype
+
+    def scalar(x: tf.Tensor) -> tf.Tensor:
+        return tf.cast(x, dtype)
+
+    p = arithmetic.as_real(variable, dtype)
+    g = arithmetic.as_real(gradient, dtype)
+    m = arithmetic.as_real(m, dtype)
+    v = arithmetic.as_real(v, dtype)
+
+    if step.maximize:
+        g = -g
+    decays = not (isinstance(weight_decay, (int, float)) and weight_decay == 0)
+    if decays:
+        weight_decay = arithmetic.float64(weight_decay)
+        if step.decoupled_weight_decay:
+            p = scalar(1 - step.learning_rate * weight_decay) * p
+        else:
+            g = g + scalar(weight_decay) * p
+    m = scalar(step.beta_1) * m + scalar(1 - step.beta_1) * g
+    v = scalar(step.beta_2) * v + scalar(1 - step.beta_2) * (g * g)
+    second_moment = v
+    if v_max is not None:
+        # The maximum is over the uncorrected moments, as in PyTorch and Keras.
+        v_max = tf.maximum(arithmetic.as_real(v_max, dtype), v)
+        second_moment = v_max
+    root = arithmetic.sqrt(second_moment) * scalar(step.root_scale)
+    p = p - scalar(step.step_size) * (m / (root + scalar(step.epsilon)))
+
+    return AdamResult(
+        variable=arithmetic.from_real(p, variable.dtype),
+        m=arithmetic.from_real(m, slot_dtype),
+        v=arithmetic.from_real(v, slot_dtype),
+        v_max=(
+            None
+            if v_max is None
+            else arithmetic.from_real(v_max, slot_dtype)
+        ),
+    )
+
+
+def adam(
+    variable: tf.Tensor,
+    gradient: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
+    v_max: tf.Tensor | None = None,
+    *,
+    step: Scalar,
+    learning_rate: Scalar = 1e-3,
+    beta_1: Scalar = 0.9,
+    beta_2: Scalar = 0.999,
+    epsilon: Scalar = 1e-8,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+    epsilon_hat: bool = False,
+) -> AdamResult:
+    r"""One step of Adam or AdamW on one tensor; assigns nothing.
+
+    With $t$ = `step`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
+    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
+    v_{max} &\leftarrow \max(v_{max}, v)
+        && \text{AMSGrad; takes the place of } v \text{ below} \\
+    p &\leftarrow p - \frac{\eta}{1 - \beta_1^t} \cdot
+        \frac{m}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    \end{aligned}
+    $$
+
+    Differentiable with respect to every tensor, and runs in eager mode, in
+    `tf.function` and under XLA. The arithmetic is in the moments' type, the
+    scalars in float64. A complex number is two reals: its moments are complex,
+    their real and imaginary parts the moments of each.
+
+    Args:
+        variable: Floating point or complex tensor of any shape.
+        gradient: Tensor of the same shape and type.
+        m: First moment, of the same shape: float32 for a float16, bfloat16 or
+            float32 variable, the variable's type for others. Zeros at first.
+        v: Second moment, likewise.
+        v_max: Running maximum of `v`, likewise, for AMSGrad; or None.
+        step: Which step this is, counted from 1.
+        learning_rate: The step size, a scalar. All scalars may be tensors.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Added to the denominator.
+        weight_decay: Strength of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (AdamW)
+            or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+        epsilon_hat: Whether epsilon is added before the bias correction, as in
+            Keras: the step is $\eta \sqrt{1 - \beta_2^t} / (1 - \beta_1^t)
+            \cdot m / (\sqrt{v} + \epsilon)$.
+
+    Returns:
+        An `AdamResult`: the new `variable`, `m`, `v` and `v_max`.
+
+    Raises:
+        ValueError: If a gradient or moment has another shape than the
+            variable, or a moment the wrong type.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
+    >>> new = tf_opt.functional.adam(
+    ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
+    >>> new.variable.numpy().round(4).tolist()
+    [0.8999999761581421, 2.0999999046325684]
+
+    References:
+        - [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)
+        - [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)
+        - [Reddi et al., 2018](https://arxiv.org/abs/1904.09237)
+    """
+    variable = tf.convert_to_tensor(variable)
+    gradient = tf.convert_to_tensor(gradient)
+    slots = {"m": tf.convert_to_tensor(m), "v": tf.convert_to_tensor(v)}
+    if v_max is not None:
+        slots["v_max"] = tf.convert_to_tensor(v_max)
+    _check(variable, gradient, slots)
+    scalars = adam_step(
+        step=step,
+        learning_rate=learning_rate,
+        beta_1=beta_1,
+        beta_2=beta_2,
+        epsilon=epsilon,
+        decoupled_weight_decay=decoupled_weight_decay,
+        maximize=maximize,
+        epsilon_hat=epsilon_hat,
+    )
+    return apply_adam_step(
+        scalars,
+        variable,
+        gradient,
+        slots["m"],
+        slots["v"],
+        slots.get("v_max"),
+        weight_decay,
+    )
+
+
+def _check(
+    variable: tf.Tensor, gradient: tf.Tensor, slots: dict[str, tf.Tensor]
+) -> None:
+    expected = arithmetic.slot_dtype(variable.dtype)
+    for name, tensor, dtype in [
+        ("gradient", gradient, variable.dtype),
+        *((name, slot, expected) for name, slot in slots.items()),
+    ]:
+        if not tensor.shape.is_compatible_with(variable.shape):
+            raise ValueError(
+                f"`{name}` must have the shape of `variable`, "
+                f"{variable.shape}. Received: {tensor.shape}"
+            )
+        if tensor.dtype != dtype:
+            raise ValueError(
+                f"`{name}` must be {dtype.name} for a variable of "
+                f"{variable.dtype.name}. Received: {tensor.dtype.name}"
+            )

@@ -1,0 +1,50 @@
+"""What the functional rules share: the type they compute in, and real views."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+Scalar = float | int | tf.Tensor
+
+
+def float64(x: Scalar) -> tf.Tensor:
+    """A scalar of a step, in float64."""
+    if isinstance(x, (int, float)):
+        # tf.cast would take a Python float through float32.
+        return tf.constant(x, tf.float64)
+    return tf.cast(tf.convert_to_tensor(x), tf.float64)
+
+
+def slot_dtype(dtype: tf.DType) -> tf.DType:
+    """The type of a variable's moments.
+
+    float32 for 16-bit floats (in bfloat16 0.999 is 1, and a step is zero), the
+    variable's own type for the others, complex ones included.
+    """
+    dtype = tf.dtypes.as_dtype(dtype)
+    return tf.float32 if dtype in (tf.float16, tf.bfloat16) else dtype
+
+
+def as_real(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """`tensor` in real type `dtype`; complex numbers as pairs of reals."""
+    if tensor.dtype.is_complex:
+        tensor = tf.stack([tf.math.real(tensor), tf.math.imag(tensor)], axis=-1)
+    return tf.cast(tensor, dtype)
+
+
+def from_real(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """The inverse of `as_real`: `tensor` in the type `dtype`."""
+    if dtype.is_complex:
+        return tf.complex(tensor[..., 0], tensor[..., 1])
+    return tf.cast(tensor, dtype)
+
+
+@tf.custom_gradient
+def sqrt(x: tf.Tensor):
+    """The square root, with gradient 0 at 0.
+
+    There the second moment's root has derivative infinity and its cotangent is
+    multiplied by a zero gradient: the product should be 0 and would be NaN.
+    """
+    y = tf.sqrt(x)
+    return y, lambda upstream: tf.math.divide_no_nan(0.5 * upstream, y)

@@ -1,0 +1,133 @@
+"""Adam, with and without AMSGrad, as a Keras optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python import ops
+from tf_opt.python.functional import adam_rule
+from tf_opt.python.ops import adam as adam_op
+from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.fused_optimizer import LearningRate
+
+
+@keras.saving.register_keras_serializable("tf_opt")
+class Adam(FusedOptimizer):
+    r"""Adam, with or without AMSGrad: the whole model in one pass."""
+
+    _op_name = adam_op.OP_NAME
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 1e-3,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        amsgrad: bool = False,
+        weight_decay: float | None = None,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        epsilon_hat: bool = False,
+        implementation: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        validation.check_in_unit_interval("beta_1", beta_1)
+        validation.check_in_unit_interval("beta_2", beta_2)
+        validation.check_not_negative("epsilon", epsilon)
+        super().__init__(
+            learning_rate,
+            weight_decay=weight_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+            implementation=implementation,
+            **kwargs,
+        )
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.amsgrad = amsgrad
+        self.epsilon_hat = epsilon_hat
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Creates the moments, zero, in the order of Keras' Adam.
+
+        Args:
+            variables: The model variables that will be updated.
+        """
+        if self.built:
+            return
+        super().build(variables)
+        self._momentums, self._velocities = self._add_slots(
+            variables, ["momentum", "velocity"]
+        )
+        if self.amsgrad:
+            (self._velocity_hats,) = self._add_slots(
+                variables, ["velocity_hat"]
+            )
+
+    def _slots(self, index: int) -> list[keras.Variable]:
+        slots = [self._momentums[index], self._velocities[index]]
+        if self.amsgrad:
+            slots.append(self._velocity_hats[index])
+        return slots
+
+    def _hyperparameters(self) -> dict[str, Any]:
+        return {
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "decoupled_weight_decay": self.decoupled_weight_decay,
+            "maximize": self.maximize,
+            "epsilon_hat": self.epsilon_hat,
+        }
+
+    def _custom_op_step(
+        self,
+        variables: Sequence[tf.Variable],
+        slots: Sequence[Sequence[keras.Variable]],
+        gradients: Sequence[tf.Tensor],
+        **scalars: Any,
+    ) -> None:
+        m, v, *v_max = slots
+        ops.resource_apply_adam_amsgrad(
+            variables,
+            m,
+            v,
+            gradients,
+            *v_max,
+            **scalars,
+            **self._hyperparameters(),
+        )
+
+    def _composed_step(
+        self, **scalars: Any
+    ) -> Callable[..., tuple[tf.Tensor, ...]]:
+        step = adam_rule.adam_step(**scalars, **self._hyperparameters())
+
+        def apply(variable, gradient, slots, weight_decay):
+            m, v, v_max = (*slots, None)[:3]
+            return adam_rule.apply_adam_step(
+                step, variable, gradient, m, v, v_max, weight_decay
+            )
+
+        return apply
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, serializable."""
+        config = super().get_config()
+        config.update(
+            {
+                "beta_1": self.beta_1,
+                "beta_2": self.beta_2,
+                "epsilon": self.epsilon,
+                "amsgrad": self.amsgrad,
+                "epsilon_hat": self.epsilon_hat,
+            }
+        )
+        return config
