@@ -25,34 +25,26 @@ def _warn_once(message: str) -> None:
     )
 
 
-def _obstacle(op_name: str, variable: tf.Variable) -> str | None:
-    """Why the custom op can't update `variable` here; None if it can."""
-    if tensorflow_internals.inside_xla():
-        return (
-            "it has no XLA kernel and this is inside a function compiled by "
-            "XLA (jit_compile=True)"
-        )
-    dtype = tf.dtypes.as_dtype(variable.dtype)
-    device = tf.DeviceSpec.from_string(variable.device or "").device_type
+@functools.cache
+def _missing_kernel(op_name: str, dtype: tf.DType, device: str) -> str | None:
+    device_type = tf.DeviceSpec.from_string(device).device_type or "CPU"
     available = tensorflow_internals.registered_kernels(op_name)
-    if (device or "CPU", dtype) not in available:
-        return (
-            f"it has no {device or 'CPU'} kernel for {dtype.name} "
-            f"({variable.name})"
-        )
-    return None
+    if (device_type, dtype) in available:
+        return None
+    return f"it has no {device_type} kernel for {dtype.name}"
 
 
 def runs_custom_op(
-    implementation: str, op_name: str, variable: tf.Variable
+    implementation: str, op_name: str, dtype: tf.DType, device: str
 ) -> bool:
-    """Decides, while a step is traced, how one variable is updated.
+    """Decides, while a step is traced, how some variables are updated.
 
     Args:
         implementation: The user's choice: `"auto"`, `"custom_op"` or
             `"composed"`.
         op_name: The registered name of the custom op.
-        variable: The variable to update.
+        dtype: The variables' type.
+        device: The variables' device.
 
     Returns:
         True for the custom op, False for the composed implementation.
@@ -67,11 +59,16 @@ def runs_custom_op(
         obstacle = library.explain_problem()
         if implementation == AUTO:
             _warn_once(obstacle)
+    elif tensorflow_internals.inside_xla():
+        obstacle = (
+            "it has no XLA kernel and this is inside a function compiled by "
+            "XLA (jit_compile=True)"
+        )
     else:
-        obstacle = _obstacle(op_name, variable)
+        obstacle = _missing_kernel(op_name, dtype, device or "")
     if obstacle is not None and implementation == CUSTOM_OP:
         raise RuntimeError(
-            f'implementation="custom_op" can\'t run {op_name}: {obstacle}. '
-            'Use implementation="auto" or "composed".'
+            f'implementation="custom_op" can\'t run {op_name}: '
+            f'{obstacle.rstrip(".")}. Use implementation="auto" or "composed".'
         )
     return obstacle is None

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tf_opt.python import ops
 from tf_opt.python.functional import adam_rule
 from tf_opt.python.ops import adam as adam_op
+from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
@@ -90,7 +91,7 @@ class Adam(FusedOptimizer):
     def _custom_op_step(
         self,
         variables: Sequence[tf.Variable],
-        slots: Sequence[Sequence[keras.Variable]],
+        slots: Sequence[Sequence[VariableLike]],
         gradients: Sequence[tf.Tensor],
         **scalars: Any,
     ) -> None:

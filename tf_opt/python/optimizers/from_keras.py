@@ -56,15 +56,24 @@ def from_keras(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
     config["learning_rate"] = learning_rate
     result = cls(**config, **arguments)
 
-    # What Keras excludes from weight decay is not part of its config.
-    for name in (
-        "_exclude_from_weight_decay",
-        "_exclude_from_weight_decay_pattern",
-    ):
-        if hasattr(optimizer, name):
-            setattr(result, name, getattr(optimizer, name))
+    _copy_exclusions(optimizer, result)
     if optimizer.built:
         result.build(optimizer._trainable_variables)
         for target, source in zip(result.variables, optimizer.variables):
             target.assign(source)
     return result
+
+
+def _copy_exclusions(
+    source: keras.optimizers.Optimizer, target: FusedOptimizer
+) -> None:
+    """Copies what `exclude_from_weight_decay` said; no config has it."""
+    keys = getattr(source, "_exclude_from_weight_decay", set())
+    pattern = getattr(source, "_exclude_from_weight_decay_pattern", None)
+    known = getattr(source, "_trainable_variables", [])
+    target.exclude_from_weight_decay(
+        var_list=[v for v in known if source._var_key(v) in keys],
+        var_names=[pattern.pattern] if pattern else None,
+    )
+    # Before Keras' optimizer is built it knows the variables by key only.
+    target._exclude_from_weight_decay = set(keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,11 @@ import tensorflow as tf
 
 from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.gradients import Gradient
 from tf_opt.python.optimizers.gradients import to_dense
+from tf_opt.python.optimizers.slot_groups import SlotGroups
 
 LearningRate = (
     float | keras.optimizers.schedules.LearningRateSchedule | Callable
@@ -58,11 +61,14 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self.decoupled_weight_decay = decoupled_weight_decay
         self.maximize = maximize
         self.implementation = implementation
-        self._excluded_names: list[str] = []
-        self._excluded_paths: list[str] = []
+        self._slot_groups = SlotGroups()
+        self._excluded = {"var_names": [], "paths": []}
+        self._excluded_paths: frozenset[str] = frozenset()
         if excluded:
-            self._excluded_names = list(excluded["var_names"])
-            self._excluded_paths = list(excluded["paths"])
+            self.exclude_from_weight_decay(var_names=excluded["var_names"])
+            # The variables themselves aren't known yet; their paths are.
+            self._excluded["paths"] = list(excluded["paths"])
+            self._excluded_paths = frozenset(excluded["paths"])
 
     # ---- What a subclass says. ----
 
@@ -74,14 +80,14 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _custom_op_step(
         self,
         variables: Sequence[tf.Variable],
-        slots: Sequence[Sequence[keras.Variable]],
+        slots: Sequence[Sequence[VariableLike]],
         gradients: Sequence[tf.Tensor],
         *,
         step: tf.Tensor,
         learning_rate: tf.Tensor,
         weight_decay: Sequence[float],
     ) -> None:
-        """Updates variables of one type; `slots[k][i]` is variable i's."""
+        """Updates variables of one type; `slots[k]` holds all their k-th."""
 
     @abc.abstractmethod
     def _composed_step(
@@ -147,12 +153,17 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         super().exclude_from_weight_decay(
             var_list=var_list, var_names=var_names
         )
-        self._excluded_paths = sorted(map(_path, var_list or ()))
-        self._excluded_names = sorted(set(var_names or ()))
+        self._excluded = {
+            "var_names": sorted(set(var_names or ())),
+            "paths": sorted(map(_path, var_list or ())),
+        }
+        self._excluded_paths = frozenset()
 
     def _weight_decay_of(self, index: int) -> float:
+        if not self.weight_decay:
+            return 0.0
         variable = self._trainable_variables[index]
-        if not self.weight_decay or _path(variable) in self._excluded_paths:
+        if _path(variable) in self._excluded_paths:
             return 0.0
         if not self._use_weight_decay(_tf_variable(variable)):
             return 0.0
@@ -172,25 +183,27 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         trainable_variables: Sequence[keras.Variable | tf.Variable],
         learning_rate: arithmetic.Scalar,
     ) -> None:
-        pairs = [
-            (gradient, _tf_variable(variable))
-            for gradient, variable in zip(grads, trainable_variables)
-        ]
         if tf.distribute.in_cross_replica_context():
+            # Keras calls update_step for each variable on each replica.
             super()._backend_update_step(
                 grads, trainable_variables, learning_rate
             )
             return
-        fused, composed = self._split(pairs)
-        if fused:
-            # In replica context each replica updates its own copies: the sum
-            # over replicas is all that they share.
-            self._launch(self._all_reduce_sum_gradients(fused), learning_rate)
-        if composed and tf.distribute.has_strategy():
-            gradients, variables = zip(*composed)
-            super()._backend_update_step(gradients, variables, learning_rate)
+        variables = map(_tf_variable, trainable_variables)
+        launches, composed = self._plan(zip(grads, variables))
+        distributed = tf.distribute.has_strategy()
+        if launches:
+            scalars = self._scalars(learning_rate)
+        for launch in launches:
+            if distributed:
+                # In replica context each replica then updates its own copies:
+                # the sum of the gradients is all that they share.
+                launch = self._all_reduce_sum_gradients(launch)
+            self._launch(launch, **scalars)
+        if composed and distributed:
+            super()._backend_update_step(*zip(*composed), learning_rate)
         elif composed:
-            self._compose(composed, learning_rate)
+            self._compose(composed, **self._scalars(learning_rate))
 
     def update_step(
         self,
@@ -205,21 +218,31 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
             variable: The variable, one that the optimizer was built with.
             learning_rate: The step size, a scalar.
         """
-        fused, composed = self._split([(gradient, _tf_variable(variable))])
-        if fused:
-            self._launch(fused, learning_rate)
-        else:
-            self._compose(composed, learning_rate)
+        launches, composed = self._plan([(gradient, _tf_variable(variable))])
+        scalars = self._scalars(learning_rate)
+        for launch in launches:
+            self._launch(launch, **scalars)
+        if composed:
+            self._compose(composed, **scalars)
 
-    def _split(self, pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
-        """The pairs that the custom op updates, and those composed."""
-        fused, composed = [], []
+    def _plan(self, pairs: Iterable[Pair]) -> tuple[list[list[Pair]], list[Pair]]:
+        """The launches, one for each type and device, and what is composed."""
+        buckets: dict[tuple[tf.DType, str], list[Pair]] = {}
         for pair in pairs:
-            runs_custom_op = dispatch.runs_custom_op(
-                self.implementation, self._op_name, pair[1]
+            variable = pair[1]
+            buckets.setdefault((variable.dtype, variable.device), []).append(
+                pair
             )
-            (fused if runs_custom_op else composed).append(pair)
-        return fused, composed
+        launches: list[list[Pair]] = []
+        composed: list[Pair] = []
+        for (dtype, device), bucket in buckets.items():
+            if dispatch.runs_custom_op(
+                self.implementation, self._op_name, dtype, device
+            ):
+                launches.append(bucket)
+            else:
+                composed.extend(bucket)
+        return launches, composed
 
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
         return {
@@ -227,31 +250,26 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
             "learning_rate": arithmetic.float64(learning_rate),
         }
 
-    def _launch(
-        self, pairs: Sequence[Pair], learning_rate: arithmetic.Scalar
-    ) -> None:
-        """Runs the custom op: one launch for each type and device."""
-        launches: dict[Any, list[Pair]] = {}
-        for pair in pairs:
-            key = (pair[1].dtype, pair[1].device)
-            launches.setdefault(key, []).append(pair)
-        scalars = self._scalars(learning_rate)
-        for (dtype, _), launch in launches.items():
-            gradients, variables = zip(*launch)
-            indices = [self._get_variable_index(v) for v in variables]
-            self._custom_op_step(
-                variables,
-                list(zip(*map(self._slots, indices))),
-                [to_dense(gradient, dtype) for gradient in gradients],
-                weight_decay=[self._weight_decay_of(i) for i in indices],
-                **scalars,
-            )
+    def _launch(self, pairs: Sequence[Pair], **scalars: tf.Tensor) -> None:
+        """Runs the custom op on variables of one type, on one device."""
+        gradients, variables = zip(*pairs)
+        dtype, device = variables[0].dtype, variables[0].device
+        indices = tuple(map(self._get_variable_index, variables))
+        slots = [
+            self._slot_groups.of((k, device, indices), slot, device)
+            for k, slot in enumerate(zip(*map(self._slots, indices)))
+        ]
+        self._custom_op_step(
+            variables,
+            slots,
+            [to_dense(gradient, dtype) for gradient in gradients],
+            weight_decay=[self._weight_decay_of(i) for i in indices],
+            **scalars,
+        )
 
-    def _compose(
-        self, pairs: Sequence[Pair], learning_rate: arithmetic.Scalar
-    ) -> None:
+    def _compose(self, pairs: Sequence[Pair], **scalars: tf.Tensor) -> None:
         """Runs the composed implementation, a variable at a time."""
-        apply = self._composed_step(**self._scalars(learning_rate))
+        apply = self._composed_step(**scalars)
         for gradient, variable in pairs:
             index = self._get_variable_index(variable)
             slots = self._slots(index)
@@ -264,6 +282,20 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
             for target, value in zip([variable, *slots], results):
                 self.assign(target, value)
 
+    def _trackable_children(
+        self, save_type: str = "checkpoint", **kwargs: Any
+    ) -> dict[str, Any]:
+        """What TensorFlow saves with the optimizer.
+
+        The groups only in a saved model, whose functions use them: in a
+        checkpoint they would hold nothing and spoil the interchange with
+        Keras'.
+        """
+        children = super()._trackable_children(save_type, **kwargs)
+        if save_type == "savedmodel":
+            children.update(self._slot_groups.trackable())
+        return children
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         config = super().get_config()
@@ -274,11 +306,8 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 "implementation": self.implementation,
             }
         )
-        if self._excluded_names or self._excluded_paths:
-            config["exclude_from_weight_decay"] = {
-                "var_names": self._excluded_names,
-                "paths": self._excluded_paths,
-            }
+        if any(self._excluded.values()):
+            config["exclude_from_weight_decay"] = dict(self._excluded)
         return config
 
 

@@ -28,4 +28,4 @@ def to_dense(gradient: Gradient, dtype: tf.DType | None = None) -> tf.Tensor:
         gradient = tf.math.unsorted_segment_sum(
             values, gradient.indices, gradient.dense_shape[0]
         )
-    return tf.cast(gradient, dtype)
+    return gradient if gradient.dtype == dtype else tf.cast(gradient, dtype)
