@@ -35,6 +35,8 @@ py_runtime(
     name = "python_with_tensorflow",
     interpreter_path = "{python}",
     python_version = "PY3",
+    # Bazel's launcher would otherwise look for a command named python.
+    stub_shebang = "#!{python}",
 )
 
 py_runtime_pair(

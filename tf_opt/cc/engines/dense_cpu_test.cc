@@ -1,0 +1,288 @@
+// The dense CPU engine: every element once, the same bits on every instruction
+// set, 16-bit floats rounded as IEEE 754 says.
+#include "tf_opt/cc/engines/dense_cpu.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tf_opt/cc/rules/adam.h"
+
+namespace tf_opt {
+namespace {
+
+constexpr CpuTarget kBaseline = CpuTarget::kBaseline;
+
+// One scalar conversion each way, from the definition of the formats.
+double ToDouble(Half value) {
+  const int sign = value.bits >> 15 ? -1 : 1;
+  const int exponent = (value.bits >> 10) & 31;
+  const int fraction = value.bits & 1023;
+  if (exponent == 31) return fraction ? NAN : sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+double ToDouble(BFloat16 value) {
+  const uint32_t bits = static_cast<uint32_t>(value.bits) << 16;
+  float result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+double ToDouble(float value) { return value; }
+double ToDouble(double value) { return value; }
+
+template <typename T>
+T FromBits(uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// Some tensors with their slots, filled with the same numbers every time.
+template <typename T, int kSlots>
+struct Model {
+  explicit Model(const std::vector<int64_t>& sizes) {
+    std::mt19937 random(7);
+    for (const int64_t size : sizes) {
+      variables.emplace_back(size);
+      gradients.emplace_back(size);
+      for (auto* values : {&variables.back(), &gradients.back()}) {
+        for (T& value : *values) value = Small(random());
+      }
+      for (int k = 0; k < kSlots; ++k) {
+        slots.emplace_back(size);
+        for (auto& value : slots.back()) value = (random() % 1000) * 1e-3;
+      }
+    }
+  }
+
+  // A number between 1 and 2 with a random fraction.
+  static T Small(uint32_t random) {
+    if constexpr (sizeof(T) == 2) {
+      return std::is_same<T, Half>::value
+                 ? FromBits<T>(0x3c00 | (random & 0x3ff))
+                 : FromBits<T>(0x3f80 | (random & 0x7f));
+    } else {
+      return 1 + (random % 100000) * T(1e-5);
+    }
+  }
+
+  std::vector<DenseTensor<T, kSlots>> Tensors() {
+    std::vector<DenseTensor<T, kSlots>> tensors;
+    for (size_t i = 0; i < variables.size(); ++i) {
+      DenseTensor<T, kSlots> tensor;
+      tensor.variable = variables[i].data();
+      tensor.gradient = gradients[i].data();
+      for (int k = 0; k < kSlots; ++k) {
+        tensor.slots[k] = slots[i * kSlots + k].data();
+      }
+      tensor.size = variables[i].size();
+      tensors.push_back(tensor);
+    }
+    return tensors;
+  }
+
+  bool SameBits(const Model& other) const {
+    const auto same = [](const auto& a, const auto& b) {
+      for (size_t i = 0; i < a.size(); ++i) {
+        if (!a[i].empty() && std::memcmp(a[i].data(), b[i].data(),
+                                         a[i].size() * sizeof(a[i][0])) != 0) {
+          return false;
+        }
+      }
+      return true;
+    };
+    return same(variables, other.variables) && same(slots, other.slots);
+  }
+
+  std::vector<std::vector<T>> variables, gradients;
+  std::vector<std::vector<ComputeType<T>>> slots;
+};
+
+// Runs the body in pieces of `block_size`, on a few real threads.
+void RunInPieces(int64_t total, int64_t block_size,
+                 const std::function<void(int64_t, int64_t)>& body) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([=] {
+      for (int64_t i = t * block_size; i < total; i += 3 * block_size) {
+        body(i, std::min(i + block_size, total));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+void MustNotRun(int64_t, int64_t, const std::function<void(int64_t, int64_t)>&) {
+  FAIL() << "a small step must run inline";
+}
+
+template <typename T>
+class DenseCpuTest : public testing::Test {};
+using Types = testing::Types<Half, BFloat16, float, double>;
+TYPED_TEST_SUITE(DenseCpuTest, Types);
+
+// Around vectors, blocks and pieces; empty tensors first, in between and last.
+const std::vector<int64_t>& Sizes() {
+  static const auto& sizes = *new std::vector<int64_t>{
+      0, 1, 3, 17, 0, 1023, 1024, 1025, 4097, 65537, 31, 0};
+  return sizes;
+}
+
+TYPED_TEST(DenseCpuTest, EveryTargetAndSplitGivesTheBitsOfOneElementAtATime) {
+  using T = TypeParam;
+  using Rule = AdamRule<ComputeType<T>, true, true>;
+  AdamHyperparameters hyperparameters;
+  hyperparameters.step = 3;
+  std::vector<Rule> rules;
+  for (size_t i = 0; i < Sizes().size(); ++i) {
+    rules.emplace_back(AdamStep(hyperparameters), 0.01 * i);
+  }
+
+  Model<T, 3> expected(Sizes());
+  const auto tensors = expected.Tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    for (int64_t j = 0; j < tensors[i].size; ++j) {
+      RangeFunctionFor<T, Rule>(kBaseline)(rules[i], tensors[i], j, j + 1);
+    }
+  }
+  ASSERT_FALSE(expected.SameBits(Model<T, 3>(Sizes())));
+
+  for (const CpuTarget target : SupportedCpuTargets()) {
+    SCOPED_TRACE(CpuTargetName(target));
+    Model<T, 3> alone(Sizes());
+    ApplyDense<T>(alone.Tensors(), rules, target, 1, MustNotRun);
+    EXPECT_TRUE(alone.SameBits(expected)) << "in one piece";
+    Model<T, 3> split(Sizes());
+    ApplyDense<T>(split.Tensors(), rules, target, 3, RunInPieces);
+    EXPECT_TRUE(split.SameBits(expected)) << "in pieces on threads";
+  }
+}
+
+TYPED_TEST(DenseCpuTest, EqualsTheRuleAppliedToEachElement) {
+  using T = TypeParam;
+  using V = ComputeType<T>;
+  const AdamRule<V, false, false> rule(AdamStep(AdamHyperparameters()), 0.1);
+  // A 16-bit variable is off by at most half a unit of its last place.
+  const double tolerance = std::is_same<T, BFloat16>::value ? 0x1p-8
+                           : std::is_same<T, Half>::value   ? 0x1p-11
+                                                            : 1e-6;
+  Model<T, 2> model({4097}), original({4097});
+  ApplyDense<T>(model.Tensors(), std::vector{rule}, ChosenCpuTarget(), 1,
+                MustNotRun);
+  for (int i = 0; i < 4097; ++i) {
+    V p = ToDouble(original.variables[0][i]);
+    V m = original.slots[0][i];
+    V v = original.slots[1][i];
+    rule(p, V(ToDouble(original.gradients[0][i])), m, v);
+    ASSERT_NEAR(model.slots[0][i], m, 1e-6);
+    ASSERT_NEAR(model.slots[1][i], v, 1e-6);
+    ASSERT_NEAR(ToDouble(model.variables[0][i]), p, tolerance);
+  }
+}
+
+TYPED_TEST(DenseCpuTest, SmallStepsRunInline) {
+  using T = TypeParam;
+  const AdamRule<ComputeType<T>, false, false> rule(
+      AdamStep(AdamHyperparameters()), 0);
+  Model<T, 2> model({100});
+  ApplyDense<T>(model.Tensors(), std::vector{rule}, kBaseline, 8, MustNotRun);
+}
+
+// A rule that leaves or halves its variable shows what loading and storing do.
+template <typename T>
+std::vector<T> StoreOf(const std::vector<T>& values, CpuTarget target,
+                       double learning_rate) {
+  AdamHyperparameters h;
+  h.learning_rate = learning_rate;
+  // With a gradient of 0 only the decay remains: p * (1 - lr * 1).
+  const AdamRule<float, false, false> rule(AdamStep(h), 1.0);
+  std::vector<T> result = values, gradient(values.size(), FromBits<T>(0));
+  std::vector<float> m(values.size()), v(values.size());
+  const DenseTensor<T, 2> tensor = {result.data(),
+                                    gradient.data(),
+                                    {m.data(), v.data()},
+                                    static_cast<int64_t>(values.size())};
+  RangeFunctionFor<T, AdamRule<float, false, false>>(target)(
+      rule, tensor, 0, values.size());
+  return result;
+}
+
+template <typename T>
+class SixteenBitTest : public testing::Test {};
+using SixteenBitTypes = testing::Types<Half, BFloat16>;
+TYPED_TEST_SUITE(SixteenBitTest, SixteenBitTypes);
+
+TYPED_TEST(SixteenBitTest, EveryValueSurvivesLoadAndStore) {
+  using T = TypeParam;
+  std::vector<T> all;
+  for (int bits = 0; bits < 1 << 16; ++bits) all.push_back(FromBits<T>(bits));
+  for (const CpuTarget target : SupportedCpuTargets()) {
+    const std::vector<T> stored = StoreOf(all, target, 0);
+    for (int bits = 0; bits < 1 << 16; ++bits) {
+      if (std::isnan(ToDouble(all[bits]))) {
+        ASSERT_TRUE(std::isnan(ToDouble(stored[bits]))) << bits;
+      } else {
+        ASSERT_EQ(ToDouble(stored[bits]), ToDouble(all[bits]))
+            << std::hex << bits << " on " << CpuTargetName(target);
+      }
+    }
+  }
+}
+
+TYPED_TEST(SixteenBitTest, StoringRoundsToTheNearestAndTiesToEven) {
+  using T = TypeParam;
+  std::vector<T> finite;
+  for (int bits = 0; bits < 1 << 16; ++bits) {
+    const T value = FromBits<T>(bits);
+    if (std::isfinite(ToDouble(value))) finite.push_back(value);
+  }
+  for (const CpuTarget target : SupportedCpuTargets()) {
+    // A half makes ties among subnormals, 13/16 and 3/2 everywhere, 3/2 also
+    // overflows.
+    for (const double factor : {0.5, 0.8125, 1.5}) {
+      const std::vector<T> stored = StoreOf(finite, target, 1 - factor);
+      for (size_t i = 0; i < finite.size(); ++i) {
+        const double exact = ToDouble(finite[i]) * factor;
+        const double got = ToDouble(stored[i]);
+        if (std::isinf(got)) {
+          const double largest = ToDouble(
+              FromBits<T>(std::is_same<T, Half>::value ? 0x7bff : 0x7f7f));
+          const double last_place =
+              largest - ToDouble(FromBits<T>(
+                            std::is_same<T, Half>::value ? 0x7bfe : 0x7f7e));
+          ASSERT_GE(std::fabs(exact), largest + last_place / 2);
+          continue;
+        }
+        const uint16_t bits = stored[i].bits & 0x7fff;
+        const double up = ToDouble(FromBits<T>(bits + 1));
+        const double down = bits == 0 ? 0 : ToDouble(FromBits<T>(bits - 1));
+        const double error = std::fabs(std::fabs(exact) - std::fabs(got));
+        const double to_up = std::fabs(up - std::fabs(exact));
+        const double to_down = std::fabs(std::fabs(exact) - down);
+        const double other =
+            bits == 0 ? to_up : std::min(to_up, to_down);
+        ASSERT_LE(error, other)
+            << std::hex << finite[i].bits << " * " << factor;
+        if (error == other && error != 0) {
+          ASSERT_EQ(bits & 1, 0) << "a tie must go to even";
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuTarget, TheChosenOneIsSupported) {
+  const auto supported = SupportedCpuTargets();
+  EXPECT_EQ(supported.front(), kBaseline);
+  EXPECT_NE(std::find(supported.begin(), supported.end(), ChosenCpuTarget()),
+            supported.end());
+}
+
+}  // namespace
+}  // namespace tf_opt
