@@ -1,6 +1,13 @@
 """Fused optimizers for TensorFlow and Keras 3."""
 
-import keras as _keras
+try:
+    import keras as _keras
+except ImportError as error:
+    raise ImportError(
+        "tf_opt needs Keras 3 with its TensorFlow backend, and Keras can't be "
+        f"imported ({error}). Install TensorFlow, or set the environment "
+        'variable KERAS_BACKEND="tensorflow".'
+    ) from error
 
 if _keras.backend.backend() != "tensorflow":
     raise ImportError(

@@ -56,7 +56,10 @@ absl::Status CheckApplyShapes(InferenceContext* c,
   std::vector<ShapeHandle> inputs;
   if (absl::Status s = c->input("variables", &inputs); !s.ok()) return s;
   const int n = inputs.size();
-  std::vector<ShapeHandle> shapes(n, c->UnknownShape());
+  // One for each: a shared handle would say that all have the same shape, and
+  // graph optimization would believe it.
+  std::vector<ShapeHandle> shapes(n);
+  for (ShapeHandle& shape : shapes) shape = c->UnknownShape();
   absl::Status s = MergeHandles(c, "variables", 0, n, dtype, &shapes);
   if (!s.ok()) return s;
 

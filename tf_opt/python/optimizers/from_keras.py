@@ -59,7 +59,9 @@ def from_keras(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
     _copy_exclusions(optimizer, result)
     if optimizer.built:
         result.build(optimizer._trainable_variables)
-        for target, source in zip(result.variables, optimizer.variables):
+        for target, source in zip(
+            result.variables, optimizer.variables, strict=True
+        ):
             target.assign(source)
     return result
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,7 +110,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """
         slots = tuple([] for _ in names)
         for variable in variables:
-            for slot, name in zip(slots, names):
+            for slot, name in zip(slots, names, strict=True):
                 # Keras writes such a variable's gradient straight into it.
                 if getattr(variable, "overwrite_with_gradient", False):
                     slot.append(None)
@@ -171,11 +170,26 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
     # ---- A step. ----
 
-    def _clip_gradients(self, grads: Sequence[Gradient]) -> list[Gradient]:
-        # A norm of slices that repeat a row is not the gradient's norm.
-        if self.clipnorm or self.global_clipnorm or self.clipvalue:
-            grads = [to_dense(gradient) for gradient in grads]
-        return super()._clip_gradients(grads)
+    def apply(
+        self,
+        grads: Sequence[Gradient | None],
+        trainable_variables: Sequence[keras.Variable | tf.Variable]
+        | None = None,
+    ) -> None:
+        """Updates the variables: one step.
+
+        Args:
+            grads: Gradients, one for each variable: tensors, `IndexedSlices`
+                or None.
+            trainable_variables: The variables; by default those that the
+                optimizer was built with.
+        """
+        clips = self.clipnorm or self.global_clipnorm or self.clipvalue
+        if clips or self.loss_scale_factor:
+            # The norm of slices that repeat a row is not the gradient's, and
+            # Keras can't divide slices.
+            grads = [g if g is None else to_dense(g) for g in grads]
+        super().apply(grads, trainable_variables)
 
     def _backend_update_step(
         self,
@@ -183,27 +197,33 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         trainable_variables: Sequence[keras.Variable | tf.Variable],
         learning_rate: arithmetic.Scalar,
     ) -> None:
-        if tf.distribute.in_cross_replica_context():
-            # Keras calls update_step for each variable on each replica.
-            super()._backend_update_step(
-                grads, trainable_variables, learning_rate
+        pairs = [
+            (gradient, _tf_variable(variable))
+            for gradient, variable in zip(
+                grads, trainable_variables, strict=True
             )
+        ]
+        strategy = self._distribution_strategy
+        if tf.distribute.in_cross_replica_context():
+            # No gradients to sum; update_step for each copy of each variable.
+            self._distributed_tf_update_step(strategy, pairs, learning_rate)
             return
-        variables = map(_tf_variable, trainable_variables)
-        launches, composed = self._plan(zip(grads, variables))
+        launches, composed = self._plan(pairs)
         distributed = tf.distribute.has_strategy()
-        if launches:
-            scalars = self._scalars(learning_rate)
+        scalars = self._scalars(learning_rate)
         for launch in launches:
             if distributed:
                 # In replica context each replica then updates its own copies:
                 # the sum of the gradients is all that they share.
                 launch = self._all_reduce_sum_gradients(launch)
             self._launch(launch, **scalars)
-        if composed and distributed:
-            super()._backend_update_step(*zip(*composed), learning_rate)
-        elif composed:
-            self._compose(composed, **self._scalars(learning_rate))
+        for bucket in composed:
+            if distributed:
+                super()._backend_update_step(
+                    *zip(*bucket, strict=True), learning_rate
+                )
+            else:
+                self._compose(bucket, **scalars)
 
     def update_step(
         self,
@@ -222,11 +242,13 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         scalars = self._scalars(learning_rate)
         for launch in launches:
             self._launch(launch, **scalars)
-        if composed:
-            self._compose(composed, **scalars)
+        for bucket in composed:
+            self._compose(bucket, **scalars)
 
-    def _plan(self, pairs: Iterable[Pair]) -> tuple[list[list[Pair]], list[Pair]]:
-        """The launches, one for each type and device, and what is composed."""
+    def _plan(
+        self, pairs: Sequence[Pair]
+    ) -> tuple[list[list[Pair]], list[list[Pair]]]:
+        """Buckets of one type and device: to launch, and to compose."""
         buckets: dict[tuple[tf.DType, str], list[Pair]] = {}
         for pair in pairs:
             variable = pair[1]
@@ -234,14 +256,12 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 pair
             )
         launches: list[list[Pair]] = []
-        composed: list[Pair] = []
+        composed: list[list[Pair]] = []
         for (dtype, device), bucket in buckets.items():
-            if dispatch.runs_custom_op(
+            runs_custom_op = dispatch.runs_custom_op(
                 self.implementation, self._op_name, dtype, device
-            ):
-                launches.append(bucket)
-            else:
-                composed.extend(bucket)
+            )
+            (launches if runs_custom_op else composed).append(bucket)
         return launches, composed
 
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
@@ -252,12 +272,14 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
     def _launch(self, pairs: Sequence[Pair], **scalars: tf.Tensor) -> None:
         """Runs the custom op on variables of one type, on one device."""
-        gradients, variables = zip(*pairs)
+        gradients, variables = zip(*pairs, strict=True)
         dtype, device = variables[0].dtype, variables[0].device
         indices = tuple(map(self._get_variable_index, variables))
         slots = [
             self._slot_groups.of((k, device, indices), slot, device)
-            for k, slot in enumerate(zip(*map(self._slots, indices)))
+            for k, slot in enumerate(
+                zip(*map(self._slots, indices), strict=True)
+            )
         ]
         self._custom_op_step(
             variables,
@@ -279,7 +301,10 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 [tf.convert_to_tensor(slot) for slot in slots],
                 self._weight_decay_of(index),
             )
-            for target, value in zip([variable, *slots], results):
+            # A rule returns None for the slots that its mode doesn't have.
+            for target, value in zip(
+                [variable, *slots], results, strict=False
+            ):
                 self.assign(target, value)
 
     def _trackable_children(

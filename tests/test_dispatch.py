@@ -1,0 +1,228 @@
+"""Which implementation runs, and what is said where the custom op can't."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+PACKAGE = pathlib.Path(tf_opt.__file__).parent
+
+TRAIN = """
+import warnings
+import numpy as np
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import tensorflow as tf, keras, tf_opt
+    for optimizer in (tf_opt.Adam(0.1), tf_opt.Adam(0.1), tf_opt.AdamW(0.1)):
+        variable = keras.Variable([1.0, 2.0])
+        optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+        optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+    print("VALUE", variable.numpy().tolist())
+    print("OPS", tf_opt.build_info()["custom_ops"])
+for warning in caught:
+    if "tf_opt" in str(warning.message):
+        print("WARNING", warning.category.__name__, warning.message)
+try:
+    tf_opt.Adam(0.1, implementation="custom_op").apply(
+        [tf.constant([0.5, -0.5])], [keras.Variable([1.0, 2.0])])
+except RuntimeError as error:
+    print("FORCED", error)
+"""
+
+
+def run_python(code: str, package: pathlib.Path | None = None, **environment):
+    """Runs code in a process of its own, perhaps with another tf_opt."""
+    environment = {**os.environ, **environment}
+    if package is not None:
+        environment["PYTHONPATH"] = str(package.parent)
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+
+
+def copy_package(tmp_path: pathlib.Path) -> pathlib.Path:
+    target = tmp_path / "site" / "tf_opt"
+    shutil.copytree(PACKAGE, target)
+    return target
+
+
+def disabled(tmp_path):
+    return {"TF_OPT_DISABLE_CUSTOM_OPS": "1"}, None
+
+
+def library_missing(tmp_path):
+    package = copy_package(tmp_path)
+    (package / "python" / "ops" / "_tf_opt_ops.so").unlink()
+    return {}, package
+
+
+def nothing_built(tmp_path):
+    package = copy_package(tmp_path)
+    (package / "python" / "ops" / "_tf_opt_ops.so").unlink()
+    (package / "python" / "ops" / "built_against.json").unlink()
+    return {}, package
+
+
+def another_tensorflow(tmp_path):
+    package = copy_package(tmp_path)
+    built_against = package / "python" / "ops" / "built_against.json"
+    built_against.unlink()
+    built_against.write_text(json.dumps({"tensorflow": "2.99.1"}))
+    return {}, package
+
+
+def not_a_library(tmp_path):
+    package = copy_package(tmp_path)
+    library = package / "python" / "ops" / "_tf_opt_ops.so"
+    library.unlink()
+    library.write_text("not a library")
+    return {}, package
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (disabled, "TF_OPT_DISABLE_CUSTOM_OPS is set"),
+        (library_missing, "no compiled library"),
+        (nothing_built, "built against TensorFlow none"),
+        (another_tensorflow, "built against TensorFlow 2.99.1"),
+        (not_a_library, "could not be loaded"),
+    ],
+)
+def test_without_the_library_one_warning_and_the_same_numbers(
+    broken, reason, tmp_path
+):
+    environment, package = broken(tmp_path)
+    result = run_python(TRAIN, package, **environment)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    (value,) = [line for line in lines if line.startswith("VALUE")]
+    np.testing.assert_allclose(
+        json.loads(value.removeprefix("VALUE ")),
+        # Twice: less 0.1 %, the decay, and less or plus 0.1, the step.
+        [0.798101, 2.195902],
+        atol=1e-6,
+    )
+    warnings = [line for line in lines if line.startswith("WARNING")]
+    assert len(warnings) == 1, result.stdout
+    assert warnings[0].startswith("WARNING RuntimeWarning")
+    assert reason in warnings[0]
+    assert f"found {tf.__version__}" in warnings[0]
+    (forced,) = [line for line in lines if line.startswith("FORCED")]
+    assert reason in forced
+    assert "OPS loaded" not in lines
+
+
+def test_with_the_library_no_warning():
+    result = run_python(TRAIN)
+    assert result.returncode == 0, result.stderr
+    assert "OPS loaded" in result.stdout
+    assert "WARNING" not in result.stdout
+    assert "FORCED" not in result.stdout
+
+
+# Keras may or may not be able to import them here: clear either way.
+@pytest.mark.parametrize("backend", ["torch", "numpy"])
+def test_another_keras_backend_is_a_clear_import_error(backend):
+    result = run_python("import tf_opt", KERAS_BACKEND=backend)
+    assert result.returncode != 0
+    assert "ImportError: tf_opt needs Keras" in result.stderr
+    assert "TensorFlow backend" in result.stderr
+    assert 'KERAS_BACKEND="tensorflow"' in result.stderr
+
+
+def test_python_m_tf_opt_prints_build_info():
+    result = subprocess.run(
+        [sys.executable, "-m", "tf_opt"],
+        capture_output=True,
+        text=True,
+        cwd="/",
+    )
+    assert result.returncode == 0, result.stderr
+    for key, value in tf_opt.build_info().items():
+        (line,) = [
+            x for x in result.stdout.splitlines() if x.split()[0] == key
+        ]
+        assert value in line
+
+
+def test_build_info_names_what_runs():
+    info = tf_opt.build_info()
+    assert info["custom_ops"] == "loaded"
+    assert info["cpu_kernels"] in ("baseline", "avx2", "avx512")
+    assert info["tensorflow"] == tf.__version__
+    assert info["built_against"].split(".")[:2] == tf.__version__.split(".")[:2]
+
+
+def ops_of(optimizer, variable, **function_arguments) -> set[str]:
+    optimizer.build([variable])
+
+    @tf.function(**function_arguments)
+    def step() -> None:
+        optimizer.apply([tf.ones_like(variable.value)], [variable])
+
+    graph = step.get_concrete_function().graph
+    return {op.type for op in graph.get_operations()}
+
+
+OP = "TfOpt>ResourceApplyAdamAmsgrad"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_auto_chooses_the_custom_op(dtype):
+    variable = keras.Variable([1.0], dtype=dtype)
+    assert OP in ops_of(tf_opt.Adam(), variable)
+
+
+def test_composed_is_composed():
+    variable = keras.Variable([1.0])
+    assert OP not in ops_of(tf_opt.Adam(implementation="composed"), variable)
+
+
+def test_auto_composes_for_xla_also_in_nested_functions():
+    variable = keras.Variable([1.0])
+    assert OP not in ops_of(tf_opt.Adam(), variable, jit_compile=True)
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build([variable])
+
+    @tf.function
+    def inner() -> None:
+        optimizer.apply([tf.constant([2.0])], [variable])
+
+    @tf.function(jit_compile=True)
+    def outer() -> None:
+        inner()
+
+    outer()
+    assert variable.numpy() == pytest.approx(0.9)
+
+
+def test_auto_composes_where_there_is_no_kernel():
+    variable = keras.Variable(np.array([1 + 2j], "complex64"))
+    assert OP not in ops_of(tf_opt.Adam(), variable)
+    with pytest.raises(RuntimeError, match="no CPU kernel for complex64"):
+        tf_opt.Adam(implementation="custom_op").apply(
+            [tf.constant([1 + 1j])], [variable]
+        )
+
+
+def test_complex_variables_are_updated_as_two_reals():
+    variable = keras.Variable(np.array([1 + 2j], "complex64"))
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.apply([tf.constant([3 - 4j], tf.complex64)], [variable])
+    np.testing.assert_allclose(variable.numpy(), [0.9 + 2.1j], atol=1e-6)
+    assert optimizer.variables[2].dtype == "complex64"

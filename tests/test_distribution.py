@@ -1,0 +1,157 @@
+"""MirroredStrategy on two logical CPUs: the numbers of one device."""
+
+from __future__ import annotations
+
+import contextlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+OP = "TfOpt>ResourceApplyAdamAmsgrad"
+MODES = {
+    "plain": {},
+    "all": {"amsgrad": True, "beta_2": 0.6, "weight_decay": 0.1},
+    "composed": {"implementation": "composed"},
+    "ema": {"use_ema": True, "ema_momentum": 0.5},
+}
+modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
+
+
+@pytest.fixture(scope="module")
+def strategy() -> tf.distribute.Strategy:
+    # One for all: the collectives of two strategies in a process get mixed up.
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def fit(mode: dict) -> tuple[list[np.ndarray], keras.Model]:
+    keras.utils.set_random_seed(9)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((5,)),
+            keras.layers.Dense(7, activation="tanh"),
+            keras.layers.Dense(2),
+        ]
+    )
+    model.compile(tf_opt.Adam(0.02, **mode), "mse", jit_compile=False)
+    random = np.random.default_rng(3)
+    x = random.standard_normal((64, 5)).astype("float32")
+    model.fit(
+        x, x[:, :2] ** 2, batch_size=16, epochs=3, shuffle=False, verbose=0
+    )
+    variables = [*model.variables, *model.optimizer.variables]
+    return [v.numpy() for v in variables], model
+
+
+@pytest.mark.core
+@modes
+def test_fit_equals_one_device(strategy, mode):
+    expected, _ = fit(mode)
+    with strategy.scope():
+        ours, model = fit(mode)
+    for a, b in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-6)
+    for variable in (*model.variables, *model.optimizer.variables):
+        copies = strategy.experimental_local_results(variable.value)
+        assert len(copies) == 2
+        np.testing.assert_array_equal(copies[0].numpy(), copies[1].numpy())
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@modes
+def test_a_custom_loop_equals_one_device(strategy, mode, in_graph):
+    def run(gradients_of_replicas, scope) -> list[np.ndarray]:
+        with scope():
+            variables = [
+                keras.Variable([1.0, 2.0]),
+                keras.Variable([[3.0]], dtype="bfloat16"),
+            ]
+            optimizer = tf_opt.Adam(0.125, **mode)
+            optimizer.build(variables)
+
+        def step() -> None:
+            gradient = gradients_of_replicas()
+            optimizer.apply(
+                [tf.stack([gradient, -gradient]),
+                 tf.cast([[gradient]], tf.bfloat16)],
+                variables,
+            )
+
+        def steps() -> None:
+            if tf.distribute.has_strategy():
+                strategy.run(step)
+            else:
+                step()
+
+        run_steps = tf.function(steps) if in_graph else steps
+        with scope():
+            for _ in range(4):
+                run_steps()
+        return [
+            np.asarray(v.numpy(), "float64")
+            for v in (*variables, *optimizer.variables)
+        ]
+
+    def on_replica() -> tf.Tensor:
+        replica = tf.distribute.get_replica_context()
+        # 1/32 and 3/32: their sum is the single device's gradient.
+        replica_id = tf.cast(replica.replica_id_in_sync_group, tf.float32)
+        return (1 + 2 * replica_id) / 32
+
+    ours = run(on_replica, strategy.scope)
+    expected = run(lambda: tf.constant(0.125), contextlib.nullcontext)
+    for a, b in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+def test_one_launch_for_each_replica(strategy):
+    with strategy.scope():
+        variables = [keras.Variable([1.0]) for _ in range(10)]
+        optimizer = tf_opt.Adam(0.1)
+        optimizer.build(variables)
+
+    @tf.function
+    def step() -> None:
+        strategy.run(
+            lambda: optimizer.apply([tf.ones(1)] * 10, variables)
+        )
+
+    graph = step.get_concrete_function().graph
+    launches = [op for op in graph.get_operations() if op.type == OP]
+    assert [op.get_attr("N") for op in launches] == [10, 10]
+    step()
+    assert variables[0].numpy() == pytest.approx(0.9)
+
+
+def test_apply_in_cross_replica_context(strategy):
+    with strategy.scope():
+        variable = keras.Variable([1.0, 2.0])
+        optimizer = tf_opt.Adam(0.1)
+        optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+    for copy in strategy.experimental_local_results(variable.value):
+        np.testing.assert_allclose(copy.numpy(), [0.9, 2.1], atol=1e-6)
+
+
+def test_a_sparse_gradient_on_two_replicas(strategy):
+    with strategy.scope():
+        table = keras.Variable(np.ones((3, 2), "float32"))
+        optimizer = tf_opt.Adam(0.1, epsilon=1.0)
+        optimizer.build([table])
+
+    @tf.function
+    def step() -> None:
+        def on_replica() -> None:
+            slices = tf.IndexedSlices(
+                tf.ones((2, 2)), tf.constant([1, 1]), tf.constant([3, 2])
+            )
+            optimizer.apply([slices], [table])
+
+        strategy.run(on_replica)
+
+    step()
+    # Two equal rows on each of two replicas: a gradient of 4.
+    expected = np.ones((3, 2))
+    expected[1] -= 0.1 * 4 / (4 + 1)
+    np.testing.assert_allclose(table.numpy(), expected, atol=1e-6)

@@ -1,0 +1,175 @@
+"""Inside tf.function: order, control flow, retracing, number of launches."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+OP = "TfOpt>ResourceApplyAdamAmsgrad"
+
+
+def make() -> tuple[keras.Variable, keras.optimizers.Optimizer, tf.Tensor]:
+    variable = keras.Variable([1.0, 2.0])
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build([variable])
+    return variable, optimizer, tf.constant([0.5, -0.5])
+
+
+def first_moment(optimizer) -> keras.Variable:
+    return optimizer.variables[2]
+
+
+@pytest.mark.core
+def test_slots_read_in_the_same_function_are_read_in_order():
+    variable, optimizer, gradient = make()
+    m = first_moment(optimizer)
+
+    @tf.function
+    def step():
+        # Multiplied, so that what is returned isn't the slot's own buffer.
+        before = m.value * 1.0
+        optimizer.apply([gradient], [variable])
+        between = m.value * 1.0
+        m.assign(between * 10.0)
+        optimizer.apply([gradient], [variable])
+        return before, between, m.value * 1.0
+
+    before, between, after = (x.numpy()[0] for x in step())
+    assert before == 0
+    assert between == pytest.approx(0.05)
+    assert after == pytest.approx(0.9 * 0.5 + 0.05)
+
+
+def test_slots_are_in_order_with_steps_in_nested_functions_and_loops():
+    variable, optimizer, gradient = make()
+    m = first_moment(optimizer)
+
+    @tf.function
+    def inner() -> None:
+        optimizer.apply([gradient], [variable])
+
+    @tf.function
+    def outer():
+        before = m.value * 1.0
+        inner()
+        once = m.value * 1.0
+        for _ in tf.range(3):
+            inner()
+        looped = m.value * 1.0
+        if tf.reduce_sum(looped) > -1e9:
+            inner()
+        return before, once, looped, m.value * 1.0
+
+    expected, m_expected = [0.0], 0.0
+    for steps in (1, 3, 1):
+        for _ in range(steps):
+            m_expected = 0.9 * m_expected + 0.05
+        expected.append(m_expected)
+    np.testing.assert_allclose(
+        [x.numpy()[0] for x in outer()], expected, rtol=1e-6
+    )
+
+
+def test_a_function_traced_before_the_first_step_builds_the_slots():
+    # As in `fit`: the slots are made while the function is traced.
+    variable = tf.Variable([1.0, 2.0])
+    optimizer = tf_opt.Adam(0.1)
+
+    @tf.function
+    def step(gradient) -> None:
+        optimizer.apply([gradient], [variable])
+
+    for _ in range(3):
+        step(tf.constant([0.5, -0.5]))
+    np.testing.assert_allclose(variable.numpy(), [0.7, 2.3], atol=1e-6)
+
+
+def test_gradients_of_many_shapes_keep_their_shapes_in_the_graph():
+    # Graph optimization folds the shapes that shape inference finds.
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((8, 8, 1)),
+            keras.layers.Conv2D(4, 3),
+            keras.layers.Conv2D(6, 3),
+            keras.layers.Flatten(),
+            keras.layers.Dense(3),
+        ]
+    )
+    model.compile(tf_opt.Adam(), "mse", jit_compile=False)
+    x = np.random.default_rng(0).standard_normal((8, 8, 8, 1))
+    history = model.fit(x, np.ones((8, 3)), epochs=3, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+
+
+@pytest.mark.core
+def test_the_second_call_does_not_retrace():
+    variable, optimizer, _ = make()
+    traces = []
+
+    @tf.function
+    def step(gradient) -> None:
+        traces.append(1)
+        optimizer.apply([gradient], [variable])
+
+    for i in range(5):
+        step(tf.constant([0.5, 0.1 * i]))
+        optimizer.learning_rate = 0.1 / (i + 1)
+    assert len(traces) == 1
+
+
+def test_one_launch_for_each_type():
+    types = ["float32"] * 5 + ["bfloat16"] * 4 + ["float64"]
+    variables = [keras.Variable([1.0], dtype=t) for t in types]
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build(variables)
+
+    @tf.function
+    def step() -> None:
+        optimizer.apply(
+            [tf.ones_like(v.value) for v in variables], variables
+        )
+
+    graph = step.get_concrete_function().graph
+    launches = [op for op in graph.get_operations() if op.type == OP]
+    assert sorted(op.get_attr("N") for op in launches) == [1, 4, 5]
+
+
+def test_a_thousand_slots_are_two_inputs():
+    variables = [keras.Variable([1.0]) for _ in range(1000)]
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build(variables)
+
+    @tf.function
+    def step() -> None:
+        optimizer.apply([tf.ones(1)] * 1000, variables)
+
+    graph = step.get_concrete_function().graph
+    (launch,) = [op for op in graph.get_operations() if op.type == OP]
+    resources = [x for x in launch.inputs if x.dtype == tf.resource]
+    assert len(resources) == 1000 + 2
+    step()
+    assert variables[999].numpy() == pytest.approx(0.9)
+
+
+def test_a_graph_of_tensorflow_1_trains():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variable = tf.Variable([1.0, 2.0])
+        slots = [tf.Variable([0.0, 0.0]) for _ in range(2)]
+        tf_opt.ops.resource_apply_adam_amsgrad(
+            [variable], [slots[0]], [slots[1]], [tf.constant([0.5, -0.5])],
+            step=1, learning_rate=0.1,
+        )
+        (step,) = [
+            op
+            for op in tf.compat.v1.get_default_graph().get_operations()
+            if op.type == OP
+        ]
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(step)
+        np.testing.assert_allclose(
+            session.run(variable), [0.9, 2.1], atol=1e-6
+        )

@@ -1,0 +1,361 @@
+"""In Keras: `fit`, every base-class option, and Keras' own numbers."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from counterparts import COUNTERPARTS
+
+IMPLEMENTATIONS = ["custom_op", "composed"]
+
+pairs = pytest.mark.parametrize(
+    "pair", COUNTERPARTS.values(), ids=COUNTERPARTS.keys()
+)
+implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+
+# Keras computes 1 - beta_2^t in float32, where 1 - 0.999 is off by up to 3e-5:
+# some 1.5e-5 of a learning rate of 0.02 each step, until t has grown.
+TOLERANCE = {"rtol": 2e-6, "atol": 2e-6}
+
+
+def make_model(seed: int = 3) -> keras.Model:
+    keras.utils.set_random_seed(seed)
+    return keras.Sequential(
+        [
+            keras.layers.Input((6,)),
+            keras.layers.Dense(8, activation="tanh"),
+            keras.layers.Dense(3),
+        ]
+    )
+
+
+def make_data(count: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    x = random.standard_normal((count, 6)).astype("float32")
+    return x, np.abs(x[:, :3]).argmax(axis=1)
+
+
+class Recorder(keras.callbacks.Callback):
+    """Keeps the weights after every batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: list[np.ndarray] = []
+
+    def on_train_batch_end(self, batch, logs=None) -> None:
+        self.weights.append(
+            np.concatenate([w.ravel() for w in self.model.get_weights()])
+        )
+
+
+def fit(optimizer, **compile_arguments) -> np.ndarray:
+    """The weights after each of 24 steps."""
+    model, recorder = make_model(), Recorder()
+    model.compile(
+        optimizer,
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        **compile_arguments,
+    )
+    model.fit(
+        *make_data(),
+        batch_size=8,
+        epochs=3,
+        shuffle=False,
+        verbose=0,
+        callbacks=[recorder],
+    )
+    return np.array(recorder.weights)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "mode",
+    [{}, {"run_eagerly": True}, {"jit_compile": True},
+     {"steps_per_execution": 4}],
+    ids=["default", "eager", "jit_compile", "steps_per_execution"],
+)
+@pairs
+def test_fit_equals_keras_step_for_step(pair, mode):
+    ours = fit(pair.ours(), **mode)
+    theirs = fit(pair.keras(), **mode)
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(ours, theirs, **TOLERANCE)
+    assert np.abs(ours[-1] - ours[0]).max() > 0.01
+
+
+OPTIONS = {
+    "clipnorm": {"clipnorm": 0.05},
+    "clipvalue": {"clipvalue": 0.01},
+    "global_clipnorm": {"global_clipnorm": 0.05},
+    "ema": {"use_ema": True, "ema_momentum": 0.8},
+    "ema_overwrite": {
+        "use_ema": True,
+        "ema_momentum": 0.8,
+        "ema_overwrite_frequency": 3,
+    },
+    "loss_scale": {"loss_scale_factor": 128.0},
+    "accumulation": {"gradient_accumulation_steps": 3},
+    "weight_decay": {"weight_decay": 0.3},
+    "schedule": {
+        "learning_rate": keras.optimizers.schedules.CosineDecay(0.02, 20)
+    },
+    "callable": {"learning_rate": lambda: 0.02},
+    "everything": {
+        "global_clipnorm": 0.1,
+        "use_ema": True,
+        "loss_scale_factor": 8.0,
+        "gradient_accumulation_steps": 2,
+        "weight_decay": 0.1,
+        "learning_rate": keras.optimizers.schedules.ExponentialDecay(
+            0.02, 10, 0.5
+        ),
+    },
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("option", OPTIONS)
+@implementations
+def test_base_class_options_equal_keras(option, implementation, in_graph):
+    random = np.random.default_rng(1)
+    start = [random.standard_normal(shape) for shape in [(5, 3), (7,)]]
+    gradients = [
+        [random.standard_normal(v.shape) * 0.1 for v in start]
+        for _ in range(12)
+    ]
+
+    def run(optimizer) -> list[np.ndarray]:
+        variables = [keras.Variable(v, dtype="float32") for v in start]
+        optimizer.build(variables)
+
+        def step(*gradients) -> None:
+            optimizer.apply(list(gradients), variables)
+
+        step = tf.function(step) if in_graph else step
+        trajectory = []
+        for grads in gradients:
+            step(*[tf.constant(g, tf.float32) for g in grads])
+            values = [v.numpy() for v in (*variables, *optimizer.variables)]
+            trajectory.append(np.concatenate([v.ravel() for v in values]))
+        return trajectory
+
+    pair = COUNTERPARTS["Adam"]
+    options = OPTIONS[option]
+    ours = run(pair.ours(implementation=implementation, **options))
+    theirs = run(pair.keras(**options))
+    np.testing.assert_allclose(ours, theirs, **TOLERANCE)
+    plain = run(pair.ours(implementation=implementation))
+    if len(plain[-1]) == len(ours[-1]):
+        assert np.abs(plain[-1] - ours[-1]).max() > 1e-4, "it had no effect"
+
+
+def test_mixed_precision_skips_a_step_that_overflows():
+    variable = keras.Variable([1.0, 2.0])
+    inner = tf_opt.Adam(0.1)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=16.0)
+    optimizer.build([variable])
+
+    @tf.function
+    def step(gradient) -> None:
+        optimizer.apply([gradient], [variable])
+
+    step(tf.constant([16.0, -16.0]))
+    np.testing.assert_allclose(variable.numpy(), [0.9, 2.1], atol=1e-6)
+    step(tf.constant([np.inf, 1.0]))
+    np.testing.assert_allclose(variable.numpy(), [0.9, 2.1], atol=1e-6)
+    assert int(inner.iterations.numpy()) == 1
+
+
+@implementations
+def test_constraints_are_applied_after_the_step(implementation):
+    variable = keras.Variable([0.05, 2.0])
+    variable.constraint = keras.constraints.NonNeg()
+    optimizer = tf_opt.Adam(0.1, implementation=implementation)
+    optimizer.apply([tf.constant([1.0, 1.0])], [variable])
+    np.testing.assert_allclose(variable.numpy(), [0.0, 1.9], atol=1e-6)
+
+
+@implementations
+def test_a_variable_without_gradient_and_its_slots_stay(implementation):
+    variables = [keras.Variable([1.0]), keras.Variable([2.0])]
+    optimizer = tf_opt.Adam(0.1, implementation=implementation)
+    optimizer.build(variables)
+    with pytest.warns(UserWarning, match="Gradients do not exist"):
+        optimizer.apply([None, tf.constant([1.0])], variables)
+    assert variables[0].numpy() == [1.0]
+    assert variables[1].numpy() == pytest.approx(1.9)
+    moments = [variable.numpy()[0] for variable in optimizer.variables[2:]]
+    assert moments[:2] == [0, 0]
+    assert moments[2] == pytest.approx(0.1)
+
+
+@implementations
+def test_variables_may_come_in_any_order_and_in_part(implementation):
+    def run(order) -> list[np.ndarray]:
+        variables = [keras.Variable([1.0 * i, 3.0]) for i in range(4)]
+        optimizer = tf_opt.Adam(0.1, implementation=implementation)
+        optimizer.build(variables)
+        for indices in order:
+            optimizer.apply(
+                [tf.constant([1.0 + i, -1.0]) for i in indices],
+                [variables[i] for i in indices],
+            )
+        return [v.numpy() for v in variables]
+
+    np.testing.assert_array_equal(
+        run([[0, 1, 2, 3], [0, 1], [2]]), run([[3, 1, 0, 2], [1, 0], [2]])
+    )
+
+
+@implementations
+def test_plain_tf_variables_and_apply_gradients(implementation):
+    variable = tf.Variable([[1.0, 2.0]])
+    optimizer = tf_opt.Adam(0.1, implementation=implementation)
+    for expected_steps in (1, 2):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(variable * tf.constant([[2.0, -3.0]]))
+        gradients = tape.gradient(loss, [variable])
+        steps = optimizer.apply_gradients(zip(gradients, [variable]))
+        assert int(steps.numpy()) == expected_steps
+    np.testing.assert_allclose(variable.numpy(), [[0.8, 2.2]], atol=1e-6)
+
+
+def test_unknown_variables_are_refused():
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build([keras.Variable([1.0])])
+    with pytest.raises(ValueError, match="Unknown variable"):
+        optimizer.apply([tf.constant([1.0])], [keras.Variable([1.0])])
+
+
+@implementations
+def test_variables_of_several_types_in_one_step(implementation):
+    types = ["float32", "float64", "bfloat16", "float16"]
+    variables = [keras.Variable([1.0, 2.0], dtype=t) for t in types]
+    optimizer = tf_opt.Adam(0.25, implementation=implementation)
+    optimizer.apply(
+        [tf.constant([1.0, -1.0], v.dtype) for v in variables], variables
+    )
+    for variable in variables:
+        np.testing.assert_allclose(
+            np.asarray(variable.numpy(), "float64"), [0.75, 2.25], atol=1e-2
+        )
+    slots = [v.dtype for v in optimizer.variables[2:]]
+    assert slots == ["float32"] * 2 + ["float64"] * 2 + ["float32"] * 4
+
+
+def test_pure_bfloat16_trains():
+    # Keras' own Adam does not move: 0.999 is 1 in bfloat16.
+    variable = keras.Variable([1.0], dtype="bfloat16")
+    optimizer = tf_opt.Adam(0.125)
+    for _ in range(4):
+        optimizer.apply([tf.constant([0.5], tf.bfloat16)], [variable])
+    assert float(variable.numpy()[0]) == 0.5
+
+
+@pytest.mark.parametrize("how", ["names", "variables"])
+@pairs
+def test_exclusion_from_weight_decay_equals_keras(pair, how):
+    def run(optimizer) -> list[np.ndarray]:
+        model = make_model()
+        if how == "names":
+            optimizer.exclude_from_weight_decay(var_names=["bias"])
+        else:
+            optimizer.exclude_from_weight_decay(
+                var_list=[model.trainable_variables[0]]
+            )
+        variables = model.trainable_variables
+        optimizer.build(variables)
+        for _ in range(3):
+            optimizer.apply([tf.ones(v.shape) for v in variables], variables)
+        return [v.numpy() for v in variables]
+
+    arguments = {"weight_decay": 0.5}
+    ours, theirs = run(pair.ours(**arguments)), run(pair.keras(**arguments))
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, **TOLERANCE)
+
+
+@pytest.mark.parametrize("how", ["names", "variables"])
+def test_exclusion_from_weight_decay_survives_the_config(how):
+    def run(optimizer, model) -> list[np.ndarray]:
+        variables = model.trainable_variables
+        optimizer.build(variables)
+        optimizer.apply([tf.ones(v.shape) for v in variables], variables)
+        return [v.numpy() for v in variables]
+
+    # Models with layer names of their own, so that the paths are equal.
+    def named_model() -> keras.Model:
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential(
+            [keras.layers.Input((2,)), keras.layers.Dense(2, name="only")],
+            name="model",
+        )
+        model.layers[0].bias.assign([3.0, 4.0])
+        return model
+
+    model = named_model()
+    optimizer = tf_opt.AdamW(0.1, weight_decay=0.5)
+    if how == "names":
+        optimizer.exclude_from_weight_decay(var_names=["bias"])
+    else:
+        optimizer.exclude_from_weight_decay(var_list=[model.layers[0].bias])
+    restored = keras.optimizers.deserialize(
+        keras.optimizers.serialize(optimizer)
+    )
+    assert restored.get_config() == optimizer.get_config()
+    expected = run(optimizer, model)
+    np.testing.assert_allclose(expected[1], [2.9, 3.9], atol=1e-6)
+    for a, b in zip(run(restored, named_model()), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_weight_whose_gradient_overwrites_it_has_no_slots():
+    scale = keras.Variable([1.0])
+    scale.overwrite_with_gradient = True
+    kernel = keras.Variable([1.0, 2.0])
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build([scale, kernel])
+    assert len(optimizer.variables) == 4
+    optimizer.apply(
+        [tf.constant([7.0]), tf.constant([1.0, 1.0])], [scale, kernel]
+    )
+    assert scale.numpy() == [7.0]
+    np.testing.assert_allclose(kernel.numpy(), [0.9, 1.9], atol=1e-6)
+
+
+BAD_ARGUMENTS = [
+    (tf_opt.Adam, {"beta_1": 1.0}),
+    (tf_opt.Adam, {"beta_1": -0.1}),
+    (tf_opt.Adam, {"beta_2": 1.5}),
+    (tf_opt.Adam, {"beta_2": float("nan")}),
+    (tf_opt.Adam, {"epsilon": -1e-8}),
+    (tf_opt.Adam, {"learning_rate": -0.1}),
+    (tf_opt.Adam, {"weight_decay": -0.1}),
+    (tf_opt.Adam, {"implementation": "fast"}),
+    (tf_opt.AdamW, {"weight_decay": None}),
+    (tf_opt.AdamW, {"weight_decay": -1.0}),
+    (tf_opt.AdamW, {"beta_1": 1.0}),
+]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "arguments"),
+    BAD_ARGUMENTS,
+    ids=[f"{cls.__name__}-{arguments}" for cls, arguments in BAD_ARGUMENTS],
+)
+def test_a_bad_argument_is_named_with_its_value(optimizer, arguments):
+    ((name, value),) = arguments.items()
+    with pytest.raises(ValueError) as error:
+        optimizer(**arguments)
+    assert f"`{name}`" in str(error.value)
+    assert str(value) in str(error.value)
+
+
+def test_an_unknown_argument_is_refused():
+    with pytest.raises(ValueError, match="master_weights"):
+        tf_opt.Adam(master_weights=True)

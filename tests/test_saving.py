@@ -1,0 +1,311 @@
+"""Saved and restored: bit for bit, and to and from Keras."""
+
+from __future__ import annotations
+
+import pathlib
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from counterparts import COUNTERPARTS
+
+pairs = pytest.mark.parametrize(
+    "pair", COUNTERPARTS.values(), ids=COUNTERPARTS.keys()
+)
+ALL_MODES = {
+    "amsgrad": True,
+    "weight_decay": 0.1,
+    "maximize": True,
+    "decoupled_weight_decay": False,
+    "epsilon_hat": True,
+    "use_ema": True,
+    "clipnorm": 3.0,
+}
+
+
+def make_model() -> keras.Model:
+    keras.utils.set_random_seed(5)
+    return keras.Sequential(
+        [
+            keras.layers.Input((4,)),
+            keras.layers.Dense(8, activation="relu"),
+            keras.layers.Dense(2),
+        ]
+    )
+
+
+def make_data() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(2)
+    x = random.standard_normal((32, 4)).astype("float32")
+    return x, x[:, :2] ** 2
+
+
+def train(model: keras.Model, epochs: int = 2) -> None:
+    model.fit(*make_data(), batch_size=8, epochs=epochs, shuffle=False,
+              verbose=0)
+
+
+def state(model: keras.Model) -> list[np.ndarray]:
+    return [
+        v.numpy() for v in (*model.variables, *model.optimizer.variables)
+    ]
+
+
+def assert_same(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-6)
+
+
+def compiled(optimizer: keras.optimizers.Optimizer) -> keras.Model:
+    model = make_model()
+    model.compile(optimizer, "mse")
+    return model
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tf_opt.Adam(0.01),
+        lambda: tf_opt.Adam(0.01, **ALL_MODES),
+        lambda: tf_opt.AdamW(
+            keras.optimizers.schedules.CosineDecay(0.01, 100)
+        ),
+    ],
+    ids=["Adam", "all modes", "AdamW"],
+)
+def test_a_keras_file_continues_bit_for_bit(make, tmp_path):
+    model = compiled(make())
+    train(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded.optimizer) is type(model.optimizer)
+    assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    assert_same(state(loaded), state(model))
+    train(model)
+    train(loaded)
+    assert_same(state(loaded), state(model))
+
+
+@pytest.mark.core
+def test_a_tensorflow_checkpoint_continues_bit_for_bit(tmp_path):
+    model = compiled(tf_opt.Adam(0.01, **ALL_MODES))
+    train(model)
+    path = tf.train.Checkpoint(
+        model=model, optimizer=model.optimizer
+    ).save(str(tmp_path / "ckpt"))
+    restored = compiled(tf_opt.Adam(0.01, **ALL_MODES))
+    # Also into slots that were stepped before, and so are in their groups.
+    train(restored, epochs=1)
+    status = tf.train.Checkpoint(
+        model=restored, optimizer=restored.optimizer
+    ).restore(path)
+    status.assert_existing_objects_matched()
+    assert_same(state(restored), state(model))
+    train(model)
+    train(restored)
+    assert_same(state(restored), state(model))
+
+
+@pairs
+def test_the_variables_are_those_of_keras(pair):
+    model = make_model()
+    ours, theirs = pair.ours(), pair.keras()
+    ours.build(model.trainable_variables)
+    theirs.build(model.trainable_variables)
+    described = [
+        [(v.name, tuple(v.shape), v.dtype) for v in optimizer.variables]
+        for optimizer in (ours, theirs)
+    ]
+    assert described[0] == described[1]
+
+
+@pytest.mark.parametrize("implementation", ["custom_op", "composed", "auto"])
+def test_the_implementation_never_changes_the_variables(implementation):
+    model = make_model()
+    optimizer = tf_opt.Adam(amsgrad=True, implementation=implementation)
+    optimizer.build(model.trainable_variables)
+    expected = keras.optimizers.Adam(amsgrad=True)
+    expected.build(model.trainable_variables)
+    assert [v.name for v in optimizer.variables] == [
+        v.name for v in expected.variables
+    ]
+
+
+def stored(optimizer: keras.optimizers.Optimizer) -> dict[str, np.ndarray]:
+    store: dict[str, np.ndarray] = {}
+    optimizer.save_own_variables(store)
+    return store
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("from_ours", [True, False])
+@pairs
+def test_weights_move_between_keras_and_us(pair, from_ours):
+    makes = (pair.ours, pair.keras) if from_ours else (pair.keras, pair.ours)
+    source, target = (compiled(make()) for make in makes)
+    train(source)
+    target.set_weights(source.get_weights())
+    target.optimizer.build(target.trainable_variables)
+    target.optimizer.load_own_variables(stored(source.optimizer))
+    assert_same(state(target), state(source))
+    train(source)
+    train(target)
+    assert_close(state(target), state(source))
+
+
+@pytest.mark.parametrize("from_ours", [True, False])
+@pairs
+def test_tensorflow_checkpoints_move_between_keras_and_us(
+    pair, from_ours, tmp_path
+):
+    makes = (pair.ours, pair.keras) if from_ours else (pair.keras, pair.ours)
+    source, target = (compiled(make()) for make in makes)
+    train(source)
+    path = tf.train.Checkpoint(
+        model=source, optimizer=source.optimizer
+    ).save(str(tmp_path / "ckpt"))
+    target.optimizer.build(target.trainable_variables)
+    checkpoint = tf.train.Checkpoint(model=target, optimizer=target.optimizer)
+    checkpoint.restore(path).assert_existing_objects_matched()
+    assert_same(state(target), state(source))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.optimizers.Adam(0.01, amsgrad=True, beta_2=0.6),
+        lambda: keras.optimizers.AdamW(
+            keras.optimizers.schedules.CosineDecay(0.01, 50), clipnorm=1.0
+        ),
+        lambda: keras.optimizers.Adam(lambda: 0.01, use_ema=True),
+    ],
+    ids=["Adam", "AdamW", "callable"],
+)
+def test_from_keras_continues_with_the_same_numbers(make, built):
+    model = compiled(make())
+    model.optimizer.exclude_from_weight_decay(var_names=["bias"])
+    twin = compiled(make())
+    twin.optimizer.exclude_from_weight_decay(var_names=["bias"])
+    if built:
+        train(model)
+        train(twin)
+    continued = tf_opt.from_keras(twin.optimizer)
+    assert type(continued) is getattr(tf_opt, type(twin.optimizer).__name__)
+    other = make_model()
+    other.set_weights(twin.get_weights())
+    if built:
+        # The same variables go on; Keras' compile needs a fresh model's.
+        store = stored(continued)
+        continued = tf_opt.from_keras(make())
+        continued.exclude_from_weight_decay(var_names=["bias"])
+        continued.build(other.trainable_variables)
+        continued.load_own_variables(store)
+    other.compile(continued, "mse")
+    train(model)
+    train(other)
+    assert_close(state(other), state(model))
+
+
+def test_from_keras_updates_the_same_variables_and_keeps_exclusions():
+    kept, decayed = keras.Variable([1.0]), keras.Variable([1.0])
+    source = keras.optimizers.AdamW(0.5, weight_decay=0.5)
+    source.exclude_from_weight_decay(var_list=[kept])
+    source.apply([tf.constant([0.0])] * 2, [kept, decayed])
+    continued = tf_opt.from_keras(source)
+    assert int(continued.iterations.numpy()) == 1
+    continued.apply([tf.constant([0.0])] * 2)
+    assert kept.numpy() == [1.0]
+    assert decayed.numpy() == pytest.approx(0.75**2)
+    excluded = continued.get_config()["exclude_from_weight_decay"]
+    assert excluded["paths"] == [kept.path]
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        keras.optimizers.SGD(0.1),
+        type("MyAdam", (keras.optimizers.Adam,), {})(0.1),
+        "adam",
+    ],
+    ids=["SGD", "subclass", "string"],
+)
+def test_from_keras_refuses_what_it_does_not_know(optimizer):
+    with pytest.raises(TypeError, match="must be one of keras.optimizers.Adam"):
+        tf_opt.from_keras(optimizer)
+
+
+def test_pickle_and_config_round_trip():
+    optimizer = tf_opt.Adam(0.5, **ALL_MODES, implementation="composed")
+    assert (
+        tf_opt.Adam.from_config(optimizer.get_config()).get_config()
+        == optimizer.get_config()
+    )
+    again = pickle.loads(pickle.dumps(optimizer))
+    assert again.get_config() == optimizer.get_config()
+
+
+class Trainer(tf.Module):
+    """A step as somebody would export it, for on-device training say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.variable = tf.Variable([1.0, 2.0])
+        self.optimizer = tf_opt.Adam(0.1, amsgrad=True)
+        self.optimizer.build([self.variable])
+
+    @tf.function(input_signature=[tf.TensorSpec([2])])
+    def step(self, gradient):
+        self.optimizer.apply([gradient], [self.variable])
+        return tf.identity(self.variable)
+
+
+def test_a_saved_function_goes_on_where_it_was(tmp_path):
+    trainer, gradient = Trainer(), tf.constant([0.5, -0.5])
+    trainer.step(gradient)
+    tf.saved_model.save(trainer, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    for gradient in ([0.1, -0.2], [0.01, 0.3], [2.0, 1.0]):
+        np.testing.assert_array_equal(
+            loaded.step(tf.constant(gradient)).numpy(),
+            trainer.step(tf.constant(gradient)).numpy(),
+        )
+
+
+def test_a_model_is_never_loaded_with_keras_optimizer_instead(tmp_path):
+    model = compiled(tf_opt.Adam(0.01))
+    train(model)
+    path = tmp_path / "model.keras"
+    model.save(path)
+    script = textwrap.dedent(
+        f"""
+        import keras
+        try:
+            model = keras.models.load_model({str(path)!r})
+            print("LOADED", model.optimizer)
+        except Exception as error:
+            print("REFUSED", error)
+        """
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=pathlib.Path(tmp_path),
+    ).stdout
+    assert "REFUSED" in output, output
+    assert "tf_opt" in output, output

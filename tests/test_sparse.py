@@ -1,0 +1,113 @@
+"""Sparse gradients: the result of the dense gradient, repeated rows summed."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+implementations = pytest.mark.parametrize(
+    "implementation", ["custom_op", "composed"]
+)
+
+
+def repeated_rows(dtype=tf.float32) -> tf.IndexedSlices:
+    return tf.IndexedSlices(
+        tf.constant([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]], dtype),
+        tf.constant([2, 0, 2]),
+        tf.constant([4, 2]),
+    )
+
+
+def run(gradient, steps=3, in_graph=False, dtype="float32", **arguments):
+    variable = keras.Variable(np.ones((4, 2)), dtype=dtype)
+    optimizer = tf_opt.Adam(0.125, **arguments)
+    optimizer.build([variable])
+
+    def step() -> None:
+        optimizer.apply([gradient], [variable])
+
+    step = tf.function(step) if in_graph else step
+    for _ in range(steps):
+        step()
+    return [v.numpy() for v in (variable, *optimizer.variables)]
+
+
+OPTIONS = [
+    {},
+    {"amsgrad": True},
+    {"clipnorm": 0.5},
+    {"global_clipnorm": 0.5},
+    {"clipvalue": 0.25},
+    {"gradient_accumulation_steps": 2},
+    {"loss_scale_factor": 4.0},
+    {"use_ema": True},
+    {"weight_decay": 0.1},
+]
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@implementations
+def test_repeated_rows_equal_the_dense_gradient(
+    options, implementation, in_graph
+):
+    arguments = {"implementation": implementation, **options}
+    sparse = repeated_rows()
+    dense = tf.constant([[3.0, -1.0], [0, 0], [1.5, 2.5], [0, 0]])
+    for a, b in zip(
+        run(sparse, in_graph=in_graph, **arguments),
+        run(dense, in_graph=in_graph, **arguments),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+@implementations
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_other_types(implementation, dtype):
+    sparse = run(
+        repeated_rows(dtype), dtype=dtype, implementation=implementation
+    )
+    dense = run(
+        tf.constant([[3.0, -1.0], [0, 0], [1.5, 2.5], [0, 0]], dtype),
+        dtype=dtype,
+        implementation=implementation,
+    )
+    for a, b in zip(sparse, dense, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_an_embedding_trains_as_its_one_hot_form_does(jit_compile):
+    tokens = np.array([[1, 1, 2], [5, 1, 0], [2, 2, 2], [3, 4, 3]])
+    targets = np.array([[1.0], [0.0], [2.0], [-1.0]])
+
+    def train(one_hot: bool) -> np.ndarray:
+        keras.utils.set_random_seed(4)
+        table = keras.layers.Embedding(6, 3)
+        table.build()
+        start = table.embeddings.numpy()
+        if one_hot:
+            first = keras.layers.Dense(3, use_bias=False)
+            inputs = keras.layers.Input((3, 6))
+            data = np.eye(6, dtype="float32")[tokens]
+        else:
+            first, inputs, data = table, keras.layers.Input((3,)), tokens
+        model = keras.Sequential(
+            [
+                inputs,
+                first,
+                keras.layers.GlobalAveragePooling1D(),
+                keras.layers.Dense(1, kernel_initializer="ones"),
+            ]
+        )
+        if one_hot:
+            first.kernel.assign(start)
+        model.compile(tf_opt.Adam(0.1), "mse", jit_compile=jit_compile)
+        model.fit(data, targets, epochs=10, batch_size=4, verbose=0)
+        return model.get_weights()[0]
+
+    np.testing.assert_allclose(train(False), train(True), atol=2e-5)
