@@ -154,9 +154,7 @@ def test_python_m_tf_opt_prints_build_info():
     )
     assert result.returncode == 0, result.stderr
     for key, value in tf_opt.build_info().items():
-        (line,) = [
-            x for x in result.stdout.splitlines() if x.split()[0] == key
-        ]
+        (line,) = [x for x in result.stdout.splitlines() if x.split()[0] == key]
         assert value in line
 
 

@@ -74,8 +74,10 @@ def test_a_custom_loop_equals_one_device(strategy, mode, in_graph):
         def step() -> None:
             gradient = gradients_of_replicas()
             optimizer.apply(
-                [tf.stack([gradient, -gradient]),
-                 tf.cast([[gradient]], tf.bfloat16)],
+                [
+                    tf.stack([gradient, -gradient]),
+                    tf.cast([[gradient]], tf.bfloat16),
+                ],
                 variables,
             )
 
@@ -114,9 +116,7 @@ def test_one_launch_for_each_replica(strategy):
 
     @tf.function
     def step() -> None:
-        strategy.run(
-            lambda: optimizer.apply([tf.ones(1)] * 10, variables)
-        )
+        strategy.run(lambda: optimizer.apply([tf.ones(1)] * 10, variables))
 
     graph = step.get_concrete_function().graph
     launches = [op for op in graph.get_operations() if op.type == OP]

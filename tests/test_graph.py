@@ -129,9 +129,7 @@ def test_one_launch_for_each_type():
 
     @tf.function
     def step() -> None:
-        optimizer.apply(
-            [tf.ones_like(v.value) for v in variables], variables
-        )
+        optimizer.apply([tf.ones_like(v.value) for v in variables], variables)
 
     graph = step.get_concrete_function().graph
     launches = [op for op in graph.get_operations() if op.type == OP]
@@ -160,8 +158,12 @@ def test_a_graph_of_tensorflow_1_trains():
         variable = tf.Variable([1.0, 2.0])
         slots = [tf.Variable([0.0, 0.0]) for _ in range(2)]
         tf_opt.ops.resource_apply_adam_amsgrad(
-            [variable], [slots[0]], [slots[1]], [tf.constant([0.5, -0.5])],
-            step=1, learning_rate=0.1,
+            [variable],
+            [slots[0]],
+            [slots[1]],
+            [tf.constant([0.5, -0.5])],
+            step=1,
+            learning_rate=0.1,
         )
         (step,) = [
             op
@@ -170,6 +172,4 @@ def test_a_graph_of_tensorflow_1_trains():
         ]
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(step)
-        np.testing.assert_allclose(
-            session.run(variable), [0.9, 2.1], atol=1e-6
-        )
+        np.testing.assert_allclose(session.run(variable), [0.9, 2.1], atol=1e-6)

@@ -74,8 +74,12 @@ def fit(optimizer, **compile_arguments) -> np.ndarray:
 @pytest.mark.core
 @pytest.mark.parametrize(
     "mode",
-    [{}, {"run_eagerly": True}, {"jit_compile": True},
-     {"steps_per_execution": 4}],
+    [
+        {},
+        {"run_eagerly": True},
+        {"jit_compile": True},
+        {"steps_per_execution": 4},
+    ],
     ids=["default", "eager", "jit_compile", "steps_per_execution"],
 )
 @pairs
@@ -220,7 +224,9 @@ def test_plain_tf_variables_and_apply_gradients(implementation):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(variable * tf.constant([[2.0, -3.0]]))
         gradients = tape.gradient(loss, [variable])
-        steps = optimizer.apply_gradients(zip(gradients, [variable]))
+        steps = optimizer.apply_gradients(
+            zip(gradients, [variable], strict=True)
+        )
         assert int(steps.numpy()) == expected_steps
     np.testing.assert_allclose(variable.numpy(), [[0.8, 2.2]], atol=1e-6)
 

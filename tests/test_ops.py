@@ -89,11 +89,13 @@ WRONG: dict[str, tuple[Callable[[State], dict], str]] = {
         r"`v_max` must have one variable for each of the 2",
     ),
     "the same variable twice": (
-        lambda s: {"variables": [s.variables[0]] * 2,
-                   "gradients": [s.gradients[0]] * 2,
-                   "m": [s.m[0], tf.Variable(tf.zeros((2, 3)))],
-                   "v": [s.v[0], tf.Variable(tf.zeros((2, 3)))],
-                   "v_max": ()},
+        lambda s: {
+            "variables": [s.variables[0]] * 2,
+            "gradients": [s.gradients[0]] * 2,
+            "m": [s.m[0], tf.Variable(tf.zeros((2, 3)))],
+            "v": [s.v[0], tf.Variable(tf.zeros((2, 3)))],
+            "v_max": (),
+        },
         r"`variables\[0\]` and `variables\[1\]` are the same variable",
     ),
     "a moment that is the variable": (
@@ -183,9 +185,10 @@ def test_variables_that_share_an_initial_buffer_part_ways():
     state = State(shapes=((4,),))
     state.m, state.v = [tf.Variable(zeros)], [tf.Variable(zeros)]
     state.variables = [tf.Variable(zeros)]
-    alone.m, alone.v = [tf.Variable(np.zeros(4, "f"))], [
-        tf.Variable(np.zeros(4, "f"))
-    ]
+    alone.m, alone.v = (
+        [tf.Variable(np.zeros(4, "f"))],
+        [tf.Variable(np.zeros(4, "f"))],
+    )
     alone.variables = [tf.Variable(np.zeros(4, "f"))]
     for step in (1, 2, 3):
         state.apply(v_max=(), step=step)

@@ -48,14 +48,13 @@ def make_data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def train(model: keras.Model, epochs: int = 2) -> None:
-    model.fit(*make_data(), batch_size=8, epochs=epochs, shuffle=False,
-              verbose=0)
+    model.fit(
+        *make_data(), batch_size=8, epochs=epochs, shuffle=False, verbose=0
+    )
 
 
 def state(model: keras.Model) -> list[np.ndarray]:
-    return [
-        v.numpy() for v in (*model.variables, *model.optimizer.variables)
-    ]
+    return [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
 
 
 def assert_same(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
@@ -80,9 +79,7 @@ def compiled(optimizer: keras.optimizers.Optimizer) -> keras.Model:
     [
         lambda: tf_opt.Adam(0.01),
         lambda: tf_opt.Adam(0.01, **ALL_MODES),
-        lambda: tf_opt.AdamW(
-            keras.optimizers.schedules.CosineDecay(0.01, 100)
-        ),
+        lambda: tf_opt.AdamW(keras.optimizers.schedules.CosineDecay(0.01, 100)),
     ],
     ids=["Adam", "all modes", "AdamW"],
 )
@@ -103,9 +100,9 @@ def test_a_keras_file_continues_bit_for_bit(make, tmp_path):
 def test_a_tensorflow_checkpoint_continues_bit_for_bit(tmp_path):
     model = compiled(tf_opt.Adam(0.01, **ALL_MODES))
     train(model)
-    path = tf.train.Checkpoint(
-        model=model, optimizer=model.optimizer
-    ).save(str(tmp_path / "ckpt"))
+    path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(
+        str(tmp_path / "ckpt")
+    )
     restored = compiled(tf_opt.Adam(0.01, **ALL_MODES))
     # Also into slots that were stepped before, and so are in their groups.
     train(restored, epochs=1)
@@ -174,9 +171,9 @@ def test_tensorflow_checkpoints_move_between_keras_and_us(
     makes = (pair.ours, pair.keras) if from_ours else (pair.keras, pair.ours)
     source, target = (compiled(make()) for make in makes)
     train(source)
-    path = tf.train.Checkpoint(
-        model=source, optimizer=source.optimizer
-    ).save(str(tmp_path / "ckpt"))
+    path = tf.train.Checkpoint(model=source, optimizer=source.optimizer).save(
+        str(tmp_path / "ckpt")
+    )
     target.optimizer.build(target.trainable_variables)
     checkpoint = tf.train.Checkpoint(model=target, optimizer=target.optimizer)
     checkpoint.restore(path).assert_existing_objects_matched()

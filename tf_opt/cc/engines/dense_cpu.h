@@ -18,12 +18,12 @@ namespace tf_opt {
 
 // Applies `rule` to the elements [begin, end) of `tensor`. One definition per
 // instruction set, in engines/dense_cpu_range-inl.h.
-#define TF_OPT_DECLARE_CPU_TARGET(target)                           \
-  namespace target {                                                \
-  template <typename T, typename Rule>                              \
-  void ApplyRange(const Rule& rule,                                 \
-                  const DenseTensor<T, Rule::kSlots>& tensor,       \
-                  int64_t begin, int64_t end);                      \
+#define TF_OPT_DECLARE_CPU_TARGET(target)                                    \
+  namespace target {                                                         \
+  template <typename T, typename Rule>                                       \
+  void ApplyRange(const Rule& rule,                                          \
+                  const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin, \
+                  int64_t end);                                              \
   }
 TF_OPT_DECLARE_CPU_TARGET(baseline)
 #if defined(__x86_64__)
@@ -33,9 +33,8 @@ TF_OPT_DECLARE_CPU_TARGET(avx512)
 #undef TF_OPT_DECLARE_CPU_TARGET
 
 template <typename T, typename Rule>
-using RangeFunction = void (*)(const Rule&,
-                               const DenseTensor<T, Rule::kSlots>&, int64_t,
-                               int64_t);
+using RangeFunction = void (*)(const Rule&, const DenseTensor<T, Rule::kSlots>&,
+                               int64_t, int64_t);
 
 template <typename T, typename Rule>
 RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target) {
@@ -74,8 +73,7 @@ void ApplyDense(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
 
   const RangeFunction<T, Rule> apply_range = RangeFunctionFor<T, Rule>(target);
   const auto body = [&](int64_t begin, int64_t end) {
-    size_t i =
-        std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
+    size_t i = std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
     while (begin < end) {
       const int64_t tensor_begin = ends[i] - tensors[i].size;
       const int64_t stop = std::min(end, ends[i]);
@@ -95,9 +93,9 @@ void ApplyDense(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
     body(0, total);
     return;
   }
-  const int64_t piece = std::clamp(
-      total / (kPiecesPerThread * num_threads),
-      kInlineBytes / 2 / kBytesPerElement, kLargestPieceBytes / kBytesPerElement);
+  const int64_t piece = std::clamp(total / (kPiecesPerThread * num_threads),
+                                   kInlineBytes / 2 / kBytesPerElement,
+                                   kLargestPieceBytes / kBytesPerElement);
   parallel_for(total, piece, body);
 }
 

@@ -118,7 +118,8 @@ void RunInPieces(int64_t total, int64_t block_size,
   for (auto& thread : threads) thread.join();
 }
 
-void MustNotRun(int64_t, int64_t, const std::function<void(int64_t, int64_t)>&) {
+void MustNotRun(int64_t, int64_t,
+                const std::function<void(int64_t, int64_t)>&) {
   FAIL() << "a small step must run inline";
 }
 
@@ -208,8 +209,8 @@ std::vector<T> StoreOf(const std::vector<T>& values, CpuTarget target,
                                     gradient.data(),
                                     {m.data(), v.data()},
                                     static_cast<int64_t>(values.size())};
-  RangeFunctionFor<T, AdamRule<float, false, false>>(target)(
-      rule, tensor, 0, values.size());
+  RangeFunctionFor<T, AdamRule<float, false, false>>(target)(rule, tensor, 0,
+                                                             values.size());
   return result;
 }
 
@@ -265,8 +266,7 @@ TYPED_TEST(SixteenBitTest, StoringRoundsToTheNearestAndTiesToEven) {
         const double error = std::fabs(std::fabs(exact) - std::fabs(got));
         const double to_up = std::fabs(up - std::fabs(exact));
         const double to_down = std::fabs(std::fabs(exact) - down);
-        const double other =
-            bits == 0 ? to_up : std::min(to_up, to_down);
+        const double other = bits == 0 ? to_up : std::min(to_up, to_down);
         ASSERT_LE(error, other)
             << std::hex << finite[i].bits << " * " << factor;
         if (error == other && error != 0) {

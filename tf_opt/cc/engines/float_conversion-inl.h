@@ -67,9 +67,9 @@ inline Half ToHalf(float value) {
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
   // The last bit kept decides a tie: to even. A carry may make it infinite.
-  const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfff +
-                           ((magnitude >> 13) & 1)) >>
-                          13;
+  const uint32_t normal =
+      (magnitude - ((127u - 15u) << 23) + 0xfff + ((magnitude >> 13) & 1)) >>
+      13;
   // Adding 0.5 lines a subnormal's bits up at the low end, rounded by the add.
   const uint32_t subnormal = BitsOf(FloatOf(magnitude) + 0.5f) - kHalf;
   const uint32_t special = magnitude > kInfinity ? 0x7e00 : 0x7c00;
@@ -104,8 +104,8 @@ inline void NarrowBlock(const float* source, int n, Half* target) {
   int i = 0;
 #if defined(__F16C__)
   for (; i + 8 <= n; i += 8) {
-    const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(source + i),
-                                         _MM_FROUND_TO_NEAREST_INT);
+    const __m128i bits =
+        _mm256_cvtps_ph(_mm256_loadu_ps(source + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i), bits);
   }
 #endif

@@ -5,15 +5,15 @@
 namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 
-#define TF_OPT_INSTANTIATE(T, amsgrad, l2)                               \
-  template void ApplyRange<T>(                                           \
-      const AdamRule<ComputeType<T>, amsgrad, l2>&,                      \
+#define TF_OPT_INSTANTIATE(T, amsgrad, l2)                                  \
+  template void ApplyRange<T>(                                              \
+      const AdamRule<ComputeType<T>, amsgrad, l2>&,                         \
       const DenseTensor<T, AdamRule<ComputeType<T>, amsgrad, l2>::kSlots>&, \
       int64_t, int64_t)
-#define TF_OPT_INSTANTIATE_MODES(T)     \
-  TF_OPT_INSTANTIATE(T, false, false);  \
-  TF_OPT_INSTANTIATE(T, false, true);   \
-  TF_OPT_INSTANTIATE(T, true, false);   \
+#define TF_OPT_INSTANTIATE_MODES(T)    \
+  TF_OPT_INSTANTIATE(T, false, false); \
+  TF_OPT_INSTANTIATE(T, false, true);  \
+  TF_OPT_INSTANTIATE(T, true, false);  \
   TF_OPT_INSTANTIATE(T, true, true)
 
 TF_OPT_INSTANTIATE_MODES(Half);

@@ -45,11 +45,11 @@ class ResourceApplyAdamAmsgradOp : public OpKernel {
     DenseLaunch<T> launch;
     std::vector<double> weight_decay;
     OP_REQUIRES_OK(context, ReadVector(context, "weight_decay", &weight_decay));
-    OP_REQUIRES_OK(context, launch.Prepare(
-                                context, amsgrad_ ? std::vector<std::string>{
-                                                        "m", "v", "v_max"}
-                                                  : std::vector<std::string>{
-                                                        "m", "v"}));
+    OP_REQUIRES_OK(
+        context,
+        launch.Prepare(context,
+                       amsgrad_ ? std::vector<std::string>{"m", "v", "v_max"}
+                                : std::vector<std::string>{"m", "v"}));
     OP_REQUIRES(context, static_cast<int>(weight_decay.size()) == launch.size(),
                 absl::InvalidArgumentError(absl::StrCat(
                     "`weight_decay` must have one element for each of the ",
@@ -83,10 +83,10 @@ class ResourceApplyAdamAmsgradOp : public OpKernel {
   bool epsilon_hat_;
 };
 
-#define TF_OPT_REGISTER(T)                                           \
-  REGISTER_KERNEL_BUILDER(Name("TfOpt>ResourceApplyAdamAmsgrad")     \
-                              .Device(tensorflow::DEVICE_CPU)        \
-                              .TypeConstraint<T>("T"),               \
+#define TF_OPT_REGISTER(T)                                       \
+  REGISTER_KERNEL_BUILDER(Name("TfOpt>ResourceApplyAdamAmsgrad") \
+                              .Device(tensorflow::DEVICE_CPU)    \
+                              .TypeConstraint<T>("T"),           \
                           ResourceApplyAdamAmsgradOp<T>)
 TF_OPT_REGISTER(Eigen::half);
 TF_OPT_REGISTER(Eigen::bfloat16);

@@ -95,17 +95,15 @@ class DenseLaunch {
       tensor.variable = static_cast<Storage*>(variables_[i]->tensor()->data());
       tensor.gradient = static_cast<const Storage*>(gradients_[i].data());
       for (int k = 0; k < Rule::kSlots; ++k) {
-        tensor.slots[k] =
-            static_cast<Slot*>(slots_[k][i]->tensor()->data());
+        tensor.slots[k] = static_cast<Slot*>(slots_[k][i]->tensor()->data());
       }
       tensor.size = gradients_[i].NumElements();
     }
-    // TensorFlow's pool threads flush denormals to zero; a small step runs here.
-    // A moment that decays towards zero must not slow the loop down a
+    // TensorFlow's pool threads flush denormals to zero; a small step runs
+    // here. A moment that decays towards zero must not slow the loop down a
     // hundredfold, nor give other numbers on another thread.
     const tensorflow::port::ScopedFlushDenormal flush_denormals;
-    const auto& workers =
-        *context->device()->tensorflow_cpu_worker_threads();
+    const auto& workers = *context->device()->tensorflow_cpu_worker_threads();
     ApplyDense<Storage>(
         tensors, rules, ChosenCpuTarget(), workers.num_threads,
         [&workers](int64_t total, int64_t block_size,

@@ -27,7 +27,8 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
   variables_.reserve(handles.size());
   held_variables_.reserve(handles.size());
 
-  static const uint64_t kGroupType = TypeIndex::Make<VariableGroup>().hash_code();
+  static const uint64_t kGroupType =
+      TypeIndex::Make<VariableGroup>().hash_code();
   for (int i = 0; i < handles.size(); ++i) {
     if (handles[i].NumElements() != 1) {
       return absl::InvalidArgumentError(
@@ -53,10 +54,9 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
       RefCountPtr<Var> variable;
       status = LookupResource(context, handle, &variable);
       if (!status.ok()) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("`", name, "[", i, "]` (", handle.name(),
-                         ") is not an initialized variable: ",
-                         status.message()));
+        return absl::FailedPreconditionError(absl::StrCat(
+            "`", name, "[", i, "]` (", handle.name(),
+            ") is not an initialized variable: ", status.message()));
       }
       variables_.push_back(variable.get());
       held_variables_.push_back(std::move(variable));
@@ -89,10 +89,10 @@ absl::Status ScopedVariableLocks::Lock(
       entries.begin(), entries.end(),
       [](const Entry& a, const Entry& b) { return a.mutex == b.mutex; });
   if (same != entries.end()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`", same->list->name(), "[", same->index, "]` and `",
-        (same + 1)->list->name(), "[", (same + 1)->index,
-        "]` are the same variable; each must occur once"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", same->list->name(), "[", same->index, "]` and `",
+                     (same + 1)->list->name(), "[", (same + 1)->index,
+                     "]` are the same variable; each must occur once"));
   }
   locked_.reserve(entries.size());
   for (const Entry& entry : entries) {
@@ -112,16 +112,15 @@ absl::Status CheckVariable(const VariableList& list, int i,
         "`", list.name(), "[", i, "]` is not initialized; assign to it first"));
   }
   if (tensor.dtype() != dtype) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`", list.name(), "[", i, "]` must be a variable of ",
-        tensorflow::DataTypeString(dtype), ", got ",
-        tensorflow::DataTypeString(tensor.dtype())));
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", list.name(), "[", i, "]` must be a variable of ",
+                     tensorflow::DataTypeString(dtype), ", got ",
+                     tensorflow::DataTypeString(tensor.dtype())));
   }
   if (tensor.shape() != shape) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", list.name(), "[", i, "]` must have the shape of `",
-                     whose, "[", i, "]`, ", shape.DebugString(), ", got ",
-                     tensor.shape().DebugString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", list.name(), "[", i, "]` must have the shape of `", whose, "[", i,
+        "]`, ", shape.DebugString(), ", got ", tensor.shape().DebugString()));
   }
   return absl::OkStatus();
 }

@@ -17,8 +17,7 @@ namespace tf_opt {
 
 class VariableGroup : public tensorflow::ResourceBase {
  public:
-  using Variables =
-      std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>>;
+  using Variables = std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>>;
 
   // May be called once: whoever reads the group needs no lock afterwards.
   absl::Status Fill(Variables variables) {

@@ -40,9 +40,10 @@ class VariableGroupFillOp : public OpKernel {
     OP_REQUIRES_OK(context, context->input_list("variables", &handles));
     VariableGroup::Variables variables(handles.size());
     for (int i = 0; i < handles.size(); ++i) {
-      OP_REQUIRES_OK(context, LookupResource(
-                                  context, handles[i].scalar<ResourceHandle>()(),
-                                  &variables[i]));
+      OP_REQUIRES_OK(
+          context,
+          LookupResource(context, handles[i].scalar<ResourceHandle>()(),
+                         &variables[i]));
     }
     OP_REQUIRES_OK(context, group->Fill(std::move(variables)));
   }

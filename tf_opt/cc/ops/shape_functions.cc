@@ -27,14 +27,14 @@ absl::Status MergeHandles(InferenceContext* c, const std::string& name,
     const ShapeAndType& variable = data->front();
     if (variable.dtype != dtype) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "`", name, "[", i, "]` must be a variable of ",
-          DataTypeString(dtype), ", got ", DataTypeString(variable.dtype)));
+          "`", name, "[", i, "]` must be a variable of ", DataTypeString(dtype),
+          ", got ", DataTypeString(variable.dtype)));
     }
     ShapeHandle merged;
     if (!c->Merge((*shapes)[i], variable.shape, &merged).ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "`", name, "[", i, "]` must have the shape of `variables[", i,
-          "]`, ", c->DebugString((*shapes)[i]), ", got ",
+          "`", name, "[", i, "]` must have the shape of `variables[", i, "]`, ",
+          c->DebugString((*shapes)[i]), ", got ",
           c->DebugString(variable.shape)));
     }
     (*shapes)[i] = merged;

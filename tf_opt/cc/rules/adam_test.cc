@@ -105,8 +105,8 @@ TEST(AdamRule, FirstStepHasTheSizeOfTheLearningRate) {
 
 TEST(AdamRule, ANanGradientIsNotHiddenByTheMaximum) {
   float p = 1, m = 0, v = 0, v_max = 1e6f;
-  AdamRule<float, true, false>(AdamStep(AdamHyperparameters()),
-                               0)(p, NAN, m, v, v_max);
+  AdamRule<float, true, false>(AdamStep(AdamHyperparameters()), 0)(p, NAN, m, v,
+                                                                   v_max);
   EXPECT_TRUE(std::isnan(v_max));
   EXPECT_TRUE(std::isnan(p));
 }

@@ -110,7 +110,9 @@ def apply_adam_step(
     second_moment = v
     if v_max is not None:
         # The maximum is over the uncorrected moments, as in PyTorch and Keras.
-        v_max = tf.maximum(arithmetic.as_real(v_max, dtype), v)
+        # Not tf.maximum, which under XLA would drop a NaN in v.
+        v_max = arithmetic.as_real(v_max, dtype)
+        v_max = tf.where(v_max > v, v_max, v)
         second_moment = v_max
     root = arithmetic.sqrt(second_moment) * scalar(step.root_scale)
     p = p - scalar(step.step_size) * (m / (root + scalar(step.epsilon)))
@@ -120,9 +122,7 @@ def apply_adam_step(
         m=arithmetic.from_real(m, slot_dtype),
         v=arithmetic.from_real(v, slot_dtype),
         v_max=(
-            None
-            if v_max is None
-            else arithmetic.from_real(v_max, slot_dtype)
+            None if v_max is None else arithmetic.from_real(v_max, slot_dtype)
         ),
     )
 

@@ -66,7 +66,8 @@ def resource_apply_adam_amsgrad(
     Example:
 
     >>> import tensorflow as tf, tf_opt
-    >>> p, m, v = tf.Variable([1.0, 2.0]), tf.Variable([0.0, 0.0]), tf.Variable([0.0, 0.0])
+    >>> p = tf.Variable([1.0, 2.0])
+    >>> m, v = tf.Variable([0.0, 0.0]), tf.Variable([0.0, 0.0])
     >>> tf_opt.ops.resource_apply_adam_amsgrad(
     ...     [p], [m], [v], [tf.constant([0.5, -0.5])], step=1,
     ...     learning_rate=0.1)

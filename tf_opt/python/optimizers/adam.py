@@ -14,13 +14,67 @@ from tf_opt.python.functional import adam_rule
 from tf_opt.python.ops import adam as adam_op
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_common_arguments
 class Adam(FusedOptimizer):
-    r"""Adam, with or without AMSGrad: the whole model in one pass."""
+    r"""Adam, with or without AMSGrad: the whole model in one pass.
+
+    For a variable $p$ with gradient $g$, in step $t$ = 1, 2, ...:
+
+    $$
+    \begin{aligned}
+    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
+    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
+    v_{max} &\leftarrow \max(v_{max}, v)
+        && \text{AMSGrad; takes the place of } v \text{ below} \\
+    p &\leftarrow p - \frac{\eta}{1 - \beta_1^t} \cdot
+        \frac{m}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    \end{aligned}
+    $$
+
+    These are PyTorch's and Paddle's numbers; with `epsilon_hat=True` they are
+    Keras'. The moments and all arithmetic are float32 for float16, bfloat16
+    and float32 variables and float64 for float64 ones. Variables may have any
+    shape. Sparse gradients (`tf.IndexedSlices`) give the result of the dense
+    gradient, repeated rows summed. `optimizer.variables` is interchangeable
+    with that of `keras.optimizers.Adam(amsgrad=...)`.
+
+    Args:
+        learning_rate: The step size $\eta$, >= 0: a float, a
+            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+            without arguments.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Added to the denominator, >= 0.
+        amsgrad: Whether to keep and use the maximum of the second moments.
+        {{common_arguments}}
+        epsilon_hat: Whether epsilon is added before the bias correction, as
+            Keras and TensorFlow do: the step is then
+            $\eta \sqrt{1 - \beta_2^t} / (1 - \beta_1^t)
+            \cdot m / (\sqrt{v} + \epsilon)$.
+
+    Raises:
+        ValueError: If an argument is out of range; names it and its value.
+
+    Example:
+
+    >>> import keras, tensorflow as tf, tf_opt
+    >>> variable = keras.Variable([1.0, 2.0])
+    >>> optimizer = tf_opt.Adam(learning_rate=0.1)
+    >>> optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+    >>> variable.numpy().round(4).tolist()
+    [0.8999999761581421, 2.0999999046325684]
+
+    References:
+        - [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)
+        - [Reddi et al., 2018](https://arxiv.org/abs/1904.09237) for AMSGrad;
+          the maximum is over uncorrected moments, as in PyTorch and Keras.
+    """
 
     _op_name = adam_op.OP_NAME
 

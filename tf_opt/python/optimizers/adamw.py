@@ -7,12 +7,50 @@ from typing import Any
 import keras
 
 from tf_opt.python.optimizers.adam import Adam
+from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_common_arguments
 class AdamW(Adam):
-    """Adam with decoupled weight decay."""
+    r"""Adam with decoupled weight decay, in the same one pass.
+
+    Before the step of `tf_opt.Adam`:
+
+    $$
+    p \leftarrow p - \eta \lambda p
+    $$
+
+    Args:
+        learning_rate: The step size $\eta$, >= 0: a float, a
+            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+            without arguments.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Added to the denominator, >= 0.
+        amsgrad: Whether to keep and use the maximum of the second moments.
+        {{common_arguments}}
+        epsilon_hat: Where epsilon stands; see `tf_opt.Adam`.
+
+    Raises:
+        ValueError: If an argument is out of range, or `weight_decay` is None;
+            names it and its value.
+
+    Example:
+
+    >>> import keras, tensorflow as tf, tf_opt
+    >>> variable = keras.Variable([1.0, 2.0])
+    >>> optimizer = tf_opt.AdamW(learning_rate=0.1, weight_decay=0.5)
+    >>> optimizer.exclude_from_weight_decay(var_names=["bias"])
+    >>> optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+    >>> variable.numpy().round(4).tolist()
+    [0.8500000238418579, 2.0]
+
+    References:
+        - [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101). The
+          decay is multiplied by the learning rate, as in PyTorch and Keras.
+    """
 
     def __init__(
         self,

@@ -302,9 +302,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 self._weight_decay_of(index),
             )
             # A rule returns None for the slots that its mode doesn't have.
-            for target, value in zip(
-                [variable, *slots], results, strict=False
-            ):
+            for target, value in zip([variable, *slots], results, strict=False):
                 self.assign(target, value)
 
     def _trackable_children(

@@ -22,9 +22,7 @@ def to_dense(gradient: Gradient, dtype: tf.DType | None = None) -> tf.Tensor:
     dtype = dtype or gradient.dtype
     if isinstance(gradient, tf.IndexedSlices):
         # Summed in the moments' type: a 16-bit sum of many rows loses digits.
-        values = tf.cast(
-            gradient.values, arithmetic.slot_dtype(gradient.dtype)
-        )
+        values = tf.cast(gradient.values, arithmetic.slot_dtype(gradient.dtype))
         gradient = tf.math.unsorted_segment_sum(
             values, gradient.indices, gradient.dense_shape[0]
         )

@@ -1,0 +1,104 @@
+# Every target sets up what it needs; see tools/setup.sh.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+# Tests, demo and benchmark are about the installed wheel, and nothing else.
+unexport PYTHONPATH
+
+bin := .venv/bin
+bazel := TF_OPT_PYTHON=$(CURDIR)/$(bin)/python bazel
+cc_files = $(shell find tf_opt tests benchmarks -name '*.h' -o -name '*.cc')
+oldest_keras := .venv/oldest-keras
+
+# For example `make bench BENCH_ARGS=--help` or `make test PYTEST_ARGS=-x`.
+BENCH_ARGS ?=
+PYTEST_ARGS ?= -n 2
+
+.PHONY: help
+help: ## Lists these targets
+	@echo 'Targets (another Python for .venv: PYTHON=/path/to/python3 make ...):'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' \
+	  $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: install ## Trains a small network with Keras' AdamW and with tf_opt's
+	@tools/setup.sh demo
+	$(bin)/python examples/digits.py
+
+.PHONY: test
+test: lint cc-test install torch-once $(oldest_keras) ## Runs every check there is
+	@echo '==> Testing the installed wheel'
+	$(bin)/pytest $(PYTEST_ARGS)
+	@echo '==> Testing the core with the oldest Keras'
+	PYTHONPATH=$(oldest_keras) $(bin)/pytest -m core $(PYTEST_ARGS)
+
+.PHONY: bench
+bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
+	@tools/setup.sh demo
+	$(bazel) build //benchmarks:memory_floor
+	$(bin)/python benchmarks/run.py $(BENCH_ARGS)
+
+.PHONY: lint
+lint: ## Checks style and formatting
+	@tools/setup.sh lint
+	$(bin)/ruff check
+	$(bin)/ruff format --check
+	$(bin)/clang-format --dry-run -Werror $(cc_files)
+
+.PHONY: format
+format: ## Formats all Python and C++
+	@tools/setup.sh lint
+	$(bin)/ruff check --fix-only
+	$(bin)/ruff format
+	$(bin)/clang-format -i $(cc_files)
+
+.PHONY: build
+build: ## Compiles the library of custom ops
+	@tools/setup.sh build
+	$(bazel) build //tf_opt:binaries
+
+.PHONY: wheel
+wheel: ## Builds and checks the wheel in dist/
+	@./pip_pkg.sh
+
+.PHONY: install
+install: wheel ## Installs that wheel into .venv
+	@tools/install_wheel.sh
+
+.PHONY: torch
+torch: ## Tries again to install PyTorch, which is optional
+	@rm -f .venv/.tried-torch
+	@$(MAKE) torch-once
+
+.PHONY: lock
+lock: ## Pins the newest versions of all requirements
+	@tools/setup.sh lock
+	$(bin)/uv pip compile --universal --python-version 3.10 --upgrade \
+	  --custom-compile-command 'make lock' --annotation-style line \
+	  --output-file requirements/constraints.txt \
+	  requirements/build.txt requirements/demo.txt requirements/lint.txt \
+	  requirements/lock.txt requirements/test.txt
+
+.PHONY: clean
+clean: ## Removes everything that the other targets made
+	-command -v bazel >/dev/null && bazel clean --expunge
+	rm -rf .venv dist .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -r {} +
+
+.PHONY: cc-test
+cc-test:
+	@tools/setup.sh build
+	@echo "==> Running Bazel's tests"
+	$(bazel) test //...
+
+.PHONY: torch-once
+torch-once:
+	@tools/setup.sh test
+	@tools/setup_torch.sh
+
+$(oldest_keras): requirements/oldest-keras.txt | torch-once
+	@echo '==> Installing the oldest Keras beside the newest'
+	@rm -rf $@
+	@$(bin)/python -m pip install --disable-pip-version-check --quiet --no-deps \
+	  --target $@ --requirement $<
+	@touch $@

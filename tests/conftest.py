@@ -1,0 +1,52 @@
+"""What every test needs before TensorFlow starts, and what they share."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+# Both bring an OpenMP runtime; in the other order PyTorch's import can crash.
+try:
+    import torch  # noqa: F401
+except ImportError:
+    pass
+
+import keras
+import pytest
+import tensorflow as tf
+
+# Must be set before TensorFlow initialises; the tests of distribution need two
+# devices, the others run on the first.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+
+import tf_opt
+
+# Run by themselves, without pytest.
+collect_ignore = ["bazel_smoke_test.py", "wheel_check.py"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the markers and checks what is under test."""
+    config.addinivalue_line(
+        "markers", "core: the subset that also runs on the oldest Keras"
+    )
+    source = pathlib.Path(__file__).parents[1] / "tf_opt"
+    imported = pathlib.Path(tf_opt.__file__).parent
+    if imported.resolve() == source.resolve():
+        raise pytest.UsageError(
+            "The tests are for the installed wheel, but `import tf_opt` found "
+            f"the source tree, {source}, which has no compiled ops. Run "
+            "`make test`, or run `pytest` (not `python -m pytest`) where the "
+            "wheel is installed."
+        )
+
+
+@pytest.fixture(autouse=True)
+def seeds() -> None:
+    """The same random numbers in each test, whatever ran before it."""
+    keras.utils.set_random_seed(20)

@@ -1,0 +1,300 @@
+"""Every optimizer computes its published formula, however it is run."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+import trajectory
+from reference.comparison import assert_is_reference_step
+from registry import MODES
+from registry import OPTIMIZERS
+from registry import THOROUGH_MODES
+
+SHAPES = [(0,), (), (3,), (17,), (17, 241)]
+# What costs time. It joins the others in the thorough modes: there in every
+# type, way to run and implementation.
+LARGE_SHAPE = (2**20 + 1,)
+
+every_mode = pytest.mark.parametrize(("name", "mode"), MODES)
+thorough_modes = pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
+every_dtype = pytest.mark.parametrize(
+    "dtype",
+    [
+        "float16",
+        "bfloat16",
+        pytest.param("float32", marks=pytest.mark.core),
+        "float64",
+    ],
+)
+every_run = pytest.mark.parametrize(
+    ("how", "implementation"),
+    [
+        ("eager", "custom_op"),
+        ("eager", "composed"),
+        ("tf.function", "custom_op"),
+        ("tf.function", "composed"),
+        # Choosing composed by itself: XLA couldn't compile the custom op.
+        ("jit_compile", "auto"),
+    ],
+)
+amsgrad_modes = pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        (name, mode)
+        for name, mode in MODES
+        if OPTIMIZERS[name].modes[mode].get("amsgrad")
+    ],
+)
+
+
+def assert_same_bits(
+    actual: list[trajectory.State], expected: list[trajectory.State]
+) -> None:
+    """Asserts that variables and slots are equal bit for bit."""
+    for i, (got, wanted) in enumerate(zip(actual, expected, strict=True)):
+        assert got.keys() == wanted.keys()
+        for name in wanted:
+            assert got[name].dtype == wanted[name].dtype
+            assert got[name].tobytes() == wanted[name].tobytes(), (
+                f"{name} of variable {i} differs"
+            )
+
+
+@every_run
+@every_dtype
+@every_mode
+def test_each_step_is_the_reference_step(
+    name: str, mode: str, dtype: str, how: str, implementation: str
+) -> None:
+    under_test = OPTIMIZERS[name]
+    arguments = under_test.modes[mode]
+    shapes = list(SHAPES)
+    if (name, mode) in THOROUGH_MODES:
+        shapes.append(LARGE_SHAPE)
+    slots = under_test.slots(arguments)
+    slot_dtype = np.float64 if dtype == "float64" else np.float32
+    below_maximum = False
+
+    steps = 0
+    for step in trajectory.run(
+        name, mode, dtype, shapes, how=how, implementation=implementation
+    ):
+        steps += 1
+        for before, gradient, after in zip(
+            step.before, step.gradients, step.after, strict=True
+        ):
+            assert tuple(after) == ("variable", *slots)
+            assert after["variable"].dtype == tf.as_dtype(dtype)
+            assert all(after[slot].dtype == slot_dtype for slot in slots)
+            assert_is_reference_step(
+                before,
+                gradient,
+                after,
+                under_test.reference,
+                t=step.number,
+                learning_rate=trajectory.STORED_LEARNING_RATE,
+                **arguments,
+            )
+            if "v_max" in slots:
+                below_maximum |= bool(np.any(after["v_max"] > after["v"]))
+    assert steps >= 20
+    # Else AMSGrad would have been tested where it changes nothing.
+    assert below_maximum == ("v_max" in slots)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+@amsgrad_modes
+def test_amsgrad_changes_the_result(
+    name: str, mode: str, implementation: str
+) -> None:
+    shapes = [(4097,)]
+    (with_amsgrad,) = trajectory.last(
+        name, mode, "float32", shapes, implementation=implementation
+    )
+    (without,) = trajectory.last(
+        name,
+        mode,
+        "float32",
+        shapes,
+        implementation=implementation,
+        amsgrad=False,
+    )
+    assert not np.array_equal(with_amsgrad["variable"], without["variable"])
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_custom_op_forced_into_jit_compile_is_an_error_that_says_why(
+    name: str,
+) -> None:
+    steps = trajectory.run(
+        name,
+        "plain",
+        "float32",
+        [(3,)],
+        how="jit_compile",
+        implementation="custom_op",
+    )
+    with pytest.raises(
+        RuntimeError,
+        match=r'implementation="custom_op" can\'t run .* no XLA kernel .*'
+        r"jit_compile=True.*implementation=\"auto\"",
+    ):
+        next(steps)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("implementation", "launches"),
+    [("auto", 1), ("custom_op", 1), ("composed", 0)],
+)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_one_launch_for_all_variables_of_a_type(
+    name: str, implementation: str, launches: int
+) -> None:
+    under_test = OPTIMIZERS[name]
+    optimizer = under_test.make(implementation=implementation)
+    variables = [
+        tf.Variable(tf.ones(3, dtype))
+        for dtype in ["float32", "float64"]
+        for _ in range(5)
+    ]
+    optimizer.build(variables)
+    step = tf.function(lambda: optimizer.apply(variables, variables))
+    operations = step.get_concrete_function().graph.get_operations()
+    types = [operation.type for operation in operations]
+    assert types.count(under_test.op_name) == 2 * launches
+
+
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+@every_dtype
+@thorough_modes
+def test_result_does_not_depend_on_which_variables_share_a_launch(
+    name: str, mode: str, dtype: str, implementation: str
+) -> None:
+    # Together they are enough for several threads, and the pieces that these
+    # get begin and end elsewhere than alone.
+    shapes = [(17,), (50_001,), (4097,)]
+    arguments = {"implementation": implementation, "steps": 3}
+    together = trajectory.last(name, mode, dtype, shapes, **arguments)
+    alone = [
+        state
+        for shape in shapes
+        for state in trajectory.last(name, mode, dtype, [shape], **arguments)
+    ]
+    assert_same_bits(together, alone)
+
+
+@every_dtype
+@every_mode
+def test_custom_op_and_composed_agree_bit_for_bit_in_eager_mode(
+    name: str, mode: str, dtype: str
+) -> None:
+    states = {
+        implementation: trajectory.last(
+            name, mode, dtype, SHAPES, implementation=implementation
+        )
+        for implementation in ["custom_op", "composed"]
+    }
+    assert_same_bits(states["custom_op"], states["composed"])
+
+
+@every_run
+@every_dtype
+@thorough_modes
+def test_nan_in_a_gradient_reaches_the_variable_and_every_slot(
+    name: str, mode: str, dtype: str, how: str, implementation: str
+) -> None:
+    # Whole vectors of them and the loop's tail; a maximum may drop a NaN.
+    bad = np.zeros(37, bool)
+    bad[[3, 20, 36]] = True
+    *_, step = trajectory.run(
+        name,
+        mode,
+        dtype,
+        [bad.shape],
+        how=how,
+        implementation=implementation,
+        steps=3,
+        change_gradient=lambda g, number: (
+            np.where(bad, g.dtype.type(np.nan), g) if number == 2 else g
+        ),
+    )
+    for key, array in step.after[0].items():
+        isnan = np.isnan(array.astype(np.float64))
+        np.testing.assert_array_equal(isnan, bad, err_msg=key)
+
+
+# In this process these kernels were chosen, and it chooses once.
+CPU_TARGET = tf_opt.build_info()["cpu_kernels"]
+
+_SAVE_LAST_STATES = """
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import conftest
+import test_update_rules
+
+test_update_rules.save_last_states(sys.argv[2])
+"""
+
+
+def last_states() -> list[list[trajectory.State]]:
+    """What the custom ops compute, in every mode and type."""
+    return [
+        trajectory.last(
+            name,
+            mode,
+            dtype,
+            [(17,), (4097,)],
+            implementation="custom_op",
+            steps=5,
+        )
+        for name, mode in MODES
+        for dtype in ["float16", "bfloat16", "float32", "float64"]
+    ]
+
+
+def save_last_states(path: str) -> None:
+    """Writes this process' CPU target and `last_states`."""
+    pathlib.Path(path).write_bytes(pickle.dumps((CPU_TARGET, last_states())))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param(
+            target,
+            marks=pytest.mark.skipif(
+                target == CPU_TARGET or CPU_TARGET == "baseline",
+                reason=f"this process runs {CPU_TARGET} anyway",
+            ),
+        )
+        for target in ["baseline", "avx2"]
+    ],
+)
+def test_other_cpu_target_computes_the_same_bits(
+    target: str, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "states"
+    tests = str(pathlib.Path(__file__).parent)
+    subprocess.run(
+        [sys.executable, "-c", _SAVE_LAST_STATES, tests, str(path)],
+        env={**os.environ, "TF_OPT_CPU_TARGET": target},
+        check=True,
+    )
+    ran, states = pickle.loads(path.read_bytes())
+    assert ran == target
+    expected = last_states()
+    for actual, wanted in zip(states, expected, strict=True):
+        assert_same_bits(actual, wanted)

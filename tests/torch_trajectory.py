@@ -1,0 +1,79 @@
+"""What `torch.optim` computes, on numbers that any optimizer can repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from registry import MODES
+from registry import OPTIMIZERS
+from registry import Arguments
+
+# A float32 has it exactly, and so has Keras' variable that holds it.
+LEARNING_RATE = 2.0**-10
+STEPS = 200
+SIZE = 16
+
+State = dict[str, np.ndarray]
+
+# The (optimizer, mode) pairs that PyTorch has too.
+TORCH_MODES = [
+    (name, mode)
+    for name, mode in MODES
+    if OPTIMIZERS[name].torch(OPTIMIZERS[name].modes[mode])
+]
+
+
+def initial_value(dtype: str) -> np.ndarray:
+    """Both signs, and far from 0: the step is far smaller."""
+    generator = np.random.default_rng(1)
+    signs = generator.choice([-1.0, 1.0], SIZE)
+    return (signs * generator.uniform(1, 2, SIZE)).astype(dtype)
+
+
+def gradient(step: int, dtype: str, arguments: Arguments) -> np.ndarray:
+    """Shrinks for nine steps, then is large again.
+
+    Each element pulls its variable towards 0, also where the mode's arguments
+    say `maximize`: then it has the sign of the L2 decay, no sum cancels, and
+    every element of variable and slots can be held to a relative error.
+    """
+    generator = np.random.default_rng([2, step])
+    magnitudes = 10 ** generator.uniform(-1, 1, SIZE) * 0.5 ** (step % 9)
+    sign = -1 if arguments.get("maximize") else 1
+    return (sign * np.sign(initial_value(dtype)) * magnitudes).astype(dtype)
+
+
+def torch_states(name: str, mode: str, dtype: str) -> Iterator[State]:
+    """Runs PyTorch's own optimizer.
+
+    Args:
+        name: Which of `OPTIMIZERS`.
+        mode: Which of its modes.
+        dtype: The parameter's type.
+
+    Yields:
+        The variable and its slots after each step, by our names.
+    """
+    import torch
+
+    under_test = OPTIMIZERS[name]
+    arguments = under_test.modes[mode]
+    counterpart = under_test.torch(arguments)
+    parameter = torch.nn.Parameter(torch.tensor(initial_value(dtype)))
+    optimizer = getattr(torch.optim, counterpart.name)(
+        [parameter],
+        lr=LEARNING_RATE,
+        foreach=False,
+        fused=False,
+        **counterpart.arguments,
+    )
+    for step in range(1, STEPS + 1):
+        parameter.grad = torch.tensor(gradient(step, dtype, arguments))
+        optimizer.step()
+        kept = optimizer.state[parameter]
+        state = {"variable": parameter.detach().numpy().copy()}
+        for slot in under_test.slots(arguments):
+            state[slot] = kept[counterpart.slots[slot]].numpy().copy()
+        yield state

@@ -1,0 +1,43 @@
+"""Trains one step with an installed wheel; pip_pkg.sh runs it in a new venv."""
+
+import os
+import pathlib
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import numpy as np
+import tf_opt
+
+
+def main() -> None:
+    folder = pathlib.Path(tf_opt.__file__).parent
+    assert folder.is_relative_to(sys.prefix), f"{folder} is not the wheel"
+    info = tf_opt.build_info()
+    assert info["custom_ops"] == "loaded", info["custom_ops"]
+
+    model = keras.Sequential(
+        [
+            keras.Input((2,)),
+            keras.layers.Dense(1, use_bias=False, kernel_initializer="ones"),
+        ]
+    )
+    model.compile(
+        tf_opt.AdamW(0.1, weight_decay=0.5, implementation="custom_op"), "mse"
+    )
+    # The model says 1 - 2 = -1 where 0 is right, so that the gradient is
+    # 2 * -1 * x = (-2, 4). The decay takes 0.1 * 0.5 of each weight, and a
+    # first step of Adam is the learning rate, against the gradient's sign.
+    model.fit(np.array([[1.0, -2.0]]), np.array([[0.0]]), verbose=0)
+    np.testing.assert_allclose(
+        model.get_weights()[0], [[1.05], [0.85]], rtol=1e-6
+    )
+    print(
+        f"The wheel works: one step with TensorFlow {info['tensorflow']}, "
+        f"Keras {info['keras']} and the {info['cpu_kernels']} kernels."
+    )
+
+
+if __name__ == "__main__":
+    main()

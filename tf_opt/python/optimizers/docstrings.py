@@ -1,0 +1,37 @@
+"""The part of their docstrings that all optimizers share."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TypeVar
+
+_PLACEHOLDER = "{{common_arguments}}"
+
+_COMMON_ARGUMENTS = """\
+weight_decay: Strength of the weight decay, >= 0. Variables named in
+    `exclude_from_weight_decay()` are left out, also after saving and
+    loading.
+decoupled_weight_decay: Whether the decay shrinks the variable,
+    `p -= learning_rate * weight_decay * p` (Keras, AdamW), or adds to
+    the gradient, `g += weight_decay * p` (L2: PyTorch's and Paddle's
+    Adam).
+maximize: Whether to ascend instead of descend.
+implementation: `"auto"` runs the custom op where it can and the
+    composed implementation elsewhere (inside XLA, on devices and types
+    without a kernel, without the compiled library), with the same
+    numbers. `"custom_op"` and `"composed"` force one;
+    `"custom_op"` where it can't run is a `RuntimeError` that says why.
+**kwargs: Those of Keras' base class, with Keras' meaning: `clipnorm`,
+    `clipvalue`, `global_clipnorm`, `use_ema`, `ema_momentum`,
+    `ema_overwrite_frequency`, `loss_scale_factor`,
+    `gradient_accumulation_steps`, `name`."""
+
+Class = TypeVar("Class", bound=type)
+
+
+def with_common_arguments(cls: Class) -> Class:
+    """Class decorator: fills in `{{common_arguments}}` in the docstring."""
+    if cls.__doc__ is not None:  # It is, under `python -OO`.
+        arguments = textwrap.indent(_COMMON_ARGUMENTS, " " * 8).lstrip()
+        cls.__doc__ = cls.__doc__.replace(_PLACEHOLDER, arguments)
+    return cls
