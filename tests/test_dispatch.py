@@ -51,6 +51,8 @@ def run_python(code: str, package: pathlib.Path | None = None, **environment):
         capture_output=True,
         text=True,
         env=environment,
+        # Not the source tree, whose package `python -c` would import.
+        cwd="/",
     )
 
 

@@ -291,6 +291,8 @@ def test_other_cpu_target_computes_the_same_bits(
     subprocess.run(
         [sys.executable, "-c", _SAVE_LAST_STATES, tests, str(path)],
         env={**os.environ, "TF_OPT_CPU_TARGET": target},
+        # Not the source tree, whose package `python -c` would import.
+        cwd=tmp_path,
         check=True,
     )
     ran, states = pickle.loads(path.read_bytes())
