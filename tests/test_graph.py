@@ -105,6 +105,41 @@ def test_gradients_of_many_shapes_keep_their_shapes_in_the_graph():
     assert history.history["loss"][-1] < history.history["loss"][0]
 
 
+def test_variables_that_are_arguments_of_a_function():
+    variable, optimizer, gradient = make()
+    tf_variable = variable.value
+    optimizer.apply([gradient], [tf_variable])
+
+    @tf.function
+    def step(argument):
+        optimizer.apply([gradient], [argument])
+        between = argument * 1.0
+        optimizer.apply([gradient], [argument])
+        return between, argument * 1.0
+
+    between, after = step(tf_variable)
+    np.testing.assert_allclose(between.numpy(), [0.8, 2.2], atol=1e-6)
+    np.testing.assert_allclose(after.numpy(), [0.7, 2.3], atol=1e-6)
+
+
+def test_variables_read_in_the_same_function_are_read_in_order():
+    variable, optimizer, gradient = make()
+
+    @tf.function
+    def step():
+        before = variable.value * 1.0
+        optimizer.apply([gradient], [variable])
+        between = variable.value * 1.0
+        variable.assign(between + 1.0)
+        optimizer.apply([gradient], [variable])
+        return before, between, variable.value * 1.0
+
+    before, between, after = (x.numpy()[0] for x in step())
+    assert before == 1.0
+    assert between == pytest.approx(0.9)
+    assert after == pytest.approx(1.8)
+
+
 @pytest.mark.core
 def test_the_second_call_does_not_retrace():
     variable, optimizer, _ = make()

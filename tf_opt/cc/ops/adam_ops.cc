@@ -4,7 +4,7 @@
 namespace tf_opt {
 
 REGISTER_OP("TfOpt>ResourceApplyAdamAmsgrad")
-    .Input("variables: N * resource")
+    .Input("variables: num_variables * resource")
     .Input("m: num_m * resource")
     .Input("v: num_v * resource")
     .Input("v_max: num_v_max * resource")
@@ -16,6 +16,7 @@ REGISTER_OP("TfOpt>ResourceApplyAdamAmsgrad")
     .Input("epsilon: double")
     .Input("weight_decay: double")
     .Attr("N: int >= 1")
+    .Attr("num_variables: int >= 1")
     .Attr("num_m: int >= 1")
     .Attr("num_v: int >= 1")
     .Attr("num_v_max: int >= 0")
@@ -47,9 +48,10 @@ that somebody else still reads is copied first. If anything is wrong with the
 arguments nothing is written. The arithmetic is float32 (float64 if T is
 double), the step's scalars are double.
 
-variables: Handles of the variables to update, of type T.
+variables: Handles of the variables to update, of type T; or one
+  TfOpt>VariableGroup of them.
 m: Handles of the first moments, float32 (double if T is double), one for each
-  of `variables`; or one TfOpt>VariableGroup of them.
+  of `variables`; or, likewise, one group.
 v: Likewise, the second moments.
 v_max: Likewise, their running maximum. Empty: no AMSGrad.
 gradients: One for each of `variables`, of its shape.

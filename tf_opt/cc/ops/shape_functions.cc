@@ -54,28 +54,30 @@ absl::Status CheckApplyShapes(InferenceContext* c,
                                   : tensorflow::DT_FLOAT;
 
   std::vector<ShapeHandle> inputs;
-  if (absl::Status s = c->input("variables", &inputs); !s.ok()) return s;
+  absl::Status s = c->input("gradients", &inputs);
+  if (!s.ok()) return s;
   const int n = inputs.size();
   // One for each: a shared handle would say that all have the same shape, and
   // graph optimization would believe it.
   std::vector<ShapeHandle> shapes(n);
   for (ShapeHandle& shape : shapes) shape = c->UnknownShape();
-  absl::Status s = MergeHandles(c, "variables", 0, n, dtype, &shapes);
-  if (!s.ok()) return s;
 
-  int begin = n;
-  for (const std::string& slot : slots) {
-    s = c->input(slot, &inputs);
+  int begin = 0;
+  std::vector<std::string> lists = {"variables"};
+  lists.insert(lists.end(), slots.begin(), slots.end());
+  for (const std::string& list : lists) {
+    s = c->input(list, &inputs);
     if (!s.ok()) return s;
     const int count = inputs.size();
     // One handle for several variables is a group's; it carries no shapes.
     if (count > 1 && count != n) {
       return absl::InvalidArgumentError(
-          absl::StrCat("`", slot, "` must have one variable for each of the ",
-                       n, " `variables` (or be one group), got ", count));
+          absl::StrCat("`", list, "` must have one variable for each of the ",
+                       n, " `gradients` (or be one group), got ", count));
     }
     if (count == n) {
-      s = MergeHandles(c, slot, begin, count, slot_dtype, &shapes);
+      s = MergeHandles(c, list, begin, count,
+                       list == "variables" ? dtype : slot_dtype, &shapes);
       if (!s.ok()) return s;
     }
     begin += count;

@@ -77,11 +77,10 @@ def resource_apply_adam_amsgrad(
     ops = library.library().ops
     if ops is None:
         raise RuntimeError(library.explain_problem())
-    variables = to_handles(variables, "variables")
     if isinstance(weight_decay, (int, float)):
-        weight_decay = [weight_decay] * len(variables)
+        weight_decay = [weight_decay] * len(gradients)
     ops.tf_opt_resource_apply_adam_amsgrad(
-        variables=variables,
+        variables=to_handles(variables, "variables"),
         m=to_handles(m, "m"),
         v=to_handles(v, "v"),
         v_max=to_handles(v_max, "v_max"),

@@ -144,12 +144,13 @@ class Adam(FusedOptimizer):
 
     def _custom_op_step(
         self,
-        variables: Sequence[tf.Variable],
-        slots: Sequence[Sequence[VariableLike]],
+        variables: Sequence[VariableLike],
+        m: Sequence[VariableLike],
+        v: Sequence[VariableLike],
+        *v_max: Sequence[VariableLike],
         gradients: Sequence[tf.Tensor],
         **scalars: Any,
     ) -> None:
-        m, v, *v_max = slots
         ops.resource_apply_adam_amsgrad(
             variables,
             m,

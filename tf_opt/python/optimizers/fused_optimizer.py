@@ -16,7 +16,8 @@ from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.gradients import Gradient
 from tf_opt.python.optimizers.gradients import to_dense
-from tf_opt.python.optimizers.slot_groups import SlotGroups
+from tf_opt.python.optimizers.variable_groups import VariableGroups
+from tf_opt.python.optimizers.variable_groups import can_group
 
 LearningRate = (
     float | keras.optimizers.schedules.LearningRateSchedule | Callable
@@ -60,7 +61,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self.decoupled_weight_decay = decoupled_weight_decay
         self.maximize = maximize
         self.implementation = implementation
-        self._slot_groups = SlotGroups()
+        self._groups = VariableGroups()
         self._excluded = {"var_names": [], "paths": []}
         self._excluded_paths: frozenset[str] = frozenset()
         if excluded:
@@ -78,15 +79,17 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
     @abc.abstractmethod
     def _custom_op_step(
         self,
-        variables: Sequence[tf.Variable],
-        slots: Sequence[Sequence[VariableLike]],
+        variables: Sequence[VariableLike],
+        *slots: Sequence[VariableLike],
         gradients: Sequence[tf.Tensor],
-        *,
         step: tf.Tensor,
         learning_rate: tf.Tensor,
         weight_decay: Sequence[float],
     ) -> None:
-        """Updates variables of one type; `slots[k]` holds all their k-th."""
+        """Updates variables of one type; `slots[k]` holds all their k-th.
+
+        Variables and slots come as lists or as one group each.
+        """
 
     @abc.abstractmethod
     def _composed_step(
@@ -275,16 +278,18 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         gradients, variables = zip(*pairs, strict=True)
         dtype, device = variables[0].dtype, variables[0].device
         indices = tuple(map(self._get_variable_index, variables))
-        slots = [
-            self._slot_groups.of((k, device, indices), slot, device)
-            for k, slot in enumerate(
-                zip(*map(self._slots, indices), strict=True)
-            )
-        ]
+        lists = [variables, *zip(*map(self._slots, indices), strict=True)]
+        if can_group(variables):
+            # In a graph the variables themselves stay inputs: TensorFlow then
+            # orders the step with their reads, however they got there.
+            first = 0 if tf.executing_eagerly() else 1
+            lists[first:] = [
+                self._groups.of((k, device, indices), lists[k], device)
+                for k in range(first, len(lists))
+            ]
         self._custom_op_step(
-            variables,
-            slots,
-            [to_dense(gradient, dtype) for gradient in gradients],
+            *lists,
+            gradients=[to_dense(gradient, dtype) for gradient in gradients],
             weight_decay=[self._weight_decay_of(i) for i in indices],
             **scalars,
         )
@@ -316,7 +321,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """
         children = super()._trackable_children(save_type, **kwargs)
         if save_type == "savedmodel":
-            children.update(self._slot_groups.trackable())
+            children.update(self._groups.trackable())
         return children
 
     def get_config(self) -> dict[str, Any]:

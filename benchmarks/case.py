@@ -1,0 +1,98 @@
+"""Measures one optimizer on one workload, in a process of its own.
+
+run.py starts it once for each case: TensorFlow never frees the graph of
+Keras' optimizers with all that it captured, and several cases would not fit
+into memory. What it has to say it prints as JSON, a line a message: first
+`{"doing": ..., "part": ...}` before every step, at last
+`{"machine": ..., "rows": ...}`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+
+# Before the imports that import TensorFlow.
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+
+import contenders
+import machine
+import measure
+import variants
+from shapes import WORKLOADS
+from variants import VARIANTS
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("variant", choices=VARIANTS)
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--without", nargs="*", default=[])
+    return parser.parse_args()
+
+
+def _rows(
+    variant: str,
+    workload: str,
+    measurements: dict[str, measure.Measurement],
+) -> list[dict]:
+    """One row for each contender, ready for JSON."""
+    medians = {name: m.median_ms for name, m in measurements.items()}
+
+    def ratio(name: str, reference: str) -> float | None:
+        if reference not in medians:
+            return None
+        return medians[name] / medians[reference]
+
+    return [
+        {
+            "workload": workload,
+            "tensors": len(WORKLOADS[workload].shapes),
+            "parameters": WORKLOADS[workload].parameters,
+            "variant": variant,
+            "contender": name,
+            "median_ms": medians[name],
+            "samples_ms": measurement.samples_ms,
+            "first_call_ms": measurement.first_call_ms,
+            "ratio_to_floor": ratio(name, variants.FLOOR),
+            "ratio_to_tf_opt": ratio(name, variants.TF_OPT),
+        }
+        for name, measurement in measurements.items()
+    ]
+
+
+def _say(**message: object) -> None:
+    print(json.dumps(message), flush=True)
+
+
+def main() -> None:
+    """Measures the case that the command line names."""
+    arguments = _parse_arguments()
+    # One function for each contender looks to TensorFlow like retracing.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    contenders.use_cores(machine.count_cores())
+    contenders.check_prerequisites()
+
+    _say(doing="building", part=0.0)
+    variant = VARIANTS[arguments.variant]
+    problem = contenders.Problem(variant, WORKLOADS[arguments.workload])
+    measurements = measure.measure(
+        {
+            name: contenders.BUILDERS[name](problem)
+            for name in contenders.available(variant)
+            if name not in arguments.without
+        },
+        rounds=arguments.rounds,
+        seconds=arguments.seconds,
+        on_progress=lambda doing, part: _say(doing=doing, part=part),
+    )
+    rows = _rows(arguments.variant, arguments.workload, measurements)
+    _say(machine=machine.describe(), rows=rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Results for people and programs: tables, Markdown, JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import rich.console
+import rich.table
+
+import variants
+from shapes import WORKLOADS
+
+# One contender in one case, as case.py reports it.
+Row = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table for people; the first column holds names, the rest numbers."""
+
+    title: str
+    note: str
+    header: list[str]
+    lines: list[list[str]]
+
+    def to_markdown(self) -> str:
+        """The table in Markdown, under its title."""
+        rule = [":--"] + ["--:"] * (len(self.header) - 1)
+        lines = [
+            "| " + " | ".join(cells) + " |"
+            for cells in (self.header, rule, *self.lines)
+        ]
+        return "\n".join([f"## {self.title}", "", self.note, "", *lines, ""])
+
+    def print_to(self, console: rich.console.Console) -> None:
+        """Shows the table in the terminal."""
+        table = rich.table.Table(title=self.title, caption=self.note)
+        for i, name in enumerate(self.header):
+            table.add_column(name, justify="right" if i else "left")
+        for cells in self.lines:
+            table.add_row(*cells)
+        console.print(table)
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:,.2f}"
+
+
+def _unique(rows: Sequence[Row], key: str) -> list[str]:
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def overview(rows: Sequence[Row], variant: str) -> Table:
+    """Contender by workload: milliseconds, and times tf_opt's."""
+    rows = [row for row in rows if row["variant"] == variant]
+    cells = {(row["contender"], row["workload"]): row for row in rows}
+    workloads = _unique(rows, "workload")
+
+    def cell(contender: str, workload: str) -> str:
+        row = cells.get((contender, workload))
+        if row is None:
+            return ""
+        ratio = _times(row["ratio_to_tf_opt"])
+        return f"{_milliseconds(row['median_ms'])} ({ratio})"
+
+    return Table(
+        variants.VARIANTS[variant].title,
+        "Milliseconds per step (in brackets: times tf_opt in a tf.function).",
+        ["contender", *(WORKLOADS[name].title for name in workloads)],
+        [
+            [contender, *(cell(contender, workload) for workload in workloads)]
+            for contender in _unique(rows, "contender")
+        ],
+    )
+
+
+def overviews(rows: Sequence[Row]) -> list[Table]:
+    """One overview for each optimizer that was measured."""
+    return [overview(rows, variant) for variant in _unique(rows, "variant")]
+
+
+def details(rows: Sequence[Row]) -> Table:
+    """Every number that was measured."""
+    return Table(
+        "Details",
+        "The first call traces, compiles and allocates. Ratios hold within "
+        "one optimizer on one workload, whose contenders took turns.",
+        [
+            "contender",
+            "optimizer",
+            "workload",
+            "median ms",
+            "fastest",
+            "slowest",
+            "x floor",
+            "x tf_opt",
+            "first call, s",
+            "samples",
+        ],
+        [
+            [
+                row["contender"],
+                variants.VARIANTS[row["variant"]].title,
+                WORKLOADS[row["workload"]].title,
+                _milliseconds(row["median_ms"]),
+                _milliseconds(min(row["samples_ms"])),
+                _milliseconds(max(row["samples_ms"])),
+                _times(row["ratio_to_floor"]),
+                _times(row["ratio_to_tf_opt"]),
+                f"{row['first_call_ms'] / 1e3:.2f}",
+                str(len(row["samples_ms"])),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def to_json(
+    machine: dict[str, Any], command: str, date: str, rows: list[Row]
+) -> str:
+    """All numbers for programs."""
+    results = {
+        "date": date,
+        "command": command,
+        "machine": machine,
+        "results": rows,
+    }
+    return json.dumps(results, indent=2) + "\n"
+
+
+def to_markdown(
+    machine: dict[str, Any], command: str, date: str, tables: list[Table]
+) -> str:
+    """The whole report in Markdown."""
+    versions = ", ".join(
+        f"{name} {version}" for name, version in machine["versions"].items()
+    )
+    head = [
+        "# Milliseconds per optimizer step",
+        "",
+        f"{machine['cpu']}, {machine['cores']} cores, "
+        f"{machine['memory_gib']} GiB; {versions}; CPU kernels: "
+        f"{machine['tf_opt_build_info']['cpu_kernels']}.",
+        "",
+        f"`{command}`, {date}. Medians of interleaved steps.",
+        "",
+    ]
+    return "\n".join([*head, *(table.to_markdown() for table in tables)])

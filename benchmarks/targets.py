@@ -1,0 +1,109 @@
+"""The ratios that tf_opt sets out to reach."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import variants
+from report import Row
+from report import Table
+from shapes import WORKLOADS
+
+_ADAM = ("adam", "adamw")
+_AMSGRAD = ("adam-amsgrad", "adamw-amsgrad")
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """How tf_opt's time must stand to a reference's in the same run.
+
+    Attributes:
+        reference: The contender to compare with.
+        limit: If `faster`, how many times as fast tf_opt must be at least;
+            otherwise how many times the reference's time it may take at most.
+        faster: Which of the two.
+        workloads: Where; empty for everywhere.
+        optimizers: The variants that must reach it.
+        contender: Which of tf_opt's contenders.
+    """
+
+    reference: str
+    limit: float
+    faster: bool = True
+    workloads: tuple[str, ...] = ()
+    optimizers: tuple[str, ...] = _ADAM + _AMSGRAD
+    contender: str = variants.TF_OPT
+
+    def ratio(self, times: dict[str, float]) -> float:
+        """This target's ratio, from the contenders' times."""
+        ratio = times[self.contender] / times[self.reference]
+        return 1 / ratio if self.faster else ratio
+
+    def reached_by(self, ratio: float) -> bool:
+        """Whether this ratio is good enough."""
+        return ratio >= self.limit if self.faster else ratio <= self.limit
+
+    def __str__(self) -> str:
+        if self.faster:
+            return f"{self.reference} / {self.contender} >= {self.limit:g}"
+        return f"{self.contender} / {self.reference} <= {self.limit:.2f}"
+
+
+_LARGE = ("bert-base", "single")
+
+TARGETS = (
+    Target(variants.FLOOR, 1.10, faster=False, workloads=_LARGE),
+    Target(variants.TORCH_FUSED, 1.0, faster=False),
+    Target(variants.KERAS, 4, workloads=("resnet-50",)),
+    Target(variants.KERAS, 7, workloads=("bert-base",)),
+    Target(variants.KERAS, 2.5, workloads=("1000x256",)),
+    Target(variants.KERAS_EAGER, 25, contender=variants.TF_OPT_EAGER),
+    Target(variants.TF_CORE, 1.3, optimizers=_ADAM),
+    Target(variants.TF_CORE, 1.6, optimizers=_AMSGRAD),
+    Target(variants.FLOOR, 1.3, faster=False, optimizers=("adam-bfloat16",)),
+)
+
+
+def table(rows: list[Row]) -> Table:
+    """Target by target and workload by workload: was it reached?
+
+    Args:
+        rows: The results.
+
+    Returns:
+        A table; what was not measured has no line.
+    """
+    times: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        case = times.setdefault((row["workload"], row["variant"]), {})
+        case[row["contender"]] = row["median_ms"]
+
+    lines = []
+    for target in TARGETS:
+        # Of several optimizers the worst counts.
+        worst: dict[str, tuple[float, str]] = {}
+        for (workload, variant), case in times.items():
+            if (
+                variant not in target.optimizers
+                or (target.workloads and workload not in target.workloads)
+                or not {target.contender, target.reference} <= set(case)
+            ):
+                continue
+            found = (target.ratio(case), variants.VARIANTS[variant].title)
+            pick = min if target.faster else max
+            worst[workload] = pick(worst.get(workload, found), found)
+        for workload, (ratio, title) in worst.items():
+            lines.append(
+                [
+                    str(target),
+                    WORKLOADS[workload].title,
+                    f"{ratio:.2f} ({title})",
+                    "yes" if target.reached_by(ratio) else "no",
+                ]
+            )
+    return Table(
+        "Targets",
+        "Ratios of milliseconds; of several optimizers the worst.",
+        ["target", "workload", "measured", "reached"],
+        lines,
+    )
