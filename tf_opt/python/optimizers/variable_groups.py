@@ -14,8 +14,7 @@ from tf_opt.python.ops.variable_group import VariableGroup
 def can_group(variables: Sequence[tf.Variable]) -> bool:
     """Whether these variables, and so their slots, have eager handles.
 
-    They don't in a graph of TensorFlow 1, nor where they are arguments of a
-    `tf.function`: what they stand for is then known only when it runs.
+    They don't in a graph of TensorFlow 1.
     """
     return all(
         isinstance(variable.handle, tf.__internal__.EagerTensor)
