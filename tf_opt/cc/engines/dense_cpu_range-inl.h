@@ -26,46 +26,100 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
-// Elements that are loaded, updated and stored at a time: a few cache lines of
-// one array, then of the next. Arrays whose sizes are powers of two fall on the
-// same places of the caches, and touching a line of each in every iteration can
-// cost a quarter more time than going through them like this.
-constexpr int kBlockSize = 64;
+// Elements that are updated at a time: a few cache lines of one array are
+// fetched, then of the next. Arrays whose sizes are powers of two fall on the
+// same places of the caches, and to ask memory for a line of each in turn can
+// cost a quarter more time than to go through them like this.
+constexpr int64_t kBlockSize = 64;
 
-template <typename V>
-inline void WidenBlock(const V* source, int n, V* target) {
-  __builtin_memcpy(target, source, n * sizeof(V));
+// How far ahead, in elements, memory is asked for a block. Without this the
+// loop is up to a fifth slower: the processor's own prefetching stops at page
+// boundaries and lags behind eight streams. A quarter and four times of it cost
+// a few percent.
+constexpr int64_t kPrefetchDistance = 512;
+
+template <bool kWritten, typename V>
+inline __attribute__((always_inline)) void PrefetchBlock(const V* block) {
+  constexpr int kCacheLine = 64;
+  const char* bytes = reinterpret_cast<const char*>(block + kPrefetchDistance);
+  for (std::size_t i = 0; i < kBlockSize * sizeof(V); i += kCacheLine) {
+    __builtin_prefetch(bytes + i, kWritten);
+  }
 }
 
+// A block in the arithmetic type V: a widened copy of 16-bit elements, ...
+template <typename V, typename T>
+class Block {
+ public:
+  Block(T* array, int n) : array_(array), n_(n) {
+    WidenBlock(array, n, values_);
+  }
+  V* values() { return values_; }
+  void Store() { NarrowBlock(values_, n_, array_); }
+
+ private:
+  T* array_;
+  int n_;
+  alignas(64) V values_[kBlockSize];
+};
+
+// ... or the array itself, where it holds V already.
 template <typename V>
-inline void NarrowBlock(const V* source, int n, V* target) {
-  __builtin_memcpy(target, source, n * sizeof(V));
-}
+class Block<V, V> {
+ public:
+  Block(V* array, int) : values_(array) {}
+  V* values() { return values_; }
+  void Store() {}
+
+ private:
+  V* values_;
+};
+template <typename V>
+class Block<V, const V> {
+ public:
+  Block(const V* array, int) : values_(array) {}
+  const V* values() { return values_; }
+
+ private:
+  const V* values_;
+};
 
 template <typename V, typename Rule, typename... Slot>
-inline __attribute__((always_inline)) void ApplyBlock(
-    const Rule rule, int n, V* __restrict p, const V* __restrict g,
-    Slot* __restrict... slots) {
+inline __attribute__((always_inline)) void Update(const Rule rule, int n,
+                                                  V* __restrict p,
+                                                  const V* __restrict g,
+                                                  Slot* __restrict... slots) {
   for (int i = 0; i < n; ++i) rule(p[i], g[i], slots[i]...);
+}
+
+template <typename T, typename Rule, std::size_t... kIndices>
+inline __attribute__((always_inline)) void ApplyBlock(
+    const Rule& rule, const DenseTensor<T, Rule::kSlots>& tensor, int64_t start,
+    int n, std::index_sequence<kIndices...>) {
+  using V = ComputeType<T>;
+  Block<V, T> variable(tensor.variable + start, n);
+  Block<V, const T> gradient(tensor.gradient + start, n);
+  Update<V>(rule, n, variable.values(), gradient.values(),
+            tensor.slots[kIndices] + start...);
+  variable.Store();
 }
 
 template <typename T, typename Rule, std::size_t... kIndices>
 inline __attribute__((always_inline)) void ApplyBlocks(
     const Rule& rule, const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin,
-    int64_t end, std::index_sequence<kIndices...>) {
-  using V = ComputeType<T>;
-  alignas(64) V variable[kBlockSize];
-  alignas(64) V gradient[kBlockSize];
-  alignas(64) V slots[Rule::kSlots][kBlockSize];
-  for (int64_t start = begin; start < end; start += kBlockSize) {
-    const int n =
-        end - start < kBlockSize ? static_cast<int>(end - start) : kBlockSize;
-    WidenBlock(tensor.variable + start, n, variable);
-    WidenBlock(tensor.gradient + start, n, gradient);
-    (WidenBlock(tensor.slots[kIndices] + start, n, slots[kIndices]), ...);
-    ApplyBlock<V>(rule, n, variable, gradient, slots[kIndices]...);
-    NarrowBlock(variable, n, tensor.variable + start);
-    (NarrowBlock(slots[kIndices], n, tensor.slots[kIndices] + start), ...);
+    int64_t end, std::index_sequence<kIndices...> indices) {
+  int64_t start = begin;
+  // Full blocks by themselves, so that the compiler knows their size.
+  for (; start + kBlockSize <= end; start += kBlockSize) {
+    if (start + kPrefetchDistance < tensor.size) {
+      PrefetchBlock<true>(tensor.variable + start);
+      PrefetchBlock<false>(tensor.gradient + start);
+      (PrefetchBlock<true>(tensor.slots[kIndices] + start), ...);
+    }
+    ApplyBlock(rule, tensor, start, kBlockSize, indices);
+  }
+  if (start < end) {
+    ApplyBlock(rule, tensor, start, static_cast<int>(end - start), indices);
   }
 }
 
@@ -80,3 +134,15 @@ void ApplyRange(const Rule& rule, const DenseTensor<T, Rule::kSlots>& tensor,
 
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt
+
+// Instantiates ApplyRange of Rule<V, ...> for every variable type.
+#define TF_OPT_INSTANTIATE_RANGE(T, Rule, ...)                          \
+  template void ApplyRange<T>(                                          \
+      const Rule<ComputeType<T>, __VA_ARGS__>&,                         \
+      const DenseTensor<T, Rule<ComputeType<T>, __VA_ARGS__>::kSlots>&, \
+      int64_t, int64_t)
+#define TF_OPT_INSTANTIATE_RANGES(Rule, ...)             \
+  TF_OPT_INSTANTIATE_RANGE(Half, Rule, __VA_ARGS__);     \
+  TF_OPT_INSTANTIATE_RANGE(BFloat16, Rule, __VA_ARGS__); \
+  TF_OPT_INSTANTIATE_RANGE(float, Rule, __VA_ARGS__);    \
+  TF_OPT_INSTANTIATE_RANGE(double, Rule, __VA_ARGS__)

@@ -5,24 +5,10 @@
 namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 
-#define TF_OPT_INSTANTIATE(T, amsgrad, l2)                                  \
-  template void ApplyRange<T>(                                              \
-      const AdamRule<ComputeType<T>, amsgrad, l2>&,                         \
-      const DenseTensor<T, AdamRule<ComputeType<T>, amsgrad, l2>::kSlots>&, \
-      int64_t, int64_t)
-#define TF_OPT_INSTANTIATE_MODES(T)    \
-  TF_OPT_INSTANTIATE(T, false, false); \
-  TF_OPT_INSTANTIATE(T, false, true);  \
-  TF_OPT_INSTANTIATE(T, true, false);  \
-  TF_OPT_INSTANTIATE(T, true, true)
-
-TF_OPT_INSTANTIATE_MODES(Half);
-TF_OPT_INSTANTIATE_MODES(BFloat16);
-TF_OPT_INSTANTIATE_MODES(float);
-TF_OPT_INSTANTIATE_MODES(double);
-
-#undef TF_OPT_INSTANTIATE_MODES
-#undef TF_OPT_INSTANTIATE
+TF_OPT_INSTANTIATE_RANGES(AdamRule, false, false);
+TF_OPT_INSTANTIATE_RANGES(AdamRule, false, true);
+TF_OPT_INSTANTIATE_RANGES(AdamRule, true, false);
+TF_OPT_INSTANTIATE_RANGES(AdamRule, true, true);
 
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt

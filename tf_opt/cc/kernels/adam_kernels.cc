@@ -1,7 +1,5 @@
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/dense_launch.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
@@ -34,7 +32,8 @@ class ResourceApplyAdamAmsgradOp : public OpKernel {
     hyperparameters.epsilon_hat = epsilon_hat_;
     OP_REQUIRES_OK(context, ReadScalar(context, "learning_rate",
                                        &hyperparameters.learning_rate));
-    OP_REQUIRES_OK(context, ReadStep(context, &hyperparameters.step));
+    OP_REQUIRES_OK(context,
+                   ReadPositive(context, "step", &hyperparameters.step));
     OP_REQUIRES_OK(context,
                    ReadDecayRate(context, "beta_1", &hyperparameters.beta_1));
     OP_REQUIRES_OK(context,
@@ -43,56 +42,31 @@ class ResourceApplyAdamAmsgradOp : public OpKernel {
         context, ReadNonNegative(context, "epsilon", &hyperparameters.epsilon));
 
     DenseLaunch<T> launch;
-    std::vector<double> weight_decay;
-    OP_REQUIRES_OK(context, ReadVector(context, "weight_decay", &weight_decay));
     OP_REQUIRES_OK(
         context,
-        launch.Prepare(context,
-                       amsgrad_ ? std::vector<std::string>{"m", "v", "v_max"}
-                                : std::vector<std::string>{"m", "v"}));
-    OP_REQUIRES(context, static_cast<int>(weight_decay.size()) == launch.size(),
-                absl::InvalidArgumentError(absl::StrCat(
-                    "`weight_decay` must have one element for each of the ",
-                    launch.size(), " `variables`, got ", weight_decay.size())));
-
+        launch.Prepare(context, amsgrad_
+                                    ? std::vector<SlotInput>{"m", "v", "v_max"}
+                                    : std::vector<SlotInput>{"m", "v"}));
+    using V = typename DenseLaunch<T>::Slot;
     const AdamStep step(hyperparameters);
     if (amsgrad_) {
-      decoupled_ ? Run<true, false>(context, step, weight_decay, &launch)
-                 : Run<true, true>(context, step, weight_decay, &launch);
+      decoupled_ ? launch.template Run<AdamRule<V, true, false>>(context, step)
+                 : launch.template Run<AdamRule<V, true, true>>(context, step);
     } else {
-      decoupled_ ? Run<false, false>(context, step, weight_decay, &launch)
-                 : Run<false, true>(context, step, weight_decay, &launch);
+      decoupled_ ? launch.template Run<AdamRule<V, false, false>>(context, step)
+                 : launch.template Run<AdamRule<V, false, true>>(context, step);
     }
   }
 
  private:
-  template <bool kAmsgrad, bool kL2>
-  static void Run(OpKernelContext* context, const AdamStep& step,
-                  const std::vector<double>& weight_decay,
-                  DenseLaunch<T>* launch) {
-    using Rule = AdamRule<typename DenseLaunch<T>::Slot, kAmsgrad, kL2>;
-    std::vector<Rule> rules;
-    rules.reserve(weight_decay.size());
-    for (double decay : weight_decay) rules.emplace_back(step, decay);
-    launch->Run(context, rules);
-  }
-
   bool amsgrad_;
   bool decoupled_;
   bool maximize_;
   bool epsilon_hat_;
 };
 
-#define TF_OPT_REGISTER(T)                                       \
-  REGISTER_KERNEL_BUILDER(Name("TfOpt>ResourceApplyAdamAmsgrad") \
-                              .Device(tensorflow::DEVICE_CPU)    \
-                              .TypeConstraint<T>("T"),           \
-                          ResourceApplyAdamAmsgradOp<T>)
-TF_OPT_REGISTER(Eigen::half);
-TF_OPT_REGISTER(Eigen::bfloat16);
-TF_OPT_REGISTER(float);
-TF_OPT_REGISTER(double);
-#undef TF_OPT_REGISTER
+TF_OPT_REGISTER_CPU_KERNELS("TfOpt>ResourceApplyAdamAmsgrad",
+                            ResourceApplyAdamAmsgradOp);
 
 }  // namespace
 }  // namespace tf_opt

@@ -14,6 +14,7 @@
 #include "tensorflow/core/platform/denormal.h"
 #include "tensorflow/core/platform/threadpool.h"
 #include "tf_opt/cc/engines/dense_cpu.h"
+#include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 
 namespace tf_opt {
@@ -32,8 +33,21 @@ struct StorageTypeOf<Eigen::bfloat16> {
   using type = BFloat16;
 };
 
-// The inputs `variables`, `gradients` and the slot lists of a resource-apply
-// op: looked up, locked, checked and safe to write. T is TensorFlow's type.
+// One input list of slots. In a table a slot is one of many rows, and the shape
+// of the variable behind it is [rows] + the shape of what it belongs to.
+struct SlotInput {
+  SlotInput(const char* name) : name(name) {}
+  SlotInput(const char* name, int64_t row)
+      : name(name), is_table(true), row(row) {}
+
+  std::string name;
+  bool is_table = false;
+  int64_t row = 0;
+};
+
+// The inputs `variables`, `gradients`, `weight_decay` and the slot lists of a
+// resource-apply op: looked up, locked, checked and safe to write. T is
+// TensorFlow's type.
 template <typename T>
 class DenseLaunch {
  public:
@@ -42,35 +56,48 @@ class DenseLaunch {
 
   // After an error nothing has been written and nothing may be launched.
   absl::Status Prepare(tensorflow::OpKernelContext* context,
-                       const std::vector<std::string>& slot_names) {
-    absl::Status status = variables_.Lookup(context, "variables");
+                       const std::vector<SlotInput>& slot_inputs) {
+    slot_inputs_ = slot_inputs;
+    absl::Status status = ReadVector(context, "weight_decay", &weight_decay_);
+    if (!status.ok()) return status;
+    status = variables_.Lookup(context, "variables");
     if (!status.ok()) return status;
     status = context->input_list("gradients", &gradients_);
     if (!status.ok()) return status;
     std::vector<const VariableList*> lists = {&variables_};
-    slots_.resize(slot_names.size());
-    for (size_t k = 0; k < slot_names.size(); ++k) {
-      status = slots_[k].Lookup(context, slot_names[k]);
+    slots_.resize(slot_inputs.size());
+    for (size_t k = 0; k < slot_inputs.size(); ++k) {
+      status = slots_[k].Lookup(context, slot_inputs[k].name);
       if (!status.ok()) return status;
       lists.push_back(&slots_[k]);
     }
     for (const VariableList* list : lists) {
-      if (list->size() != gradients_.size()) {
+      if (list->size() != size()) {
         return absl::InvalidArgumentError(absl::StrCat(
             "`", list->name(), "` must have one variable for each of the ",
-            gradients_.size(), " `gradients`, got ", list->size()));
+            size(), " `gradients`, got ", list->size()));
       }
+    }
+    if (static_cast<int>(weight_decay_.size()) != size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`weight_decay` must have one element for each of the ",
+                       size(), " `variables`, got ", weight_decay_.size()));
     }
 
     status = locks_.Lock(lists);
     if (!status.ok()) return status;
-    for (int i = 0; i < gradients_.size(); ++i) {
+    for (int i = 0; i < size(); ++i) {
       status = CheckVariable(variables_, i, tensorflow::DataTypeToEnum<T>::v(),
                              gradients_[i].shape(), "gradients");
       if (!status.ok()) return status;
-      for (const VariableList& slot : slots_) {
-        status = CheckVariable(slot, i, tensorflow::DataTypeToEnum<Slot>::v(),
-                               gradients_[i].shape(), "gradients");
+      for (size_t k = 0; k < slots_.size(); ++k) {
+        constexpr tensorflow::DataType kSlotType =
+            tensorflow::DataTypeToEnum<Slot>::v();
+        status = slot_inputs[k].is_table
+                     ? CheckTable(slots_[k], i, kSlotType,
+                                  gradients_[i].shape(), slot_inputs[k].row)
+                     : CheckVariable(slots_[k], i, kSlotType,
+                                     gradients_[i].shape(), "gradients");
         if (!status.ok()) return status;
       }
     }
@@ -83,21 +110,23 @@ class DenseLaunch {
     return absl::OkStatus();
   }
 
-  int size() const { return gradients_.size(); }
-
-  // Applies rules[i] to the i-th variable, on TensorFlow's intra-op threads.
-  template <typename Rule>
-  void Run(tensorflow::OpKernelContext* context,
-           const std::vector<Rule>& rules) {
+  // Applies Rule(step, weight decay) to each variable, on TensorFlow's intra-op
+  // threads.
+  template <typename Rule, typename Step>
+  void Run(tensorflow::OpKernelContext* context, const Step& step) {
+    std::vector<Rule> rules;
+    rules.reserve(size());
     std::vector<DenseTensor<Storage, Rule::kSlots>> tensors(size());
     for (int i = 0; i < size(); ++i) {
+      rules.emplace_back(step, weight_decay_[i]);
       auto& tensor = tensors[i];
+      tensor.size = gradients_[i].NumElements();
       tensor.variable = static_cast<Storage*>(variables_[i]->tensor()->data());
       tensor.gradient = static_cast<const Storage*>(gradients_[i].data());
       for (int k = 0; k < Rule::kSlots; ++k) {
-        tensor.slots[k] = static_cast<Slot*>(slots_[k][i]->tensor()->data());
+        tensor.slots[k] = static_cast<Slot*>(slots_[k][i]->tensor()->data()) +
+                          slot_inputs_[k].row * tensor.size;
       }
-      tensor.size = gradients_[i].NumElements();
     }
     // TensorFlow's pool threads flush denormals to zero; a small step runs
     // here. A moment that decays towards zero must not slow the loop down a
@@ -117,12 +146,27 @@ class DenseLaunch {
   }
 
  private:
+  int size() const { return gradients_.size(); }
+
+  std::vector<SlotInput> slot_inputs_;
+  std::vector<double> weight_decay_;
   VariableList variables_;
   std::vector<VariableList> slots_;
   tensorflow::OpInputList gradients_;
   // Last, so that it unlocks before the variables are let go of.
   ScopedVariableLocks locks_;
 };
+
+// Registers OpClass<T> for every variable type that the CPU engine has.
+#define TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, T)                    \
+  REGISTER_KERNEL_BUILDER(                                            \
+      Name(op).Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"), \
+      OpClass<T>)
+#define TF_OPT_REGISTER_CPU_KERNELS(op, OpClass)            \
+  TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, Eigen::half);     \
+  TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, Eigen::bfloat16); \
+  TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, float);           \
+  TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, double)
 
 }  // namespace tf_opt
 

@@ -51,11 +51,17 @@ absl::Status ReadDecayRate(OpKernelContext* context, const std::string& name,
   return status;
 }
 
-absl::Status ReadStep(OpKernelContext* context, int64_t* value) {
-  absl::Status status = ReadScalarOf(context, "step", value);
+absl::Status ReadScalar(OpKernelContext* context, const std::string& name,
+                        int64_t* value) {
+  return ReadScalarOf(context, name, value);
+}
+
+absl::Status ReadPositive(OpKernelContext* context, const std::string& name,
+                          int64_t* value) {
+  absl::Status status = ReadScalarOf(context, name, value);
   if (status.ok() && *value < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("`step` must be >= 1, got ", *value));
+        absl::StrCat("`", name, "` must be >= 1, got ", *value));
   }
   return status;
 }

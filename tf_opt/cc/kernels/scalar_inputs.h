@@ -23,8 +23,14 @@ absl::Status ReadNonNegative(tensorflow::OpKernelContext* context,
 absl::Status ReadDecayRate(tensorflow::OpKernelContext* context,
                            const std::string& name, double* value);
 
-// Input `step`, an integer >= 1: at 0 a bias correction divides by zero.
-absl::Status ReadStep(tensorflow::OpKernelContext* context, int64_t* value);
+// Any integer.
+absl::Status ReadScalar(tensorflow::OpKernelContext* context,
+                        const std::string& name, int64_t* value);
+
+// An integer >= 1: a step, whose bias corrections divide by zero at 0, or a
+// count that something is divided by.
+absl::Status ReadPositive(tensorflow::OpKernelContext* context,
+                          const std::string& name, int64_t* value);
 
 // A vector of numbers.
 absl::Status ReadVector(tensorflow::OpKernelContext* context,

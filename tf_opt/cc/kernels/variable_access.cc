@@ -102,10 +102,10 @@ absl::Status ScopedVariableLocks::Lock(
   return absl::OkStatus();
 }
 
-absl::Status CheckVariable(const VariableList& list, int i,
-                           tensorflow::DataType dtype,
-                           const tensorflow::TensorShape& shape,
-                           const std::string& whose) {
+namespace {
+
+absl::Status CheckInitializedAndType(const VariableList& list, int i,
+                                     tensorflow::DataType dtype) {
   const Tensor& tensor = *list[i]->tensor();
   if (!list[i]->is_initialized || !tensor.IsInitialized()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -117,10 +117,44 @@ absl::Status CheckVariable(const VariableList& list, int i,
                      tensorflow::DataTypeString(dtype), ", got ",
                      tensorflow::DataTypeString(tensor.dtype())));
   }
-  if (tensor.shape() != shape) {
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckVariable(const VariableList& list, int i,
+                           tensorflow::DataType dtype,
+                           const tensorflow::TensorShape& shape,
+                           const std::string& whose) {
+  absl::Status status = CheckInitializedAndType(list, i, dtype);
+  if (!status.ok()) return status;
+  const tensorflow::TensorShape& found = list[i]->tensor()->shape();
+  if (found != shape) {
     return absl::InvalidArgumentError(absl::StrCat(
         "`", list.name(), "[", i, "]` must have the shape of `", whose, "[", i,
-        "]`, ", shape.DebugString(), ", got ", tensor.shape().DebugString()));
+        "]`, ", shape.DebugString(), ", got ", found.DebugString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTable(const VariableList& list, int i,
+                        tensorflow::DataType dtype,
+                        const tensorflow::TensorShape& shape, int64_t row) {
+  absl::Status status = CheckInitializedAndType(list, i, dtype);
+  if (!status.ok()) return status;
+  const tensorflow::TensorShape& found = list[i]->tensor()->shape();
+  tensorflow::TensorShape row_shape = found;
+  if (found.dims() > 0) row_shape.RemoveDim(0);
+  if (found.dims() == 0 || row_shape != shape) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", list.name(), "[", i, "]` must hold rows of the shape of ",
+        "`gradients[", i, "]`, ", shape.DebugString(), ", got ",
+        found.DebugString()));
+  }
+  if (row < 0 || row >= found.dim_size(0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`batch_index` must be in [0, ", found.dim_size(0),
+                     "), the rows of `", list.name(), "[", i, "]`, got ", row));
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #ifndef TF_OPT_CC_KERNELS_VARIABLE_ACCESS_H_
 #define TF_OPT_CC_KERNELS_VARIABLE_ACCESS_H_
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +62,11 @@ absl::Status CheckVariable(const VariableList& list, int i,
                            tensorflow::DataType dtype,
                            const tensorflow::TensorShape& shape,
                            const std::string& whose);
+
+// Checks the same of a table: [rows] + `shape`, with a row number `row`.
+absl::Status CheckTable(const VariableList& list, int i,
+                        tensorflow::DataType dtype,
+                        const tensorflow::TensorShape& shape, int64_t row);
 
 // Makes the variable's buffer its own, under the lock: a tensor that was read
 // before the step must not change with it, and variables that start from one

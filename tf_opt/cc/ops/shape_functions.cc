@@ -13,13 +13,14 @@ using ::tensorflow::shape_inference::InferenceContext;
 using ::tensorflow::shape_inference::ShapeAndType;
 using ::tensorflow::shape_inference::ShapeHandle;
 
-// Checks the `count` handles from input `begin` on, which the user knows as
-// `name`, against the element type and, where known, `shapes`; then leaves the
-// more precise of both in `shapes`. A handle that carries nothing passes: the
-// kernel checks it again.
-absl::Status MergeHandles(InferenceContext* c, const std::string& name,
-                          int begin, int count, DataType dtype,
+// Checks the `count` handles from input `begin` on, which the user knows by
+// their list's name, against the element type and, where known, `shapes`; then
+// leaves the more precise of both in `shapes`. A handle that carries nothing
+// passes: the kernel checks it again.
+absl::Status MergeHandles(InferenceContext* c, const SlotList& list, int begin,
+                          int count, DataType dtype,
                           std::vector<ShapeHandle>* shapes) {
+  const std::string& name = list.name;
   for (int i = 0; i < count; ++i) {
     const std::vector<ShapeAndType>* data =
         c->input_handle_shapes_and_types(begin + i);
@@ -30,11 +31,14 @@ absl::Status MergeHandles(InferenceContext* c, const std::string& name,
           "`", name, "[", i, "]` must be a variable of ", DataTypeString(dtype),
           ", got ", DataTypeString(variable.dtype)));
     }
+    ShapeHandle shape = variable.shape;
     ShapeHandle merged;
-    if (!c->Merge((*shapes)[i], variable.shape, &merged).ok()) {
+    if ((list.is_table && !c->Subshape(variable.shape, 1, &shape).ok()) ||
+        !c->Merge((*shapes)[i], shape, &merged).ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "`", name, "[", i, "]` must have the shape of `variables[", i, "]`, ",
-          c->DebugString((*shapes)[i]), ", got ",
+          "`", name, "[", i, "]` must ",
+          list.is_table ? "hold rows of" : "have", " the shape of `variables[",
+          i, "]`, ", c->DebugString((*shapes)[i]), ", got ",
           c->DebugString(variable.shape)));
     }
     (*shapes)[i] = merged;
@@ -45,7 +49,7 @@ absl::Status MergeHandles(InferenceContext* c, const std::string& name,
 }  // namespace
 
 absl::Status CheckApplyShapes(InferenceContext* c,
-                              const std::vector<std::string>& slots,
+                              const std::vector<SlotList>& slots,
                               const std::vector<std::string>& scalars) {
   DataType dtype;
   if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
@@ -53,44 +57,43 @@ absl::Status CheckApplyShapes(InferenceContext* c,
                                   ? tensorflow::DT_DOUBLE
                                   : tensorflow::DT_FLOAT;
 
-  std::vector<ShapeHandle> inputs;
-  absl::Status s = c->input("gradients", &inputs);
+  std::vector<ShapeHandle> gradients;
+  absl::Status s = c->input("gradients", &gradients);
   if (!s.ok()) return s;
-  const int n = inputs.size();
+  const int n = gradients.size();
   // One for each: a shared handle would say that all have the same shape, and
   // graph optimization would believe it.
   std::vector<ShapeHandle> shapes(n);
   for (ShapeHandle& shape : shapes) shape = c->UnknownShape();
 
+  std::vector<ShapeHandle> inputs;
   int begin = 0;
-  std::vector<std::string> lists = {"variables"};
+  std::vector<SlotList> lists = {"variables"};
   lists.insert(lists.end(), slots.begin(), slots.end());
-  for (const std::string& list : lists) {
-    s = c->input(list, &inputs);
+  for (const SlotList& list : lists) {
+    s = c->input(list.name, &inputs);
     if (!s.ok()) return s;
     const int count = inputs.size();
     // One handle for several variables is a group's; it carries no shapes.
     if (count > 1 && count != n) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`", list, "` must have one variable for each of the ",
-                       n, " `gradients` (or be one group), got ", count));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`", list.name, "` must have one variable for each of the ", n,
+          " `gradients` (or be one group), got ", count));
     }
     if (count == n) {
       s = MergeHandles(c, list, begin, count,
-                       list == "variables" ? dtype : slot_dtype, &shapes);
+                       list.name == "variables" ? dtype : slot_dtype, &shapes);
       if (!s.ok()) return s;
     }
     begin += count;
   }
 
-  s = c->input("gradients", &inputs);
-  if (!s.ok()) return s;
   for (int i = 0; i < n; ++i) {
     ShapeHandle merged;
-    if (!c->Merge(shapes[i], inputs[i], &merged).ok()) {
+    if (!c->Merge(shapes[i], gradients[i], &merged).ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`gradients[", i, "]` must have the shape of `variables[", i, "]`, ",
-          c->DebugString(shapes[i]), ", got ", c->DebugString(inputs[i])));
+          c->DebugString(shapes[i]), ", got ", c->DebugString(gradients[i])));
     }
   }
 

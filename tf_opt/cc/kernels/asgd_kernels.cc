@@ -1,0 +1,52 @@
+#include <cstdint>
+
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tf_opt/cc/kernels/dense_launch.h"
+#include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/rules/asgd.h"
+
+namespace tf_opt {
+namespace {
+
+using ::tensorflow::OpKernel;
+using ::tensorflow::OpKernelConstruction;
+using ::tensorflow::OpKernelContext;
+
+template <typename T>
+class ResourceApplyAsgdOp : public OpKernel {
+ public:
+  explicit ResourceApplyAsgdOp(OpKernelConstruction* context)
+      : OpKernel(context) {
+    OP_REQUIRES_OK(context,
+                   context->GetAttr("decoupled_weight_decay", &decoupled_));
+    OP_REQUIRES_OK(context, context->GetAttr("maximize", &maximize_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    AsgdHyperparameters hyperparameters;
+    hyperparameters.maximize = maximize_;
+    OP_REQUIRES_OK(context, ReadScalar(context, "learning_rate",
+                                       &hyperparameters.learning_rate));
+    OP_REQUIRES_OK(context, ReadPositive(context, "seen_batches",
+                                         &hyperparameters.seen_batches));
+    int64_t batch_index;
+    OP_REQUIRES_OK(context, ReadScalar(context, "batch_index", &batch_index));
+
+    // Of `y` only this row is read and written, where it lies.
+    DenseLaunch<T> launch;
+    OP_REQUIRES_OK(context, launch.Prepare(context, {"d", {"y", batch_index}}));
+    using V = typename DenseLaunch<T>::Slot;
+    const AsgdStep step(hyperparameters);
+    decoupled_ ? launch.template Run<AsgdRule<V, false>>(context, step)
+               : launch.template Run<AsgdRule<V, true>>(context, step);
+  }
+
+ private:
+  bool decoupled_;
+  bool maximize_;
+};
+
+TF_OPT_REGISTER_CPU_KERNELS("TfOpt>ResourceApplyASGD", ResourceApplyAsgdOp);
+
+}  // namespace
+}  // namespace tf_opt

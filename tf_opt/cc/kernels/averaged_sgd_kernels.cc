@@ -1,0 +1,64 @@
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tf_opt/cc/kernels/dense_launch.h"
+#include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/rules/averaged_sgd.h"
+
+namespace tf_opt {
+namespace {
+
+using ::tensorflow::OpKernel;
+using ::tensorflow::OpKernelConstruction;
+using ::tensorflow::OpKernelContext;
+
+template <typename T>
+class ResourceApplyAveragedSgdOp : public OpKernel {
+ public:
+  explicit ResourceApplyAveragedSgdOp(OpKernelConstruction* context)
+      : OpKernel(context) {
+    OP_REQUIRES_OK(context,
+                   context->GetAttr("decoupled_weight_decay", &decoupled_));
+    OP_REQUIRES_OK(context, context->GetAttr("maximize", &maximize_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    AveragedSgdHyperparameters hyperparameters;
+    hyperparameters.maximize = maximize_;
+    OP_REQUIRES_OK(context, ReadScalar(context, "learning_rate",
+                                       &hyperparameters.learning_rate));
+    OP_REQUIRES_OK(context, ReadScalar(context, "eta", &hyperparameters.eta));
+    OP_REQUIRES_OK(context,
+                   ReadPositive(context, "step", &hyperparameters.step));
+    OP_REQUIRES_OK(context,
+                   ReadNonNegative(context, "lambd", &hyperparameters.lambd));
+    OP_REQUIRES_OK(context,
+                   ReadNonNegative(context, "t0", &hyperparameters.t0));
+
+    DenseLaunch<T> launch;
+    OP_REQUIRES_OK(context, launch.Prepare(context, {"ax"}));
+    const AveragedSgdStep step(hyperparameters);
+    if (step.averages()) {
+      decoupled_ ? Run<false, true>(context, step, &launch)
+                 : Run<true, true>(context, step, &launch);
+    } else {
+      decoupled_ ? Run<false, false>(context, step, &launch)
+                 : Run<true, false>(context, step, &launch);
+    }
+  }
+
+ private:
+  template <bool kL2, bool kAverages>
+  static void Run(OpKernelContext* context, const AveragedSgdStep& step,
+                  DenseLaunch<T>* launch) {
+    using V = typename DenseLaunch<T>::Slot;
+    launch->template Run<AveragedSgdRule<V, kL2, kAverages>>(context, step);
+  }
+
+  bool decoupled_;
+  bool maximize_;
+};
+
+TF_OPT_REGISTER_CPU_KERNELS("TfOpt>ResourceApplyAveragedSGD",
+                            ResourceApplyAveragedSgdOp);
+
+}  // namespace
+}  // namespace tf_opt

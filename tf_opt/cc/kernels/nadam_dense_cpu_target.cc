@@ -1,0 +1,12 @@
+// The dense CPU loops of NAdam, compiled once per instruction set.
+#include "tf_opt/cc/engines/dense_cpu_range-inl.h"
+#include "tf_opt/cc/rules/nadam.h"
+
+namespace tf_opt {
+namespace TF_OPT_CPU_TARGET {
+
+TF_OPT_INSTANTIATE_RANGES(NAdamRule, false);
+TF_OPT_INSTANTIATE_RANGES(NAdamRule, true);
+
+}  // namespace TF_OPT_CPU_TARGET
+}  // namespace tf_opt

@@ -1,0 +1,105 @@
+// NAdam: Adam with Nesterov momentum, on a schedule.
+//
+//   g <- -g                               if maximize
+//   g <- g + wd * p                       L2 decay, or
+//   p <- p - lr * wd * p                  decoupled decay
+//   mu_t <- beta_1 * (1 - 0.96^(t * momentum_decay) / 2)
+//   P <- P * mu_t                         once a step
+//   m <- beta_1 * m + (1 - beta_1) * g
+//   v <- beta_2 * v + (1 - beta_2) * g^2
+//   p <- p - lr * (mu_{t+1} * m / (1 - P * mu_{t+1})
+//                  + (1 - mu_t) * g / (1 - P))
+//            / (sqrt(v / (1 - beta_2^t)) + epsilon)
+//
+// Dozat 2016, "Incorporating Nesterov Momentum into Adam"; the schedule is
+// that of PyTorch and Paddle (momentum_decay = 1: Keras).
+#ifndef TF_OPT_CC_RULES_NADAM_H_
+#define TF_OPT_CC_RULES_NADAM_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+struct NAdamHyperparameters {
+  double learning_rate = 2e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-8;
+  double momentum_decay = 4e-3;
+  // P before the step: the product of mu_1 to mu_{t-1}.
+  double momentum_product = 1.0;
+  int64_t step = 1;  // t, counted from 1.
+  bool maximize = false;
+};
+
+// What is the same for every variable of a step. In double, computed once.
+struct NAdamStep {
+  explicit NAdamStep(const NAdamHyperparameters& h) : hyperparameters(h) {
+    const double momentum = Momentum(h.step);
+    const double next_momentum = Momentum(h.step + 1);
+    const double product = h.momentum_product * momentum;
+    moment_size =
+        h.learning_rate * next_momentum / (1.0 - product * next_momentum);
+    gradient_size = h.learning_rate * (1.0 - momentum) / (1.0 - product);
+    root_scale = 1.0 / std::sqrt(1.0 - std::pow(h.beta_2, h.step));
+  }
+
+  // mu_t.
+  double Momentum(int64_t t) const {
+    const double decay = std::pow(0.96, t * hyperparameters.momentum_decay);
+    return hyperparameters.beta_1 * (1.0 - 0.5 * decay);
+  }
+
+  NAdamHyperparameters hyperparameters;
+  double moment_size;
+  double gradient_size;
+  double root_scale;
+};
+
+// One element's update. `V` is the arithmetic type.
+template <typename V, bool kL2>
+struct NAdamRule {
+  static constexpr int kSlots = 2;
+
+  NAdamRule(const NAdamStep& step, double weight_decay)
+      : gradient_sign(step.hyperparameters.maximize ? -1.0 : 1.0),
+        l2(weight_decay),
+        keep(kL2 ? 1.0
+                 : 1.0 - step.hyperparameters.learning_rate * weight_decay),
+        beta_1(step.hyperparameters.beta_1),
+        one_minus_beta_1(1.0 - step.hyperparameters.beta_1),
+        beta_2(step.hyperparameters.beta_2),
+        one_minus_beta_2(1.0 - step.hyperparameters.beta_2),
+        moment_size(step.moment_size),
+        gradient_size(step.gradient_size),
+        root_scale(step.root_scale),
+        epsilon(step.hyperparameters.epsilon) {}
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& v) const {
+    g = gradient_sign * g;
+    if constexpr (kL2) g = g + l2 * p;
+    m = beta_1 * m + one_minus_beta_1 * g;
+    v = beta_2 * v + one_minus_beta_2 * (g * g);
+    p = keep * p - (moment_size * m + gradient_size * g) /
+                       (Sqrt(v) * root_scale + epsilon);
+  }
+
+  V gradient_sign;
+  V l2;
+  V keep;  // What decoupled decay leaves of the variable: 1 - lr * wd.
+  V beta_1;
+  V one_minus_beta_1;
+  V beta_2;
+  V one_minus_beta_2;
+  V moment_size;
+  V gradient_size;
+  V root_scale;
+  V epsilon;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_NADAM_H_
