@@ -10,11 +10,31 @@ from typing import Any
 from typing import NamedTuple
 
 import keras
+import numpy as np
+import tensorflow as tf
 import tf_opt
 
 from reference.adam import adam
+from reference.asgd import asgd
+from reference.averaged_sgd import averaged_sgd
+from reference.nadam import nadam
 
 Arguments = Mapping[str, Any]
+
+
+class Row(NamedTuple):
+    """One row of a table, to be read like a variable."""
+
+    table: keras.Variable
+    index: int
+
+    def numpy(self) -> np.ndarray:
+        """Its value."""
+        return self.table.numpy()[self.index]
+
+
+Slot = keras.Variable | Row
+State = dict[str, tf.Tensor]
 
 
 class TorchOptimizer(NamedTuple):
@@ -41,10 +61,12 @@ class OptimizerUnderTest(NamedTuple):
         reference: One step in NumPy: a function of (state, gradient), `t`,
             `learning_rate` and a mode's arguments that returns the new state,
             a dictionary of "variable" and the slots.
+        functional: The same by `tf_opt.functional`, on tensors.
         slots: The names of the slots that a mode's arguments lead to.
         find_slots: A function of (optimizer, number of variables) that returns
             each slot's variables, by name, from the public
             `optimizer.variables`.
+        lasting_slots: The slots that a NaN never leaves.
         modes: Constructor arguments to test, by name.
         thorough_mode: The mode that turns on the most at once, for what is
             too slow to test in every mode; None for an optimizer that shares
@@ -55,11 +77,13 @@ class OptimizerUnderTest(NamedTuple):
     make: Callable[..., keras.optimizers.Optimizer]
     op_name: str
     reference: Callable[..., dict[str, Any]]
+    functional: Callable[..., State]
     slots: Callable[[Arguments], tuple[str, ...]]
     find_slots: Callable[
         [keras.optimizers.Optimizer, int],
-        dict[str, Sequence[keras.Variable]],
+        dict[str, Sequence[Slot]],
     ]
+    lasting_slots: tuple[str, ...]
     modes: Mapping[str, Arguments]
     thorough_mode: str | None
     torch: Callable[[Arguments], TorchOptimizer | None]
@@ -71,7 +95,7 @@ def _adam_slots(arguments: Arguments) -> tuple[str, ...]:
 
 def _find_adam_slots(
     optimizer: keras.optimizers.Optimizer, count: int
-) -> dict[str, Sequence[keras.Variable]]:
+) -> dict[str, Sequence[Slot]]:
     # Keras' order: iterations, learning rate, then m and v variable by
     # variable, then every v_max.
     slots = optimizer.variables[2:]
@@ -80,6 +104,16 @@ def _find_adam_slots(
     if maxima:
         found["v_max"] = maxima
     return found
+
+
+def _functional_adam(
+    state: State, gradient: tf.Tensor, *, t: int, **arguments: Any
+) -> State:
+    arguments.pop("amsgrad", None)
+    result = tf_opt.functional.adam(
+        gradient=gradient, step=t, **state, **arguments
+    )._asdict()
+    return {key: result[key] for key in state}
 
 
 def _torch_adam(
@@ -109,6 +143,150 @@ def _torch_adam(
     )
 
 
+def _nadam_slots(arguments: Arguments) -> tuple[str, ...]:
+    return ("m", "v")
+
+
+def _find_nadam_slots(
+    optimizer: keras.optimizers.Optimizer, count: int
+) -> dict[str, Sequence[Slot]]:
+    *moments, _ = optimizer.variables[2:]
+    return {"m": moments[::2], "v": moments[1::2]}
+
+
+def _functional_nadam(
+    state: State, gradient: tf.Tensor, *, t: int, **arguments: Any
+) -> State:
+    beta_1 = arguments.get("beta_1", 0.9)
+    decay = arguments.get("momentum_decay", 0.004)
+    product = 1.0
+    for i in range(1, t):
+        product *= beta_1 * (1 - 0.5 * 0.96 ** (i * decay))
+    result = tf_opt.functional.nadam(
+        gradient=gradient,
+        step=t,
+        momentum_product=product,
+        **state,
+        **arguments,
+    )._asdict()
+    return {key: result[key] for key in state}
+
+
+def _torch_nadam(arguments: Arguments) -> TorchOptimizer:
+    return TorchOptimizer(
+        "NAdam",
+        {
+            "betas": (
+                arguments.get("beta_1", 0.9),
+                arguments.get("beta_2", 0.999),
+            ),
+            "eps": arguments.get("epsilon", 1e-8),
+            "weight_decay": arguments.get("weight_decay", 0.0),
+            "momentum_decay": arguments.get("momentum_decay", 4e-3),
+            "decoupled_weight_decay": arguments.get(
+                "decoupled_weight_decay", True
+            ),
+            "maximize": arguments.get("maximize", False),
+        },
+        {"m": "exp_avg", "v": "exp_avg_sq"},
+    )
+
+
+def _asgd_slots(arguments: Arguments) -> tuple[str, ...]:
+    rows = range(arguments.get("batch_num", 1))
+    return ("d", *(f"y_{i}" for i in rows))
+
+
+def _find_asgd_slots(
+    optimizer: keras.optimizers.Optimizer, count: int
+) -> dict[str, Sequence[Slot]]:
+    *slots, _, _ = optimizer.variables[2:]
+    tables = slots[1::2]
+    found: dict[str, Sequence[Slot]] = {"d": slots[::2]}
+    for i in range(tables[0].shape[0]):
+        found[f"y_{i}"] = [Row(table, i) for table in tables]
+    return found
+
+
+def _functional_asgd(
+    state: State,
+    gradient: tf.Tensor,
+    *,
+    t: int,
+    batch_num: int = 1,
+    **arguments: Any,
+) -> State:
+    y = f"y_{(t - 1) % batch_num}"
+    result = tf_opt.functional.asgd(
+        state["variable"],
+        gradient,
+        state["d"],
+        state[y],
+        seen_batches=min(t, batch_num),
+        **arguments,
+    )
+    return {
+        **state,
+        "variable": result.variable,
+        "d": result.d,
+        y: result.y,
+    }
+
+
+def _averaged_sgd_slots(arguments: Arguments) -> tuple[str, ...]:
+    return ("ax",)
+
+
+def _find_averaged_sgd_slots(
+    optimizer: keras.optimizers.Optimizer, count: int
+) -> dict[str, Sequence[Slot]]:
+    *averages, _ = optimizer.variables[2:]
+    return {"ax": averages}
+
+
+def _functional_averaged_sgd(
+    state: State,
+    gradient: tf.Tensor,
+    *,
+    t: int,
+    learning_rate: float,
+    **arguments: Any,
+) -> State:
+    lambd = arguments.get("lambd", 1e-4)
+    alpha = arguments.get("alpha", 0.75)
+    eta = learning_rate / (1 + lambd * learning_rate * (t - 1)) ** alpha
+    result = tf_opt.functional.averaged_sgd(
+        gradient=gradient,
+        step=t,
+        eta=eta,
+        learning_rate=learning_rate,
+        **state,
+        **arguments,
+    )._asdict()
+    return {key: result[key] for key in state}
+
+
+def _torch_asgd(arguments: Arguments) -> TorchOptimizer | None:
+    weight_decay = arguments.get("weight_decay", 0.0)
+    if weight_decay and arguments.get("decoupled_weight_decay", True):
+        return None
+    return TorchOptimizer(
+        "ASGD",
+        {
+            "lambd": arguments.get("lambd", 1e-4),
+            "alpha": arguments.get("alpha", 0.75),
+            "t0": arguments.get("t0", 1e6),
+            "weight_decay": weight_decay,
+            "maximize": arguments.get("maximize", False),
+        },
+        {"ax": "ax"},
+    )
+
+
+def _no_torch(arguments: Arguments) -> None:
+    """PyTorch has no such optimizer."""
+
+
 # Where epsilon is large it matters where it stands, and where beta_2 is small
 # the second moment falls below its maximum soon.
 OPTIMIZERS: dict[str, OptimizerUnderTest] = {
@@ -116,8 +294,10 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
         make=tf_opt.Adam,
         op_name="TfOpt>ResourceApplyAdamAmsgrad",
         reference=adam,
+        functional=_functional_adam,
         slots=_adam_slots,
         find_slots=_find_adam_slots,
+        lasting_slots=("m", "v", "v_max"),
         modes={
             "plain": {},
             "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
@@ -150,8 +330,10 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
         make=tf_opt.AdamW,
         op_name="TfOpt>ResourceApplyAdamAmsgrad",
         reference=functools.partial(adam, weight_decay=0.01),
+        functional=functools.partial(_functional_adam, weight_decay=0.01),
         slots=_adam_slots,
         find_slots=_find_adam_slots,
+        lasting_slots=("m", "v", "v_max"),
         modes={
             "plain": {},
             "amsgrad_maximize": {
@@ -163,6 +345,91 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
         },
         thorough_mode=None,
         torch=functools.partial(_torch_adam, weight_decay=0.01),
+    ),
+    "NAdam": OptimizerUnderTest(
+        make=tf_opt.NAdam,
+        op_name="TfOpt>ResourceApplyNAdam",
+        reference=nadam,
+        functional=_functional_nadam,
+        slots=_nadam_slots,
+        find_slots=_find_nadam_slots,
+        lasting_slots=("m", "v"),
+        modes={
+            "plain": {},
+            "keras_schedule": {"momentum_decay": 1.0},
+            "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
+            "l2": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+            "decoupled": {"weight_decay": 0.5},
+            "maximize": {"maximize": True},
+            "l2_maximize_small_beta": {
+                "beta_2": 0.8,
+                "epsilon": 0.01,
+                "momentum_decay": 0.3,
+                "weight_decay": 0.1,
+                "decoupled_weight_decay": False,
+                "maximize": True,
+            },
+        },
+        thorough_mode="l2_maximize_small_beta",
+        torch=_torch_nadam,
+    ),
+    "ASGD": OptimizerUnderTest(
+        make=tf_opt.ASGD,
+        op_name="TfOpt>ResourceApplyASGD",
+        reference=asgd,
+        functional=_functional_asgd,
+        slots=_asgd_slots,
+        find_slots=_find_asgd_slots,
+        lasting_slots=("d",),
+        modes={
+            "plain": {},
+            "batches": {"batch_num": 4},
+            "l2": {
+                "batch_num": 7,
+                "weight_decay": 0.1,
+                "decoupled_weight_decay": False,
+            },
+            "decoupled": {"batch_num": 3, "weight_decay": 0.5},
+            "maximize": {"batch_num": 2, "maximize": True},
+            "l2_maximize": {
+                "batch_num": 3,
+                "weight_decay": 0.1,
+                "decoupled_weight_decay": False,
+                "maximize": True,
+            },
+        },
+        thorough_mode="l2_maximize",
+        torch=_no_torch,
+    ),
+    "AveragedSGD": OptimizerUnderTest(
+        make=tf_opt.AveragedSGD,
+        op_name="TfOpt>ResourceApplyAveragedSGD",
+        reference=averaged_sgd,
+        functional=_functional_averaged_sgd,
+        slots=_averaged_sgd_slots,
+        find_slots=_find_averaged_sgd_slots,
+        lasting_slots=("ax",),
+        modes={
+            "plain": {},
+            "averages": {"t0": 5, "lambd": 0.5},
+            "l2": {
+                "t0": 0,
+                "weight_decay": 0.1,
+                "decoupled_weight_decay": False,
+            },
+            "decoupled": {"t0": 3, "weight_decay": 0.5},
+            "maximize": {"t0": 2.5, "maximize": True},
+            "l2_maximize": {
+                "t0": 1,
+                "lambd": 0.3,
+                "alpha": 0.5,
+                "weight_decay": 0.1,
+                "decoupled_weight_decay": False,
+                "maximize": True,
+            },
+        },
+        thorough_mode="l2_maximize",
+        torch=_torch_asgd,
     ),
 }
 

@@ -63,15 +63,18 @@ def torch_states(name: str, mode: str, dtype: str) -> Iterator[State]:
     counterpart = under_test.torch(arguments)
     parameter = torch.nn.Parameter(torch.tensor(initial_value(dtype)))
     optimizer = getattr(torch.optim, counterpart.name)(
-        [parameter],
-        lr=LEARNING_RATE,
-        foreach=False,
-        fused=False,
-        **counterpart.arguments,
+        [parameter], lr=LEARNING_RATE, foreach=False, **counterpart.arguments
     )
     for step in range(1, STEPS + 1):
         parameter.grad = torch.tensor(gradient(step, dtype, arguments))
-        optimizer.step()
+        # PyTorch keeps scalars of a step, such as NAdam's product of momenta,
+        # in its default type.
+        default = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            optimizer.step()
+        finally:
+            torch.set_default_dtype(default)
         kept = optimizer.state[parameter]
         state = {"variable": parameter.detach().numpy().copy()}
         for slot in under_test.slots(arguments):

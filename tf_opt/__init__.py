@@ -16,19 +16,27 @@ if _keras.backend.backend() != "tensorflow":
         'KERAS_BACKEND="tensorflow" before Keras is imported.'
     )
 
+from tf_opt.python import callbacks
 from tf_opt.python import functional
 from tf_opt.python import ops
 from tf_opt.python.build_info import build_info
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adamw import AdamW
+from tf_opt.python.optimizers.asgd import ASGD
+from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
 from tf_opt.python.optimizers.from_keras import from_keras
+from tf_opt.python.optimizers.nadam import NAdam
 from tf_opt.version import __version__
 
 __all__ = [
+    "ASGD",
     "Adam",
     "AdamW",
+    "AveragedSGD",
+    "NAdam",
     "__version__",
     "build_info",
+    "callbacks",
     "from_keras",
     "functional",
     "ops",

@@ -51,7 +51,9 @@ def assert_is_reference_step(
         assert after[name].dtype == before[name].dtype
 
     stored = before["variable"].dtype
-    arithmetic = before["m"].dtype
+    arithmetic = next(
+        array.dtype for name, array in before.items() if name != "variable"
+    )
     unit = _unit_roundoff(arithmetic)
 
     def exact(array: np.ndarray, piece: slice) -> Rounded:

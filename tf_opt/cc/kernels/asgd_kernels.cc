@@ -27,14 +27,15 @@ class ResourceApplyAsgdOp : public OpKernel {
     hyperparameters.maximize = maximize_;
     OP_REQUIRES_OK(context, ReadScalar(context, "learning_rate",
                                        &hyperparameters.learning_rate));
-    OP_REQUIRES_OK(context, ReadPositive(context, "seen_batches",
-                                         &hyperparameters.seen_batches));
     int64_t batch_index;
     OP_REQUIRES_OK(context, ReadScalar(context, "batch_index", &batch_index));
 
     // Of `y` only this row is read and written, where it lies.
     DenseLaunch<T> launch;
     OP_REQUIRES_OK(context, launch.Prepare(context, {"d", {"y", batch_index}}));
+    // After the check of the batch: it is what a wrong count comes from.
+    OP_REQUIRES_OK(context, ReadPositive(context, "seen_batches",
+                                         &hyperparameters.seen_batches));
     using V = typename DenseLaunch<T>::Slot;
     const AsgdStep step(hyperparameters);
     decoupled_ ? launch.template Run<AsgdRule<V, false>>(context, step)

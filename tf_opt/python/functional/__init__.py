@@ -2,5 +2,20 @@
 
 from tf_opt.python.functional.adam_rule import AdamResult
 from tf_opt.python.functional.adam_rule import adam
+from tf_opt.python.functional.asgd_rule import ASGDResult
+from tf_opt.python.functional.asgd_rule import asgd
+from tf_opt.python.functional.averaged_sgd_rule import AveragedSGDResult
+from tf_opt.python.functional.averaged_sgd_rule import averaged_sgd
+from tf_opt.python.functional.nadam_rule import NAdamResult
+from tf_opt.python.functional.nadam_rule import nadam
 
-__all__ = ["AdamResult", "adam"]
+__all__ = [
+    "ASGDResult",
+    "AdamResult",
+    "AveragedSGDResult",
+    "NAdamResult",
+    "adam",
+    "asgd",
+    "averaged_sgd",
+    "nadam",
+]

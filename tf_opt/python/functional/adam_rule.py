@@ -7,8 +7,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-
-Scalar = arithmetic.Scalar
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.descent import Descent
 
 
 class AdamResult(NamedTuple):
@@ -30,14 +30,12 @@ class AdamResult(NamedTuple):
 class AdamStep(NamedTuple):
     """What is the same for every variable of a step; scalars in float64."""
 
-    learning_rate: tf.Tensor
+    descent: Descent
     beta_1: tf.Tensor
     beta_2: tf.Tensor
     step_size: tf.Tensor
     root_scale: tf.Tensor
     epsilon: tf.Tensor
-    maximize: bool
-    decoupled_weight_decay: bool
 
 
 def adam_step(
@@ -64,14 +62,12 @@ def adam_step(
     else:
         root_scale = 1 / root_correction
     return AdamStep(
-        learning_rate=learning_rate,
+        descent=Descent(learning_rate, decoupled_weight_decay, maximize),
         beta_1=beta_1,
         beta_2=beta_2,
         step_size=step_size,
         root_scale=root_scale,
         epsilon=arithmetic.float64(epsilon),
-        maximize=maximize,
-        decoupled_weight_decay=decoupled_weight_decay,
     )
 
 
@@ -96,15 +92,7 @@ def apply_adam_step(
     m = arithmetic.as_real(m, dtype)
     v = arithmetic.as_real(v, dtype)
 
-    if step.maximize:
-        g = -g
-    decays = not (isinstance(weight_decay, (int, float)) and weight_decay == 0)
-    if decays:
-        weight_decay = arithmetic.float64(weight_decay)
-        if step.decoupled_weight_decay:
-            p = scalar(1 - step.learning_rate * weight_decay) * p
-        else:
-            g = g + scalar(weight_decay) * p
+    g = step.descent.gradient(g, p, weight_decay)
     m = scalar(step.beta_1) * m + scalar(1 - step.beta_1) * g
     v = scalar(step.beta_2) * v + scalar(1 - step.beta_2) * (g * g)
     second_moment = v
@@ -115,7 +103,9 @@ def apply_adam_step(
         v_max = tf.where(v_max > v, v_max, v)
         second_moment = v_max
     root = arithmetic.sqrt(second_moment) * scalar(step.root_scale)
-    p = p - scalar(step.step_size) * (m / (root + scalar(step.epsilon)))
+    p = step.descent.keep(p, weight_decay) - scalar(step.step_size) * (
+        m / (root + scalar(step.epsilon))
+    )
 
     return AdamResult(
         variable=arithmetic.from_real(p, variable.dtype),
@@ -213,7 +203,7 @@ def adam(
     slots = {"m": tf.convert_to_tensor(m), "v": tf.convert_to_tensor(v)}
     if v_max is not None:
         slots["v_max"] = tf.convert_to_tensor(v_max)
-    _check(variable, gradient, slots)
+    arithmetic.check_tensors(variable, gradient, slots)
     scalars = adam_step(
         step=step,
         learning_rate=learning_rate,
@@ -233,23 +223,3 @@ def adam(
         slots.get("v_max"),
         weight_decay,
     )
-
-
-def _check(
-    variable: tf.Tensor, gradient: tf.Tensor, slots: dict[str, tf.Tensor]
-) -> None:
-    expected = arithmetic.slot_dtype(variable.dtype)
-    for name, tensor, dtype in [
-        ("gradient", gradient, variable.dtype),
-        *((name, slot, expected) for name, slot in slots.items()),
-    ]:
-        if not tensor.shape.is_compatible_with(variable.shape):
-            raise ValueError(
-                f"`{name}` must have the shape of `variable`, "
-                f"{variable.shape}. Received: {tensor.shape}"
-            )
-        if tensor.dtype != dtype:
-            raise ValueError(
-                f"`{name}` must be {dtype.name} for a variable of "
-                f"{variable.dtype.name}. Received: {tensor.dtype.name}"
-            )

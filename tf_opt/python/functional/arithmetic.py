@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import tensorflow as tf
 
 Scalar = float | int | tf.Tensor
@@ -23,6 +25,12 @@ def slot_dtype(dtype: tf.DType) -> tf.DType:
     """
     dtype = tf.dtypes.as_dtype(dtype)
     return tf.float32 if dtype in (tf.float16, tf.bfloat16) else dtype
+
+
+def widest_real(dtypes: Iterable[tf.DType | str]) -> tf.DType:
+    """The type of a scalar that the steps of variables of these types share."""
+    widths = {slot_dtype(dtype).real_dtype for dtype in dtypes}
+    return tf.float64 if tf.float64 in widths else tf.float32
 
 
 def as_real(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
@@ -48,3 +56,24 @@ def sqrt(x: tf.Tensor):
     """
     y = tf.sqrt(x)
     return y, lambda upstream: tf.math.divide_no_nan(0.5 * upstream, y)
+
+
+def check_tensors(
+    variable: tf.Tensor, gradient: tf.Tensor, slots: dict[str, tf.Tensor]
+) -> None:
+    """Raises a ValueError that names the tensor that doesn't fit `variable`."""
+    expected = slot_dtype(variable.dtype)
+    for name, tensor, dtype in [
+        ("gradient", gradient, variable.dtype),
+        *((name, slot, expected) for name, slot in slots.items()),
+    ]:
+        if not tensor.shape.is_compatible_with(variable.shape):
+            raise ValueError(
+                f"`{name}` must have the shape of `variable`, "
+                f"{variable.shape}. Received: {tensor.shape}"
+            )
+        if tensor.dtype != dtype:
+            raise ValueError(
+                f"`{name}` must be {dtype.name} for a variable of "
+                f"{variable.dtype.name}. Received: {tensor.dtype.name}"
+            )

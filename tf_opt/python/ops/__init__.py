@@ -1,5 +1,13 @@
 """Thin wrappers of the registered custom ops."""
 
 from tf_opt.python.ops.adam import resource_apply_adam_amsgrad
+from tf_opt.python.ops.asgd import resource_apply_asgd
+from tf_opt.python.ops.averaged_sgd import resource_apply_averaged_sgd
+from tf_opt.python.ops.nadam import resource_apply_nadam
 
-__all__ = ["resource_apply_adam_amsgrad"]
+__all__ = [
+    "resource_apply_adam_amsgrad",
+    "resource_apply_asgd",
+    "resource_apply_averaged_sgd",
+    "resource_apply_nadam",
+]

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.ops import library
+from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.ops.handles import VariableLike
-from tf_opt.python.ops.handles import to_handles
+from tf_opt.python.ops.resource_apply import resource_apply
 
 OP_NAME = "TfOpt>ResourceApplyAdamAmsgrad"
 
@@ -21,12 +20,12 @@ def resource_apply_adam_amsgrad(
     gradients: Sequence[tf.Tensor],
     v_max: Sequence[VariableLike] = (),
     *,
-    step: arithmetic.Scalar,
-    learning_rate: arithmetic.Scalar = 1e-3,
-    beta_1: arithmetic.Scalar = 0.9,
-    beta_2: arithmetic.Scalar = 0.999,
-    epsilon: arithmetic.Scalar = 1e-8,
-    weight_decay: arithmetic.Scalar | Sequence[float] = 0.0,
+    step: Scalar,
+    learning_rate: Scalar = 1e-3,
+    beta_1: Scalar = 0.9,
+    beta_2: Scalar = 0.999,
+    epsilon: Scalar = 1e-8,
+    weight_decay: Scalar | Sequence[float] = 0.0,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
     epsilon_hat: bool = False,
@@ -74,23 +73,18 @@ def resource_apply_adam_amsgrad(
     >>> p.numpy().round(4).tolist()
     [0.8999999761581421, 2.0999999046325684]
     """
-    ops = library.library().ops
-    if ops is None:
-        raise RuntimeError(library.explain_problem())
-    if isinstance(weight_decay, (int, float)):
-        weight_decay = [weight_decay] * len(gradients)
-    ops.tf_opt_resource_apply_adam_amsgrad(
-        variables=to_handles(variables, "variables"),
-        m=to_handles(m, "m"),
-        v=to_handles(v, "v"),
-        v_max=to_handles(v_max, "v_max"),
-        gradients=gradients,
-        learning_rate=arithmetic.float64(learning_rate),
-        step=tf.cast(step, tf.int64),
-        beta_1=arithmetic.float64(beta_1),
-        beta_2=arithmetic.float64(beta_2),
-        epsilon=arithmetic.float64(epsilon),
-        weight_decay=tf.convert_to_tensor(weight_decay, tf.float64),
+    resource_apply(
+        "tf_opt_resource_apply_adam_amsgrad",
+        {"variables": variables, "m": m, "v": v, "v_max": v_max},
+        gradients,
+        scalars={
+            "learning_rate": learning_rate,
+            "beta_1": beta_1,
+            "beta_2": beta_2,
+            "epsilon": epsilon,
+        },
+        integers={"step": step},
+        weight_decay=weight_decay,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
         epsilon_hat=epsilon_hat,

@@ -45,12 +45,8 @@ class Adam(FusedOptimizer):
     with that of `keras.optimizers.Adam(amsgrad=...)`.
 
     Args:
-        learning_rate: The step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
-        epsilon: Added to the denominator, >= 0.
+        {{learning_rate}}
+        {{moments}}
         amsgrad: Whether to keep and use the maximum of the second moments.
         {{common_arguments}}
         epsilon_hat: Whether epsilon is added before the bias correction, as
@@ -147,22 +143,20 @@ class Adam(FusedOptimizer):
         variables: Sequence[VariableLike],
         m: Sequence[VariableLike],
         v: Sequence[VariableLike],
-        *v_max: Sequence[VariableLike],
-        gradients: Sequence[tf.Tensor],
-        **scalars: Any,
+        v_max: Sequence[VariableLike] = (),
+        **arguments: Any,
     ) -> None:
         ops.resource_apply_adam_amsgrad(
             variables,
             m,
             v,
-            gradients,
-            *v_max,
-            **scalars,
+            v_max=v_max,
+            **arguments,
             **self._hyperparameters(),
         )
 
     def _composed_step(
-        self, **scalars: Any
+        self, **scalars: tf.Tensor
     ) -> Callable[..., tuple[tf.Tensor, ...]]:
         step = adam_rule.adam_step(**scalars, **self._hyperparameters())
 

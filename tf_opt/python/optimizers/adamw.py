@@ -23,12 +23,8 @@ class AdamW(Adam):
     $$
 
     Args:
-        learning_rate: The step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
-        epsilon: Added to the denominator, >= 0.
+        {{learning_rate}}
+        {{moments}}
         amsgrad: Whether to keep and use the maximum of the second moments.
         {{common_arguments}}
         epsilon_hat: Where epsilon stands; see `tf_opt.Adam`.

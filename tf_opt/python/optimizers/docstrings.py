@@ -1,20 +1,27 @@
-"""The part of their docstrings that all optimizers share."""
+"""The parts of their docstrings that optimizers share."""
 
 from __future__ import annotations
 
 import textwrap
 from typing import TypeVar
 
-_PLACEHOLDER = "{{common_arguments}}"
-
-_COMMON_ARGUMENTS = """\
+_PARTS = {
+    "learning_rate": """\
+learning_rate: The step size $\\eta$, >= 0: a float, a
+    `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+    without arguments.""",
+    "moments": """\
+beta_1: Decay of the first moment, in [0, 1).
+beta_2: Decay of the second moment, in [0, 1).
+epsilon: Added to the denominator, >= 0.""",
+    "common_arguments": """\
 weight_decay: Strength of the weight decay, >= 0. Variables named in
     `exclude_from_weight_decay()` are left out, also after saving and
     loading.
 decoupled_weight_decay: Whether the decay shrinks the variable,
     `p -= learning_rate * weight_decay * p` (Keras, AdamW), or adds to
     the gradient, `g += weight_decay * p` (L2: PyTorch's and Paddle's
-    Adam).
+    way in every optimizer but AdamW).
 maximize: Whether to ascend instead of descend.
 implementation: `"auto"` runs the custom op where it can and the
     composed implementation elsewhere (inside XLA, on devices and types
@@ -24,14 +31,16 @@ implementation: `"auto"` runs the custom op where it can and the
 **kwargs: Those of Keras' base class, with Keras' meaning: `clipnorm`,
     `clipvalue`, `global_clipnorm`, `use_ema`, `ema_momentum`,
     `ema_overwrite_frequency`, `loss_scale_factor`,
-    `gradient_accumulation_steps`, `name`."""
+    `gradient_accumulation_steps`, `name`.""",
+}
 
 Class = TypeVar("Class", bound=type)
 
 
 def with_common_arguments(cls: Class) -> Class:
-    """Class decorator: fills in `{{common_arguments}}` in the docstring."""
+    """Class decorator: fills in `{{common_arguments}}` and other parts."""
     if cls.__doc__ is not None:  # It is, under `python -OO`.
-        arguments = textwrap.indent(_COMMON_ARGUMENTS, " " * 8).lstrip()
-        cls.__doc__ = cls.__doc__.replace(_PLACEHOLDER, arguments)
+        for name, text in _PARTS.items():
+            part = textwrap.indent(text, " " * 8).lstrip()
+            cls.__doc__ = cls.__doc__.replace("{{" + name + "}}", part)
     return cls

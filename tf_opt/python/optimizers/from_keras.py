@@ -9,11 +9,13 @@ import keras
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adamw import AdamW
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.nadam import NAdam
 
 # For each Keras class, ours and the arguments that give Keras' numbers.
 _COUNTERPARTS: dict[type, tuple[type[FusedOptimizer], dict[str, Any]]] = {
     keras.optimizers.Adam: (Adam, {"epsilon_hat": True}),
     keras.optimizers.AdamW: (AdamW, {"epsilon_hat": True}),
+    keras.optimizers.Nadam: (NAdam, {"momentum_decay": 1.0}),
 }
 
 
@@ -21,12 +23,12 @@ def from_keras(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
     """Returns the tf_opt optimizer that continues with the same numbers.
 
     Args:
-        optimizer: A Keras `Adam` or `AdamW`. If it has been built, its state
-            is copied and the result updates the same variables.
+        optimizer: A Keras `Adam`, `AdamW` or `Nadam`. If it has been built,
+            its state is copied and the result updates the same variables.
 
     Returns:
-        A `tf_opt.Adam` or `tf_opt.AdamW` with its hyper-parameters, in Keras'
-        convention for epsilon, and its state.
+        A `tf_opt.Adam`, `tf_opt.AdamW` or `tf_opt.NAdam` with its
+        hyper-parameters, in Keras' conventions, and its state.
 
     Raises:
         TypeError: If `optimizer` is of another class, a subclass included: it

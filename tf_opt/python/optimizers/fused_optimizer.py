@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,18 +83,18 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         variables: Sequence[VariableLike],
         *slots: Sequence[VariableLike],
         gradients: Sequence[tf.Tensor],
-        step: tf.Tensor,
-        learning_rate: tf.Tensor,
         weight_decay: Sequence[float],
+        **scalars: tf.Tensor,
     ) -> None:
         """Updates variables of one type; `slots[k]` holds all their k-th.
 
-        Variables and slots come as lists or as one group each.
+        Variables and slots come as lists or as one group each; `scalars` are
+        those of `_scalars`.
         """
 
     @abc.abstractmethod
     def _composed_step(
-        self, *, step: tf.Tensor, learning_rate: tf.Tensor
+        self, **scalars: tf.Tensor
     ) -> Callable[..., tuple[tf.Tensor, ...]]:
         """Computes a step's scalars, once, and returns the rest of the rule.
 
@@ -101,15 +102,61 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         returns the new variable and its new slots.
         """
 
+    def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
+        """What a step goes by, before it."""
+        return {
+            "step": tf.cast(self.iterations, tf.int64) + 1,
+            "learning_rate": arithmetic.float64(learning_rate),
+        }
+
+    def _finish_step(self, **scalars: tf.Tensor) -> None:
+        """Advances, once a step and after it, what all variables share.
+
+        That is scalar state besides `iterations`, by `_assign_shared`.
+        """
+
+    def _read_slots(
+        self, slots: Sequence[keras.Variable], **scalars: tf.Tensor
+    ) -> list[tf.Tensor]:
+        """The slots of one variable as the functional rule takes them."""
+        return [tf.convert_to_tensor(slot) for slot in slots]
+
+    def _write_slots(
+        self,
+        slots: Sequence[keras.Variable],
+        values: Sequence[tf.Tensor],
+        **scalars: tf.Tensor,
+    ) -> None:
+        """Assigns what the functional rule made of them."""
+        for slot, value in zip(slots, values, strict=True):
+            self.assign(slot, value)
+
     # ---- Building. ----
 
     def _add_slots(
-        self, variables: Sequence[keras.Variable], names: Sequence[str]
+        self,
+        variables: Sequence[keras.Variable],
+        names: Sequence[str],
+        *,
+        rows: Mapping[str, int] = {},
+        copies_of_variables: bool = False,
     ) -> tuple[list[keras.Variable | None], ...]:
         """Adds one slot of each name for each variable, a variable at a time.
 
         That is the order and these are the names that Keras gives them, but
         the type is that of the arithmetic, not the variable's.
+
+        Args:
+            variables: The variables.
+            names: The slots' names.
+            rows: By name, how many of the variable's shape a slot holds, if it
+                is a table of them.
+            copies_of_variables: Whether the slots begin as the variables
+                rather than as zeros.
+
+        Returns:
+            For each name, its slots in the order of `variables`; None for a
+            variable that has none.
         """
         slots = tuple([] for _ in names)
         for variable in variables:
@@ -118,18 +165,32 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 if getattr(variable, "overwrite_with_gradient", False):
                     slot.append(None)
                 else:
-                    slot.append(self._add_slot(variable, name))
+                    slot.append(
+                        self._add_slot(
+                            variable,
+                            name,
+                            rows.get(name),
+                            _copy_of(variable)
+                            if copies_of_variables
+                            else "zeros",
+                        )
+                    )
         return slots
 
     def _add_slot(
-        self, variable: keras.Variable | tf.Variable, name: str
+        self,
+        variable: keras.Variable | tf.Variable,
+        name: str,
+        rows: int | None,
+        initializer: str | Callable[..., tf.Tensor],
     ) -> keras.Variable:
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
         strategy = self._distribution_strategy
         with strategy.extended.colocate_vars_with(_tf_variable(variable)):
             return self.add_variable(
-                shape=variable.shape,
+                shape=(*(() if rows is None else (rows,)), *variable.shape),
+                initializer=initializer,
                 dtype=arithmetic.slot_dtype(variable.dtype).name,
                 layout=getattr(variable, "_layout", None),
                 name=f"{prefix}_{name}",
@@ -206,14 +267,16 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 grads, trainable_variables, strict=True
             )
         ]
-        strategy = self._distribution_strategy
+        scalars = self._scalars(learning_rate)
         if tf.distribute.in_cross_replica_context():
             # No gradients to sum; update_step for each copy of each variable.
-            self._distributed_tf_update_step(strategy, pairs, learning_rate)
+            self._distributed_tf_update_step(
+                self._distribution_strategy, pairs, learning_rate
+            )
+            self._finish_step(**scalars)
             return
         launches, composed = self._plan(pairs)
         distributed = tf.distribute.has_strategy()
-        scalars = self._scalars(learning_rate)
         for launch in launches:
             if distributed:
                 # In replica context each replica then updates its own copies:
@@ -227,6 +290,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 )
             else:
                 self._compose(bucket, **scalars)
+        self._finish_step(**scalars)
 
     def update_step(
         self,
@@ -234,7 +298,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         variable: tf.Variable,
         learning_rate: arithmetic.Scalar,
     ) -> None:
-        """Updates one variable.
+        """Updates one variable, as a part of a step.
 
         Args:
             gradient: Its gradient.
@@ -267,12 +331,6 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
             (launches if runs_custom_op else composed).append(bucket)
         return launches, composed
 
-    def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
-        return {
-            "step": tf.cast(self.iterations, tf.int64) + 1,
-            "learning_rate": arithmetic.float64(learning_rate),
-        }
-
     def _launch(self, pairs: Sequence[Pair], **scalars: tf.Tensor) -> None:
         """Runs the custom op on variables of one type, on one device."""
         gradients, variables = zip(*pairs, strict=True)
@@ -300,15 +358,33 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         for gradient, variable in pairs:
             index = self._get_variable_index(variable)
             slots = self._slots(index)
-            results = apply(
+            value, *slot_values = apply(
                 tf.convert_to_tensor(variable),
                 to_dense(gradient, variable.dtype),
-                [tf.convert_to_tensor(slot) for slot in slots],
+                self._read_slots(slots, **scalars),
                 self._weight_decay_of(index),
             )
-            # A rule returns None for the slots that its mode doesn't have.
-            for target, value in zip([variable, *slots], results, strict=False):
-                self.assign(target, value)
+            self.assign(variable, value)
+            # A rule returns more than the slots: what the step shares, or None
+            # for a slot that its mode doesn't have.
+            self._write_slots(slots, slot_values[: len(slots)], **scalars)
+
+    def _assign_shared(
+        self, variable: keras.Variable, value: tf.Tensor
+    ) -> None:
+        """Assigns what all variables share, after a step.
+
+        In a replica only to its own copy: each computes the same, and
+        TensorFlow would have them wait for each other, which it can't inside
+        a condition.
+        """
+        value = tf.cast(value, variable.dtype)
+        if tf.distribute.has_strategy() and tf.distribute.in_replica_context():
+            tf.raw_ops.AssignVariableOp(
+                resource=variable.value.handle, value=value
+            )
+        else:
+            variable.assign(value)
 
     def _trackable_children(
         self, save_type: str = "checkpoint", **kwargs: Any
@@ -345,3 +421,10 @@ def _tf_variable(variable: keras.Variable | tf.Variable) -> tf.Variable:
 
 def _path(variable: keras.Variable | tf.Variable) -> str:
     return getattr(variable, "path", variable.name)
+
+
+def _copy_of(
+    variable: keras.Variable | tf.Variable,
+) -> Callable[..., tf.Tensor]:
+    """An initializer with the variable's value."""
+    return lambda shape, dtype: tf.cast(_tf_variable(variable), dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 
 
@@ -17,6 +18,14 @@ def check_not_negative(name: str, value: float) -> None:
     """Raises unless `value` >= 0."""
     if not value >= 0:
         raise ValueError(f"`{name}` must be >= 0. Received: {name}={value}")
+
+
+def check_positive_integer(name: str, value: int) -> None:
+    """Raises unless `value` is an integer >= 1."""
+    if not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(
+            f"`{name}` must be an integer >= 1. Received: {name}={value}"
+        )
 
 
 def check_one_of(name: str, value: str, choices: Sequence[str]) -> None:

@@ -1,0 +1,82 @@
+"""What is compared with Paddle. Imports neither Paddle nor TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+
+# A float32 has it exactly: Paddle and Keras store it in one.
+LEARNING_RATE = 2.0**-7
+STEPS = 40
+SIZE = 8
+DTYPES = ["float32", "float64"]
+
+
+class Case(NamedTuple):
+    """An optimizer here and in Paddle.
+
+    Attributes:
+        ours: The class in tf_opt.
+        arguments: Its arguments.
+        paddle_class: The class in `paddle.optimizer`.
+        paddle_arguments: Its arguments.
+        tolerance: How far apart they may be in float64, relative: Paddle's
+            NAdam rounds its scalars to float32.
+    """
+
+    ours: str
+    arguments: dict[str, Any]
+    paddle_class: str
+    paddle_arguments: dict[str, Any]
+    tolerance: float
+
+
+def _l2(weight_decay: float) -> dict[str, Any]:
+    return {"weight_decay": weight_decay, "decoupled_weight_decay": False}
+
+
+CASES = {
+    **{
+        f"asgd_{batch_num}": Case(
+            "ASGD",
+            {"batch_num": batch_num},
+            "ASGD",
+            {"batch_num": batch_num},
+            1e-12,
+        )
+        for batch_num in (1, 4, 7)
+    },
+    **{
+        f"asgd_{batch_num}_l2": Case(
+            "ASGD",
+            {"batch_num": batch_num, **_l2(0.125)},
+            "ASGD",
+            {"batch_num": batch_num, "weight_decay": 0.125},
+            1e-12,
+        )
+        for batch_num in (1, 4, 7)
+    },
+    "nadam": Case("NAdam", {}, "NAdam", {}, 1e-7),
+    "nadam_l2": Case(
+        "NAdam",
+        {"momentum_decay": 0.1, **_l2(0.125)},
+        "NAdam",
+        {"momentum_decay": 0.1, "weight_decay": 0.125},
+        1e-7,
+    ),
+}
+
+
+def initial_value(dtype: str) -> np.ndarray:
+    """Both signs, and far from 0: the steps are smaller."""
+    return np.array([4, -4, 5, -5, 6, -6, 7, -7], dtype)
+
+
+def gradient(step: int, dtype: str) -> np.ndarray:
+    """The gradient of a step: both signs, 0 now and then."""
+    generator = np.random.default_rng(step)
+    value = generator.normal(size=SIZE)
+    value[step % SIZE] = 0
+    return value.astype(dtype)

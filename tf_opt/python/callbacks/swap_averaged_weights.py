@@ -1,0 +1,90 @@
+"""Evaluates and saves with the averaged weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from tf_opt.python.callbacks.inner_optimizer import inner_optimizer
+from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
+
+
+class SwapAveragedWeights(keras.callbacks.Callback):
+    """Puts `tf_opt.AveragedSGD`'s average in place for evaluation.
+
+    Validation, `model.evaluate` and `model.predict` see the average; training
+    goes on with the weights themselves, which come back right after. With
+    `swap_on_epoch` the average is also in place from the end of an epoch to
+    the beginning of the next, for callbacks that come after this one in the
+    list, such as `keras.callbacks.ModelCheckpoint`. After `fit` the weights
+    are the trained ones; for the average, call `optimizer.swap_in_average()`.
+
+    A model that was saved with the average in place is one to use: what
+    training would go on from, the weights themselves, is not in it.
+
+    Args:
+        swap_on_epoch: Whether to swap between epochs as well.
+
+    Example:
+
+    >>> import keras, numpy as np, tf_opt
+    >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    >>> model.compile(tf_opt.AveragedSGD(0.1, t0=2), "mse")
+    >>> x = np.ones((8, 1))
+    >>> history = model.fit(
+    ...     x, x, validation_data=(x, x), epochs=2, verbose=0,
+    ...     callbacks=[tf_opt.callbacks.SwapAveragedWeights()])
+    >>> sorted(history.history)
+    ['loss', 'val_loss']
+    """
+
+    def __init__(self, swap_on_epoch: bool = False) -> None:
+        super().__init__()
+        self.swap_on_epoch = swap_on_epoch
+        self._is_ours = False
+
+    def _swap_in(self) -> None:
+        optimizer = inner_optimizer(
+            self.model, AveragedSGD, type(self).__name__
+        )
+        # Somebody who evaluates within `averaged_weights()` has it already.
+        if optimizer.built and not optimizer.average_is_swapped_in:
+            optimizer.swap_in_average()
+            self._is_ours = True
+
+    def _swap_out(self) -> None:
+        if self._is_ours:
+            inner_optimizer(
+                self.model, AveragedSGD, type(self).__name__
+            ).swap_out_average()
+            self._is_ours = False
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Brings the weights back."""
+        self._swap_out()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Puts the average in, if asked to."""
+        if self.swap_on_epoch:
+            self._swap_in()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Brings the weights back."""
+        self._swap_out()
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """Puts the average in."""
+        self._swap_in()
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """Brings the weights back."""
+        self._swap_out()
+
+    def on_predict_begin(self, logs: Any = None) -> None:
+        """Puts the average in."""
+        self._swap_in()
+
+    def on_predict_end(self, logs: Any = None) -> None:
+        """Brings the weights back."""
+        self._swap_out()

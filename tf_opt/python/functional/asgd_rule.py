@@ -1,0 +1,173 @@
+"""ASGD, the stochastic average gradient, on pure tensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.descent import Descent
+
+
+class ASGDResult(NamedTuple):
+    """What a step returns: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        d: The sum of the last gradients of all batches.
+        y: The last gradient of this batch: the gradient of this step.
+    """
+
+    variable: tf.Tensor
+    d: tf.Tensor
+    y: tf.Tensor
+
+
+class ASGDStep(NamedTuple):
+    """What is the same for every variable of a step; scalars in float64."""
+
+    descent: Descent
+    step_size: tf.Tensor
+
+
+def asgd_step(
+    *,
+    seen_batches: Scalar,
+    learning_rate: Scalar,
+    decoupled_weight_decay: bool,
+    maximize: bool,
+) -> ASGDStep:
+    """Computes a step's scalars; the arguments are those of `asgd`."""
+    learning_rate = arithmetic.float64(learning_rate)
+    return ASGDStep(
+        descent=Descent(learning_rate, decoupled_weight_decay, maximize),
+        step_size=learning_rate / arithmetic.float64(seen_batches),
+    )
+
+
+def apply_asgd_step(
+    step: ASGDStep,
+    variable: tf.Tensor,
+    gradient: tf.Tensor,
+    d: tf.Tensor,
+    y: tf.Tensor,
+    weight_decay: Scalar,
+) -> ASGDResult:
+    """Updates one variable; the arguments are those of `asgd`."""
+    slot_dtype = d.dtype
+    dtype = slot_dtype.real_dtype
+    p = arithmetic.as_real(variable, dtype)
+    d = arithmetic.as_real(d, dtype)
+    y = arithmetic.as_real(y, dtype)
+    g = arithmetic.as_real(gradient, dtype)
+
+    g = step.descent.gradient(g, p, weight_decay)
+    d = _replace_term(d, y, g)
+    p = step.descent.keep(p, weight_decay) - tf.cast(step.step_size, dtype) * d
+    return ASGDResult(
+        variable=arithmetic.from_real(p, variable.dtype),
+        d=arithmetic.from_real(d, slot_dtype),
+        y=arithmetic.from_real(g, slot_dtype),
+    )
+
+
+def _replace_term(
+    total: tf.Tensor, old_term: tf.Tensor, new_term: tf.Tensor
+) -> tf.Tensor:
+    """`total - old_term + new_term`, rounded once.
+
+    Why: see tf_opt/cc/rules/asgd.h. Each sum with its exact error (Knuth).
+    """
+    change = new_term - old_term
+    new_part = change + old_term
+    change_error = (new_term - new_part) - (old_term - (new_part - change))
+    result = total + change
+    change_part = result - total
+    result_error = (total - (result - change_part)) + (change - change_part)
+    return result + (change_error + result_error)
+
+
+def asgd(
+    variable: tf.Tensor,
+    gradient: tf.Tensor,
+    d: tf.Tensor,
+    y: tf.Tensor,
+    *,
+    seen_batches: Scalar,
+    learning_rate: Scalar = 1e-3,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> ASGDResult:
+    r"""One step of the stochastic average gradient; assigns nothing.
+
+    On batch $i$, with $n$ = `seen_batches`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    d &\leftarrow d - y_i + g \\
+    y_i &\leftarrow g \\
+    p &\leftarrow p - \frac{\eta}{n} d
+    \end{aligned}
+    $$
+
+    Differentiable with respect to every tensor, and runs in eager mode, in
+    `tf.function` and under XLA. The arithmetic is in the type of `d` and `y`,
+    the scalars in float64. A complex number is two reals.
+
+    Args:
+        variable: Floating point or complex tensor of any shape.
+        gradient: Its gradient on this batch, of the same shape and type.
+        d: The sum of the last gradients of all batches, of the same shape:
+            float32 for a float16, bfloat16 or float32 variable, the variable's
+            type for others. Zeros at first.
+        y: The last gradient of this batch, likewise; zeros the first time.
+        seen_batches: How many different batches there have been, this one
+            included: in order, `min(step, number of batches)`.
+        learning_rate: The step size, a scalar. All scalars may be tensors.
+        weight_decay: Strength of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable or adds
+            to the gradient, and so to `d` and `y` (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Returns:
+        An `ASGDResult`: the new `variable`, `d` and `y`.
+
+    Raises:
+        ValueError: If a gradient, `d` or `y` has another shape than the
+            variable, or `d` or `y` the wrong type.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, d, y = tf.constant(2.0), tf.constant(0.0), [tf.constant(0.0)] * 3
+    >>> for step in range(6):
+    ...     i = step % 3
+    ...     p, d, y[i] = tf_opt.functional.asgd(
+    ...         p, p - i, d, y[i], seen_batches=min(step + 1, 3),
+    ...         learning_rate=0.5)
+    >>> round(float(p), 4)  # On its way to 1, the mean of 0, 1 and 2.
+    1.0351
+
+    References:
+        - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
+          where the decay enters is Paddle's choice.
+    """
+    variable = tf.convert_to_tensor(variable)
+    gradient = tf.convert_to_tensor(gradient)
+    slots = {"d": tf.convert_to_tensor(d), "y": tf.convert_to_tensor(y)}
+    arithmetic.check_tensors(variable, gradient, slots)
+    scalars = asgd_step(
+        seen_batches=seen_batches,
+        learning_rate=learning_rate,
+        decoupled_weight_decay=decoupled_weight_decay,
+        maximize=maximize,
+    )
+    return apply_asgd_step(
+        scalars, variable, gradient, **slots, weight_decay=weight_decay
+    )

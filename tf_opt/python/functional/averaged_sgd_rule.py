@@ -1,0 +1,183 @@
+"""AveragedSGD, Polyak's and Ruppert's averaging, on pure tensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.descent import Descent
+
+
+class AveragedSGDResult(NamedTuple):
+    """What a step returns: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        ax: Its average.
+        eta: The step size of the next step, a float64 scalar.
+    """
+
+    variable: tf.Tensor
+    ax: tf.Tensor
+    eta: tf.Tensor
+
+
+class AveragedSGDStep(NamedTuple):
+    """What is the same for every variable of a step; scalars in float64."""
+
+    descent: Descent
+    eta: tf.Tensor
+    kept: tf.Tensor
+    mu: tf.Tensor
+    next_eta: tf.Tensor
+
+
+def averaged_sgd_step(
+    *,
+    step: Scalar,
+    eta: Scalar,
+    learning_rate: Scalar,
+    lambd: Scalar,
+    alpha: Scalar,
+    t0: Scalar,
+    decoupled_weight_decay: bool,
+    maximize: bool,
+) -> AveragedSGDStep:
+    """Computes a step's scalars; the arguments are those of `averaged_sgd`."""
+    t = arithmetic.float64(step)
+    eta = arithmetic.float64(eta)
+    learning_rate = arithmetic.float64(learning_rate)
+    lambd = arithmetic.float64(lambd)
+    return AveragedSGDStep(
+        descent=Descent(learning_rate, decoupled_weight_decay, maximize),
+        eta=eta,
+        kept=1 - lambd * eta,
+        mu=1 / tf.maximum(t - 1 - arithmetic.float64(t0), 1),
+        next_eta=learning_rate
+        / tf.pow(1 + lambd * learning_rate * t, arithmetic.float64(alpha)),
+    )
+
+
+def apply_averaged_sgd_step(
+    step: AveragedSGDStep,
+    variable: tf.Tensor,
+    gradient: tf.Tensor,
+    ax: tf.Tensor,
+    weight_decay: Scalar,
+) -> AveragedSGDResult:
+    """Updates one variable; the arguments are those of `averaged_sgd`."""
+    slot_dtype = ax.dtype
+    dtype = slot_dtype.real_dtype
+    p = arithmetic.as_real(variable, dtype)
+    ax = arithmetic.as_real(ax, dtype)
+    g = arithmetic.as_real(gradient, dtype)
+
+    g = step.descent.gradient(g, p, weight_decay)
+    p = step.descent.keep(p, weight_decay, step.kept)
+    p = p - tf.cast(step.eta, dtype) * g
+    # Not ax + 1 * (p - ax), which is p but for the rounding.
+    ax = tf.where(step.mu == 1, p, ax + tf.cast(step.mu, dtype) * (p - ax))
+    return AveragedSGDResult(
+        variable=arithmetic.from_real(p, variable.dtype),
+        ax=arithmetic.from_real(ax, slot_dtype),
+        eta=step.next_eta,
+    )
+
+
+def averaged_sgd(
+    variable: tf.Tensor,
+    gradient: tf.Tensor,
+    ax: tf.Tensor,
+    eta: Scalar | None = None,
+    *,
+    step: Scalar,
+    learning_rate: Scalar = 1e-2,
+    lambd: Scalar = 1e-4,
+    alpha: Scalar = 0.75,
+    t0: Scalar = 1e6,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> AveragedSGDResult:
+    r"""One step of averaged stochastic gradient descent; assigns nothing.
+
+    With $t$ = `step`, $\eta$ = `eta` and $\gamma$ = `learning_rate`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \gamma w p && \text{decoupled weight decay, or} \\
+    g &\leftarrow g + w p && \text{L2 decay} \\
+    p &\leftarrow p (1 - \lambda \eta) - \eta g \\
+    \mu &= 1 / \max(1, t - 1 - t_0) \\
+    ax &\leftarrow p && \text{while } \mu = 1 \text{, else} \\
+    ax &\leftarrow ax + \mu (p - ax) \\
+    \eta &\leftarrow \gamma / (1 + \lambda \gamma t)^\alpha
+    \end{aligned}
+    $$
+
+    Differentiable with respect to every tensor, and runs in eager mode, in
+    `tf.function` and under XLA. The arithmetic is in the average's type, the
+    scalars in float64. A complex number is two reals.
+
+    Args:
+        variable: Floating point or complex tensor of any shape.
+        gradient: Tensor of the same shape and type.
+        ax: The variable's average, of the same shape: float32 for a float16,
+            bfloat16 or float32 variable, the variable's type for others.
+        eta: The step size that the step before returned, a scalar; None in the
+            first step: the learning rate.
+        step: Which step this is, counted from 1.
+        learning_rate: The step size that `eta` is made from, a scalar. All
+            scalars may be tensors.
+        lambd: How strongly the variable and the step size decay, >= 0.
+        alpha: The power of the step size's decay.
+        t0: After how many steps averaging begins.
+        weight_decay: Strength of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the weight decay shrinks the variable
+            or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Returns:
+        An `AveragedSGDResult`: the new `variable`, `ax` and `eta`.
+
+    Raises:
+        ValueError: If a gradient or average has another shape than the
+            variable, or the average the wrong type.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, ax, eta = tf.constant(1.0), tf.constant(0.0), None
+    >>> for step in range(1, 5):
+    ...     p, ax, eta = tf_opt.functional.averaged_sgd(
+    ...         p, tf.constant(1.0), ax, eta, step=step, learning_rate=0.25,
+    ...         lambd=0.0, t0=1)
+    >>> float(p), float(ax)  # The average of the last two: 0.25 and 0.
+    (0.0, 0.125)
+
+    References:
+        - Polyak and Juditsky, 1992, "Acceleration of Stochastic Approximation
+          by Averaging"; step size and lag are PyTorch's
+          ([`torch.optim.ASGD`](https://docs.pytorch.org/docs/stable/generated/torch.optim.ASGD.html)).
+    """
+    variable = tf.convert_to_tensor(variable)
+    gradient = tf.convert_to_tensor(gradient)
+    ax = tf.convert_to_tensor(ax)
+    arithmetic.check_tensors(variable, gradient, {"ax": ax})
+    scalars = averaged_sgd_step(
+        step=step,
+        eta=learning_rate if eta is None else eta,
+        learning_rate=learning_rate,
+        lambd=lambd,
+        alpha=alpha,
+        t0=t0,
+        decoupled_weight_decay=decoupled_weight_decay,
+        maximize=maximize,
+    )
+    return apply_averaged_sgd_step(
+        scalars, variable, gradient, ax, weight_decay
+    )

@@ -1,0 +1,212 @@
+"""NAdam on pure tensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.descent import Descent
+
+
+class NAdamResult(NamedTuple):
+    """What a step returns: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        m: First moment.
+        v: Second moment.
+        momentum_product: The product of the momenta so far, a float64 scalar.
+    """
+
+    variable: tf.Tensor
+    m: tf.Tensor
+    v: tf.Tensor
+    momentum_product: tf.Tensor
+
+
+class NAdamStep(NamedTuple):
+    """What is the same for every variable of a step; scalars in float64."""
+
+    descent: Descent
+    beta_1: tf.Tensor
+    beta_2: tf.Tensor
+    moment_size: tf.Tensor
+    gradient_size: tf.Tensor
+    root_scale: tf.Tensor
+    epsilon: tf.Tensor
+    momentum_product: tf.Tensor
+
+
+def nadam_step(
+    *,
+    step: Scalar,
+    momentum_product: Scalar,
+    learning_rate: Scalar,
+    beta_1: Scalar,
+    beta_2: Scalar,
+    epsilon: Scalar,
+    momentum_decay: Scalar,
+    decoupled_weight_decay: bool,
+    maximize: bool,
+) -> NAdamStep:
+    """Computes a step's scalars; the arguments are those of `nadam`."""
+    t = arithmetic.float64(step)
+    learning_rate = arithmetic.float64(learning_rate)
+    beta_1 = arithmetic.float64(beta_1)
+    beta_2 = arithmetic.float64(beta_2)
+    momentum_decay = arithmetic.float64(momentum_decay)
+
+    def momentum(t: tf.Tensor) -> tf.Tensor:
+        decay = tf.pow(arithmetic.float64(0.96), t * momentum_decay)
+        return beta_1 * (1 - 0.5 * decay)
+
+    now, next_ = momentum(t), momentum(t + 1)
+    product = arithmetic.float64(momentum_product) * now
+    return NAdamStep(
+        descent=Descent(learning_rate, decoupled_weight_decay, maximize),
+        beta_1=beta_1,
+        beta_2=beta_2,
+        moment_size=learning_rate * next_ / (1 - product * next_),
+        gradient_size=learning_rate * (1 - now) / (1 - product),
+        root_scale=1 / tf.sqrt(1 - tf.pow(beta_2, t)),
+        epsilon=arithmetic.float64(epsilon),
+        momentum_product=product,
+    )
+
+
+def apply_nadam_step(
+    step: NAdamStep,
+    variable: tf.Tensor,
+    gradient: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
+    weight_decay: Scalar,
+) -> NAdamResult:
+    """Updates one variable; the arguments are those of `nadam`."""
+    slot_dtype = m.dtype
+    dtype = slot_dtype.real_dtype
+
+    def scalar(x: tf.Tensor) -> tf.Tensor:
+        return tf.cast(x, dtype)
+
+    p = arithmetic.as_real(variable, dtype)
+    m = arithmetic.as_real(m, dtype)
+    v = arithmetic.as_real(v, dtype)
+    g = arithmetic.as_real(gradient, dtype)
+
+    g = step.descent.gradient(g, p, weight_decay)
+    m = scalar(step.beta_1) * m + scalar(1 - step.beta_1) * g
+    v = scalar(step.beta_2) * v + scalar(1 - step.beta_2) * (g * g)
+    numerator = scalar(step.moment_size) * m + scalar(step.gradient_size) * g
+    root = arithmetic.sqrt(v) * scalar(step.root_scale)
+    p = step.descent.keep(p, weight_decay) - numerator / (
+        root + scalar(step.epsilon)
+    )
+    return NAdamResult(
+        variable=arithmetic.from_real(p, variable.dtype),
+        m=arithmetic.from_real(m, slot_dtype),
+        v=arithmetic.from_real(v, slot_dtype),
+        momentum_product=step.momentum_product,
+    )
+
+
+def nadam(
+    variable: tf.Tensor,
+    gradient: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
+    momentum_product: Scalar = 1.0,
+    *,
+    step: Scalar,
+    learning_rate: Scalar = 2e-3,
+    beta_1: Scalar = 0.9,
+    beta_2: Scalar = 0.999,
+    epsilon: Scalar = 1e-8,
+    momentum_decay: Scalar = 4e-3,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> NAdamResult:
+    r"""One step of NAdam on one tensor; assigns nothing.
+
+    With $t$ = `step` and $\psi$ = `momentum_decay`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    \mu_t &= \beta_1 (1 - \tfrac{1}{2} 0.96^{t \psi}) \\
+    P &\leftarrow P \mu_t \\
+    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
+    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
+    p &\leftarrow p - \eta \, \frac{\mu_{t+1} m / (1 - P \mu_{t+1})
+        + (1 - \mu_t) g / (1 - P)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    \end{aligned}
+    $$
+
+    Differentiable with respect to every tensor, and runs in eager mode, in
+    `tf.function` and under XLA. The arithmetic is in the moments' type, the
+    scalars in float64. A complex number is two reals: its moments are complex,
+    their real and imaginary parts the moments of each.
+
+    Args:
+        variable: Floating point or complex tensor of any shape.
+        gradient: Tensor of the same shape and type.
+        m: First moment, of the same shape: float32 for a float16, bfloat16 or
+            float32 variable, the variable's type for others. Zeros at first.
+        v: Second moment, likewise.
+        momentum_product: $P$ after the step before, a scalar; 1 at first.
+        step: Which step this is, counted from 1.
+        learning_rate: The step size, a scalar. All scalars may be tensors.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Added to the denominator.
+        momentum_decay: How fast the momentum grows from half of `beta_1` to
+            `beta_1`: 0.004 in PyTorch and Paddle, 1 in Keras.
+        weight_decay: Strength of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable or adds
+            to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Returns:
+        A `NAdamResult`: the new `variable`, `m`, `v` and `momentum_product`.
+
+    Raises:
+        ValueError: If a gradient or moment has another shape than the
+            variable, or a moment the wrong type.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
+    >>> new = tf_opt.functional.nadam(
+    ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
+    >>> new.variable.numpy().round(4).tolist()
+    [0.8944000005722046, 2.105600118637085]
+
+    References:
+        - [Dozat, 2016](https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ);
+          the schedule is PyTorch's and Paddle's.
+    """
+    variable = tf.convert_to_tensor(variable)
+    gradient = tf.convert_to_tensor(gradient)
+    slots = {"m": tf.convert_to_tensor(m), "v": tf.convert_to_tensor(v)}
+    arithmetic.check_tensors(variable, gradient, slots)
+    scalars = nadam_step(
+        step=step,
+        momentum_product=momentum_product,
+        learning_rate=learning_rate,
+        beta_1=beta_1,
+        beta_2=beta_2,
+        epsilon=epsilon,
+        momentum_decay=momentum_decay,
+        decoupled_weight_decay=decoupled_weight_decay,
+        maximize=maximize,
+    )
+    return apply_nadam_step(
+        scalars, variable, gradient, **slots, weight_decay=weight_decay
+    )

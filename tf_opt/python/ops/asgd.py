@@ -1,0 +1,81 @@
+"""The op TfOpt>ResourceApplyASGD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.ops.resource_apply import resource_apply
+
+OP_NAME = "TfOpt>ResourceApplyASGD"
+
+
+def resource_apply_asgd(
+    variables: Sequence[VariableLike],
+    d: Sequence[VariableLike],
+    y: Sequence[VariableLike],
+    gradients: Sequence[tf.Tensor],
+    *,
+    batch_index: Scalar,
+    seen_batches: Scalar,
+    learning_rate: Scalar = 1e-3,
+    weight_decay: Scalar | Sequence[float] = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> None:
+    """One step of the stochastic average gradient, in place, in one launch.
+
+    The formula, and what the arguments mean, is in `tf_opt.functional.asgd`;
+    here they are lists, and `y` holds all batches: only the row `batch_index`
+    is read and written. If an argument is wrong nothing is written.
+
+    Args:
+        variables: Variables of one type: float16, bfloat16, float32 or
+            float64, of any shapes. Each may occur once.
+        d: The sums of the last gradients of all batches, one for each variable
+            and of its shape: float32, or float64 for float64 variables.
+        y: The last gradient of each batch, likewise but of shape `[number of
+            batches] + the variable's`.
+        gradients: Dense tensors, one for each variable, of its shape and type.
+        batch_index: Which batch they are of, an integer in [0, number of
+            batches). All scalars may be tensors.
+        seen_batches: How many different batches there have been, this one
+            included; >= 1.
+        learning_rate: The step size.
+        weight_decay: One number for all variables, or one for each.
+        decoupled_weight_decay: Whether the decay shrinks the variable or adds
+            to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Raises:
+        RuntimeError: If the library of custom ops isn't loaded.
+        TypeError: If a list holds something else than variables.
+        ValueError: If a list is empty or of another length (in a graph, also
+            if a shape doesn't fit).
+        tf.errors.InvalidArgumentError: If a shape, type or number is wrong.
+        tf.errors.FailedPreconditionError: If a variable isn't initialized.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, d = tf.Variable([1.0, 2.0]), tf.Variable([0.0, 0.0])
+    >>> y = tf.Variable(tf.zeros((3, 2)))
+    >>> tf_opt.ops.resource_apply_asgd(
+    ...     [p], [d], [y], [tf.constant([0.5, -0.5])], batch_index=1,
+    ...     seen_batches=1, learning_rate=0.5)
+    >>> p.numpy().tolist(), y.numpy().tolist()
+    ([0.75, 2.25], [[0.0, 0.0], [0.5, -0.5], [0.0, 0.0]])
+    """
+    resource_apply(
+        "tf_opt_resource_apply_asgd",
+        {"variables": variables, "d": d, "y": y},
+        gradients,
+        scalars={"learning_rate": learning_rate},
+        integers={"batch_index": batch_index, "seen_batches": seen_batches},
+        weight_decay=weight_decay,
+        decoupled_weight_decay=decoupled_weight_decay,
+        maximize=maximize,
+    )

@@ -1,0 +1,285 @@
+"""ASGD, the stochastic average gradient, as a Keras optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python import ops
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import asgd_rule
+from tf_opt.python.ops import asgd as asgd_op
+from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.optimizers import state_size
+from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.docstrings import with_common_arguments
+from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.fused_optimizer import LearningRate
+
+
+@keras.saving.register_keras_serializable("tf_opt")
+@with_common_arguments
+class ASGD(FusedOptimizer):
+    r"""The stochastic average gradient (SAG): the whole model in one pass.
+
+    For data in `batch_num` fixed batches. Of each batch $i$ the last gradient
+    $y_i$ is kept, and a step follows the mean of all of them: it costs as much
+    as a step of SGD, and on strongly convex problems converges as fast as full
+    gradient descent. For a variable $p$ with gradient $g$ on batch $i$, with
+    $n$ the number of different batches seen so far:
+
+    $$
+    \begin{aligned}
+    d &\leftarrow d - y_i + g, \quad y_i \leftarrow g \\
+    p &\leftarrow p - \frac{\eta}{n} d
+    \end{aligned}
+    $$
+
+    These are the numbers of Paddle's `ASGD` (with
+    `decoupled_weight_decay=False`); PyTorch's `ASGD` is `tf_opt.AveragedSGD`.
+
+    **The same batch must get the same number in every epoch.** By default
+    batches come in order: step $t$ is on batch $(t - 1) \bmod$ `batch_num`, so
+    give `model.fit` batches that are not shuffled (`shuffle=False`) and whose
+    number is `batch_num`. Who visits them in another order says so:
+
+    - in `model.fit`, with `tf_opt.callbacks.ShuffledBatches`;
+    - in a loop of one's own, before each step: `optimizer.batch_index = i`;
+    - for a whole epoch at once: `optimizer.batch_order = order`.
+
+    **The state is `batch_num + 1` times the parameters**, in float32 (float64
+    for float64 variables). `build` warns from 1 GiB on, and refuses what is
+    larger than the machine's memory. Only one row of it is touched in a step.
+
+    Args:
+        {{learning_rate}}
+        batch_num: The number of batches in an epoch, >= 1.
+        {{common_arguments}}
+
+    Raises:
+        ValueError: If an argument is out of range; names it and its value.
+
+    Example:
+
+    >>> import keras, tensorflow as tf, tf_opt
+    >>> variable = keras.Variable(2.0)
+    >>> optimizer = tf_opt.ASGD(learning_rate=0.5, batch_num=3)
+    >>> for step in range(30):  # The mean of 0, 1 and 2 has the least squares.
+    ...     optimizer.apply([variable - step % 3], [variable])
+    >>> round(float(variable), 2)
+    1.0
+
+    References:
+        - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388).
+    """
+
+    _op_name = asgd_op.OP_NAME
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 1e-3,
+        batch_num: int = 1,
+        weight_decay: float | None = None,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        implementation: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        validation.check_positive_integer("batch_num", batch_num)
+        super().__init__(
+            learning_rate,
+            weight_decay=weight_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+            implementation=implementation,
+            **kwargs,
+        )
+        self.batch_num = int(batch_num)
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Creates the state, zero.
+
+        Args:
+            variables: The model variables that will be updated.
+
+        Raises:
+            ValueError: If the state is larger than the machine's memory.
+        """
+        if self.built:
+            return
+        state_size.check(
+            f"ASGD(batch_num={self.batch_num})",
+            variables,
+            copies=self.batch_num + 1,
+            advice="fewer and larger batches",
+        )
+        super().build(variables)
+        self._gradient_sums, self._gradients = self._add_slots(
+            variables,
+            ["gradient_sum", "gradients"],
+            rows={"gradients": self.batch_num},
+        )
+        self._batch_order = self.add_variable(
+            (self.batch_num,),
+            initializer=lambda shape, dtype: tf.range(shape[0], dtype=dtype),
+            dtype="int64",
+            name="batch_order",
+        )
+        self._seen = self.add_variable(
+            (self.batch_num,), dtype="bool", name="seen"
+        )
+
+    # ---- Which batch a step is on. ----
+
+    @property
+    def batch_index(self) -> tf.Tensor:
+        """Which batch the next step's gradients are of, an int64 scalar.
+
+        In [0, `batch_num`). May be set before each step, in eager mode and in
+        a `tf.function`, to a number or an integer tensor; where it isn't set,
+        the batches follow each other in `batch_order`.
+        """
+        self._check_built("batch_index")
+        return self._batch_order.value[self._position()]
+
+    @batch_index.setter
+    def batch_index(self, index: int | tf.Tensor) -> None:
+        self._check_built("batch_index")
+        index = self._check_indices("batch_index", index)
+        order = tf.tensor_scatter_nd_update(
+            self._batch_order.value,
+            [[self._position()]],
+            tf.reshape(index, [1]),
+        )
+        self._assign_shared(self._batch_order, order)
+
+    @property
+    def batch_order(self) -> tf.Tensor:
+        """The batches of the next `batch_num` steps, in order, int64.
+
+        May be set, before an epoch say, to as many numbers in
+        [0, `batch_num`); the epochs after it go on in the same order. At first
+        it is 0, 1, 2, ...
+        """
+        self._check_built("batch_order")
+        return tf.roll(self._batch_order.value, -self._position(), axis=0)
+
+    @batch_order.setter
+    def batch_order(self, order: Sequence[int] | tf.Tensor) -> None:
+        self._check_built("batch_order")
+        order = self._check_indices("batch_order", order)
+        if order.shape != (self.batch_num,):
+            raise ValueError(
+                f"`batch_order` must have `batch_num` = {self.batch_num} "
+                f"elements. Received: shape {order.shape}"
+            )
+        order = tf.roll(order, self._position(), axis=0)
+        self._assign_shared(self._batch_order, order)
+
+    def _position(self) -> tf.Tensor:
+        """The place of the next step in `_batch_order`."""
+        return tf.cast(self.iterations, tf.int64) % self.batch_num
+
+    def _check_built(self, what: str) -> None:
+        if not self.built:
+            raise ValueError(
+                f"`{what}` is known once the optimizer is built: call "
+                "`optimizer.build(variables)` first."
+            )
+
+    def _check_indices(self, name: str, indices: Any) -> tf.Tensor:
+        """`indices` as int64; in eager mode checked, in graphs by the op."""
+        indices = tf.cast(tf.convert_to_tensor(indices), tf.int64)
+        if isinstance(indices, tf.__internal__.EagerTensor):
+            for index in indices.numpy().ravel():
+                if not 0 <= index < self.batch_num:
+                    raise ValueError(
+                        f"`{name}` must be in [0, {self.batch_num}), the "
+                        f"batches of `batch_num`. Received: {index}"
+                    )
+        return indices
+
+    # ---- A step. ----
+
+    def _slots(self, index: int) -> list[keras.Variable]:
+        return [self._gradient_sums[index], self._gradients[index]]
+
+    def _hyperparameters(self) -> dict[str, Any]:
+        return {
+            "decoupled_weight_decay": self.decoupled_weight_decay,
+            "maximize": self.maximize,
+        }
+
+    def _seen_with(self, batch_index: tf.Tensor) -> tf.Tensor:
+        this = tf.range(self.batch_num, dtype=tf.int64) == batch_index
+        return tf.convert_to_tensor(self._seen) | this
+
+    def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
+        batch_index = self.batch_index
+        return {
+            "learning_rate": arithmetic.float64(learning_rate),
+            "batch_index": batch_index,
+            "seen_batches": tf.math.count_nonzero(self._seen_with(batch_index)),
+        }
+
+    def _finish_step(
+        self, *, batch_index: tf.Tensor, **scalars: tf.Tensor
+    ) -> None:
+        self._assign_shared(self._seen, self._seen_with(batch_index))
+
+    def _custom_op_step(
+        self,
+        variables: Sequence[VariableLike],
+        d: Sequence[VariableLike],
+        y: Sequence[VariableLike],
+        **arguments: Any,
+    ) -> None:
+        ops.resource_apply_asgd(
+            variables, d, y, **arguments, **self._hyperparameters()
+        )
+
+    def _composed_step(
+        self, *, batch_index: tf.Tensor, **scalars: tf.Tensor
+    ) -> Callable[..., tuple[tf.Tensor, ...]]:
+        step = asgd_rule.asgd_step(**scalars, **self._hyperparameters())
+
+        def apply(variable, gradient, slots, weight_decay):
+            return asgd_rule.apply_asgd_step(
+                step, variable, gradient, *slots, weight_decay
+            )
+
+        return apply
+
+    def _read_slots(
+        self,
+        slots: Sequence[keras.Variable],
+        *,
+        batch_index: tf.Tensor,
+        **scalars: tf.Tensor,
+    ) -> list[tf.Tensor]:
+        d, y = slots
+        # Of the table the one row: reading all would copy it.
+        row = tf.gather(y.value, batch_index)
+        return [tf.convert_to_tensor(d), row]
+
+    def _write_slots(
+        self,
+        slots: Sequence[keras.Variable],
+        values: Sequence[tf.Tensor],
+        *,
+        batch_index: tf.Tensor,
+        **scalars: tf.Tensor,
+    ) -> None:
+        (d, y), (new_d, new_row) = slots, values
+        self.assign(d, new_d)
+        self.assign(y, tf.IndexedSlices(new_row[None], batch_index[None]))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, serializable."""
+        config = super().get_config()
+        config["batch_num"] = self.batch_num
+        return config

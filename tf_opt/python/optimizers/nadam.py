@@ -1,0 +1,183 @@
+"""NAdam as a Keras optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python import ops
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import nadam_rule
+from tf_opt.python.ops import nadam as nadam_op
+from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.docstrings import with_common_arguments
+from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.fused_optimizer import LearningRate
+
+
+@keras.saving.register_keras_serializable("tf_opt")
+@with_common_arguments
+class NAdam(FusedOptimizer):
+    r"""NAdam, Adam with Nesterov momentum: the whole model in one pass.
+
+    For a variable $p$ with gradient $g$, in step $t$ = 1, 2, ..., with
+    $\psi$ = `momentum_decay`:
+
+    $$
+    \begin{aligned}
+    \mu_t &= \beta_1 (1 - \tfrac{1}{2} 0.96^{t \psi}), \quad
+    P \leftarrow P \mu_t \\
+    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
+    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
+    p &\leftarrow p - \eta \, \frac{\mu_{t+1} m / (1 - P \mu_{t+1})
+        + (1 - \mu_t) g / (1 - P)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    \end{aligned}
+    $$
+
+    These are PyTorch's and Paddle's numbers; with `momentum_decay=1.0` they
+    are those of `keras.optimizers.Nadam`, with whose `variables` those of this
+    optimizer are interchangeable. The moments and all arithmetic are float32
+    for float16, bfloat16 and float32 variables and float64 for float64 ones.
+    $P$, one scalar for all variables, advances once a step; it is float64 if
+    any variable is, else float32. Sparse gradients (`tf.IndexedSlices`) give
+    the result of the dense gradient, repeated rows summed.
+
+    Args:
+        {{learning_rate}}
+        {{moments}}
+        momentum_decay: How fast the momentum grows from half of `beta_1` to
+            `beta_1`, >= 0: 0.004 in PyTorch and Paddle, 1 in Keras.
+        {{common_arguments}}
+
+    Raises:
+        ValueError: If an argument is out of range; names it and its value.
+
+    Example:
+
+    >>> import keras, tensorflow as tf, tf_opt
+    >>> variable = keras.Variable([1.0, 2.0])
+    >>> optimizer = tf_opt.NAdam(learning_rate=0.1)
+    >>> optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+    >>> variable.numpy().round(4).tolist()
+    [0.8944000005722046, 2.105600118637085]
+
+    References:
+        - [Dozat, 2016](https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ);
+          the schedule is PyTorch's and Paddle's.
+    """
+
+    _op_name = nadam_op.OP_NAME
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 2e-3,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        momentum_decay: float = 4e-3,
+        weight_decay: float | None = None,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        implementation: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        validation.check_in_unit_interval("beta_1", beta_1)
+        validation.check_in_unit_interval("beta_2", beta_2)
+        validation.check_not_negative("epsilon", epsilon)
+        validation.check_not_negative("momentum_decay", momentum_decay)
+        super().__init__(
+            learning_rate,
+            weight_decay=weight_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+            implementation=implementation,
+            **kwargs,
+        )
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.momentum_decay = momentum_decay
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Creates the state, in the order of Keras' Nadam.
+
+        Args:
+            variables: The model variables that will be updated.
+        """
+        if self.built:
+            return
+        super().build(variables)
+        self._momentums, self._velocities = self._add_slots(
+            variables, ["momentum", "velocity"]
+        )
+        # Keras' name, so that checkpoints are interchangeable.
+        self._u_product = self.add_variable(
+            (),
+            initializer="ones",
+            dtype=arithmetic.widest_real(v.dtype for v in variables).name,
+            name="momentum_product",
+        )
+
+    def _slots(self, index: int) -> list[keras.Variable]:
+        return [self._momentums[index], self._velocities[index]]
+
+    def _hyperparameters(self) -> dict[str, Any]:
+        return {
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "momentum_decay": self.momentum_decay,
+            "decoupled_weight_decay": self.decoupled_weight_decay,
+            "maximize": self.maximize,
+        }
+
+    def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
+        return {
+            **super()._scalars(learning_rate),
+            "momentum_product": arithmetic.float64(self._u_product),
+        }
+
+    def _finish_step(self, **scalars: tf.Tensor) -> None:
+        step = nadam_rule.nadam_step(**scalars, **self._hyperparameters())
+        self._assign_shared(self._u_product, step.momentum_product)
+
+    def _custom_op_step(
+        self,
+        variables: Sequence[VariableLike],
+        m: Sequence[VariableLike],
+        v: Sequence[VariableLike],
+        **arguments: Any,
+    ) -> None:
+        ops.resource_apply_nadam(
+            variables, m, v, **arguments, **self._hyperparameters()
+        )
+
+    def _composed_step(
+        self, **scalars: tf.Tensor
+    ) -> Callable[..., tuple[tf.Tensor, ...]]:
+        step = nadam_rule.nadam_step(**scalars, **self._hyperparameters())
+
+        def apply(variable, gradient, slots, weight_decay):
+            return nadam_rule.apply_nadam_step(
+                step, variable, gradient, *slots, weight_decay
+            )
+
+        return apply
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, serializable."""
+        config = super().get_config()
+        config.update(
+            {
+                "beta_1": self.beta_1,
+                "beta_2": self.beta_2,
+                "epsilon": self.epsilon,
+                "momentum_decay": self.momentum_decay,
+            }
+        )
+        return config
