@@ -22,12 +22,18 @@ class Counterparts(NamedTuple):
     keras: Callable[..., keras.optimizers.Optimizer]
 
 
-def _pair(name: str, ours: dict[str, Any], **shared: Any) -> Counterparts:
+def _pair(
+    name: str,
+    ours: dict[str, Any],
+    keras_name: str | None = None,
+    **shared: Any,
+) -> Counterparts:
     def make_ours(**arguments: Any) -> keras.optimizers.Optimizer:
         return getattr(tf_opt, name)(**{**shared, **ours, **arguments})
 
     def make_keras(**arguments: Any) -> keras.optimizers.Optimizer:
-        return getattr(keras.optimizers, name)(**{**shared, **arguments})
+        cls = getattr(keras.optimizers, keras_name or name)
+        return cls(**{**shared, **arguments})
 
     return Counterparts(make_ours, make_keras)
 
@@ -42,5 +48,11 @@ COUNTERPARTS = {
     ),
     "AdamW": _pair(
         "AdamW", _KERAS_EPSILON, learning_rate=0.01, weight_decay=0.1
+    ),
+    "NAdam": _pair(
+        "NAdam",
+        {"epsilon": 1e-7, "momentum_decay": 1.0},
+        "Nadam",
+        learning_rate=0.01,
     ),
 }

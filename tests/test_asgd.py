@@ -144,7 +144,13 @@ def fit_line(batches, **arguments) -> float:
         [keras.layers.Input((1,)), keras.layers.Dense(1, use_bias=False)]
     )
     model.compile(tf_opt.ASGD(0.2, batch_num=len(batches)), "mse", **arguments)
-    model.fit(batches.dataset, epochs=60, callbacks=[batches], verbose=0)
+    model.fit(
+        batches.dataset,
+        epochs=60,
+        callbacks=[batches],
+        shuffle=False,
+        verbose=0,
+    )
     return float(model.get_weights()[0].item())
 
 

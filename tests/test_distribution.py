@@ -10,12 +10,29 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from registry import OPTIMIZERS
+
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 MODES = {
-    "plain": {},
-    "all": {"amsgrad": True, "beta_2": 0.6, "weight_decay": 0.1},
-    "composed": {"implementation": "composed"},
-    "ema": {"use_ema": True, "ema_momentum": 0.5},
+    "plain": (tf_opt.Adam, {}),
+    "all": (
+        tf_opt.Adam,
+        {"amsgrad": True, "beta_2": 0.6, "weight_decay": 0.1},
+    ),
+    "composed": (tf_opt.Adam, {"implementation": "composed"}),
+    "ema": (tf_opt.Adam, {"use_ema": True, "ema_momentum": 0.5}),
+    **{
+        f"{cls.__name__}_{implementation}": (
+            cls,
+            {**arguments, "implementation": implementation},
+        )
+        for cls, arguments in [
+            (tf_opt.NAdam, {"momentum_decay": 1.0}),
+            (tf_opt.ASGD, {"batch_num": 3}),
+            (tf_opt.AveragedSGD, {"t0": 2}),
+        ]
+        for implementation in ["custom_op", "composed"]
+    },
 }
 modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 
@@ -26,7 +43,7 @@ def strategy() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 
-def fit(mode: dict) -> tuple[list[np.ndarray], keras.Model]:
+def fit(mode: tuple[type, dict]) -> tuple[list[np.ndarray], keras.Model]:
     keras.utils.set_random_seed(9)
     model = keras.Sequential(
         [
@@ -35,7 +52,8 @@ def fit(mode: dict) -> tuple[list[np.ndarray], keras.Model]:
             keras.layers.Dense(2),
         ]
     )
-    model.compile(tf_opt.Adam(0.02, **mode), "mse", jit_compile=False)
+    make, arguments = mode
+    model.compile(make(0.02, **arguments), "mse", jit_compile=False)
     random = np.random.default_rng(3)
     x = random.standard_normal((64, 5)).astype("float32")
     model.fit(
@@ -68,7 +86,8 @@ def test_a_custom_loop_equals_one_device(strategy, mode, in_graph):
                 keras.Variable([1.0, 2.0]),
                 keras.Variable([[3.0]], dtype="bfloat16"),
             ]
-            optimizer = tf_opt.Adam(0.125, **mode)
+            make, arguments = mode
+            optimizer = make(0.125, **arguments)
             optimizer.build(variables)
 
         def step() -> None:
@@ -125,13 +144,69 @@ def test_one_launch_for_each_replica(strategy):
     assert variables[0].numpy() == pytest.approx(0.9)
 
 
-def test_apply_in_cross_replica_context(strategy):
-    with strategy.scope():
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_apply_in_cross_replica_context(strategy, name, implementation):
+    under_test = OPTIMIZERS[name]
+    arguments = under_test.modes[under_test.thorough_mode or "plain"]
+
+    def run() -> list[keras.Variable]:
         variable = keras.Variable([1.0, 2.0])
-        optimizer = tf_opt.Adam(0.1)
-        optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+        optimizer = under_test.make(
+            0.1, implementation=implementation, **arguments
+        )
+        optimizer.build([variable])
+        for _ in range(4):
+            optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+        return [variable, *optimizer.variables]
+
+    with strategy.scope():
+        ours = run()
+    for variable, expected in zip(ours, run(), strict=True):
+        for copy in strategy.experimental_local_results(variable.value):
+            np.testing.assert_allclose(
+                copy.numpy(), expected.numpy(), rtol=1e-6
+            )
+
+
+def test_a_batch_index_said_on_each_replica(strategy):
+    with strategy.scope():
+        variable = keras.Variable([1.0])
+        optimizer = tf_opt.ASGD(1.0, batch_num=3)
+        optimizer.build([variable])
+
+    @tf.function
+    def step(index: tf.Tensor) -> None:
+        def on_replica() -> None:
+            optimizer.batch_index = index
+            optimizer.apply([tf.ones(1)], [variable])
+
+        strategy.run(on_replica)
+
+    for index in [2, 0, 2]:
+        step(tf.constant(index))
+    table = optimizer.variables[3]
+    for copy in strategy.experimental_local_results(table.value):
+        np.testing.assert_array_equal(copy.numpy(), [[2.0], [0.0], [2.0]])
+
+
+def test_the_average_swaps_in_on_all_replicas(strategy):
+    with strategy.scope():
+        variable = keras.Variable([0.0])
+        optimizer = tf_opt.AveragedSGD(0.5, lambd=0.0, t0=0)
+        optimizer.build([variable])
+
+    @tf.function
+    def step() -> None:
+        strategy.run(lambda: optimizer.apply([-tf.ones(1)], [variable]))
+
+    for _ in range(3):
+        step()
+    with optimizer.averaged_weights():
+        for copy in strategy.experimental_local_results(variable.value):
+            assert copy.numpy() == [2.5]  # Of 1 (twice weightless), 2 and 3.
     for copy in strategy.experimental_local_results(variable.value):
-        np.testing.assert_allclose(copy.numpy(), [0.9, 2.1], atol=1e-6)
+        assert copy.numpy() == [3.0]
 
 
 def test_a_sparse_gradient_on_two_replicas(strategy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -11,31 +12,32 @@ import tensorflow as tf
 import tf_opt
 
 import trajectory
-from reference.adam import adam
 from reference.comparison import assert_is_reference_step
+from registry import MODES
 from registry import OPTIMIZERS
 from registry import Arguments
 
-ADAM_MODES = OPTIMIZERS["Adam"].modes
 LEARNING_RATE = 0.01
 
-every_mode = pytest.mark.parametrize("mode", ADAM_MODES)
+# AdamW's rule is Adam's.
+RULE_MODES = [(name, mode) for name, mode in MODES if name != "AdamW"]
+RULE_FUNCTIONS = [name for name in tf_opt.functional.__all__ if name.islower()]
+
+every_mode = pytest.mark.parametrize(("name", "mode"), RULE_MODES)
 
 
 def _state(
-    arguments: Arguments, shape: tuple[int, ...], dtype: str
+    name: str, arguments: Arguments, shape: tuple[int, ...], dtype: str
 ) -> dict[str, tf.Tensor]:
     """A variable and slots as some steps may have left them."""
     slot_dtype = "float64" if dtype == "float64" else "float32"
-    numbers = trajectory.gradient
-    state = {
-        "variable": tf.constant(trajectory.initial_value(shape), dtype),
-        "m": tf.constant(numbers(shape, 1), slot_dtype),
-        "v": tf.constant(numbers(shape, 2) ** 2, slot_dtype),
-    }
-    if arguments.get("amsgrad"):
-        # Above v in some places, below in others.
-        state["v_max"] = tf.constant(numbers(shape, 3) ** 2, slot_dtype)
+    state = {"variable": tf.constant(trajectory.initial_value(shape), dtype)}
+    for i, slot in enumerate(OPTIMIZERS[name].slots(arguments), start=1):
+        value = trajectory.gradient(shape, i)
+        # A maximum is above v in some places, below in others.
+        state[slot] = tf.constant(
+            value**2 if slot.startswith("v") else value, slot_dtype
+        )
     return state
 
 
@@ -43,33 +45,54 @@ def _state(
 @pytest.mark.parametrize("how", trajectory.RUNS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @every_mode
-def test_adam_is_the_reference_step_and_changes_no_argument(
-    mode: str, dtype: str, how: str
+def test_rule_is_the_reference_step_and_changes_no_argument(
+    name: str, mode: str, dtype: str, how: str
 ) -> None:
     shape = (7, 31)
-    arguments = dict(ADAM_MODES[mode], learning_rate=LEARNING_RATE)
-    state = _state(arguments, shape, dtype)
-    before = {name: tensor.numpy().copy() for name, tensor in state.items()}
+    under_test = OPTIMIZERS[name]
+    arguments = dict(under_test.modes[mode], learning_rate=LEARNING_RATE)
+    state = _state(name, arguments, shape, dtype)
+    before = {key: tensor.numpy().copy() for key, tensor in state.items()}
     gradient = tf.constant(trajectory.gradient(shape, 5), dtype)
-    options = {k: v for k, v in arguments.items() if k != "amsgrad"}
     step = trajectory.RUNS[how](
-        lambda state, gradient: tf_opt.functional.adam(
-            gradient=gradient, step=6, **state, **options
+        lambda state, gradient: under_test.functional(
+            state, gradient, t=6, **arguments
         )
     )
-    result = step(state, gradient)._asdict()
-    if "v_max" not in state:
-        assert result.pop("v_max") is None
+    result = step(state, gradient)
     assert_is_reference_step(
         before,
         gradient.numpy(),
-        {name: tensor.numpy() for name, tensor in result.items()},
-        adam,
+        {key: result[key].numpy() for key in before},
+        under_test.reference,
         t=6,
         **arguments,
     )
-    for name, tensor in state.items():
-        np.testing.assert_array_equal(tensor.numpy(), before[name])
+    for key, tensor in state.items():
+        np.testing.assert_array_equal(tensor.numpy(), before[key])
+
+
+@pytest.mark.parametrize(
+    ("name", "scalar", "expected"),
+    [
+        # 0.25 * mu_2; lr / (1 + lambd * lr * t)^alpha.
+        ("nadam", "momentum_product", 0.25 * 0.9 * (1 - 0.5 * 0.96**0.008)),
+        ("averaged_sgd", "eta", 0.5 / (1 + 0.25 * 0.5 * 2) ** 0.75),
+    ],
+)
+def test_rule_returns_the_scalar_that_the_next_step_takes(
+    name: str, scalar: str, expected: float
+) -> None:
+    one = tf.constant([1.0])
+    if name == "nadam":
+        result = tf_opt.functional.nadam(one, one, one, one, 0.25, step=2)
+    else:
+        result = tf_opt.functional.averaged_sgd(
+            one, one, one, 0.5, step=2, learning_rate=0.5, lambd=0.25
+        )
+    value = getattr(result, scalar)
+    assert value.dtype == tf.float64
+    assert float(value) == pytest.approx(expected, rel=1e-14)
 
 
 def _complex(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
@@ -80,35 +103,35 @@ def _complex(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @every_mode
-def test_complex_number_is_two_reals(mode: str, dtype: str) -> None:
-    arguments = dict(ADAM_MODES[mode])
-    names = ["variable", "m", "v"]
-    if arguments.pop("amsgrad", False):
-        names.append("v_max")
+def test_complex_number_is_two_reals(name: str, mode: str, dtype: str) -> None:
+    under_test = OPTIMIZERS[name]
+    arguments = dict(under_test.modes[mode], learning_rate=LEARNING_RATE)
+    slots = under_test.slots(arguments)
     shape = (3, 5)
     whole = {"variable": _complex(shape, dtype, 0)}
-    whole.update({name: np.zeros(shape, dtype) for name in names[1:]})
+    whole.update({slot: np.zeros(shape, dtype) for slot in slots})
     halves = {
-        part: {name: getattr(array, part) for name, array in whole.items()}
+        part: {key: getattr(array, part) for key, array in whole.items()}
         for part in ["real", "imag"]
     }
+
+    def next_state(state, gradient, step):
+        state = {key: tf.constant(array) for key, array in state.items()}
+        result = under_test.functional(
+            state, tf.constant(gradient), t=step, **arguments
+        )
+        return {key: tensor.numpy() for key, tensor in result.items()}
+
     for step in range(1, 6):
         gradient = _complex(shape, dtype, step)
-
-        def next_state(state, gradient, step=step):
-            result = tf_opt.functional.adam(
-                gradient=gradient, step=step, **state, **arguments
-            )._asdict()
-            return {name: result[name].numpy() for name in names}
-
-        whole = next_state(whole, gradient)
+        whole = next_state(whole, gradient, step)
         for part, state in halves.items():
-            halves[part] = next_state(state, getattr(gradient, part))
-        for name in names:
-            assert whole[name].dtype == dtype
+            halves[part] = next_state(state, getattr(gradient, part), step)
+        for key in ("variable", *slots):
+            assert whole[key].dtype == dtype
             for part, state in halves.items():
                 np.testing.assert_array_equal(
-                    getattr(whole[name], part), state[name], err_msg=name
+                    getattr(whole[key], part), state[key], err_msg=key
                 )
 
 
@@ -230,6 +253,102 @@ def test_derivative_equals_finite_differences_also_where_v_is_zero(
         )
 
 
+def _other_rules() -> dict[str, tuple[Callable, dict[str, np.ndarray]]]:
+    """The other rules, each with arguments near which it is smooth."""
+    tensors = {
+        "variable": np.array([0.7, -1.2, 0.4]),
+        "gradient": np.array([0.3, 0.8, -0.5]),
+        "learning_rate": np.array(0.3),
+        "weight_decay": np.array(0.1),
+    }
+    moments = {
+        "m": np.array([0.2, -0.4, 0.1]),
+        "v": np.array([0.09, 0.25, 0.04]),
+        "epsilon": np.array(0.2),
+        "momentum_product": np.array(0.4),
+        "momentum_decay": np.array(0.7),
+    }
+    sums = {"d": np.array([0.5, 0.1, -0.2]), "y": np.array([0.2, -0.3, 0.4])}
+    average = {
+        "ax": np.array([0.5, -1.0, 0.1]),
+        "eta": np.array(0.25),
+        "lambd": np.array(0.2),
+        "alpha": np.array(0.6),
+    }
+    functional = tf_opt.functional
+    return {
+        "nadam": (
+            functools.partial(functional.nadam, step=3),
+            {**tensors, **moments},
+        ),
+        "asgd": (
+            functools.partial(functional.asgd, seen_batches=3),
+            {**tensors, **sums},
+        ),
+        "averaged_sgd": (
+            functools.partial(functional.averaged_sgd, step=5, t0=2),
+            {**tensors, **average},
+        ),
+    }
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+@pytest.mark.parametrize("rule", _other_rules())
+def test_derivative_of_the_other_rules_equals_finite_differences(
+    rule: str, decoupled: bool
+) -> None:
+    function, arguments = _other_rules()[rule]
+
+    def loss(**tensors):
+        outputs = function(**tensors, decoupled_weight_decay=decoupled)
+        # Every element of every output counts, each differently.
+        generator = np.random.default_rng(0)
+        return tf.add_n(
+            [
+                tf.reduce_sum(generator.normal(size=output.shape) * output)
+                for output in outputs
+            ]
+        )
+
+    tensors = {name: tf.constant(x) for name, x in arguments.items()}
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        value = loss(**tensors)
+    analytic = tape.gradient(value, tensors)
+    for name in arguments:
+        expected = _numeric_derivative(loss, arguments, name, step=1e-6)
+        assert np.any(expected != 0)
+        np.testing.assert_allclose(
+            analytic[name].numpy(),
+            expected,
+            rtol=1e-6,
+            atol=1e-8,
+            err_msg=name,
+        )
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("rule", "tensors", "scalars"),
+    [
+        ("nadam", ["m", "v"], {"step": 1}),
+        ("asgd", ["d", "y"], {"seen_batches": 1}),
+        ("averaged_sgd", ["ax"], {"step": 1}),
+    ],
+)
+def test_the_other_rules_name_a_wrong_tensor(
+    rule: str, tensors: list[str], scalars: dict[str, int]
+) -> None:
+    function = getattr(tf_opt.functional, rule)
+    good = {key: tf.zeros(3) for key in ("variable", "gradient", *tensors)}
+    function(**good, **scalars)
+    for name in ("gradient", *tensors):
+        with pytest.raises(ValueError, match=rf"`{name}` must have the shape"):
+            function(**{**good, name: tf.zeros(1)}, **scalars)
+        with pytest.raises(ValueError, match=rf"`{name}` must be float32"):
+            function(**{**good, name: tf.zeros(3, tf.float64)}, **scalars)
+
+
 @pytest.mark.core
 @pytest.mark.parametrize("name", ["gradient", "m", "v", "v_max"])
 def test_wrong_shape_is_an_error_that_names_the_argument(name: str) -> None:
@@ -272,12 +391,18 @@ def test_wrong_dtype_is_an_error_that_names_the_argument(
 @pytest.mark.parametrize(
     "documented",
     [
-        tf_opt.Adam,
-        tf_opt.AdamW,
         tf_opt.build_info,
         tf_opt.from_keras,
-        tf_opt.functional.adam,
-        tf_opt.ops.resource_apply_adam_amsgrad,
+        *(
+            getattr(module, name)
+            for module, names in [
+                (tf_opt, OPTIMIZERS),
+                (tf_opt.callbacks, tf_opt.callbacks.__all__),
+                (tf_opt.functional, RULE_FUNCTIONS),
+                (tf_opt.ops, tf_opt.ops.__all__),
+            ]
+            for name in names
+        ),
     ],
     ids=lambda documented: documented.__name__,
 )

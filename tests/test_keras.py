@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_opt
 
 from counterparts import COUNTERPARTS
+from registry import OPTIMIZERS
 
 IMPLEMENTATIONS = ["custom_op", "composed"]
 
@@ -125,7 +126,8 @@ OPTIONS = {
 @pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
 @pytest.mark.parametrize("option", OPTIONS)
 @implementations
-def test_base_class_options_equal_keras(option, implementation, in_graph):
+@pytest.mark.parametrize("name", ["Adam", "NAdam"])
+def test_base_class_options_equal_keras(name, option, implementation, in_graph):
     random = np.random.default_rng(1)
     start = [random.standard_normal(shape) for shape in [(5, 3), (7,)]]
     gradients = [
@@ -148,7 +150,7 @@ def test_base_class_options_equal_keras(option, implementation, in_graph):
             trajectory.append(np.concatenate([v.ravel() for v in values]))
         return trajectory
 
-    pair = COUNTERPARTS["Adam"]
+    pair = COUNTERPARTS[name]
     options = OPTIONS[option]
     ours = run(pair.ours(implementation=implementation, **options))
     theirs = run(pair.keras(**options))
@@ -158,9 +160,10 @@ def test_base_class_options_equal_keras(option, implementation, in_graph):
         assert np.abs(plain[-1] - ours[-1]).max() > 1e-4, "it had no effect"
 
 
-def test_mixed_precision_skips_a_step_that_overflows():
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_mixed_precision_skips_a_step_that_overflows(name):
     variable = keras.Variable([1.0, 2.0])
-    inner = tf_opt.Adam(0.1)
+    inner = OPTIMIZERS[name].make(0.1)
     optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=16.0)
     optimizer.build([variable])
 
@@ -168,10 +171,18 @@ def test_mixed_precision_skips_a_step_that_overflows():
     def step(gradient) -> None:
         optimizer.apply([gradient], [variable])
 
+    def state() -> list[np.ndarray]:
+        return [v.numpy() for v in (variable, *inner.variables)]
+
+    before = state()
     step(tf.constant([16.0, -16.0]))
-    np.testing.assert_allclose(variable.numpy(), [0.9, 2.1], atol=1e-6)
+    after = state()
+    assert after[0][0] < before[0][0]
+    assert after[0][1] > before[0][1]
+    # Nothing advances, what all variables share included.
     step(tf.constant([np.inf, 1.0]))
-    np.testing.assert_allclose(variable.numpy(), [0.9, 2.1], atol=1e-6)
+    for a, b in zip(state(), after, strict=True):
+        np.testing.assert_array_equal(a, b)
     assert int(inner.iterations.numpy()) == 1
 
 
@@ -346,6 +357,19 @@ BAD_ARGUMENTS = [
     (tf_opt.AdamW, {"weight_decay": None}),
     (tf_opt.AdamW, {"weight_decay": -1.0}),
     (tf_opt.AdamW, {"beta_1": 1.0}),
+    (tf_opt.NAdam, {"beta_1": 1.0}),
+    (tf_opt.NAdam, {"beta_2": -0.1}),
+    (tf_opt.NAdam, {"epsilon": -1.0}),
+    (tf_opt.NAdam, {"momentum_decay": -0.004}),
+    (tf_opt.NAdam, {"learning_rate": -0.1}),
+    (tf_opt.ASGD, {"batch_num": 0}),
+    (tf_opt.ASGD, {"batch_num": 2.5}),
+    (tf_opt.ASGD, {"weight_decay": -0.1}),
+    (tf_opt.ASGD, {"implementation": "fast"}),
+    (tf_opt.AveragedSGD, {"lambd": -1e-4}),
+    (tf_opt.AveragedSGD, {"alpha": -0.75}),
+    (tf_opt.AveragedSGD, {"t0": -1.0}),
+    (tf_opt.AveragedSGD, {"learning_rate": -0.1}),
 ]
 
 

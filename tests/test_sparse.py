@@ -21,9 +21,16 @@ def repeated_rows(dtype=tf.float32) -> tf.IndexedSlices:
     )
 
 
-def run(gradient, steps=3, in_graph=False, dtype="float32", **arguments):
+def run(
+    gradient,
+    steps=3,
+    in_graph=False,
+    dtype="float32",
+    make=tf_opt.Adam,
+    **arguments,
+):
     variable = keras.Variable(np.ones((4, 2)), dtype=dtype)
-    optimizer = tf_opt.Adam(0.125, **arguments)
+    optimizer = make(0.125, **arguments)
     optimizer.build([variable])
 
     def step() -> None:
@@ -60,6 +67,30 @@ def test_repeated_rows_equal_the_dense_gradient(
     for a, b in zip(
         run(sparse, in_graph=in_graph, **arguments),
         run(dense, in_graph=in_graph, **arguments),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [
+        (tf_opt.NAdam, {}),
+        (tf_opt.ASGD, {"batch_num": 2}),
+        (tf_opt.AveragedSGD, {"t0": 1}),
+    ],
+)
+@implementations
+def test_other_optimizers(make, arguments, implementation):
+    dense = tf.constant([[3.0, -1.0], [0, 0], [1.5, 2.5], [0, 0]])
+    for a, b in zip(
+        run(
+            repeated_rows(),
+            make=make,
+            implementation=implementation,
+            **arguments,
+        ),
+        run(dense, make=make, implementation=implementation, **arguments),
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)

@@ -45,7 +45,8 @@ class ShuffledBatches(keras.callbacks.Callback):
     >>> model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     >>> model.compile(tf_opt.ASGD(0.001, batch_num=len(batches)), "mse")
     >>> history = model.fit(
-    ...     batches.dataset, callbacks=[batches], epochs=2, verbose=0)
+    ...     batches.dataset, callbacks=[batches], epochs=2, verbose=0,
+    ...     shuffle=False)  # Keras would warn that it can't shuffle batches.
     >>> len(batches)
     3
     """

@@ -379,7 +379,8 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         a condition.
         """
         value = tf.cast(value, variable.dtype)
-        if tf.distribute.has_strategy() and tf.distribute.in_replica_context():
+        in_replica = not tf.distribute.in_cross_replica_context()
+        if tf.distribute.has_strategy() and in_replica:
             tf.raw_ops.AssignVariableOp(
                 resource=variable.value.handle, value=value
             )

@@ -1,0 +1,187 @@
+"""What the ops of the other optimizers check; test_ops.py is about Adam's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+SHAPES = [(2, 3), (4,)]
+
+
+class Op(NamedTuple):
+    """An op's wrapper.
+
+    Attributes:
+        apply: The function.
+        slots: Its lists of slots, and how many rows a table among them has.
+        scalars: Arguments that make it work.
+        wrong: A wrong value for each scalar, and what the message says of it.
+    """
+
+    apply: Callable[..., None]
+    slots: dict[str, int | None]
+    scalars: dict[str, Any]
+    wrong: dict[str, tuple[Any, str]]
+
+
+OPS = {
+    "nadam": Op(
+        tf_opt.ops.resource_apply_nadam,
+        {"m": None, "v": None},
+        {"step": 3, "momentum_product": 0.25},
+        {
+            "step": (0, "`step` must be >= 1, got 0"),
+            "beta_1": (1.0, r"`beta_1` must be in \[0, 1\), got 1"),
+            "beta_2": (-0.5, r"`beta_2` must be in \[0, 1\), got -0.5"),
+            "epsilon": (-1.0, "`epsilon` must be >= 0, got -1"),
+            "momentum_decay": (-2.0, "`momentum_decay` must be >= 0, got -2"),
+            "momentum_product": ([0.5], "`momentum_product` must be a scalar"),
+            "learning_rate": ([0.5, 1.0], "`learning_rate` must be a scalar"),
+        },
+    ),
+    "asgd": Op(
+        tf_opt.ops.resource_apply_asgd,
+        {"d": None, "y": 3},
+        {"batch_index": 1, "seen_batches": 2},
+        {
+            "batch_index": (3, r"`batch_index` must be in \[0, 3\).*got 3"),
+            "seen_batches": (0, "`seen_batches` must be >= 1, got 0"),
+            "learning_rate": ([0.5], "`learning_rate` must be a scalar"),
+        },
+    ),
+    "averaged_sgd": Op(
+        tf_opt.ops.resource_apply_averaged_sgd,
+        {"ax": None},
+        {"step": 3, "eta": 0.125},
+        {
+            "step": (0, "`step` must be >= 1, got 0"),
+            "eta": ([0.5], "`eta` must be a scalar"),
+            "lambd": (-1.0, "`lambd` must be >= 0, got -1"),
+            "t0": (-1.0, "`t0` must be >= 0, got -1"),
+            "learning_rate": ([0.5], "`learning_rate` must be a scalar"),
+        },
+    ),
+}
+
+
+def variables_of(
+    rows: int | None, value: float, dtype: tf.DType = tf.float32
+) -> list[tf.Variable]:
+    prefix = () if rows is None else (rows,)
+    return [
+        tf.Variable(tf.fill((*prefix, *shape), tf.cast(value + i, dtype)))
+        for i, shape in enumerate(SHAPES)
+    ]
+
+
+def arguments_of(op: Op) -> dict[str, Any]:
+    """Arguments that work."""
+    return {
+        "variables": variables_of(None, 1.0),
+        **{
+            name: variables_of(rows, 0.25 * (2 + k))
+            for k, (name, rows) in enumerate(op.slots.items())
+        },
+        "gradients": [tf.fill(shape, 0.125) for shape in SHAPES],
+        **op.scalars,
+    }
+
+
+def wrong_arguments(op: Op) -> dict[str, tuple[dict[str, Any], str]]:
+    """What to change, and what the message must say, by what is wrong."""
+    arguments = arguments_of(op)
+    double = variables_of(None, 0.0, tf.float64)
+    cases: dict[str, tuple[dict[str, Any], str]] = {
+        name: ({name: value}, message)
+        for name, (value, message) in op.wrong.items()
+    }
+    for name, rows in op.slots.items():
+        prefix = () if rows is None else (rows,)
+        first, second = arguments[name]
+        cases[f"{name}'s shape"] = (
+            {name: [first, tf.Variable(tf.zeros((*prefix, 5)))]},
+            rf"`{name}\[1\]` must (have|hold rows of) the shape.*\[4\].*5\]",
+        )
+        cases[f"{name}'s type"] = (
+            {name: [variables_of(rows, 0.0, tf.float64)[0], second]},
+            rf"`{name}\[0\]` must be a variable of float, got double",
+        )
+        cases[f"too few of {name}"] = (
+            {name: [first]},
+            rf"`{name}` must have one variable for each of the 2",
+        )
+        never_assigned = tf.raw_ops.VarHandleOp(
+            dtype=tf.float32, shape=second.shape, shared_name="never_assigned"
+        )
+        cases[f"{name} never assigned"] = (
+            {name: [first, never_assigned]},
+            rf"`{name}\[1\]`.* is not an initialized variable",
+        )
+    cases["a variable's type"] = (
+        {"variables": [double[0], arguments["variables"][1]]},
+        r"`variables\[0\]` must be a variable of float, got double",
+    )
+    cases["weight decay's length"] = (
+        {"weight_decay": [0.1, 0.1, 0.1]},
+        "`weight_decay` must .*one element for each of the 2",
+    )
+    if "y" in op.slots:
+        cases["a table that is a scalar"] = (
+            {"y": [tf.Variable(1.0), arguments["y"][1]]},
+            r"`y\[0\]` must hold rows of the shape.*\[2,3\].*\[\]",
+        )
+    return cases
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        (name, wrong)
+        for name, op in OPS.items()
+        for wrong in wrong_arguments(op)
+    ],
+)
+def test_a_wrong_argument_is_named_and_nothing_is_written(
+    name, wrong, in_graph
+):
+    op = OPS[name]
+    arguments = arguments_of(op)
+    lists = [arguments[key] for key in ("variables", *op.slots)]
+    everything = [variable for variables in lists for variable in variables]
+    before = [variable.numpy() for variable in everything]
+    change, message = wrong_arguments(op)[wrong]
+
+    def step() -> None:
+        op.apply(**{**arguments, **change})
+
+    with pytest.raises(
+        (
+            ValueError,
+            tf.errors.InvalidArgumentError,
+            tf.errors.FailedPreconditionError,
+        ),
+        match=message,
+    ):
+        (tf.function(step) if in_graph else step)()
+    for variable, value in zip(everything, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_tensor_read_before_the_step_does_not_change(name):
+    op = OPS[name]
+    for key in ("variables", *op.slots):
+        arguments = arguments_of(op)
+        variable = arguments[key][0]
+        read = variable.read_value()
+        before = read.numpy().copy()
+        op.apply(**arguments)
+        np.testing.assert_array_equal(read.numpy(), before)
+        assert (variable.numpy() != before).any()
