@@ -121,12 +121,12 @@ class Problem:
 
     @functools.cached_property
     def tf_opt_eager(self) -> Contender:
-        """tf_opt's optimizer, with Keras' formula."""
+        """tf_opt's optimizer, with Keras' formula where Keras has one."""
         optimizer_class = getattr(tf_opt, self.variant.optimizer)
         return self._eager(
             optimizer_class(
-                **self.variant.keras_arguments,
-                epsilon_hat=True,
+                **self.variant.arguments,
+                **self.variant.own_arguments,
                 implementation="custom_op",
             )
         )
@@ -134,8 +134,10 @@ class Problem:
     @functools.cached_property
     def keras_eager(self) -> Contender:
         """Keras' optimizer."""
-        optimizer_class = getattr(keras.optimizers, self.variant.optimizer)
-        return self._eager(optimizer_class(**self.variant.keras_arguments))
+        optimizer_class = getattr(
+            keras.optimizers, self.variant.keras_optimizer
+        )
+        return self._eager(optimizer_class(**self.variant.arguments))
 
     def _eager(self, optimizer: keras.optimizers.Optimizer) -> Contender:
         variables = self.keras_variables()
@@ -238,7 +240,7 @@ def _tf_core(problem: Problem) -> Contender:
 
 def _torch(problem: Problem, implementation: str) -> Contender:
     parameters = problem.torch_parameters
-    optimizer = getattr(torch.optim, problem.variant.optimizer)(
+    optimizer = getattr(torch.optim, problem.variant.torch_optimizer)(
         parameters, **problem.variant.torch_arguments, **{implementation: True}
     )
     optimizer.state = problem.torch_state

@@ -1,9 +1,10 @@
 // The memory floor: the traffic of an optimizer step and next to no arithmetic.
 //
 // An Adam step must read the variable, the gradient and two moments and write
-// all but the gradient (AMSGrad: one array more of each). This op does just
-// that, over contiguous memory from TensorFlow's allocator, on TensorFlow's
-// intra-op threads. No step over the same number of elements can be faster.
+// all but the gradient (NAdam and ASGD likewise; AMSGrad: one array more of
+// each, AveragedSGD: one less). This op does just that, over contiguous memory
+// from TensorFlow's allocator, on TensorFlow's intra-op threads. No step over
+// the same number of elements can be faster.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -154,14 +155,14 @@ REGISTER_OP("TfOpt>MemoryFloor")
     .Input("gradient: T")
     .Input("slots: num_slots * resource")
     .Attr("T: {bfloat16, float}")
-    .Attr("num_slots: int >= 2")
+    .Attr("num_slots: int >= 1")
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Moves the bytes of an Adam step (three `slots`: of an AMSGrad step) in place.
+Moves the bytes of an optimizer step in place.
 
 variable: Handle of a variable of type T.
 gradient: A tensor of the variable's shape.
-slots: Handles of two or three float32 variables of that shape.
+slots: Handles of float32 variables of that shape.
 )doc");
 
 REGISTER_KERNEL_BUILDER(Name("TfOpt>MemoryFloor")

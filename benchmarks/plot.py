@@ -25,7 +25,15 @@ _COLORS = {
     variants.KERAS: "#f07f2d",
     variants.KERAS_EAGER: "#fbc490",
 }
-_MAIN_VARIANTS = ("adam", "adam-amsgrad", "adamw", "adamw-amsgrad")
+_MAIN_VARIANTS = (
+    "adam",
+    "adam-amsgrad",
+    "adamw",
+    "adamw-amsgrad",
+    "nadam",
+    "asgd",
+    "averaged-sgd",
+)
 _BAR_WIDTH = 0.1
 
 

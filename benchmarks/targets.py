@@ -61,6 +61,14 @@ TARGETS = (
     Target(variants.TF_CORE, 1.3, optimizers=_ADAM),
     Target(variants.TF_CORE, 1.6, optimizers=_AMSGRAD),
     Target(variants.FLOOR, 1.3, faster=False, optimizers=("adam-bfloat16",)),
+    Target(
+        variants.FLOOR,
+        1.15,
+        faster=False,
+        workloads=("bert-base",),
+        optimizers=("nadam", "asgd"),
+    ),
+    Target(variants.KERAS, 10, optimizers=("nadam",)),
 )
 
 

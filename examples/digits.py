@@ -12,19 +12,16 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
-import statistics
 import sys
-import time
-from collections.abc import Callable
 
 # Before TensorFlow is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
+import common
 import keras
 import numpy as np
 import rich.console
 import rich.table
-import tensorflow as tf
 import tf_opt
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
@@ -32,7 +29,6 @@ from sklearn.model_selection import train_test_split
 
 SEED = 0
 BATCH_SIZE = 64
-TIMED_STEPS = 300
 HYPERPARAMETERS = {
     "learning_rate": 1e-3,
     "weight_decay": 0.01,
@@ -109,35 +105,6 @@ def train(
     return history.history["loss"]
 
 
-def make_step(
-    model: keras.Model, data: tuple[np.ndarray, ...]
-) -> Callable[[], None]:
-    """The optimizer step alone, on the model's gradients for a batch."""
-    images, labels = (array[:BATCH_SIZE] for array in data)
-    with tf.GradientTape() as tape:
-        loss = model.compute_loss(y=labels, y_pred=model(images, training=True))
-    gradients = tape.gradient(loss, model.trainable_weights)
-
-    @tf.function
-    def step() -> None:
-        model.optimizer.apply(gradients, model.trainable_variables)
-
-    return step
-
-
-def time_in_turns(steps: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """The median milliseconds of each step, taken in turns."""
-    times = {name: [] for name in steps}
-    for step in steps.values():
-        step()  # Traces it.
-    for _ in range(TIMED_STEPS):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: statistics.median(times[name]) for name in steps}
-
-
 def plot(losses: dict[str, list[float]], path: pathlib.Path) -> None:
     """Draws both loss curves, and how far they are apart."""
     (keras_name, keras_losses), (tf_opt_name, tf_opt_losses) = losses.items()
@@ -207,8 +174,9 @@ def main() -> None:
         model = make_model()
         losses[name] = train(model, optimizer, train_data, arguments.epochs)
         scores[name] = model.evaluate(*test_data, verbose=0, return_dict=True)
-        steps[name] = make_step(model, train_data)
-    milliseconds = time_in_turns(steps)
+        batch = [array[:BATCH_SIZE] for array in train_data]
+        steps[name] = common.make_step(model, *batch)
+    milliseconds = common.time_in_turns(steps)
 
     table = rich.table.Table(
         title=f"{arguments.epochs} epochs of {len(train_data[0]):,} digits, "

@@ -41,7 +41,7 @@ class AveragedSGD(FusedOptimizer):
     $$
 
     These are the numbers of `torch.optim.ASGD(foreach=False)` (with
-    `decoupled_weight_decay=False`), its `ax` included: until step `t0 + 1` the
+    `decoupled_weight_decay=False`), its `ax` included: up to step `t0 + 2` the
     average is a copy of the variable, from then on the mean of what followed.
     Averages and arithmetic are float32 for float16, bfloat16 and float32
     variables and float64 for float64 ones.
