@@ -28,6 +28,8 @@ ALL_CONTENDERS = (
 )
 
 LEARNING_RATE = 1e-3
+# A step of gradient descent must change a variable's norm visibly, too.
+SGD_LEARNING_RATE = 0.1
 BETA_1 = 0.9
 BETA_2 = 0.999
 EPSILON = 1e-7
@@ -161,17 +163,17 @@ VARIANTS: dict[str, Variant] = {
     "asgd": Variant(
         "ASGD",
         "ASGD",
-        {"learning_rate": LEARNING_RATE},
+        {"learning_rate": SGD_LEARNING_RATE},
         own_arguments={"batch_num": 1},
         contenders=(FLOOR, TF_OPT, TF_OPT_EAGER),
     ),
     "averaged-sgd": Variant(
         "AveragedSGD",
         "AveragedSGD",
-        {"learning_rate": LEARNING_RATE},
+        {"learning_rate": SGD_LEARNING_RATE},
         own_arguments={"t0": 0},
         torch_optimizer="ASGD",
-        torch_arguments={"lr": LEARNING_RATE, "t0": 0},
+        torch_arguments={"lr": SGD_LEARNING_RATE, "t0": 0},
         slots=1,
         contenders=(FLOOR, TF_OPT, TF_OPT_EAGER, TORCH_FOREACH),
     ),
