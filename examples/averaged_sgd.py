@@ -107,6 +107,7 @@ def train(
     )
     history = model.fit(
         batches,
+        shuffle=False,
         epochs=epochs,
         # Validation sees the average.
         validation_data=test_data,

@@ -2,27 +2,24 @@
 
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/dense_launch.h"
+#include "tf_opt/cc/kernels/resource_apply_op.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/rules/adam.h"
 
 namespace tf_opt {
 namespace {
 
-using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 
 template <typename T>
-class ResourceApplyAdamAmsgradOp : public OpKernel {
+class ResourceApplyAdamAmsgradOp : public ResourceApplyOp<T> {
  public:
   explicit ResourceApplyAdamAmsgradOp(OpKernelConstruction* context)
-      : OpKernel(context) {
+      : ResourceApplyOp<T>(context) {
     int num_v_max;
     OP_REQUIRES_OK(context, context->GetAttr("num_v_max", &num_v_max));
     amsgrad_ = num_v_max > 0;
-    OP_REQUIRES_OK(context,
-                   context->GetAttr("decoupled_weight_decay", &decoupled_));
-    OP_REQUIRES_OK(context, context->GetAttr("maximize", &maximize_));
     OP_REQUIRES_OK(context, context->GetAttr("epsilon_hat", &epsilon_hat_));
   }
 
@@ -47,7 +44,6 @@ class ResourceApplyAdamAmsgradOp : public OpKernel {
         launch.Prepare(context, amsgrad_
                                     ? std::vector<SlotInput>{"m", "v", "v_max"}
                                     : std::vector<SlotInput>{"m", "v"}));
-    using V = typename DenseLaunch<T>::Slot;
     const AdamStep step(hyperparameters);
     if (amsgrad_) {
       decoupled_ ? launch.template Run<AdamRule<V, true, false>>(context, step)
@@ -59,9 +55,11 @@ class ResourceApplyAdamAmsgradOp : public OpKernel {
   }
 
  private:
+  using typename ResourceApplyOp<T>::V;
+  using ResourceApplyOp<T>::decoupled_;
+  using ResourceApplyOp<T>::maximize_;
+
   bool amsgrad_;
-  bool decoupled_;
-  bool maximize_;
   bool epsilon_hat_;
 };
 

@@ -2,25 +2,19 @@
 
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/dense_launch.h"
+#include "tf_opt/cc/kernels/resource_apply_op.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/rules/asgd.h"
 
 namespace tf_opt {
 namespace {
 
-using ::tensorflow::OpKernel;
-using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 
 template <typename T>
-class ResourceApplyAsgdOp : public OpKernel {
+class ResourceApplyAsgdOp : public ResourceApplyOp<T> {
  public:
-  explicit ResourceApplyAsgdOp(OpKernelConstruction* context)
-      : OpKernel(context) {
-    OP_REQUIRES_OK(context,
-                   context->GetAttr("decoupled_weight_decay", &decoupled_));
-    OP_REQUIRES_OK(context, context->GetAttr("maximize", &maximize_));
-  }
+  using ResourceApplyOp<T>::ResourceApplyOp;
 
   void Compute(OpKernelContext* context) override {
     AsgdHyperparameters hyperparameters;
@@ -36,15 +30,15 @@ class ResourceApplyAsgdOp : public OpKernel {
     // After the check of the batch: it is what a wrong count comes from.
     OP_REQUIRES_OK(context, ReadPositive(context, "seen_batches",
                                          &hyperparameters.seen_batches));
-    using V = typename DenseLaunch<T>::Slot;
     const AsgdStep step(hyperparameters);
     decoupled_ ? launch.template Run<AsgdRule<V, false>>(context, step)
                : launch.template Run<AsgdRule<V, true>>(context, step);
   }
 
  private:
-  bool decoupled_;
-  bool maximize_;
+  using typename ResourceApplyOp<T>::V;
+  using ResourceApplyOp<T>::decoupled_;
+  using ResourceApplyOp<T>::maximize_;
 };
 
 TF_OPT_REGISTER_CPU_KERNELS("TfOpt>ResourceApplyASGD", ResourceApplyAsgdOp);

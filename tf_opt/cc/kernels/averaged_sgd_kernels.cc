@@ -1,24 +1,18 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/dense_launch.h"
+#include "tf_opt/cc/kernels/resource_apply_op.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/rules/averaged_sgd.h"
 
 namespace tf_opt {
 namespace {
 
-using ::tensorflow::OpKernel;
-using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 
 template <typename T>
-class ResourceApplyAveragedSgdOp : public OpKernel {
+class ResourceApplyAveragedSgdOp : public ResourceApplyOp<T> {
  public:
-  explicit ResourceApplyAveragedSgdOp(OpKernelConstruction* context)
-      : OpKernel(context) {
-    OP_REQUIRES_OK(context,
-                   context->GetAttr("decoupled_weight_decay", &decoupled_));
-    OP_REQUIRES_OK(context, context->GetAttr("maximize", &maximize_));
-  }
+  using ResourceApplyOp<T>::ResourceApplyOp;
 
   void Compute(OpKernelContext* context) override {
     AveragedSgdHyperparameters hyperparameters;
@@ -46,15 +40,15 @@ class ResourceApplyAveragedSgdOp : public OpKernel {
   }
 
  private:
+  using typename ResourceApplyOp<T>::V;
+  using ResourceApplyOp<T>::decoupled_;
+  using ResourceApplyOp<T>::maximize_;
+
   template <bool kL2, bool kAverages>
   static void Run(OpKernelContext* context, const AveragedSgdStep& step,
                   DenseLaunch<T>* launch) {
-    using V = typename DenseLaunch<T>::Slot;
     launch->template Run<AveragedSgdRule<V, kL2, kAverages>>(context, step);
   }
-
-  bool decoupled_;
-  bool maximize_;
 };
 
 TF_OPT_REGISTER_CPU_KERNELS("TfOpt>ResourceApplyAveragedSGD",

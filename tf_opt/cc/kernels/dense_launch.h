@@ -157,17 +157,6 @@ class DenseLaunch {
   ScopedVariableLocks locks_;
 };
 
-// Registers OpClass<T> for every variable type that the CPU engine has.
-#define TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, T)                    \
-  REGISTER_KERNEL_BUILDER(                                            \
-      Name(op).Device(tensorflow::DEVICE_CPU).TypeConstraint<T>("T"), \
-      OpClass<T>)
-#define TF_OPT_REGISTER_CPU_KERNELS(op, OpClass)            \
-  TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, Eigen::half);     \
-  TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, Eigen::bfloat16); \
-  TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, float);           \
-  TF_OPT_REGISTER_CPU_KERNEL(op, OpClass, double)
-
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_KERNELS_DENSE_LAUNCH_H_

@@ -1,24 +1,18 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/dense_launch.h"
+#include "tf_opt/cc/kernels/resource_apply_op.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/rules/nadam.h"
 
 namespace tf_opt {
 namespace {
 
-using ::tensorflow::OpKernel;
-using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 
 template <typename T>
-class ResourceApplyNAdamOp : public OpKernel {
+class ResourceApplyNAdamOp : public ResourceApplyOp<T> {
  public:
-  explicit ResourceApplyNAdamOp(OpKernelConstruction* context)
-      : OpKernel(context) {
-    OP_REQUIRES_OK(context,
-                   context->GetAttr("decoupled_weight_decay", &decoupled_));
-    OP_REQUIRES_OK(context, context->GetAttr("maximize", &maximize_));
-  }
+  using ResourceApplyOp<T>::ResourceApplyOp;
 
   void Compute(OpKernelContext* context) override {
     NAdamHyperparameters hyperparameters;
@@ -40,15 +34,15 @@ class ResourceApplyNAdamOp : public OpKernel {
 
     DenseLaunch<T> launch;
     OP_REQUIRES_OK(context, launch.Prepare(context, {"m", "v"}));
-    using V = typename DenseLaunch<T>::Slot;
     const NAdamStep step(hyperparameters);
     decoupled_ ? launch.template Run<NAdamRule<V, false>>(context, step)
                : launch.template Run<NAdamRule<V, true>>(context, step);
   }
 
  private:
-  bool decoupled_;
-  bool maximize_;
+  using typename ResourceApplyOp<T>::V;
+  using ResourceApplyOp<T>::decoupled_;
+  using ResourceApplyOp<T>::maximize_;
 };
 
 TF_OPT_REGISTER_CPU_KERNELS("TfOpt>ResourceApplyNAdam", ResourceApplyNAdamOp);

@@ -16,6 +16,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tf_opt/cc/rules/descent.h"
+#include "tf_opt/cc/rules/moments.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -52,14 +54,9 @@ struct AdamRule {
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
 
   AdamRule(const AdamStep& step, double weight_decay)
-      : gradient_sign(step.hyperparameters.maximize ? -1.0 : 1.0),
-        l2(weight_decay),
-        keep(kL2 ? 1.0
-                 : 1.0 - step.hyperparameters.learning_rate * weight_decay),
-        beta_1(step.hyperparameters.beta_1),
-        one_minus_beta_1(1.0 - step.hyperparameters.beta_1),
-        beta_2(step.hyperparameters.beta_2),
-        one_minus_beta_2(1.0 - step.hyperparameters.beta_2),
+      : descent(step.hyperparameters.learning_rate,
+                step.hyperparameters.maximize, weight_decay),
+        moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
         step_size(step.hyperparameters.learning_rate / step.bias_correction_1 *
                   (step.hyperparameters.epsilon_hat
                        ? step.root_bias_correction_2
@@ -69,38 +66,27 @@ struct AdamRule {
                        : 1.0 / step.root_bias_correction_2),
         epsilon(step.hyperparameters.epsilon) {}
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& v) const {
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& v) const {
     static_assert(!kAmsgrad, "AMSGrad keeps a third slot");
-    Moments(p, g, m, v);
+    moments.Update(descent.Gradient(g, p), m, v);
     Descend(p, m, v);
   }
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& v, V& v_max) const {
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& v,
+                                     V& v_max) const {
     static_assert(kAmsgrad, "only AMSGrad keeps a third slot");
-    Moments(p, g, m, v);
+    moments.Update(descent.Gradient(g, p), m, v);
     // The maximum is over the uncorrected moments, as in PyTorch and Keras.
     v_max = Max(v_max, v);
     Descend(p, m, v_max);
   }
 
-  TF_OPT_RULE_INLINE void Moments(const V& p, V g, V& m, V& v) const {
-    g = gradient_sign * g;
-    if constexpr (kL2) g = g + l2 * p;
-    m = beta_1 * m + one_minus_beta_1 * g;
-    v = beta_2 * v + one_minus_beta_2 * (g * g);
-  }
-
   TF_OPT_RULE_INLINE void Descend(V& p, const V& m, const V& v) const {
-    p = keep * p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
+    p = descent.keep * p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
   }
 
-  V gradient_sign;
-  V l2;
-  V keep;  // What decoupled decay leaves of the variable: 1 - lr * wd.
-  V beta_1;
-  V one_minus_beta_1;
-  V beta_2;
-  V one_minus_beta_2;
+  Descent<V, kL2> descent;
+  Moments<V> moments;
   V step_size;
   V root_scale;
   V epsilon;

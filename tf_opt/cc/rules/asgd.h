@@ -15,6 +15,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -57,23 +58,18 @@ struct AsgdRule {
   static constexpr int kSlots = 2;
 
   AsgdRule(const AsgdStep& step, double weight_decay)
-      : gradient_sign(step.hyperparameters.maximize ? -1.0 : 1.0),
-        l2(weight_decay),
-        keep(kL2 ? 1.0
-                 : 1.0 - step.hyperparameters.learning_rate * weight_decay),
+      : descent(step.hyperparameters.learning_rate,
+                step.hyperparameters.maximize, weight_decay),
         step_size(step.step_size) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& d, V& y) const {
-    g = gradient_sign * g;
-    if constexpr (kL2) g = g + l2 * p;
+    g = descent.Gradient(g, p);
     d = ReplaceTerm(d, y, g);
     y = g;
-    p = keep * p - step_size * d;
+    p = descent.keep * p - step_size * d;
   }
 
-  V gradient_sign;
-  V l2;
-  V keep;  // What decoupled decay leaves of the variable: 1 - lr * wd.
+  Descent<V, kL2> descent;
   V step_size;
 };
 

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -49,18 +50,14 @@ struct AveragedSgdRule {
   static constexpr int kSlots = 1;
 
   AveragedSgdRule(const AveragedSgdStep& step, double weight_decay)
-      : gradient_sign(step.hyperparameters.maximize ? -1.0 : 1.0),
-        l2(weight_decay),
-        keep((kL2 ? 1.0
-                  : 1.0 - step.hyperparameters.learning_rate * weight_decay) *
-             (1.0 - step.hyperparameters.lambd * step.hyperparameters.eta)),
+      : descent(step.hyperparameters.learning_rate,
+                step.hyperparameters.maximize, weight_decay,
+                1.0 - step.hyperparameters.lambd * step.hyperparameters.eta),
         eta(step.hyperparameters.eta),
         mu(step.mu) {}
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& ax) const {
-    g = gradient_sign * g;
-    if constexpr (kL2) g = g + l2 * p;
-    p = keep * p - eta * g;
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& ax) const {
+    p = descent.keep * p - eta * descent.Gradient(g, p);
     // Not (1 - mu) * ax + mu * p: the first factor's rounding would shrink or
     // grow a long average by the same bit in every step.
     if constexpr (kAverages) {
@@ -70,9 +67,7 @@ struct AveragedSgdRule {
     }
   }
 
-  V gradient_sign;
-  V l2;
-  V keep;  // What the decays leave of the variable.
+  Descent<V, kL2> descent;
   V eta;
   V mu;
 };

@@ -19,6 +19,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tf_opt/cc/rules/descent.h"
+#include "tf_opt/cc/rules/moments.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -65,35 +67,23 @@ struct NAdamRule {
   static constexpr int kSlots = 2;
 
   NAdamRule(const NAdamStep& step, double weight_decay)
-      : gradient_sign(step.hyperparameters.maximize ? -1.0 : 1.0),
-        l2(weight_decay),
-        keep(kL2 ? 1.0
-                 : 1.0 - step.hyperparameters.learning_rate * weight_decay),
-        beta_1(step.hyperparameters.beta_1),
-        one_minus_beta_1(1.0 - step.hyperparameters.beta_1),
-        beta_2(step.hyperparameters.beta_2),
-        one_minus_beta_2(1.0 - step.hyperparameters.beta_2),
+      : descent(step.hyperparameters.learning_rate,
+                step.hyperparameters.maximize, weight_decay),
+        moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
         moment_size(step.moment_size),
         gradient_size(step.gradient_size),
         root_scale(step.root_scale),
         epsilon(step.hyperparameters.epsilon) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& v) const {
-    g = gradient_sign * g;
-    if constexpr (kL2) g = g + l2 * p;
-    m = beta_1 * m + one_minus_beta_1 * g;
-    v = beta_2 * v + one_minus_beta_2 * (g * g);
-    p = keep * p - (moment_size * m + gradient_size * g) /
-                       (Sqrt(v) * root_scale + epsilon);
+    g = descent.Gradient(g, p);
+    moments.Update(g, m, v);
+    p = descent.keep * p - (moment_size * m + gradient_size * g) /
+                               (Sqrt(v) * root_scale + epsilon);
   }
 
-  V gradient_sign;
-  V l2;
-  V keep;  // What decoupled decay leaves of the variable: 1 - lr * wd.
-  V beta_1;
-  V one_minus_beta_1;
-  V beta_2;
-  V one_minus_beta_2;
+  Descent<V, kL2> descent;
+  Moments<V> moments;
   V moment_size;
   V gradient_size;
   V root_scale;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.descent import Descent
+from tf_opt.python.functional.moments import Moments
 
 
 class AdamResult(NamedTuple):
@@ -31,8 +33,7 @@ class AdamStep(NamedTuple):
     """What is the same for every variable of a step; scalars in float64."""
 
     descent: Descent
-    beta_1: tf.Tensor
-    beta_2: tf.Tensor
+    moments: Moments
     step_size: tf.Tensor
     root_scale: tf.Tensor
     epsilon: tf.Tensor
@@ -63,8 +64,7 @@ def adam_step(
         root_scale = 1 / root_correction
     return AdamStep(
         descent=Descent(learning_rate, decoupled_weight_decay, maximize),
-        beta_1=beta_1,
-        beta_2=beta_2,
+        moments=Moments(beta_1, beta_2),
         step_size=step_size,
         root_scale=root_scale,
         epsilon=arithmetic.float64(epsilon),
@@ -75,12 +75,11 @@ def apply_adam_step(
     step: AdamStep,
     variable: tf.Tensor,
     gradient: tf.Tensor,
-    m: tf.Tensor,
-    v: tf.Tensor,
-    v_max: tf.Tensor | None,
+    slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
 ) -> AdamResult:
-    """Updates one variable; the arguments are those of `adam`."""
+    """Updates one variable; `slots` are m, v and, for AMSGrad, v_max."""
+    m, v, *v_max = slots
     slot_dtype = m.dtype
     dtype = slot_dtype.real_dtype
 
@@ -93,15 +92,13 @@ def apply_adam_step(
     v = arithmetic.as_real(v, dtype)
 
     g = step.descent.gradient(g, p, weight_decay)
-    m = scalar(step.beta_1) * m + scalar(1 - step.beta_1) * g
-    v = scalar(step.beta_2) * v + scalar(1 - step.beta_2) * (g * g)
+    m, v = step.moments.update(g, m, v)
     second_moment = v
-    if v_max is not None:
+    if v_max:
         # The maximum is over the uncorrected moments, as in PyTorch and Keras.
         # Not tf.maximum, which under XLA would drop a NaN in v.
-        v_max = arithmetic.as_real(v_max, dtype)
-        v_max = tf.where(v_max > v, v_max, v)
-        second_moment = v_max
+        maximum = arithmetic.as_real(v_max[0], dtype)
+        second_moment = tf.where(maximum > v, maximum, v)
     root = arithmetic.sqrt(second_moment) * scalar(step.root_scale)
     p = step.descent.keep(p, weight_decay) - scalar(step.step_size) * (
         m / (root + scalar(step.epsilon))
@@ -112,7 +109,7 @@ def apply_adam_step(
         m=arithmetic.from_real(m, slot_dtype),
         v=arithmetic.from_real(v, slot_dtype),
         v_max=(
-            None if v_max is None else arithmetic.from_real(v_max, slot_dtype)
+            arithmetic.from_real(second_moment, slot_dtype) if v_max else None
         ),
     )
 
@@ -215,11 +212,5 @@ def adam(
         epsilon_hat=epsilon_hat,
     )
     return apply_adam_step(
-        scalars,
-        variable,
-        gradient,
-        slots["m"],
-        slots["v"],
-        slots.get("v_max"),
-        weight_decay,
+        scalars, variable, gradient, list(slots.values()), weight_decay
     )

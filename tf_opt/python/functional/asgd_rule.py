@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -51,11 +52,11 @@ def apply_asgd_step(
     step: ASGDStep,
     variable: tf.Tensor,
     gradient: tf.Tensor,
-    d: tf.Tensor,
-    y: tf.Tensor,
+    slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
 ) -> ASGDResult:
-    """Updates one variable; the arguments are those of `asgd`."""
+    """Updates one variable; `slots` are d and this batch's row of y."""
+    d, y = slots
     slot_dtype = d.dtype
     dtype = slot_dtype.real_dtype
     p = arithmetic.as_real(variable, dtype)
@@ -169,5 +170,5 @@ def asgd(
         maximize=maximize,
     )
     return apply_asgd_step(
-        scalars, variable, gradient, **slots, weight_decay=weight_decay
+        scalars, variable, gradient, list(slots.values()), weight_decay
     )

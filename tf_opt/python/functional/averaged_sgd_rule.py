@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -65,10 +66,11 @@ def apply_averaged_sgd_step(
     step: AveragedSGDStep,
     variable: tf.Tensor,
     gradient: tf.Tensor,
-    ax: tf.Tensor,
+    slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
 ) -> AveragedSGDResult:
-    """Updates one variable; the arguments are those of `averaged_sgd`."""
+    """Updates one variable; its only slot is ax."""
+    (ax,) = slots
     slot_dtype = ax.dtype
     dtype = slot_dtype.real_dtype
     p = arithmetic.as_real(variable, dtype)
@@ -179,5 +181,5 @@ def averaged_sgd(
         maximize=maximize,
     )
     return apply_averaged_sgd_step(
-        scalars, variable, gradient, ax, weight_decay
+        scalars, variable, gradient, [ax], weight_decay
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.descent import Descent
+from tf_opt.python.functional.moments import Moments
 
 
 class NAdamResult(NamedTuple):
@@ -31,8 +33,7 @@ class NAdamStep(NamedTuple):
     """What is the same for every variable of a step; scalars in float64."""
 
     descent: Descent
-    beta_1: tf.Tensor
-    beta_2: tf.Tensor
+    moments: Moments
     moment_size: tf.Tensor
     gradient_size: tf.Tensor
     root_scale: tf.Tensor
@@ -67,8 +68,7 @@ def nadam_step(
     product = arithmetic.float64(momentum_product) * now
     return NAdamStep(
         descent=Descent(learning_rate, decoupled_weight_decay, maximize),
-        beta_1=beta_1,
-        beta_2=beta_2,
+        moments=Moments(beta_1, beta_2),
         moment_size=learning_rate * next_ / (1 - product * next_),
         gradient_size=learning_rate * (1 - now) / (1 - product),
         root_scale=1 / tf.sqrt(1 - tf.pow(beta_2, t)),
@@ -81,11 +81,11 @@ def apply_nadam_step(
     step: NAdamStep,
     variable: tf.Tensor,
     gradient: tf.Tensor,
-    m: tf.Tensor,
-    v: tf.Tensor,
+    slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
 ) -> NAdamResult:
-    """Updates one variable; the arguments are those of `nadam`."""
+    """Updates one variable; `slots` are m and v."""
+    m, v = slots
     slot_dtype = m.dtype
     dtype = slot_dtype.real_dtype
 
@@ -98,8 +98,7 @@ def apply_nadam_step(
     g = arithmetic.as_real(gradient, dtype)
 
     g = step.descent.gradient(g, p, weight_decay)
-    m = scalar(step.beta_1) * m + scalar(1 - step.beta_1) * g
-    v = scalar(step.beta_2) * v + scalar(1 - step.beta_2) * (g * g)
+    m, v = step.moments.update(g, m, v)
     numerator = scalar(step.moment_size) * m + scalar(step.gradient_size) * g
     root = arithmetic.sqrt(v) * scalar(step.root_scale)
     p = step.descent.keep(p, weight_decay) - numerator / (
@@ -208,5 +207,5 @@ def nadam(
         maximize=maximize,
     )
     return apply_nadam_step(
-        scalars, variable, gradient, **slots, weight_decay=weight_decay
+        scalars, variable, gradient, list(slots.values()), weight_decay
     )

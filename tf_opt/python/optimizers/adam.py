@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -81,24 +82,13 @@ class Adam(FusedOptimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
         amsgrad: bool = False,
-        weight_decay: float | None = None,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
         epsilon_hat: bool = False,
-        implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
         validation.check_in_unit_interval("beta_1", beta_1)
         validation.check_in_unit_interval("beta_2", beta_2)
         validation.check_not_negative("epsilon", epsilon)
-        super().__init__(
-            learning_rate,
-            weight_decay=weight_decay,
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-            implementation=implementation,
-            **kwargs,
-        )
+        super().__init__(learning_rate, **kwargs)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
@@ -159,14 +149,7 @@ class Adam(FusedOptimizer):
         self, **scalars: tf.Tensor
     ) -> Callable[..., tuple[tf.Tensor, ...]]:
         step = adam_rule.adam_step(**scalars, **self._hyperparameters())
-
-        def apply(variable, gradient, slots, weight_decay):
-            m, v, v_max = (*slots, None)[:3]
-            return adam_rule.apply_adam_step(
-                step, variable, gradient, m, v, v_max, weight_decay
-            )
-
-        return apply
+        return functools.partial(adam_rule.apply_adam_step, step)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -83,21 +84,10 @@ class ASGD(FusedOptimizer):
         self,
         learning_rate: LearningRate = 1e-3,
         batch_num: int = 1,
-        weight_decay: float | None = None,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
         validation.check_positive_integer("batch_num", batch_num)
-        super().__init__(
-            learning_rate,
-            weight_decay=weight_decay,
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-            implementation=implementation,
-            **kwargs,
-        )
+        super().__init__(learning_rate, **kwargs)
         self.batch_num = int(batch_num)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
@@ -246,13 +236,7 @@ class ASGD(FusedOptimizer):
         self, *, batch_index: tf.Tensor, **scalars: tf.Tensor
     ) -> Callable[..., tuple[tf.Tensor, ...]]:
         step = asgd_rule.asgd_step(**scalars, **self._hyperparameters())
-
-        def apply(variable, gradient, slots, weight_decay):
-            return asgd_rule.apply_asgd_step(
-                step, variable, gradient, *slots, weight_decay
-            )
-
-        return apply
+        return functools.partial(asgd_rule.apply_asgd_step, step)
 
     def _read_slots(
         self,

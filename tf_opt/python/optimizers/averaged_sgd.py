@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -91,23 +92,12 @@ class AveragedSGD(FusedOptimizer):
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,
-        weight_decay: float | None = None,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
         validation.check_not_negative("lambd", lambd)
         validation.check_not_negative("alpha", alpha)
         validation.check_not_negative("t0", t0)
-        super().__init__(
-            learning_rate,
-            weight_decay=weight_decay,
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-            implementation=implementation,
-            **kwargs,
-        )
+        super().__init__(learning_rate, **kwargs)
         self.lambd = lambd
         self.alpha = alpha
         self.t0 = t0
@@ -211,13 +201,11 @@ class AveragedSGD(FusedOptimizer):
         trainable_variables: Sequence[keras.Variable | tf.Variable]
         | None = None,
     ) -> None:
-        """Updates the variables: one step.
+        """Updates the variables, unless the average is in their place.
 
         Args:
-            grads: Gradients, one for each variable: tensors, `IndexedSlices`
-                or None.
-            trainable_variables: The variables; by default those that the
-                optimizer was built with.
+            grads: As in every optimizer.
+            trainable_variables: Likewise.
 
         Raises:
             RuntimeError: If the average is in the variables' place.
@@ -273,13 +261,9 @@ class AveragedSGD(FusedOptimizer):
         self, **scalars: tf.Tensor
     ) -> Callable[..., tuple[tf.Tensor, ...]]:
         step = self._rule_step(**scalars)
-
-        def apply(variable, gradient, slots, weight_decay):
-            return averaged_sgd_rule.apply_averaged_sgd_step(
-                step, variable, gradient, *slots, weight_decay
-            )
-
-        return apply
+        return functools.partial(
+            averaged_sgd_rule.apply_averaged_sgd_step, step
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""

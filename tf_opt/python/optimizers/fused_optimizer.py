@@ -42,10 +42,10 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self,
         learning_rate: LearningRate,
         *,
-        weight_decay: float | None,
-        decoupled_weight_decay: bool,
-        maximize: bool,
-        implementation: str,
+        weight_decay: float | None = None,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        implementation: str = dispatch.AUTO,
         **kwargs: Any,
     ) -> None:
         if isinstance(learning_rate, float):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -80,24 +81,13 @@ class NAdam(FusedOptimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
         momentum_decay: float = 4e-3,
-        weight_decay: float | None = None,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
         validation.check_in_unit_interval("beta_1", beta_1)
         validation.check_in_unit_interval("beta_2", beta_2)
         validation.check_not_negative("epsilon", epsilon)
         validation.check_not_negative("momentum_decay", momentum_decay)
-        super().__init__(
-            learning_rate,
-            weight_decay=weight_decay,
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-            implementation=implementation,
-            **kwargs,
-        )
+        super().__init__(learning_rate, **kwargs)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
@@ -161,13 +151,7 @@ class NAdam(FusedOptimizer):
         self, **scalars: tf.Tensor
     ) -> Callable[..., tuple[tf.Tensor, ...]]:
         step = nadam_rule.nadam_step(**scalars, **self._hyperparameters())
-
-        def apply(variable, gradient, slots, weight_decay):
-            return nadam_rule.apply_nadam_step(
-                step, variable, gradient, *slots, weight_decay
-            )
-
-        return apply
+        return functools.partial(nadam_rule.apply_nadam_step, step)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
