@@ -7,7 +7,8 @@ unexport PYTHONPATH
 
 bin := .venv/bin
 bazel := TF_OPT_PYTHON=$(CURDIR)/$(bin)/python bazel
-cc_files = $(shell find tf_opt tests benchmarks -name '*.h' -o -name '*.cc')
+cc_files = $(shell find tf_opt tests benchmarks -name '*.h' -o -name '*.cc' \
+  -o -name '*.cu' -o -name '*.cuh')
 oldest_keras := .venv/oldest-keras
 
 # For example `make bench BENCH_ARGS=--help` or `make test PYTEST_ARGS=-x`.
@@ -17,7 +18,7 @@ PYTEST_ARGS ?= -n 2
 .PHONY: help
 help: ## Lists these targets
 	@echo 'Targets (another Python for .venv: PYTHON=/path/to/python3 make ...):'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' \
 	  $(MAKEFILE_LIST)
 
 .PHONY: demo
@@ -37,6 +38,10 @@ bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorc
 	@tools/setup.sh demo
 	$(bazel) build //benchmarks:memory_floor
 	$(bin)/python benchmarks/run.py $(BENCH_ARGS)
+
+.PHONY: gpu-test
+gpu-test: ## Checks the CUDA engine on a GPU, with nvcc alone
+	@tests/gpu/run.sh
 
 .PHONY: lint
 lint: ## Checks style and formatting
@@ -90,6 +95,8 @@ cc-test:
 	@tools/setup.sh build
 	@echo "==> Running Bazel's tests"
 	$(bazel) test //...
+	@echo '==> Compiling the CUDA engine'
+	@tests/gpu/run.sh --compile-only
 
 .PHONY: torch-once
 torch-once:

@@ -153,7 +153,6 @@ VARIANTS: dict[str, Variant] = {
             FLOOR,
             TF_OPT,
             TF_OPT_EAGER,
-            KERAS_XLA,
             KERAS,
             TORCH_FOREACH,
             KERAS_EAGER,

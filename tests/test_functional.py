@@ -41,7 +41,6 @@ def _state(
     return state
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("how", trajectory.RUNS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @every_mode

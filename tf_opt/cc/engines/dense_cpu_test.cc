@@ -5,104 +5,18 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tf_opt/cc/engines/dense_model.h"
 #include "tf_opt/cc/rules/adam.h"
 
 namespace tf_opt {
 namespace {
 
 constexpr CpuTarget kBaseline = CpuTarget::kBaseline;
-
-// One scalar conversion each way, from the definition of the formats.
-double ToDouble(Half value) {
-  const int sign = value.bits >> 15 ? -1 : 1;
-  const int exponent = (value.bits >> 10) & 31;
-  const int fraction = value.bits & 1023;
-  if (exponent == 31) return fraction ? NAN : sign * INFINITY;
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  return sign * std::ldexp(1024 + fraction, exponent - 25);
-}
-double ToDouble(BFloat16 value) {
-  const uint32_t bits = static_cast<uint32_t>(value.bits) << 16;
-  float result;
-  std::memcpy(&result, &bits, sizeof(result));
-  return result;
-}
-double ToDouble(float value) { return value; }
-double ToDouble(double value) { return value; }
-
-template <typename T>
-T FromBits(uint64_t bits) {
-  T value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-// Some tensors with their slots, filled with the same numbers every time.
-template <typename T, int kSlots>
-struct Model {
-  explicit Model(const std::vector<int64_t>& sizes) {
-    std::mt19937 random(7);
-    for (const int64_t size : sizes) {
-      variables.emplace_back(size);
-      gradients.emplace_back(size);
-      for (auto* values : {&variables.back(), &gradients.back()}) {
-        for (T& value : *values) value = Small(random());
-      }
-      for (int k = 0; k < kSlots; ++k) {
-        slots.emplace_back(size);
-        for (auto& value : slots.back()) value = (random() % 1000) * 1e-3;
-      }
-    }
-  }
-
-  // A number between 1 and 2 with a random fraction.
-  static T Small(uint32_t random) {
-    if constexpr (sizeof(T) == 2) {
-      return std::is_same<T, Half>::value
-                 ? FromBits<T>(0x3c00 | (random & 0x3ff))
-                 : FromBits<T>(0x3f80 | (random & 0x7f));
-    } else {
-      return 1 + (random % 100000) * T(1e-5);
-    }
-  }
-
-  std::vector<DenseTensor<T, kSlots>> Tensors() {
-    std::vector<DenseTensor<T, kSlots>> tensors;
-    for (size_t i = 0; i < variables.size(); ++i) {
-      DenseTensor<T, kSlots> tensor;
-      tensor.variable = variables[i].data();
-      tensor.gradient = gradients[i].data();
-      for (int k = 0; k < kSlots; ++k) {
-        tensor.slots[k] = slots[i * kSlots + k].data();
-      }
-      tensor.size = variables[i].size();
-      tensors.push_back(tensor);
-    }
-    return tensors;
-  }
-
-  bool SameBits(const Model& other) const {
-    const auto same = [](const auto& a, const auto& b) {
-      for (size_t i = 0; i < a.size(); ++i) {
-        if (!a[i].empty() && std::memcmp(a[i].data(), b[i].data(),
-                                         a[i].size() * sizeof(a[i][0])) != 0) {
-          return false;
-        }
-      }
-      return true;
-    };
-    return same(variables, other.variables) && same(slots, other.slots);
-  }
-
-  std::vector<std::vector<T>> variables, gradients;
-  std::vector<std::vector<ComputeType<T>>> slots;
-};
 
 // Runs the body in pieces of `block_size`, on a few real threads.
 void RunInPieces(int64_t total, int64_t block_size,
@@ -145,21 +59,21 @@ TYPED_TEST(DenseCpuTest, EveryTargetAndSplitGivesTheBitsOfOneElementAtATime) {
     rules.emplace_back(AdamStep(hyperparameters), 0.01 * i);
   }
 
-  Model<T, 3> expected(Sizes());
+  DenseModel<T, 3> expected(Sizes());
   const auto tensors = expected.Tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
     for (int64_t j = 0; j < tensors[i].size; ++j) {
       RangeFunctionFor<T, Rule>(kBaseline)(rules[i], tensors[i], j, j + 1);
     }
   }
-  ASSERT_FALSE(expected.SameBits(Model<T, 3>(Sizes())));
+  ASSERT_FALSE(expected.SameBits(DenseModel<T, 3>(Sizes())));
 
   for (const CpuTarget target : SupportedCpuTargets()) {
     SCOPED_TRACE(CpuTargetName(target));
-    Model<T, 3> alone(Sizes());
+    DenseModel<T, 3> alone(Sizes());
     ApplyDense<T>(alone.Tensors(), rules, target, 1, MustNotRun);
     EXPECT_TRUE(alone.SameBits(expected)) << "in one piece";
-    Model<T, 3> split(Sizes());
+    DenseModel<T, 3> split(Sizes());
     ApplyDense<T>(split.Tensors(), rules, target, 3, RunInPieces);
     EXPECT_TRUE(split.SameBits(expected)) << "in pieces on threads";
   }
@@ -173,7 +87,7 @@ TYPED_TEST(DenseCpuTest, EqualsTheRuleAppliedToEachElement) {
   const double tolerance = std::is_same<T, BFloat16>::value ? 0x1p-8
                            : std::is_same<T, Half>::value   ? 0x1p-11
                                                             : 1e-6;
-  Model<T, 2> model({4097}), original({4097});
+  DenseModel<T, 2> model({4097}), original({4097});
   ApplyDense<T>(model.Tensors(), std::vector{rule}, ChosenCpuTarget(), 1,
                 MustNotRun);
   for (int i = 0; i < 4097; ++i) {
@@ -191,7 +105,7 @@ TYPED_TEST(DenseCpuTest, SmallStepsRunInline) {
   using T = TypeParam;
   const AdamRule<ComputeType<T>, false, false> rule(
       AdamStep(AdamHyperparameters()), 0);
-  Model<T, 2> model({100});
+  DenseModel<T, 2> model({100});
   ApplyDense<T>(model.Tensors(), std::vector{rule}, kBaseline, 8, MustNotRun);
 }
 

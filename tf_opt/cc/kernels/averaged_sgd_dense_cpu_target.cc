@@ -5,10 +5,8 @@
 namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 
-TF_OPT_INSTANTIATE_RANGES(AveragedSgdRule, false, false);
-TF_OPT_INSTANTIATE_RANGES(AveragedSgdRule, false, true);
-TF_OPT_INSTANTIATE_RANGES(AveragedSgdRule, true, false);
-TF_OPT_INSTANTIATE_RANGES(AveragedSgdRule, true, true);
+TF_OPT_INSTANTIATE_RANGES(AveragedSgdRule, false);
+TF_OPT_INSTANTIATE_RANGES(AveragedSgdRule, true);
 
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt

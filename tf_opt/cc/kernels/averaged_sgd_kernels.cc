@@ -30,25 +30,14 @@ class ResourceApplyAveragedSgdOp : public ResourceApplyOp<T> {
     DenseLaunch<T> launch;
     OP_REQUIRES_OK(context, launch.Prepare(context, {"ax"}));
     const AveragedSgdStep step(hyperparameters);
-    if (step.averages()) {
-      decoupled_ ? Run<false, true>(context, step, &launch)
-                 : Run<true, true>(context, step, &launch);
-    } else {
-      decoupled_ ? Run<false, false>(context, step, &launch)
-                 : Run<true, false>(context, step, &launch);
-    }
+    decoupled_ ? launch.template Run<AveragedSgdRule<V, false>>(context, step)
+               : launch.template Run<AveragedSgdRule<V, true>>(context, step);
   }
 
  private:
   using typename ResourceApplyOp<T>::V;
   using ResourceApplyOp<T>::decoupled_;
   using ResourceApplyOp<T>::maximize_;
-
-  template <bool kL2, bool kAverages>
-  static void Run(OpKernelContext* context, const AveragedSgdStep& step,
-                  DenseLaunch<T>* launch) {
-    launch->template Run<AveragedSgdRule<V, kL2, kAverages>>(context, step);
-  }
 };
 
 TF_OPT_REGISTER_CPU_KERNELS("TfOpt>ResourceApplyAveragedSGD",

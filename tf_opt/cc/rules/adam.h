@@ -13,7 +13,6 @@
 #ifndef TF_OPT_CC_RULES_ADAM_H_
 #define TF_OPT_CC_RULES_ADAM_H_
 
-#include <cmath>
 #include <cstdint>
 
 #include "tf_opt/cc/rules/descent.h"
@@ -36,10 +35,10 @@ struct AdamHyperparameters {
 
 // What is the same for every variable of a step. In double, computed once.
 struct AdamStep {
-  explicit AdamStep(const AdamHyperparameters& h)
+  TF_OPT_HOST_DEVICE explicit AdamStep(const AdamHyperparameters& h)
       : hyperparameters(h),
-        bias_correction_1(1.0 - std::pow(h.beta_1, h.step)),
-        root_bias_correction_2(std::sqrt(1.0 - std::pow(h.beta_2, h.step))) {}
+        bias_correction_1(1.0 - Power(h.beta_1, h.step)),
+        root_bias_correction_2(Sqrt(1.0 - Power(h.beta_2, h.step))) {}
 
   AdamHyperparameters hyperparameters;
   double bias_correction_1;
@@ -53,7 +52,7 @@ template <typename V, bool kAmsgrad, bool kL2>
 struct AdamRule {
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
 
-  AdamRule(const AdamStep& step, double weight_decay)
+  TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, double weight_decay)
       : descent(step.hyperparameters.learning_rate,
                 step.hyperparameters.maximize, weight_decay),
         moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),

@@ -28,7 +28,7 @@ struct AsgdHyperparameters {
 
 // What is the same for every variable of a step. In double, computed once.
 struct AsgdStep {
-  explicit AsgdStep(const AsgdHyperparameters& h)
+  TF_OPT_HOST_DEVICE explicit AsgdStep(const AsgdHyperparameters& h)
       : hyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
 
   AsgdHyperparameters hyperparameters;
@@ -57,7 +57,7 @@ template <typename V, bool kL2>
 struct AsgdRule {
   static constexpr int kSlots = 2;
 
-  AsgdRule(const AsgdStep& step, double weight_decay)
+  TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, double weight_decay)
       : descent(step.hyperparameters.learning_rate,
                 step.hyperparameters.maximize, weight_decay),
         step_size(step.step_size) {}

@@ -15,7 +15,6 @@
 #ifndef TF_OPT_CC_RULES_AVERAGED_SGD_H_
 #define TF_OPT_CC_RULES_AVERAGED_SGD_H_
 
-#include <algorithm>
 #include <cstdint>
 
 #include "tf_opt/cc/rules/descent.h"
@@ -34,22 +33,21 @@ struct AveragedSgdHyperparameters {
 
 // What is the same for every variable of a step. In double, computed once.
 struct AveragedSgdStep {
-  explicit AveragedSgdStep(const AveragedSgdHyperparameters& h)
-      : hyperparameters(h), mu(1.0 / std::max(1.0, h.step - 1 - h.t0)) {}
-
-  // Whether the average is more than a copy of the variable.
-  bool averages() const { return mu != 1.0; }
+  TF_OPT_HOST_DEVICE explicit AveragedSgdStep(
+      const AveragedSgdHyperparameters& h)
+      : hyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
 
   AveragedSgdHyperparameters hyperparameters;
   double mu;
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kL2, bool kAverages>
+template <typename V, bool kL2>
 struct AveragedSgdRule {
   static constexpr int kSlots = 1;
 
-  AveragedSgdRule(const AveragedSgdStep& step, double weight_decay)
+  TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
+                                     double weight_decay)
       : descent(step.hyperparameters.learning_rate,
                 step.hyperparameters.maximize, weight_decay,
                 1.0 - step.hyperparameters.lambd * step.hyperparameters.eta),
@@ -58,13 +56,10 @@ struct AveragedSgdRule {
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& ax) const {
     p = descent.keep * p - eta * descent.Gradient(g, p);
-    // Not (1 - mu) * ax + mu * p: the first factor's rounding would shrink or
-    // grow a long average by the same bit in every step.
-    if constexpr (kAverages) {
-      ax = ax + mu * (p - ax);
-    } else {
-      ax = p;
-    }
+    // While mu is 1 a copy, also of what was no number. And not
+    // (1 - mu) * ax + mu * p: the first factor's rounding would shrink or grow
+    // a long average by the same bit in every step.
+    ax = mu == V(1) ? p : ax + mu * (p - ax);
   }
 
   Descent<V, kL2> descent;

@@ -16,7 +16,6 @@
 #ifndef TF_OPT_CC_RULES_NADAM_H_
 #define TF_OPT_CC_RULES_NADAM_H_
 
-#include <cmath>
 #include <cstdint>
 
 #include "tf_opt/cc/rules/descent.h"
@@ -39,19 +38,20 @@ struct NAdamHyperparameters {
 
 // What is the same for every variable of a step. In double, computed once.
 struct NAdamStep {
-  explicit NAdamStep(const NAdamHyperparameters& h) : hyperparameters(h) {
+  TF_OPT_HOST_DEVICE explicit NAdamStep(const NAdamHyperparameters& h)
+      : hyperparameters(h) {
     const double momentum = Momentum(h.step);
     const double next_momentum = Momentum(h.step + 1);
     const double product = h.momentum_product * momentum;
     moment_size =
         h.learning_rate * next_momentum / (1.0 - product * next_momentum);
     gradient_size = h.learning_rate * (1.0 - momentum) / (1.0 - product);
-    root_scale = 1.0 / std::sqrt(1.0 - std::pow(h.beta_2, h.step));
+    root_scale = 1.0 / Sqrt(1.0 - Power(h.beta_2, h.step));
   }
 
   // mu_t.
-  double Momentum(int64_t t) const {
-    const double decay = std::pow(0.96, t * hyperparameters.momentum_decay);
+  TF_OPT_HOST_DEVICE double Momentum(int64_t t) const {
+    const double decay = Power(0.96, t * hyperparameters.momentum_decay);
     return hyperparameters.beta_1 * (1.0 - 0.5 * decay);
   }
 
@@ -66,7 +66,7 @@ template <typename V, bool kL2>
 struct NAdamRule {
   static constexpr int kSlots = 2;
 
-  NAdamRule(const NAdamStep& step, double weight_decay)
+  TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, double weight_decay)
       : descent(step.hyperparameters.learning_rate,
                 step.hyperparameters.maximize, weight_decay),
         moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),

@@ -4,6 +4,8 @@
 #ifndef TF_OPT_CC_RULES_SCALAR_MATH_H_
 #define TF_OPT_CC_RULES_SCALAR_MATH_H_
 
+#include <math.h>
+
 #if defined(__CUDACC__)
 #define TF_OPT_HOST_DEVICE __host__ __device__
 #else
@@ -18,8 +20,18 @@
 
 namespace tf_opt {
 
+#if defined(__CUDACC__)
+TF_OPT_RULE_INLINE float Sqrt(float x) { return sqrtf(x); }
+TF_OPT_RULE_INLINE double Sqrt(double x) { return sqrt(x); }
+#else
 TF_OPT_RULE_INLINE float Sqrt(float x) { return __builtin_sqrtf(x); }
 TF_OPT_RULE_INLINE double Sqrt(double x) { return __builtin_sqrt(x); }
+#endif
+
+// For the scalars of a step.
+TF_OPT_RULE_INLINE double Power(double base, double exponent) {
+  return pow(base, exponent);
+}
 
 // A NaN in `b` wins, so that a NaN second moment is never hidden behind an
 // older maximum. Written so that it compiles to one maxps.

@@ -52,6 +52,11 @@ class ASGD(FusedOptimizer):
     - in a loop of one's own, before each step: `optimizer.batch_index = i`;
     - for a whole epoch at once: `optimizer.batch_order = order`.
 
+    **The step size must be smaller the more batches there are**: visited once
+    an epoch, gradients are up to an epoch old. With $L$ the largest curvature
+    of the whole objective, about $\pi^2 / (2 L \cdot$ `batch_num`$)$ is the
+    limit.
+
     **The state is `batch_num + 1` times the parameters**, in float32 (float64
     for float64 variables). `build` warns from 1 GiB on, and refuses what is
     larger than the machine's memory. Only one row of it is touched in a step.

@@ -1,0 +1,203 @@
+// The dense engine for GPUs, but for what only CUDA's compiler understands: how
+// many tensors become a few launches, and what one thread does in them. The
+// kernel around it is in dense_cuda.cuh; here is what a host can test.
+//
+// It knows no formula and no framework. A step's scalars are read where the
+// thread runs, in device memory, so that nothing is ever read back.
+#ifndef TF_OPT_CC_ENGINES_DENSE_GPU_H_
+#define TF_OPT_CC_ENGINES_DENSE_GPU_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+// Elements that one block of threads updates: few enough that a large tensor
+// ends evenly, enough that finding the block's tensor costs nothing.
+constexpr int64_t kGpuChunk = 8192;
+// A thread loads and stores this much at a time, ...
+constexpr int kGpuVectorBytes = 16;
+// ... and asks for this many vectors of each array before it needs the first.
+constexpr int kGpuVectorsInFlight = 2;
+// What the arguments of a kernel may take, since CUDA 12.1.
+constexpr std::size_t kGpuArgumentBytes = 32764;
+
+// The tensors of one launch, passed by value: no memory to fill before it.
+template <typename T, int kSlots>
+struct GpuBatch {
+  // What is left beside this struct's other members and the other arguments.
+  static constexpr int kCapacity =
+      (kGpuArgumentBytes - 128) /
+      (sizeof(DenseTensor<T, kSlots>) + sizeof(int32_t));
+
+  int count = 0;
+  int first = 0;            // Which of all tensors tensors[0] is.
+  int32_t ends[kCapacity];  // Behind the last chunk of each.
+  DenseTensor<T, kSlots> tensors[kCapacity];
+
+  int32_t chunks() const { return count == 0 ? 0 : ends[count - 1]; }
+};
+
+// As many launches as it takes to describe all tensors, and no more.
+template <typename T, int kSlots>
+std::vector<GpuBatch<T, kSlots>> PlanGpuBatches(
+    const std::vector<DenseTensor<T, kSlots>>& tensors) {
+  using Batch = GpuBatch<T, kSlots>;
+  std::vector<Batch> batches;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (batches.empty() || batches.back().count == Batch::kCapacity) {
+      batches.emplace_back();
+      batches.back().first = static_cast<int>(i);
+    }
+    Batch& batch = batches.back();
+    const int64_t chunks = (tensors[i].size + kGpuChunk - 1) / kGpuChunk;
+    batch.ends[batch.count] = batch.chunks() + static_cast<int32_t>(chunks);
+    batch.tensors[batch.count] = tensors[i];
+    ++batch.count;
+  }
+  return batches;
+}
+
+// What a rule's scalars are made from, in the memory of the device.
+template <typename Step>
+struct GpuScalars {
+  const Step* step;
+  const double* weight_decay;  // One for each of all tensors.
+  // Of a slot that is a row of a table (ASGD's): which, and its row's number.
+  int table_slot = -1;
+  const int64_t* row = nullptr;
+};
+
+// kCount neighbours of an array.
+template <typename E, int kCount>
+struct GpuPack {
+  struct alignas(kGpuVectorBytes) Vector {
+    uint32_t words[kGpuVectorBytes / sizeof(uint32_t)];
+  };
+  static constexpr int kVectors = sizeof(E) * kCount / sizeof(Vector);
+
+  union {
+    E elements[kCount];
+    Vector vectors[kVectors];
+  };
+
+  TF_OPT_RULE_INLINE void Load(const E* from) {
+    for (int i = 0; i < kVectors; ++i) {
+      vectors[i] = reinterpret_cast<const Vector*>(from)[i];
+    }
+  }
+  TF_OPT_RULE_INLINE void Store(E* to) const {
+    for (int i = 0; i < kVectors; ++i) {
+      reinterpret_cast<Vector*>(to)[i] = vectors[i];
+    }
+  }
+};
+
+// One thread of one block. `Convert` widens and narrows 16-bit elements.
+template <typename Convert, typename T, typename Rule>
+class GpuThread {
+ public:
+  using V = ComputeType<T>;
+  static constexpr int kSlots = Rule::kSlots;
+  static constexpr int kPack = kGpuVectorBytes / sizeof(T);
+
+  template <typename Step>
+  TF_OPT_RULE_INLINE static void Run(const GpuBatch<T, kSlots>& batch,
+                                     const GpuScalars<Step>& scalars,
+                                     int32_t block, int thread, int threads) {
+    const int i = FindTensor(batch, block);
+    const int32_t chunk = block - (i == 0 ? 0 : batch.ends[i - 1]);
+    DenseTensor<T, kSlots> tensor = batch.tensors[i];
+    const Rule rule(*scalars.step, scalars.weight_decay[batch.first + i]);
+
+    const int64_t begin = chunk * kGpuChunk;
+    const int64_t left = tensor.size - begin;
+    const int64_t size = left < kGpuChunk ? left : kGpuChunk;
+    bool aligned = true;
+    tensor.variable += begin;
+    tensor.gradient += begin;
+    aligned &= IsAligned(tensor.variable) && IsAligned(tensor.gradient);
+    for (int k = 0; k < kSlots; ++k) {
+      if (k == scalars.table_slot)
+        tensor.slots[k] += *scalars.row * tensor.size;
+      tensor.slots[k] += begin;
+      aligned &= IsAligned(tensor.slots[k]);
+    }
+    int64_t done = 0;
+    if (aligned) {
+      constexpr int64_t kStride = kGpuVectorsInFlight * kPack;
+      done = size / kStride * kStride;
+      for (int64_t k = thread * kStride; k < done; k += threads * kStride) {
+        UpdatePacks(rule, tensor, k, std::make_index_sequence<kSlots>());
+      }
+    }
+    // What is left, or all where a vector would cross its bounds: neighbouring
+    // threads on neighbouring elements.
+    for (int64_t k = done + thread; k < size; k += threads) {
+      UpdateElement(rule, tensor, k, std::make_index_sequence<kSlots>());
+    }
+  }
+
+ private:
+  // The tensor whose chunk this block is; empty tensors have none.
+  TF_OPT_RULE_INLINE static int FindTensor(const GpuBatch<T, kSlots>& batch,
+                                           int32_t block) {
+    int low = 0, high = batch.count - 1;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (batch.ends[middle] > block) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
+
+  TF_OPT_RULE_INLINE static bool IsAligned(const void* pointer) {
+    return reinterpret_cast<uintptr_t>(pointer) % kGpuVectorBytes == 0;
+  }
+
+  template <std::size_t... kIndices>
+  TF_OPT_RULE_INLINE static void UpdatePacks(
+      const Rule& rule, const DenseTensor<T, kSlots>& tensor, int64_t at,
+      std::index_sequence<kIndices...>) {
+    GpuPack<T, kPack> variable[kGpuVectorsInFlight];
+    GpuPack<T, kPack> gradient[kGpuVectorsInFlight];
+    GpuPack<V, kPack> slots[kSlots][kGpuVectorsInFlight];
+    for (int u = 0; u < kGpuVectorsInFlight; ++u) {
+      variable[u].Load(tensor.variable + at + u * kPack);
+      gradient[u].Load(tensor.gradient + at + u * kPack);
+      (slots[kIndices][u].Load(tensor.slots[kIndices] + at + u * kPack), ...);
+    }
+    for (int u = 0; u < kGpuVectorsInFlight; ++u) {
+      for (int j = 0; j < kPack; ++j) {
+        V p = Convert::Widen(variable[u].elements[j]);
+        rule(p, Convert::Widen(gradient[u].elements[j]),
+             slots[kIndices][u].elements[j]...);
+        variable[u].elements[j] = Convert::Narrow(p, T());
+      }
+      variable[u].Store(tensor.variable + at + u * kPack);
+      (slots[kIndices][u].Store(tensor.slots[kIndices] + at + u * kPack), ...);
+    }
+  }
+
+  template <std::size_t... kIndices>
+  TF_OPT_RULE_INLINE static void UpdateElement(
+      const Rule& rule, const DenseTensor<T, kSlots>& tensor, int64_t at,
+      std::index_sequence<kIndices...>) {
+    V p = Convert::Widen(tensor.variable[at]);
+    rule(p, Convert::Widen(tensor.gradient[at]), tensor.slots[kIndices][at]...);
+    tensor.variable[at] = Convert::Narrow(p, T());
+  }
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_DENSE_GPU_H_

@@ -1,0 +1,155 @@
+// Tensors for the tests of engines: known numbers, and memory around them that
+// an engine must leave alone.
+#ifndef TF_OPT_CC_ENGINES_DENSE_MODEL_H_
+#define TF_OPT_CC_ENGINES_DENSE_MODEL_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/storage_types.h"
+
+namespace tf_opt {
+
+template <typename T>
+T FromBits(uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// One scalar conversion, from the definition of the formats.
+inline double ToDouble(Half value) {
+  const int sign = value.bits >> 15 ? -1 : 1;
+  const int exponent = (value.bits >> 10) & 31;
+  const int fraction = value.bits & 1023;
+  if (exponent == 31) return fraction ? NAN : sign * INFINITY;
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+inline double ToDouble(BFloat16 value) {
+  const uint32_t bits = static_cast<uint32_t>(value.bits) << 16;
+  float result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+inline double ToDouble(float value) { return value; }
+inline double ToDouble(double value) { return value; }
+
+// An array that begins `offset` elements behind an aligned address.
+template <typename E, template <typename> class Allocator>
+class PaddedArray {
+ public:
+  PaddedArray(int64_t size, int offset)
+      : size_(size), offset_(offset), memory_(offset + size + kPadding) {
+    std::memset(static_cast<void*>(memory_.data()), kPoison,
+                memory_.size() * sizeof(E));
+  }
+
+  E* data() { return memory_.data() + offset_; }
+  const E* data() const { return memory_.data() + offset_; }
+  int64_t size() const { return size_; }
+  E* begin() { return data(); }
+  E* end() { return data() + size_; }
+  const E& operator[](int64_t i) const { return data()[i]; }
+
+  bool SameBits(const PaddedArray& other) const {
+    return size_ == other.size_ &&
+           (size_ == 0 ||
+            std::memcmp(data(), other.data(), size_ * sizeof(E)) == 0);
+  }
+  bool PaddingIsUntouched() const {
+    const auto poisoned = [](const E* from, int64_t count) {
+      const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+      return std::all_of(bytes, bytes + count * sizeof(E),
+                         [](unsigned char byte) { return byte == kPoison; });
+    };
+    return poisoned(memory_.data(), offset_) &&
+           poisoned(data() + size_, kPadding);
+  }
+
+ private:
+  static constexpr int kPadding = 64;
+  static constexpr unsigned char kPoison = 0xa5;
+
+  int64_t size_;
+  int offset_;
+  std::vector<E, Allocator<E>> memory_;
+};
+
+// Some tensors with their slots, filled with the same numbers every time.
+template <typename T, int kSlots,
+          template <typename> class Allocator = std::allocator>
+struct DenseModel {
+  explicit DenseModel(const std::vector<int64_t>& sizes, int offset = 0) {
+    std::mt19937 random(7);
+    for (const int64_t size : sizes) {
+      variables.emplace_back(size, offset);
+      gradients.emplace_back(size, offset);
+      for (auto* values : {&variables.back(), &gradients.back()}) {
+        for (T& value : *values) value = Small(random());
+      }
+      for (int k = 0; k < kSlots; ++k) {
+        slots.emplace_back(size, offset);
+        for (auto& value : slots.back()) value = (random() % 1000) * 1e-3;
+      }
+    }
+  }
+
+  // A number between 1 and 2 with a random fraction.
+  static T Small(uint32_t random) {
+    if constexpr (sizeof(T) == 2) {
+      return std::is_same<T, Half>::value
+                 ? FromBits<T>(0x3c00 | (random & 0x3ff))
+                 : FromBits<T>(0x3f80 | (random & 0x7f));
+    } else {
+      return 1 + (random % 100000) * T(1e-5);
+    }
+  }
+
+  std::vector<DenseTensor<T, kSlots>> Tensors() {
+    std::vector<DenseTensor<T, kSlots>> tensors;
+    for (size_t i = 0; i < variables.size(); ++i) {
+      DenseTensor<T, kSlots> tensor;
+      tensor.variable = variables[i].data();
+      tensor.gradient = gradients[i].data();
+      for (int k = 0; k < kSlots; ++k) {
+        tensor.slots[k] = slots[i * kSlots + k].data();
+      }
+      tensor.size = variables[i].size();
+      tensors.push_back(tensor);
+    }
+    return tensors;
+  }
+
+  bool SameBits(const DenseModel& other) const {
+    const auto same = [](const auto& a, const auto& b) {
+      return std::equal(
+          a.begin(), a.end(), b.begin(), b.end(),
+          [](const auto& x, const auto& y) { return x.SameBits(y); });
+    };
+    return same(variables, other.variables) && same(slots, other.slots);
+  }
+
+  bool PaddingIsUntouched() const {
+    const auto untouched = [](const auto& arrays) {
+      return std::all_of(arrays.begin(), arrays.end(), [](const auto& array) {
+        return array.PaddingIsUntouched();
+      });
+    };
+    return untouched(variables) && untouched(gradients) && untouched(slots);
+  }
+
+  std::vector<PaddedArray<T, Allocator>> variables, gradients;
+  std::vector<PaddedArray<ComputeType<T>, Allocator>> slots;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_DENSE_MODEL_H_
