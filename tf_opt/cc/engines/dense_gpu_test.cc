@@ -48,7 +48,7 @@ void MustNotRun(int64_t, int64_t,
   FAIL() << "one thread was asked for";
 }
 
-// Around vectors and chunks; empty tensors first, in between and last.
+// Around vectors and chunks; empty tensors first and in between.
 const std::vector<int64_t>& Sizes() {
   static const auto& sizes = *new std::vector<int64_t>{0,
                                                        1,
@@ -61,8 +61,7 @@ const std::vector<int64_t>& Sizes() {
                                                        kGpuChunk,
                                                        31,
                                                        kGpuChunk + 1,
-                                                       3 * kGpuChunk + 5,
-                                                       0};
+                                                       3 * kGpuChunk + 5};
   return sizes;
 }
 
