@@ -111,40 +111,51 @@ class GpuThread {
   TF_OPT_RULE_INLINE static void Run(const GpuBatch<T, kSlots>& batch,
                                      const GpuScalars<Step>& scalars,
                                      int32_t block, int thread, int threads) {
+    RunChunk(batch, scalars, block, thread, threads,
+             std::make_index_sequence<kSlots>());
+  }
+
+ private:
+  // Slots by constant indices throughout: an array that is indexed by a
+  // variable would lie in memory, not in registers.
+  template <typename Step, std::size_t... kIndices>
+  TF_OPT_RULE_INLINE static void RunChunk(
+      const GpuBatch<T, kSlots>& batch, const GpuScalars<Step>& scalars,
+      int32_t block, int thread, int threads,
+      std::index_sequence<kIndices...> indices) {
     const int i = FindTensor(batch, block);
     const int32_t chunk = block - (i == 0 ? 0 : batch.ends[i - 1]);
-    DenseTensor<T, kSlots> tensor = batch.tensors[i];
+    const int64_t tensor_size = batch.tensors[i].size;
     const Rule rule(*scalars.step, scalars.weight_decay[batch.first + i]);
 
     const int64_t begin = chunk * kGpuChunk;
-    const int64_t left = tensor.size - begin;
+    const int64_t left = tensor_size - begin;
     const int64_t size = left < kGpuChunk ? left : kGpuChunk;
-    bool aligned = true;
-    tensor.variable += begin;
-    tensor.gradient += begin;
-    aligned &= IsAligned(tensor.variable) && IsAligned(tensor.gradient);
-    for (int k = 0; k < kSlots; ++k) {
-      if (k == scalars.table_slot)
-        tensor.slots[k] += *scalars.row * tensor.size;
-      tensor.slots[k] += begin;
-      aligned &= IsAligned(tensor.slots[k]);
-    }
+    const DenseTensor<T, kSlots> part = {
+        batch.tensors[i].variable + begin,
+        batch.tensors[i].gradient + begin,
+        {batch.tensors[i].slots[kIndices] + begin +
+         (scalars.table_slot == static_cast<int>(kIndices)
+              ? *scalars.row * tensor_size
+              : 0)...},
+        size};
+    const bool aligned = IsAligned(part.variable) && IsAligned(part.gradient) &&
+                         (IsAligned(part.slots[kIndices]) && ...);
     int64_t done = 0;
     if (aligned) {
       constexpr int64_t kStride = kGpuVectorsInFlight * kPack;
       done = size / kStride * kStride;
       for (int64_t k = thread * kStride; k < done; k += threads * kStride) {
-        UpdatePacks(rule, tensor, k, std::make_index_sequence<kSlots>());
+        UpdatePacks(rule, part, k, indices);
       }
     }
     // What is left, or all where a vector would cross its bounds: neighbouring
     // threads on neighbouring elements.
     for (int64_t k = done + thread; k < size; k += threads) {
-      UpdateElement(rule, tensor, k, std::make_index_sequence<kSlots>());
+      UpdateElement(rule, part, k, indices);
     }
   }
 
- private:
   // The tensor whose chunk this block is; empty tensors have none.
   TF_OPT_RULE_INLINE static int FindTensor(const GpuBatch<T, kSlots>& batch,
                                            int32_t block) {
