@@ -143,14 +143,20 @@ class GpuThread {
                          (IsAligned(part.slots[kIndices]) && ...);
     int64_t done = 0;
     if (aligned) {
-      constexpr int64_t kStride = kGpuVectorsInFlight * kPack;
-      done = size / kStride * kStride;
-      for (int64_t k = thread * kStride; k < done; k += threads * kStride) {
-        UpdatePacks(rule, part, k, indices);
+      // Neighbouring threads on neighbouring vectors: first several of each
+      // array at once, then what is left of whole ones.
+      const int64_t row = int64_t{threads} * kPack;
+      const int64_t rows = row * kGpuVectorsInFlight;
+      for (; done + rows <= size; done += rows) {
+        UpdatePacks<kGpuVectorsInFlight>(rule, part, done + thread * kPack, row,
+                                         indices);
       }
+      for (int64_t k = done + thread * kPack; k + kPack <= size; k += row) {
+        UpdatePacks<1>(rule, part, k, row, indices);
+      }
+      done = size / kPack * kPack;
     }
-    // What is left, or all where a vector would cross its bounds: neighbouring
-    // threads on neighbouring elements.
+    // The last few elements, or all where a vector would not be aligned.
     for (int64_t k = done + thread; k < size; k += threads) {
       UpdateElement(rule, part, k, indices);
     }
@@ -175,27 +181,29 @@ class GpuThread {
     return reinterpret_cast<uintptr_t>(pointer) % kGpuVectorBytes == 0;
   }
 
-  template <std::size_t... kIndices>
+  // Updates kCount packs of every array, the first at `at`, the others `row`
+  // apart; all are loaded before the first is needed.
+  template <int kCount, std::size_t... kIndices>
   TF_OPT_RULE_INLINE static void UpdatePacks(
       const Rule& rule, const DenseTensor<T, kSlots>& tensor, int64_t at,
-      std::index_sequence<kIndices...>) {
-    GpuPack<T, kPack> variable[kGpuVectorsInFlight];
-    GpuPack<T, kPack> gradient[kGpuVectorsInFlight];
-    GpuPack<V, kPack> slots[kSlots][kGpuVectorsInFlight];
-    for (int u = 0; u < kGpuVectorsInFlight; ++u) {
-      variable[u].Load(tensor.variable + at + u * kPack);
-      gradient[u].Load(tensor.gradient + at + u * kPack);
-      (slots[kIndices][u].Load(tensor.slots[kIndices] + at + u * kPack), ...);
+      int64_t row, std::index_sequence<kIndices...>) {
+    GpuPack<T, kPack> variable[kCount];
+    GpuPack<T, kPack> gradient[kCount];
+    GpuPack<V, kPack> slots[kSlots][kCount];
+    for (int u = 0; u < kCount; ++u) {
+      variable[u].Load(tensor.variable + at + u * row);
+      gradient[u].Load(tensor.gradient + at + u * row);
+      (slots[kIndices][u].Load(tensor.slots[kIndices] + at + u * row), ...);
     }
-    for (int u = 0; u < kGpuVectorsInFlight; ++u) {
+    for (int u = 0; u < kCount; ++u) {
       for (int j = 0; j < kPack; ++j) {
         V p = Convert::Widen(variable[u].elements[j]);
         rule(p, Convert::Widen(gradient[u].elements[j]),
              slots[kIndices][u].elements[j]...);
         variable[u].elements[j] = Convert::Narrow(p, T());
       }
-      variable[u].Store(tensor.variable + at + u * kPack);
-      (slots[kIndices][u].Store(tensor.slots[kIndices] + at + u * kPack), ...);
+      variable[u].Store(tensor.variable + at + u * row);
+      (slots[kIndices][u].Store(tensor.slots[kIndices] + at + u * row), ...);
     }
   }
 
