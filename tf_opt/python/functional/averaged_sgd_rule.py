@@ -36,6 +36,15 @@ class AveragedSGDStep(NamedTuple):
     next_eta: tf.Tensor
 
 
+def next_eta(
+    step: Scalar, learning_rate: Scalar, lambd: Scalar, alpha: Scalar
+) -> tf.Tensor:
+    """The step size that a step leaves to the next, a scalar in float64."""
+    learning_rate = arithmetic.float64(learning_rate)
+    decay = arithmetic.float64(lambd) * learning_rate * arithmetic.float64(step)
+    return learning_rate / tf.pow(1 + decay, arithmetic.float64(alpha))
+
+
 def averaged_sgd_step(
     *,
     step: Scalar,
@@ -57,8 +66,7 @@ def averaged_sgd_step(
         eta=eta,
         kept=1 - lambd * eta,
         mu=1 / tf.maximum(t - 1 - arithmetic.float64(t0), 1),
-        next_eta=learning_rate
-        / tf.pow(1 + lambd * learning_rate * t, arithmetic.float64(alpha)),
+        next_eta=next_eta(t, learning_rate, lambd, alpha),
     )
 
 

@@ -41,6 +41,13 @@ class NAdamStep(NamedTuple):
     momentum_product: tf.Tensor
 
 
+def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> tf.Tensor:
+    """The momentum of a step, a scalar in float64."""
+    exponent = arithmetic.float64(step) * arithmetic.float64(momentum_decay)
+    decay = tf.pow(arithmetic.float64(0.96), exponent)
+    return arithmetic.float64(beta_1) * (1 - 0.5 * decay)
+
+
 def nadam_step(
     *,
     step: Scalar,
@@ -58,13 +65,8 @@ def nadam_step(
     learning_rate = arithmetic.float64(learning_rate)
     beta_1 = arithmetic.float64(beta_1)
     beta_2 = arithmetic.float64(beta_2)
-    momentum_decay = arithmetic.float64(momentum_decay)
-
-    def momentum(t: tf.Tensor) -> tf.Tensor:
-        decay = tf.pow(arithmetic.float64(0.96), t * momentum_decay)
-        return beta_1 * (1 - 0.5 * decay)
-
-    now, next_ = momentum(t), momentum(t + 1)
+    now = momentum(t, beta_1, momentum_decay)
+    next_ = momentum(t + 1, beta_1, momentum_decay)
     product = arithmetic.float64(momentum_product) * now
     return NAdamStep(
         descent=Descent(learning_rate, decoupled_weight_decay, maximize),

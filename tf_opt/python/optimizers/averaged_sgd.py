@@ -237,15 +237,17 @@ class AveragedSGD(FusedOptimizer):
         )
         return scalars
 
-    def _finish_step(self, **scalars: tf.Tensor) -> None:
-        self._assign_shared(self._eta, self._rule_step(**scalars).next_eta)
-
-    def _rule_step(
-        self, **scalars: tf.Tensor
-    ) -> averaged_sgd_rule.AveragedSGDStep:
-        return averaged_sgd_rule.averaged_sgd_step(
-            **scalars, alpha=self.alpha, **self._hyperparameters()
+    def _finish_step(
+        self,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+        **scalars: tf.Tensor,
+    ) -> None:
+        eta = averaged_sgd_rule.next_eta(
+            step, learning_rate, self.lambd, self.alpha
         )
+        self._assign_shared(self._eta, eta)
 
     def _custom_op_step(
         self,
@@ -260,7 +262,9 @@ class AveragedSGD(FusedOptimizer):
     def _composed_step(
         self, **scalars: tf.Tensor
     ) -> Callable[..., tuple[tf.Tensor, ...]]:
-        step = self._rule_step(**scalars)
+        step = averaged_sgd_rule.averaged_sgd_step(
+            **scalars, alpha=self.alpha, **self._hyperparameters()
+        )
         return functools.partial(
             averaged_sgd_rule.apply_averaged_sgd_step, step
         )

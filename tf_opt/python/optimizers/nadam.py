@@ -132,9 +132,15 @@ class NAdam(FusedOptimizer):
             "momentum_product": arithmetic.float64(self._u_product),
         }
 
-    def _finish_step(self, **scalars: tf.Tensor) -> None:
-        step = nadam_rule.nadam_step(**scalars, **self._hyperparameters())
-        self._assign_shared(self._u_product, step.momentum_product)
+    def _finish_step(
+        self,
+        *,
+        step: tf.Tensor,
+        momentum_product: tf.Tensor,
+        **scalars: tf.Tensor,
+    ) -> None:
+        momentum = nadam_rule.momentum(step, self.beta_1, self.momentum_decay)
+        self._assign_shared(self._u_product, momentum_product * momentum)
 
     def _custom_op_step(
         self,
