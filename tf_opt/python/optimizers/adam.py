@@ -14,15 +14,14 @@ from tf_opt.python import ops
 from tf_opt.python.functional import adam_rule
 from tf_opt.python.ops import adam as adam_op
 from tf_opt.python.ops.handles import VariableLike
-from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.docstrings import with_common_arguments
-from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
+from tf_opt.python.optimizers.moments_optimizer import MomentsOptimizer
 
 
 @keras.saving.register_keras_serializable("tf_opt")
 @with_common_arguments
-class Adam(FusedOptimizer):
+class Adam(MomentsOptimizer):
     r"""Adam, with or without AMSGrad: the whole model in one pass.
 
     For a variable $p$ with gradient $g$, in step $t$ = 1, 2, ...:
@@ -85,13 +84,7 @@ class Adam(FusedOptimizer):
         epsilon_hat: bool = False,
         **kwargs: Any,
     ) -> None:
-        validation.check_in_unit_interval("beta_1", beta_1)
-        validation.check_in_unit_interval("beta_2", beta_2)
-        validation.check_not_negative("epsilon", epsilon)
-        super().__init__(learning_rate, **kwargs)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, **kwargs)
         self.amsgrad = amsgrad
         self.epsilon_hat = epsilon_hat
 
@@ -104,29 +97,19 @@ class Adam(FusedOptimizer):
         if self.built:
             return
         super().build(variables)
-        self._momentums, self._velocities = self._add_slots(
-            variables, ["momentum", "velocity"]
-        )
         if self.amsgrad:
             (self._velocity_hats,) = self._add_slots(
                 variables, ["velocity_hat"]
             )
 
     def _slots(self, index: int) -> list[keras.Variable]:
-        slots = [self._momentums[index], self._velocities[index]]
+        slots = super()._slots(index)
         if self.amsgrad:
             slots.append(self._velocity_hats[index])
         return slots
 
     def _hyperparameters(self) -> dict[str, Any]:
-        return {
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-            "decoupled_weight_decay": self.decoupled_weight_decay,
-            "maximize": self.maximize,
-            "epsilon_hat": self.epsilon_hat,
-        }
+        return {**super()._hyperparameters(), "epsilon_hat": self.epsilon_hat}
 
     def _custom_op_step(
         self,
@@ -154,13 +137,6 @@ class Adam(FusedOptimizer):
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         config = super().get_config()
-        config.update(
-            {
-                "beta_1": self.beta_1,
-                "beta_2": self.beta_2,
-                "epsilon": self.epsilon,
-                "amsgrad": self.amsgrad,
-                "epsilon_hat": self.epsilon_hat,
-            }
-        )
+        config["amsgrad"] = self.amsgrad
+        config["epsilon_hat"] = self.epsilon_hat
         return config

@@ -17,13 +17,13 @@ from tf_opt.python.ops import nadam as nadam_op
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.docstrings import with_common_arguments
-from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
+from tf_opt.python.optimizers.moments_optimizer import MomentsOptimizer
 
 
 @keras.saving.register_keras_serializable("tf_opt")
 @with_common_arguments
-class NAdam(FusedOptimizer):
+class NAdam(MomentsOptimizer):
     r"""NAdam, Adam with Nesterov momentum: the whole model in one pass.
 
     For a variable $p$ with gradient $g$, in step $t$ = 1, 2, ..., with
@@ -83,14 +83,8 @@ class NAdam(FusedOptimizer):
         momentum_decay: float = 4e-3,
         **kwargs: Any,
     ) -> None:
-        validation.check_in_unit_interval("beta_1", beta_1)
-        validation.check_in_unit_interval("beta_2", beta_2)
-        validation.check_not_negative("epsilon", epsilon)
         validation.check_not_negative("momentum_decay", momentum_decay)
-        super().__init__(learning_rate, **kwargs)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, **kwargs)
         self.momentum_decay = momentum_decay
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
@@ -102,9 +96,6 @@ class NAdam(FusedOptimizer):
         if self.built:
             return
         super().build(variables)
-        self._momentums, self._velocities = self._add_slots(
-            variables, ["momentum", "velocity"]
-        )
         # Keras' name, so that checkpoints are interchangeable.
         self._u_product = self.add_variable(
             (),
@@ -113,17 +104,10 @@ class NAdam(FusedOptimizer):
             name="momentum_product",
         )
 
-    def _slots(self, index: int) -> list[keras.Variable]:
-        return [self._momentums[index], self._velocities[index]]
-
     def _hyperparameters(self) -> dict[str, Any]:
         return {
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
+            **super()._hyperparameters(),
             "momentum_decay": self.momentum_decay,
-            "decoupled_weight_decay": self.decoupled_weight_decay,
-            "maximize": self.maximize,
         }
 
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
@@ -162,12 +146,5 @@ class NAdam(FusedOptimizer):
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         config = super().get_config()
-        config.update(
-            {
-                "beta_1": self.beta_1,
-                "beta_2": self.beta_2,
-                "epsilon": self.epsilon,
-                "momentum_decay": self.momentum_decay,
-            }
-        )
+        config["momentum_decay"] = self.momentum_decay
         return config

@@ -1,0 +1,70 @@
+"""What the optimizers of the Adam family share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.fused_optimizer import LearningRate
+
+
+class MomentsOptimizer(FusedOptimizer):
+    """Base class: keeps the first and second moment of every gradient."""
+
+    def __init__(
+        self,
+        learning_rate: LearningRate,
+        beta_1: float,
+        beta_2: float,
+        epsilon: float,
+        **kwargs: Any,
+    ) -> None:
+        validation.check_in_unit_interval("beta_1", beta_1)
+        validation.check_in_unit_interval("beta_2", beta_2)
+        validation.check_not_negative("epsilon", epsilon)
+        super().__init__(learning_rate, **kwargs)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Creates the moments, zero, in the order of Keras' optimizers.
+
+        Args:
+            variables: The model variables that will be updated.
+        """
+        if self.built:
+            return
+        super().build(variables)
+        self._momentums, self._velocities = self._add_slots(
+            variables, ["momentum", "velocity"]
+        )
+
+    def _slots(self, index: int) -> list[keras.Variable]:
+        return [self._momentums[index], self._velocities[index]]
+
+    def _hyperparameters(self) -> dict[str, Any]:
+        """What the rule takes besides a step's scalars."""
+        return {
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "decoupled_weight_decay": self.decoupled_weight_decay,
+            "maximize": self.maximize,
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, serializable."""
+        config = super().get_config()
+        config.update(
+            {
+                "beta_1": self.beta_1,
+                "beta_2": self.beta_2,
+                "epsilon": self.epsilon,
+            }
+        )
+        return config
