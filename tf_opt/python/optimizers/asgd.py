@@ -203,12 +203,6 @@ class ASGD(FusedOptimizer):
     def _slots(self, index: int) -> list[keras.Variable]:
         return [self._gradient_sums[index], self._gradients[index]]
 
-    def _hyperparameters(self) -> dict[str, Any]:
-        return {
-            "decoupled_weight_decay": self.decoupled_weight_decay,
-            "maximize": self.maximize,
-        }
-
     def _seen_with(self, batch_index: tf.Tensor) -> tf.Tensor:
         this = tf.range(self.batch_num, dtype=tf.int64) == batch_index
         return tf.convert_to_tensor(self._seen) | this

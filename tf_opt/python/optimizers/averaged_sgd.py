@@ -222,10 +222,9 @@ class AveragedSGD(FusedOptimizer):
 
     def _hyperparameters(self) -> dict[str, Any]:
         return {
+            **super()._hyperparameters(),
             "lambd": self.lambd,
             "t0": self.t0,
-            "decoupled_weight_decay": self.decoupled_weight_decay,
-            "maximize": self.maximize,
         }
 
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:

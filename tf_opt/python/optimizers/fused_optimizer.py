@@ -102,6 +102,13 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         returns the new variable and its new slots.
         """
 
+    def _hyperparameters(self) -> dict[str, Any]:
+        """What the rule takes besides a step's scalars."""
+        return {
+            "decoupled_weight_decay": self.decoupled_weight_decay,
+            "maximize": self.maximize,
+        }
+
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
         """What a step goes by, before it."""
         return {

@@ -48,13 +48,11 @@ class MomentsOptimizer(FusedOptimizer):
         return [self._momentums[index], self._velocities[index]]
 
     def _hyperparameters(self) -> dict[str, Any]:
-        """What the rule takes besides a step's scalars."""
         return {
+            **super()._hyperparameters(),
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
-            "decoupled_weight_decay": self.decoupled_weight_decay,
-            "maximize": self.maximize,
         }
 
     def get_config(self) -> dict[str, Any]:
