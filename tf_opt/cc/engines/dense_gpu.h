@@ -2,8 +2,8 @@
 // many tensors become a few launches, and what one thread does in them. The
 // kernel around it is in dense_cuda.cuh; here is what a host can test.
 //
-// It knows no formula and no framework. A step's scalars are read where the
-// thread runs, in device memory, so that nothing is ever read back.
+// It knows no formula and no framework. The rules are in device memory, where
+// gpu_rules.h made them.
 #ifndef TF_OPT_CC_ENGINES_DENSE_GPU_H_
 #define TF_OPT_CC_ENGINES_DENSE_GPU_H_
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
@@ -64,16 +65,6 @@ std::vector<GpuBatch<T, kSlots>> PlanGpuBatches(
   return batches;
 }
 
-// What a rule's scalars are made from, in the memory of the device.
-template <typename Step>
-struct GpuScalars {
-  const Step* step;
-  const double* weight_decay;  // One for each of all tensors.
-  // Of a slot that is a row of a table (ASGD's): which, and its row's number.
-  int table_slot = -1;
-  const int64_t* row = nullptr;
-};
-
 // kCount neighbours of an array.
 template <typename E, int kCount>
 struct GpuPack {
@@ -107,26 +98,28 @@ class GpuThread {
   static constexpr int kSlots = Rule::kSlots;
   static constexpr int kPack = kGpuVectorBytes / sizeof(T);
 
-  template <typename Step>
+  // `table_slot` is the slot that is a row of a table, or negative.
   TF_OPT_RULE_INLINE static void Run(const GpuBatch<T, kSlots>& batch,
-                                     const GpuScalars<Step>& scalars,
-                                     int32_t block, int thread, int threads) {
-    RunChunk(batch, scalars, block, thread, threads,
+                                     const GpuRules<Rule>& rules,
+                                     int table_slot, int32_t block, int thread,
+                                     int threads) {
+    if (!rules.valid()) return;
+    RunChunk(batch, rules, table_slot, block, thread, threads,
              std::make_index_sequence<kSlots>());
   }
 
  private:
   // Slots by constant indices throughout: an array that is indexed by a
   // variable would lie in memory, not in registers.
-  template <typename Step, std::size_t... kIndices>
+  template <std::size_t... kIndices>
   TF_OPT_RULE_INLINE static void RunChunk(
-      const GpuBatch<T, kSlots>& batch, const GpuScalars<Step>& scalars,
-      int32_t block, int thread, int threads,
+      const GpuBatch<T, kSlots>& batch, const GpuRules<Rule>& rules,
+      int table_slot, int32_t block, int thread, int threads,
       std::index_sequence<kIndices...> indices) {
     const int i = FindTensor(batch, block);
     const int32_t chunk = block - (i == 0 ? 0 : batch.ends[i - 1]);
     const int64_t tensor_size = batch.tensors[i].size;
-    const Rule rule(*scalars.step, scalars.weight_decay[batch.first + i]);
+    const Rule rule = rules[batch.first + i];
 
     const int64_t begin = chunk * kGpuChunk;
     const int64_t left = tensor_size - begin;
@@ -135,9 +128,8 @@ class GpuThread {
         batch.tensors[i].variable + begin,
         batch.tensors[i].gradient + begin,
         {batch.tensors[i].slots[kIndices] + begin +
-         (scalars.table_slot == static_cast<int>(kIndices)
-              ? *scalars.row * tensor_size
-              : 0)...},
+         (table_slot == static_cast<int>(kIndices) ? rules.row() * tensor_size
+                                                   : 0)...},
         size};
     const bool aligned = IsAligned(part.variable) && IsAligned(part.gradient) &&
                          (IsAligned(part.slots[kIndices]) && ...);

@@ -2,46 +2,53 @@
 // other, must come to the bits of the CPU engine.
 #include "tf_opt/cc/engines/dense_gpu.h"
 
+#include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tf_opt/cc/engines/dense_cpu.h"
+#include "tf_opt/cc/engines/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/dense_model.h"
+#include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/asgd.h"
-
-#define TF_OPT_CPU_TARGET gpu_test
-#include "tf_opt/cc/engines/float_conversion-inl.h"
 
 namespace tf_opt {
 namespace {
 
-constexpr int kThreads = 96;
+// A step's numbers, and a launch that reads them.
+template <typename Description>
+struct Step {
+  using Hyperparameters = typename Description::Hyperparameters;
 
-struct HostConvert {
-  static float Widen(Half x) { return gpu_test::ToFloat(x); }
-  static float Widen(BFloat16 x) { return gpu_test::ToFloat(x); }
-  static float Widen(float x) { return x; }
-  static double Widen(double x) { return x; }
-  static Half Narrow(float x, Half) { return gpu_test::ToHalf(x); }
-  static BFloat16 Narrow(float x, BFloat16) { return gpu_test::ToBFloat16(x); }
-  static float Narrow(float x, float) { return x; }
-  static double Narrow(double x, double) { return x; }
-};
-
-template <typename T, typename Rule, typename Step>
-void Launch(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
-            const GpuScalars<Step>& scalars) {
-  for (const auto& batch : PlanGpuBatches(tensors)) {
-    for (int32_t block = 0; block < batch.chunks(); ++block) {
-      for (int thread = 0; thread < kThreads; ++thread) {
-        GpuThread<HostConvert, T, Rule>::Run(batch, scalars, block, thread,
-                                             kThreads);
-      }
+  template <typename T, typename Rule>
+  void Launch(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors) const {
+    GpuInputsOf<Rule> inputs;
+    inputs.modes = hyperparameters;
+    for (const auto& input : Description::kScalars) {
+      inputs.Add(input, AddressOf(input));
     }
+    inputs.weight_decay = weight_decay.data();
+    if (rows > 0) inputs.SetRow(1, "batch_index", rows, &row);
+    std::vector<double> workspace(
+        GpuRules<Rule>::Bytes(tensors.size()) / sizeof(double) + 1);
+    const char* error =
+        ApplyDenseGpu<T, Rule>(tensors, inputs, workspace.data(), nullptr);
+    EXPECT_EQ(error, nullptr);
   }
-}
+
+  const void* AddressOf(const ScalarInput<Hyperparameters>& input) const {
+    if (input.integer != nullptr) return &(hyperparameters.*input.integer);
+    return &(hyperparameters.*input.number);
+  }
+
+  Hyperparameters hyperparameters;
+  std::vector<double> weight_decay;
+  int64_t row = 0;
+  int64_t rows = 0;
+};
 
 void MustNotRun(int64_t, int64_t,
                 const std::function<void(int64_t, int64_t)>&) {
@@ -73,14 +80,13 @@ TYPED_TEST_SUITE(DenseGpuTest, Types);
 TYPED_TEST(DenseGpuTest, GivesTheBitsOfTheCpuEngine) {
   using T = TypeParam;
   using Rule = AdamRule<ComputeType<T>, true, true>;
-  AdamHyperparameters hyperparameters;
-  hyperparameters.step = 3;
-  const AdamStep step(hyperparameters);
-  std::vector<double> weight_decay;
+  Step<Adam> step;
+  step.hyperparameters.step = 3;
   std::vector<Rule> rules;
   for (size_t i = 0; i < Sizes().size(); ++i) {
-    weight_decay.push_back(0.01 * i);
-    rules.emplace_back(step, weight_decay.back());
+    step.weight_decay.push_back(0.01 * i);
+    rules.emplace_back(AdamStep(step.hyperparameters),
+                       step.weight_decay.back());
   }
 
   DenseModel<T, 3> expected(Sizes());
@@ -88,8 +94,7 @@ TYPED_TEST(DenseGpuTest, GivesTheBitsOfTheCpuEngine) {
   // From 1 on no array is aligned for vectors.
   for (const int offset : {0, 1}) {
     DenseModel<T, 3> model(Sizes(), offset);
-    Launch<T, Rule>(model.Tensors(),
-                    GpuScalars<AdamStep>{&step, weight_decay.data()});
+    step.Launch<T, Rule>(model.Tensors());
     EXPECT_TRUE(model.SameBits(expected)) << "offset " << offset;
     EXPECT_TRUE(model.PaddingIsUntouched()) << "offset " << offset;
   }
@@ -100,21 +105,22 @@ TYPED_TEST(DenseGpuTest, UpdatesTheRowOfATableThatTheDeviceNames) {
   using V = ComputeType<T>;
   using Rule = AsgdRule<V, false>;
   constexpr int64_t kSize = 2 * kGpuChunk + 3, kRows = 3, kRow = 1;
-  const AsgdStep step{AsgdHyperparameters()};
-  const double weight_decay = 0.25;
+  Step<Asgd> step;
+  step.weight_decay = {0.25};
+  step.row = kRow;
+  step.rows = kRows;
 
   DenseModel<T, 2> expected({kSize}), model({kSize});
-  ApplyDense<T>(expected.Tensors(), std::vector{Rule(step, weight_decay)},
-                CpuTarget::kBaseline, 1, MustNotRun);
+  ApplyDense<T>(
+      expected.Tensors(),
+      std::vector{Rule(AsgdStep(step.hyperparameters), step.weight_decay[0])},
+      CpuTarget::kBaseline, 1, MustNotRun);
 
   auto tensors = model.Tensors();
   std::vector<V> table(kRows * kSize, V(7));
   std::memcpy(&table[kRow * kSize], tensors[0].slots[1], kSize * sizeof(V));
   tensors[0].slots[1] = table.data();
-  GpuScalars<AsgdStep> scalars{&step, &weight_decay};
-  scalars.table_slot = 1;
-  scalars.row = &kRow;
-  Launch<T, Rule>(tensors, scalars);
+  step.Launch<T, Rule>(tensors);
   for (int64_t i = 0; i < kRows * kSize; ++i) {
     const V wanted =
         i / kSize == kRow ? expected.Tensors()[0].slots[1][i % kSize] : V(7);
@@ -122,10 +128,49 @@ TYPED_TEST(DenseGpuTest, UpdatesTheRowOfATableThatTheDeviceNames) {
   }
 }
 
+// Launches a step that must not write, and returns what it prints.
+template <typename Description, typename Rule>
+std::string MessageOf(const Step<Description>& step) {
+  DenseModel<float, Rule::kSlots> model({5, 7}), untouched({5, 7});
+  testing::internal::CaptureStdout();
+  step.template Launch<float, Rule>(model.Tensors());
+  EXPECT_TRUE(model.SameBits(untouched));
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(DenseGpu, WritesNothingIfANumberIsOutOfItsRange) {
+  using Rule = AdamRule<float, false, false>;
+  Step<Adam> step;
+  step.weight_decay = {0.0, 0.0};
+  step.hyperparameters.step = 0;
+  EXPECT_EQ((MessageOf<Adam, Rule>(step)),
+            "tf_opt: `step` must be >= 1, got 0; nothing was written\n");
+  step.hyperparameters.step = 1;
+  step.hyperparameters.beta_2 = 1;
+  EXPECT_EQ((MessageOf<Adam, Rule>(step)),
+            "tf_opt: `beta_2` must be in [0, 1), got 1; nothing was written\n");
+  step.hyperparameters.beta_2 = NAN;
+  EXPECT_NE((MessageOf<Adam, Rule>(step)), "");
+}
+
+TEST(DenseGpu, WritesNothingIfThereIsNoSuchRow) {
+  using Rule = AsgdRule<float, false>;
+  Step<Asgd> step;
+  step.weight_decay = {0.0, 0.0};
+  step.rows = 3;
+  for (const int64_t row : {-1, 3}) {
+    step.row = row;
+    EXPECT_EQ((MessageOf<Asgd, Rule>(step)),
+              "tf_opt: `batch_index` must be in [0, 3), got " +
+                  std::to_string(row) + "; nothing was written\n");
+  }
+}
+
+// One launch more makes the rules.
 TEST(PlanGpuBatches, ThousandTensorsTakeFewLaunches) {
   const std::vector<DenseTensor<float, 3>> tensors(1000, {.size = 256});
   const auto batches = PlanGpuBatches(tensors);
-  EXPECT_LE(batches.size(), 4);
+  EXPECT_LE(batches.size(), 3);
   int count = 0;
   for (const auto& batch : batches) {
     EXPECT_EQ(batch.first, count);
@@ -133,7 +178,8 @@ TEST(PlanGpuBatches, ThousandTensorsTakeFewLaunches) {
     count += batch.count;
   }
   EXPECT_EQ(count, 1000);
-  EXPECT_LE(sizeof(batches[0]) + sizeof(GpuScalars<AdamStep>),
+  using Rule = AdamRule<float, true, false>;
+  EXPECT_LE(sizeof(batches[0]) + sizeof(GpuRules<Rule>) + sizeof(int),
             kGpuArgumentBytes);
 }
 

@@ -1,7 +1,8 @@
-// A dense launch on the CPU: from an op's inputs to the engine's arguments.
+// A dense launch: from an op's inputs to an engine's arguments.
 #ifndef TF_OPT_CC_KERNELS_DENSE_LAUNCH_H_
 #define TF_OPT_CC_KERNELS_DENSE_LAUNCH_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,9 +12,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
-#include "tensorflow/core/platform/denormal.h"
-#include "tensorflow/core/platform/threadpool.h"
-#include "tf_opt/cc/engines/dense_cpu.h"
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 
@@ -37,17 +37,17 @@ struct StorageTypeOf<Eigen::bfloat16> {
 // of the variable behind it is [rows] + the shape of what it belongs to.
 struct SlotInput {
   SlotInput(const char* name) : name(name) {}
-  SlotInput(const char* name, int64_t row)
-      : name(name), is_table(true), row(row) {}
+  SlotInput(const char* name, const char* row_input)
+      : name(name), is_table(true), row_input(row_input) {}
 
   std::string name;
   bool is_table = false;
-  int64_t row = 0;
+  std::string row_input;  // The scalar that says which row.
 };
 
 // The inputs `variables`, `gradients`, `weight_decay` and the slot lists of a
 // resource-apply op: looked up, locked, checked and safe to write. T is
-// TensorFlow's type.
+// TensorFlow's type. What it reads is on the host, whatever the device.
 template <typename T>
 class DenseLaunch {
  public:
@@ -56,10 +56,13 @@ class DenseLaunch {
 
   // After an error nothing has been written and nothing may be launched.
   absl::Status Prepare(tensorflow::OpKernelContext* context,
-                       const std::vector<SlotInput>& slot_inputs) {
+                       const std::vector<SlotInput>& slot_inputs,
+                       const CopyBytes& copy_bytes) {
     slot_inputs_ = slot_inputs;
-    absl::Status status = ReadVector(context, "weight_decay", &weight_decay_);
+    const tensorflow::Tensor* weight_decay;
+    absl::Status status = FindVector(context, "weight_decay", &weight_decay);
     if (!status.ok()) return status;
+    weight_decay_ = static_cast<const double*>(weight_decay->data());
     status = variables_.Lookup(context, "variables");
     if (!status.ok()) return status;
     status = context->input_list("gradients", &gradients_);
@@ -78,10 +81,10 @@ class DenseLaunch {
             size(), " `gradients`, got ", list->size()));
       }
     }
-    if (static_cast<int>(weight_decay_.size()) != size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`weight_decay` must have one element for each of the ",
-                       size(), " `variables`, got ", weight_decay_.size()));
+    if (weight_decay->NumElements() != size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`weight_decay` must have one element for each of the ", size(),
+          " `variables`, got ", weight_decay->NumElements()));
     }
 
     status = locks_.Lock(lists);
@@ -93,63 +96,65 @@ class DenseLaunch {
       for (size_t k = 0; k < slots_.size(); ++k) {
         constexpr tensorflow::DataType kSlotType =
             tensorflow::DataTypeToEnum<Slot>::v();
-        status = slot_inputs[k].is_table
-                     ? CheckTable(slots_[k], i, kSlotType,
-                                  gradients_[i].shape(), slot_inputs[k].row)
-                     : CheckVariable(slots_[k], i, kSlotType,
-                                     gradients_[i].shape(), "gradients");
+        status =
+            slot_inputs[k].is_table
+                ? CheckTable(slots_[k], i, kSlotType, gradients_[i].shape())
+                : CheckVariable(slots_[k], i, kSlotType, gradients_[i].shape(),
+                                "gradients");
         if (!status.ok()) return status;
       }
     }
     for (const VariableList* list : lists) {
       for (int i = 0; i < list->size(); ++i) {
-        status = MakeExclusive(context, (*list)[i]);
+        status = MakeExclusive(context, (*list)[i], copy_bytes);
         if (!status.ok()) return status;
       }
     }
     return absl::OkStatus();
   }
 
-  // Applies Rule(step, weight decay) to each variable, on TensorFlow's intra-op
-  // threads.
-  template <typename Rule, typename Step>
-  void Run(tensorflow::OpKernelContext* context, const Step& step) {
-    std::vector<Rule> rules;
-    rules.reserve(size());
-    std::vector<DenseTensor<Storage, Rule::kSlots>> tensors(size());
+  int size() const { return gradients_.size(); }
+
+  // One number for each variable, in the device's memory.
+  const double* weight_decay() const { return weight_decay_; }
+
+  // Which slot is a row of a table; negative if none is.
+  int table_slot() const {
+    for (size_t k = 0; k < slot_inputs_.size(); ++k) {
+      if (slot_inputs_[k].is_table) return k;
+    }
+    return -1;
+  }
+
+  // The number of rows that all its tables have.
+  int64_t rows() const {
+    const VariableList& tables = slots_[table_slot()];
+    int64_t rows = tables[0]->tensor()->dim_size(0);
+    for (int i = 1; i < size(); ++i) {
+      rows = std::min(rows, tables[i]->tensor()->dim_size(0));
+    }
+    return rows;
+  }
+
+  // A table by its first row.
+  template <int kSlots>
+  std::vector<DenseTensor<Storage, kSlots>> Tensors() const {
+    std::vector<DenseTensor<Storage, kSlots>> tensors(size());
     for (int i = 0; i < size(); ++i) {
-      rules.emplace_back(step, weight_decay_[i]);
       auto& tensor = tensors[i];
       tensor.size = gradients_[i].NumElements();
       tensor.variable = static_cast<Storage*>(variables_[i]->tensor()->data());
       tensor.gradient = static_cast<const Storage*>(gradients_[i].data());
-      for (int k = 0; k < Rule::kSlots; ++k) {
-        tensor.slots[k] = static_cast<Slot*>(slots_[k][i]->tensor()->data()) +
-                          slot_inputs_[k].row * tensor.size;
+      for (int k = 0; k < kSlots; ++k) {
+        tensor.slots[k] = static_cast<Slot*>(slots_[k][i]->tensor()->data());
       }
     }
-    // TensorFlow's pool threads flush denormals to zero; a small step runs
-    // here. A moment that decays towards zero must not slow the loop down a
-    // hundredfold, nor give other numbers on another thread.
-    const tensorflow::port::ScopedFlushDenormal flush_denormals;
-    const auto& workers = *context->device()->tensorflow_cpu_worker_threads();
-    ApplyDense<Storage>(
-        tensors, rules, ChosenCpuTarget(), workers.num_threads,
-        [&workers](int64_t total, int64_t block_size,
-                   const std::function<void(int64_t, int64_t)>& body) {
-          workers.workers->ParallelFor(
-              total,
-              tensorflow::thread::ThreadPool::SchedulingParams::Fixed(
-                  block_size),
-              body);
-        });
+    return tensors;
   }
 
  private:
-  int size() const { return gradients_.size(); }
-
   std::vector<SlotInput> slot_inputs_;
-  std::vector<double> weight_decay_;
+  const double* weight_decay_ = nullptr;
   VariableList variables_;
   std::vector<VariableList> slots_;
   tensorflow::OpInputList gradients_;

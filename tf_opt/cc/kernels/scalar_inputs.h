@@ -1,40 +1,37 @@
-// A step's scalar inputs, read and checked; every error names the argument.
+// An op's inputs that are numbers: found, wherever they lie, and checked; every
+// error names the argument.
 #ifndef TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_
 #define TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 
 namespace tf_opt {
 
-// Any number.
-absl::Status ReadScalar(tensorflow::OpKernelContext* context,
-                        const std::string& name, double* value);
+// A scalar, by its shape.
+absl::Status FindScalar(tensorflow::OpKernelContext* context,
+                        const std::string& name,
+                        const tensorflow::Tensor** tensor);
 
-// A number >= 0.
-absl::Status ReadNonNegative(tensorflow::OpKernelContext* context,
-                             const std::string& name, double* value);
+// A vector, by its shape.
+absl::Status FindVector(tensorflow::OpKernelContext* context,
+                        const std::string& name,
+                        const tensorflow::Tensor** tensor);
 
-// The decay rate of a moving average: a number in [0, 1).
-absl::Status ReadDecayRate(tensorflow::OpKernelContext* context,
-                           const std::string& name, double* value);
-
-// Any integer.
-absl::Status ReadScalar(tensorflow::OpKernelContext* context,
-                        const std::string& name, int64_t* value);
-
-// An integer >= 1: a step, whose bias corrections divide by zero at 0, or a
-// count that something is divided by.
-absl::Status ReadPositive(tensorflow::OpKernelContext* context,
-                          const std::string& name, int64_t* value);
-
-// A vector of numbers.
-absl::Status ReadVector(tensorflow::OpKernelContext* context,
-                        const std::string& name, std::vector<double>* values);
+// Whether a number that has been read is what it may be.
+template <typename Hyperparameters>
+absl::Status CheckRange(const ScalarInput<Hyperparameters>& input,
+                        const Hyperparameters& hyperparameters) {
+  if (input.InRange(hyperparameters)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", input.name, "` must be ", Describe(input.range),
+                   ", got ", input.Get(hyperparameters)));
+}
 
 }  // namespace tf_opt
 

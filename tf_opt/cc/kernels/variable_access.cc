@@ -1,7 +1,6 @@
 #include "tf_opt/cc/kernels/variable_access.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -139,7 +138,7 @@ absl::Status CheckVariable(const VariableList& list, int i,
 
 absl::Status CheckTable(const VariableList& list, int i,
                         tensorflow::DataType dtype,
-                        const tensorflow::TensorShape& shape, int64_t row) {
+                        const tensorflow::TensorShape& shape) {
   absl::Status status = CheckInitializedAndType(list, i, dtype);
   if (!status.ok()) return status;
   const tensorflow::TensorShape& found = list[i]->tensor()->shape();
@@ -151,15 +150,11 @@ absl::Status CheckTable(const VariableList& list, int i,
         "`gradients[", i, "]`, ", shape.DebugString(), ", got ",
         found.DebugString()));
   }
-  if (row < 0 || row >= found.dim_size(0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`batch_index` must be in [0, ", found.dim_size(0),
-                     "), the rows of `", list.name(), "[", i, "]`, got ", row));
-  }
   return absl::OkStatus();
 }
 
-absl::Status MakeExclusive(OpKernelContext* context, Var* variable) {
+absl::Status MakeExclusive(OpKernelContext* context, Var* variable,
+                           const CopyBytes& copy_bytes) {
   Tensor* tensor = variable->tensor();
   // An empty tensor has no buffer and no elements to protect.
   if (tensor->NumElements() == 0 || tensor->RefCountIsOne()) {
@@ -169,7 +164,8 @@ absl::Status MakeExclusive(OpKernelContext* context, Var* variable) {
   absl::Status status =
       context->allocate_temp(tensor->dtype(), tensor->shape(), &copy);
   if (!status.ok()) return status;
-  std::memcpy(copy.data(), tensor->data(), tensor->TotalBytes());
+  status = copy_bytes(copy.data(), tensor->data(), tensor->TotalBytes());
+  if (!status.ok()) return status;
   *tensor = std::move(copy);
   return absl::OkStatus();
 }

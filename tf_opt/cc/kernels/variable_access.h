@@ -3,7 +3,9 @@
 #ifndef TF_OPT_CC_KERNELS_VARIABLE_ACCESS_H_
 #define TF_OPT_CC_KERNELS_VARIABLE_ACCESS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,17 +65,22 @@ absl::Status CheckVariable(const VariableList& list, int i,
                            const tensorflow::TensorShape& shape,
                            const std::string& whose);
 
-// Checks the same of a table: [rows] + `shape`, with a row number `row`.
+// Checks the same of a table: [rows] + `shape`, with at least one row.
 absl::Status CheckTable(const VariableList& list, int i,
                         tensorflow::DataType dtype,
-                        const tensorflow::TensorShape& shape, int64_t row);
+                        const tensorflow::TensorShape& shape);
+
+// Copies within the memory of the op's device, in the order of its work.
+using CopyBytes =
+    std::function<absl::Status(void* to, const void* from, std::size_t bytes)>;
 
 // Makes the variable's buffer its own, under the lock: a tensor that was read
 // before the step must not change with it, and variables that start from one
 // constant may share its buffer. Where nobody else holds the buffer nothing is
 // copied, also if the variable was gathered from (copy-on-read mode).
 absl::Status MakeExclusive(tensorflow::OpKernelContext* context,
-                           tensorflow::Var* variable);
+                           tensorflow::Var* variable,
+                           const CopyBytes& copy_bytes);
 
 }  // namespace tf_opt
 

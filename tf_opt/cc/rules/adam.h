@@ -17,6 +17,7 @@
 
 #include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/moments.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -35,6 +36,8 @@ struct AdamHyperparameters {
 
 // What is the same for every variable of a step. In double, computed once.
 struct AdamStep {
+  using Hyperparameters = AdamHyperparameters;
+
   TF_OPT_HOST_DEVICE explicit AdamStep(const AdamHyperparameters& h)
       : hyperparameters(h),
         bias_correction_1(1.0 - Power(h.beta_1, h.step)),
@@ -50,6 +53,7 @@ struct AdamStep {
 // mode is a scalar (a sign, a factor of one), free in a memory-bound loop.
 template <typename V, bool kAmsgrad, bool kL2>
 struct AdamRule {
+  using Step = AdamStep;
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
 
   TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, double weight_decay)
@@ -89,6 +93,29 @@ struct AdamRule {
   V step_size;
   V root_scale;
   V epsilon;
+};
+
+// What the op and the engines need to know.
+struct Adam {
+  using Hyperparameters = AdamHyperparameters;
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"step", &Hyperparameters::step, Range::kPositive},
+      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
+
+  // Returns use(TypeTag<...>()) with the rule of these modes.
+  template <typename V, typename Use>
+  static auto ChooseRule(bool amsgrad, bool l2, const Use& use) {
+    if (amsgrad) {
+      return l2 ? use(TypeTag<AdamRule<V, true, true>>())
+                : use(TypeTag<AdamRule<V, true, false>>());
+    }
+    return l2 ? use(TypeTag<AdamRule<V, false, true>>())
+              : use(TypeTag<AdamRule<V, false, false>>());
+  }
 };
 
 }  // namespace tf_opt

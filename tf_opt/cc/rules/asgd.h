@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "tf_opt/cc/rules/descent.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -28,6 +29,8 @@ struct AsgdHyperparameters {
 
 // What is the same for every variable of a step. In double, computed once.
 struct AsgdStep {
+  using Hyperparameters = AsgdHyperparameters;
+
   TF_OPT_HOST_DEVICE explicit AsgdStep(const AsgdHyperparameters& h)
       : hyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
 
@@ -55,6 +58,7 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct AsgdRule {
+  using Step = AsgdStep;
   static constexpr int kSlots = 2;
 
   TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, double weight_decay)
@@ -71,6 +75,22 @@ struct AsgdRule {
 
   Descent<V, kL2> descent;
   V step_size;
+};
+
+// What the op and the engines need to know.
+struct Asgd {
+  using Hyperparameters = AsgdHyperparameters;
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"seen_batches", &Hyperparameters::seen_batches, Range::kPositive}};
+
+  // Returns use(TypeTag<...>()) with the rule of these modes.
+  template <typename V, typename Use>
+  static auto ChooseRule(bool l2, const Use& use) {
+    return l2 ? use(TypeTag<AsgdRule<V, true>>())
+              : use(TypeTag<AsgdRule<V, false>>());
+  }
 };
 
 }  // namespace tf_opt

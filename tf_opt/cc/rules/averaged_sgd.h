@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "tf_opt/cc/rules/descent.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -33,6 +34,8 @@ struct AveragedSgdHyperparameters {
 
 // What is the same for every variable of a step. In double, computed once.
 struct AveragedSgdStep {
+  using Hyperparameters = AveragedSgdHyperparameters;
+
   TF_OPT_HOST_DEVICE explicit AveragedSgdStep(
       const AveragedSgdHyperparameters& h)
       : hyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
@@ -44,6 +47,7 @@ struct AveragedSgdStep {
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct AveragedSgdRule {
+  using Step = AveragedSgdStep;
   static constexpr int kSlots = 1;
 
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
@@ -65,6 +69,25 @@ struct AveragedSgdRule {
   Descent<V, kL2> descent;
   V eta;
   V mu;
+};
+
+// What the op and the engines need to know.
+struct AveragedSgd {
+  using Hyperparameters = AveragedSgdHyperparameters;
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"eta", &Hyperparameters::eta},
+      {"step", &Hyperparameters::step, Range::kPositive},
+      {"lambd", &Hyperparameters::lambd, Range::kNonNegative},
+      {"t0", &Hyperparameters::t0, Range::kNonNegative}};
+
+  // Returns use(TypeTag<...>()) with the rule of these modes.
+  template <typename V, typename Use>
+  static auto ChooseRule(bool l2, const Use& use) {
+    return l2 ? use(TypeTag<AveragedSgdRule<V, true>>())
+              : use(TypeTag<AveragedSgdRule<V, false>>());
+  }
 };
 
 }  // namespace tf_opt

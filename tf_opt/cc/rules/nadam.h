@@ -20,6 +20,7 @@
 
 #include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/moments.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -38,6 +39,8 @@ struct NAdamHyperparameters {
 
 // What is the same for every variable of a step. In double, computed once.
 struct NAdamStep {
+  using Hyperparameters = NAdamHyperparameters;
+
   TF_OPT_HOST_DEVICE explicit NAdamStep(const NAdamHyperparameters& h)
       : hyperparameters(h) {
     const double momentum = Momentum(h.step);
@@ -64,6 +67,7 @@ struct NAdamStep {
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct NAdamRule {
+  using Step = NAdamStep;
   static constexpr int kSlots = 2;
 
   TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, double weight_decay)
@@ -88,6 +92,28 @@ struct NAdamRule {
   V gradient_size;
   V root_scale;
   V epsilon;
+};
+
+// What the op and the engines need to know.
+struct NAdam {
+  using Hyperparameters = NAdamHyperparameters;
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &Hyperparameters::learning_rate},
+      {"step", &Hyperparameters::step, Range::kPositive},
+      {"momentum_product", &Hyperparameters::momentum_product},
+      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative},
+      {"momentum_decay", &Hyperparameters::momentum_decay,
+       Range::kNonNegative}};
+
+  // Returns use(TypeTag<...>()) with the rule of these modes.
+  template <typename V, typename Use>
+  static auto ChooseRule(bool l2, const Use& use) {
+    return l2 ? use(TypeTag<NAdamRule<V, true>>())
+              : use(TypeTag<NAdamRule<V, false>>());
+  }
 };
 
 }  // namespace tf_opt

@@ -1,0 +1,59 @@
+"""Compiles files with CUDA's compiler."""
+
+load("@local_cuda//:cuda.bzl", "CUDA_VERSION", "NVCC")
+
+def _objects_impl(ctx):
+    headers = depset(transitive = [
+        dep[CcInfo].compilation_context.headers
+        for dep in ctx.attr.deps
+    ])
+    objects = []
+    for source in ctx.files.srcs:
+        output = ctx.actions.declare_file(source.basename + ".pic.o")
+        arguments = ctx.actions.args()
+        arguments.add("--options-file", ctx.file.options)
+        arguments.add_all(["-Xcompiler", "-fPIC", "-I.", "-c", source])
+        arguments.add("-o", output)
+        ctx.actions.run(
+            executable = NVCC,
+            arguments = [arguments],
+            inputs = depset([source, ctx.file.options], transitive = [headers]),
+            outputs = [output],
+            mnemonic = "CudaCompile",
+            use_default_shell_env = True,
+        )
+        objects.append(output)
+    return [DefaultInfo(files = depset(objects))]
+
+_objects = rule(
+    implementation = _objects_impl,
+    attrs = {
+        "deps": attr.label_list(providers = [CcInfo]),
+        "options": attr.label(allow_single_file = True),
+        "srcs": attr.label_list(allow_files = [".cu.cc"]),
+    },
+)
+
+def cuda_library(name, srcs, options, deps):
+    """A cc_library of `srcs`, or an empty one in a build without CUDA.
+
+    Args:
+      name: Name of the library.
+      srcs: Files for CUDA's compiler.
+      options: A file of options for it.
+      deps: Libraries whose headers they include.
+    """
+    if CUDA_VERSION:
+        _objects(
+            name = name + "_objects",
+            srcs = srcs,
+            options = options,
+            deps = deps,
+        )
+        native.cc_library(
+            name = name,
+            srcs = [":" + name + "_objects"],
+            deps = ["@local_cuda//:runtime"],
+        )
+    else:
+        native.cc_library(name = name)

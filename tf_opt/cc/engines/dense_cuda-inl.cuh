@@ -1,0 +1,104 @@
+// The kernels of the dense GPU engine.
+//
+// To be compiled with -fmad=false: then it gives the bits of the CPU engine,
+// but for the powers in a step's scalars, which each computes in a library of
+// its own, and for subnormal results, which the CPU flushes to zero. It costs
+// no time, as the kernel waits for memory.
+#ifndef TF_OPT_CC_ENGINES_DENSE_CUDA_INL_CUH_
+#define TF_OPT_CC_ENGINES_DENSE_CUDA_INL_CUH_
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include "tf_opt/cc/engines/dense_gpu.h"
+#include "tf_opt/cc/engines/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/gpu_rules.h"
+#include "tf_opt/cc/engines/storage_types.h"
+
+namespace tf_opt {
+
+constexpr int kCudaThreads = 256;
+
+struct CudaConvert {
+  __device__ static float Widen(Half x) {
+    return __half2float(__ushort_as_half(x.bits));
+  }
+  __device__ static float Widen(BFloat16 x) {
+    return __bfloat162float(__ushort_as_bfloat16(x.bits));
+  }
+  __device__ static float Widen(float x) { return x; }
+  __device__ static double Widen(double x) { return x; }
+
+  __device__ static Half Narrow(float x, Half) {
+    return {__half_as_ushort(__float2half_rn(x))};
+  }
+  __device__ static BFloat16 Narrow(float x, BFloat16) {
+    return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+  }
+  __device__ static float Narrow(float x, float) { return x; }
+  __device__ static double Narrow(double x, double) { return x; }
+};
+
+// An error can't be returned from a device without waiting for it.
+struct PrintOnDevice {
+  __device__ void Scalar(const char* name, Range range, double value) const {
+    printf("tf_opt: `%s` must be %s, got %g; nothing was written\n", name,
+           Describe(range), value);
+  }
+  __device__ void Row(const char* name, int64_t rows, int64_t row) const {
+    printf("tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
+           name, static_cast<long long>(rows), static_cast<long long>(row));
+  }
+};
+
+template <typename Rule>
+__global__ void MakeGpuRules(const __grid_constant__ GpuInputsOf<Rule> inputs,
+                             GpuRules<Rule> rules, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < count) rules.Compute(inputs, i, PrintOnDevice());
+}
+
+template <typename T, typename Rule>
+__global__ void __launch_bounds__(kCudaThreads)
+    ApplyGpuBatch(const __grid_constant__ GpuBatch<T, Rule::kSlots> batch,
+                  GpuRules<Rule> rules, int table_slot) {
+  GpuThread<CudaConvert, T, Rule>::Run(batch, rules, table_slot, blockIdx.x,
+                                       threadIdx.x, blockDim.x);
+}
+
+// What went wrong with the last launch.
+inline const char* CudaLaunchError() {
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+
+template <typename T, typename Rule>
+const char* ApplyDenseGpu(
+    const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
+    const GpuInputsOf<Rule>& inputs, void* workspace, void* stream) {
+  if (tensors.empty()) return nullptr;
+  const auto cuda_stream = static_cast<cudaStream_t>(stream);
+  const GpuRules<Rule> rules(workspace);
+  const int64_t count = tensors.size();
+  const int blocks = (count + kCudaThreads - 1) / kCudaThreads;
+  MakeGpuRules<Rule>
+      <<<blocks, kCudaThreads, 0, cuda_stream>>>(inputs, rules, count);
+  if (const char* error = CudaLaunchError()) return error;
+  for (const auto& batch : PlanGpuBatches(tensors)) {
+    if (batch.chunks() == 0) continue;
+    ApplyGpuBatch<T, Rule><<<batch.chunks(), kCudaThreads, 0, cuda_stream>>>(
+        batch, rules, inputs.table_slot);
+    if (const char* error = CudaLaunchError()) return error;
+  }
+  return nullptr;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_DENSE_CUDA_INL_CUH_

@@ -1,0 +1,70 @@
+// The dense GPU engine on a machine without a GPU, for tests: what the threads
+// of the kernels do, done one after the other. Slow.
+#ifndef TF_OPT_CC_ENGINES_DENSE_GPU_EMULATION_INL_H_
+#define TF_OPT_CC_ENGINES_DENSE_GPU_EMULATION_INL_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include "tf_opt/cc/engines/dense_gpu.h"
+#include "tf_opt/cc/engines/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/gpu_rules.h"
+#include "tf_opt/cc/engines/storage_types.h"
+
+#define TF_OPT_CPU_TARGET gpu_emulation
+#include "tf_opt/cc/engines/float_conversion-inl.h"
+#undef TF_OPT_CPU_TARGET
+
+namespace tf_opt {
+
+constexpr int kEmulatedThreads = 96;
+
+struct EmulatedConvert {
+  static float Widen(Half x) { return gpu_emulation::ToFloat(x); }
+  static float Widen(BFloat16 x) { return gpu_emulation::ToFloat(x); }
+  static float Widen(float x) { return x; }
+  static double Widen(double x) { return x; }
+  static Half Narrow(float x, Half) { return gpu_emulation::ToHalf(x); }
+  static BFloat16 Narrow(float x, BFloat16) {
+    return gpu_emulation::ToBFloat16(x);
+  }
+  static float Narrow(float x, float) { return x; }
+  static double Narrow(double x, double) { return x; }
+};
+
+struct PrintOnHost {
+  void Scalar(const char* name, Range range, double value) const {
+    std::printf("tf_opt: `%s` must be %s, got %g; nothing was written\n", name,
+                Describe(range), value);
+  }
+  void Row(const char* name, int64_t rows, int64_t row) const {
+    std::printf(
+        "tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
+        name, static_cast<long long>(rows), static_cast<long long>(row));
+  }
+};
+
+template <typename T, typename Rule>
+const char* ApplyDenseGpu(
+    const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
+    const GpuInputsOf<Rule>& inputs, void* workspace, void* stream) {
+  const GpuRules<Rule> rules(workspace);
+  for (int64_t i = 0; i < static_cast<int64_t>(tensors.size()); ++i) {
+    rules.Compute(inputs, i, PrintOnHost());
+  }
+  for (const auto& batch : PlanGpuBatches(tensors)) {
+    for (int32_t block = 0; block < batch.chunks(); ++block) {
+      for (int thread = 0; thread < kEmulatedThreads; ++thread) {
+        GpuThread<EmulatedConvert, T, Rule>::Run(
+            batch, rules, inputs.table_slot, block, thread, kEmulatedThreads);
+      }
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_DENSE_GPU_EMULATION_INL_H_

@@ -1,0 +1,13 @@
+#include "tf_opt/cc/kernels/gpu_stream.h"
+
+#include "xla/stream_executor/stream.h"
+
+namespace tf_opt {
+
+void* GpuStream(tensorflow::OpKernelContext* context) {
+  tensorflow::DeviceContext* const device = context->op_device_context();
+  if (device == nullptr || device->stream() == nullptr) return nullptr;
+  return device->stream()->platform_specific_handle().stream;
+}
+
+}  // namespace tf_opt

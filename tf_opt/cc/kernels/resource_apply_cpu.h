@@ -1,0 +1,114 @@
+// The CPU kernel of the resource-apply ops.
+#ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_CPU_H_
+#define TF_OPT_CC_KERNELS_RESOURCE_APPLY_CPU_H_
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/denormal.h"
+#include "tensorflow/core/platform/threadpool.h"
+#include "tf_opt/cc/engines/dense_cpu.h"
+#include "tf_opt/cc/kernels/dense_launch.h"
+#include "tf_opt/cc/kernels/scalar_inputs.h"
+
+namespace tf_opt {
+
+// T is TensorFlow's type of the variables; `Optimizer` is described in
+// resource_apply_kernels.h.
+template <typename T, typename Optimizer>
+class ResourceApplyCpuOp : public tensorflow::OpKernel {
+ public:
+  explicit ResourceApplyCpuOp(tensorflow::OpKernelConstruction* context)
+      : OpKernel(context), optimizer_(context) {}
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    const tensorflow::Tensor* tensor;
+    auto hyperparameters = optimizer_.modes();
+    for (const auto& input : Optimizer::kScalars) {
+      OP_REQUIRES_OK(context, FindScalar(context, input.name, &tensor));
+      input.Read(tensor->data(), &hyperparameters);
+    }
+    DenseLaunch<T> launch;
+    OP_REQUIRES_OK(context, launch.Prepare(context, optimizer_.slots(),
+                                           [](void* to, const void* from,
+                                              std::size_t bytes) {
+                                             std::memcpy(to, from, bytes);
+                                             return absl::OkStatus();
+                                           }));
+    int64_t row = 0;
+    if (launch.table_slot() >= 0) {
+      OP_REQUIRES_OK(context, ReadRow(context, launch, &row));
+    }
+    // After the row: a wrong one is what a wrong count comes from.
+    for (const auto& input : Optimizer::kScalars) {
+      OP_REQUIRES_OK(context, CheckRange(input, hyperparameters));
+    }
+    optimizer_.template ChooseRule<typename DenseLaunch<T>::Slot>(
+        [&](auto chosen) {
+          using Rule = typename decltype(chosen)::type;
+          Run<Rule>(context, launch, typename Rule::Step(hyperparameters), row);
+        });
+  }
+
+ private:
+  absl::Status ReadRow(tensorflow::OpKernelContext* context,
+                       const DenseLaunch<T>& launch, int64_t* row) const {
+    const SlotInput& table = optimizer_.slots()[launch.table_slot()];
+    const tensorflow::Tensor* tensor;
+    absl::Status status = FindScalar(context, table.row_input, &tensor);
+    if (!status.ok()) return status;
+    *row = tensor->scalar<int64_t>()();
+    if (*row < 0 || *row >= launch.rows()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", table.row_input, "` must be in [0, ", launch.rows(),
+                       "), the rows of `", table.name, "`, got ", *row));
+    }
+    return absl::OkStatus();
+  }
+
+  // Applies Rule(step, weight decay) to each variable, on TensorFlow's intra-op
+  // threads.
+  template <typename Rule>
+  static void Run(tensorflow::OpKernelContext* context,
+                  const DenseLaunch<T>& launch, const typename Rule::Step& step,
+                  int64_t row) {
+    auto tensors = launch.template Tensors<Rule::kSlots>();
+    std::vector<Rule> rules;
+    rules.reserve(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      rules.emplace_back(step, launch.weight_decay()[i]);
+      // Of a table only this row is read and written, where it lies.
+      if (launch.table_slot() >= 0) {
+        tensors[i].slots[launch.table_slot()] += row * tensors[i].size;
+      }
+    }
+    // TensorFlow's pool threads flush denormals to zero; a small step runs
+    // here. A moment that decays towards zero must not slow the loop down a
+    // hundredfold, nor give other numbers on another thread.
+    const tensorflow::port::ScopedFlushDenormal flush_denormals;
+    const auto& workers = *context->device()->tensorflow_cpu_worker_threads();
+    ApplyDense<typename DenseLaunch<T>::Storage>(
+        tensors, rules, ChosenCpuTarget(), workers.num_threads,
+        [&workers](int64_t total, int64_t block_size,
+                   const std::function<void(int64_t, int64_t)>& body) {
+          workers.workers->ParallelFor(
+              total,
+              tensorflow::thread::ThreadPool::SchedulingParams::Fixed(
+                  block_size),
+              body);
+        });
+  }
+
+  const Optimizer optimizer_;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_RESOURCE_APPLY_CPU_H_

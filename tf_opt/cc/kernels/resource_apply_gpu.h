@@ -1,0 +1,87 @@
+// The GPU kernel of the resource-apply ops. Only handles are on the host: the
+// numbers that a step goes by stay in the device's memory, so that a step waits
+// for nothing.
+#ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_
+#define TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/engines/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu_rules.h"
+#include "tf_opt/cc/kernels/dense_launch.h"
+#include "tf_opt/cc/kernels/gpu_stream.h"
+#include "tf_opt/cc/kernels/scalar_inputs.h"
+
+namespace tf_opt {
+
+// T is TensorFlow's type of the variables; `Optimizer` is described in
+// resource_apply_kernels.h.
+template <typename T, typename Optimizer>
+class ResourceApplyGpuOp : public tensorflow::OpKernel {
+ public:
+  explicit ResourceApplyGpuOp(tensorflow::OpKernelConstruction* context)
+      : OpKernel(context), optimizer_(context) {}
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    GpuStepInputs<typename Optimizer::Hyperparameters> inputs;
+    inputs.modes = optimizer_.modes();
+    const tensorflow::Tensor* tensor;
+    for (const auto& input : Optimizer::kScalars) {
+      OP_REQUIRES_OK(context, FindScalar(context, input.name, &tensor));
+      inputs.Add(input, tensor->data());
+    }
+    void* const stream = GpuStream(context);
+    DenseLaunch<T> launch;
+    OP_REQUIRES_OK(
+        context,
+        launch.Prepare(context, optimizer_.slots(),
+                       [stream](void* to, const void* from, std::size_t bytes) {
+                         return ToStatus(CopyOnGpu(to, from, bytes, stream));
+                       }));
+    inputs.weight_decay = launch.weight_decay();
+    if (launch.table_slot() >= 0) {
+      const std::string& row_input =
+          optimizer_.slots()[launch.table_slot()].row_input;
+      OP_REQUIRES_OK(context, FindScalar(context, row_input, &tensor));
+      inputs.SetRow(launch.table_slot(), row_input.c_str(), launch.rows(),
+                    static_cast<const int64_t*>(tensor->data()));
+    }
+    optimizer_.template ChooseRule<typename DenseLaunch<T>::Slot>(
+        [&](auto chosen) {
+          using Rule = typename decltype(chosen)::type;
+          // Given back when this returns, and given to later work of the same
+          // stream only.
+          tensorflow::Tensor workspace;
+          OP_REQUIRES_OK(
+              context,
+              context->allocate_temp(
+                  tensorflow::DT_UINT8,
+                  {static_cast<int64_t>(GpuRules<Rule>::Bytes(launch.size()))},
+                  &workspace));
+          OP_REQUIRES_OK(
+              context,
+              ToStatus(ApplyDenseGpu<typename DenseLaunch<T>::Storage, Rule>(
+                  launch.template Tensors<Rule::kSlots>(), inputs,
+                  workspace.data(), stream)));
+        });
+  }
+
+ private:
+  static absl::Status ToStatus(const char* error) {
+    return error == nullptr
+               ? absl::OkStatus()
+               : absl::InternalError(absl::StrCat("CUDA: ", error));
+  }
+
+  const Optimizer optimizer_;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_

@@ -1,0 +1,98 @@
+// Registers the kernels of a resource-apply op: those of the CPU or, where
+// TF_OPT_GPU_DEVICE names a device, those of a GPU for that device. (Tests name
+// "CPU", and the engine for GPUs is emulated.)
+//
+// What it needs is an `Optimizer`, constructed from the op's attributes:
+//
+//   Optimizer::kScalars        the op's scalar inputs, as ScalarInput
+//   modes()                    Hyperparameters with what the attributes say
+//   slots()                    the op's lists of slots, in the rule's order
+//   ChooseRule<V>(use)         calls use(TypeTag<Rule>()) with its rule
+#ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_KERNELS_H_
+#define TF_OPT_CC_KERNELS_RESOURCE_APPLY_KERNELS_H_
+
+#include <vector>
+
+#include "tensorflow/core/framework/kernel_def_builder.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/types.h"
+#if defined(TF_OPT_GPU_DEVICE)
+#include "tf_opt/cc/kernels/resource_apply_gpu.h"
+#else
+#include "tf_opt/cc/kernels/resource_apply_cpu.h"
+#endif
+
+namespace tf_opt {
+
+// An Optimizer but for its slots, of a rule's description, for an op with no
+// other attributes than these.
+template <typename Description>
+class OptimizerOf : public Description {
+ public:
+  explicit OptimizerOf(tensorflow::OpKernelConstruction* context) {
+    OP_REQUIRES_OK(context,
+                   context->GetAttr("decoupled_weight_decay", &decoupled_));
+    OP_REQUIRES_OK(context, context->GetAttr("maximize", &maximize_));
+  }
+
+  typename Description::Hyperparameters modes() const {
+    typename Description::Hyperparameters hyperparameters;
+    hyperparameters.maximize = maximize_;
+    return hyperparameters;
+  }
+
+  template <typename V, typename Use>
+  void ChooseRule(const Use& use) const {
+    Description::template ChooseRule<V>(l2(), use);
+  }
+
+ protected:
+  bool l2() const { return !decoupled_; }
+
+ private:
+  bool decoupled_ = true;
+  bool maximize_ = false;
+};
+
+#if defined(TF_OPT_GPU_DEVICE)
+constexpr char kKernelDevice[] = TF_OPT_GPU_DEVICE;
+template <typename T, typename Optimizer>
+using ResourceApplyOp = ResourceApplyGpuOp<T, Optimizer>;
+#else
+constexpr char kKernelDevice[] = "CPU";
+template <typename T, typename Optimizer>
+using ResourceApplyOp = ResourceApplyCpuOp<T, Optimizer>;
+#endif
+
+// A static object of this type registers the kernels of `op`, for every
+// variable type.
+template <typename Optimizer>
+class KernelRegistration {
+ public:
+  // `slots` are all lists of slots that the op has.
+  KernelRegistration(const char* op, const std::vector<const char*>& slots) {
+    Register<Eigen::half>(op, slots);
+    Register<Eigen::bfloat16>(op, slots);
+    Register<float>(op, slots);
+    Register<double>(op, slots);
+  }
+
+ private:
+  template <typename T>
+  static void Register(const char* op, const std::vector<const char*>& slots) {
+    tensorflow::KernelDefBuilder builder(op);
+    builder.Device(kKernelDevice)
+        .TypeConstraint<T>("T")
+        .HostMemory("variables");
+    for (const char* slot : slots) builder.HostMemory(slot);
+    tensorflow::kernel_factory::OpKernelRegistrar(
+        builder.Build(), op,
+        [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
+          return new ResourceApplyOp<T, Optimizer>(context);
+        });
+  }
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_RESOURCE_APPLY_KERNELS_H_

@@ -1,0 +1,89 @@
+// The numbers that a step goes by, as data: what the op calls each, where it
+// belongs and what it may be. So they can be read wherever they are, in the
+// memory of a host or of a device, and checked there.
+#ifndef TF_OPT_CC_RULES_SCALAR_INPUT_H_
+#define TF_OPT_CC_RULES_SCALAR_INPUT_H_
+
+#include <cstdint>
+
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+enum class Range {
+  kAny,
+  kNonNegative,
+  kDecayRate,  // Of a moving average: in [0, 1).
+  // A step, whose bias corrections divide by zero at 0, or a count that
+  // something is divided by.
+  kPositive,
+};
+
+// What an error says was expected.
+TF_OPT_HOST_DEVICE inline const char* Describe(Range range) {
+  switch (range) {
+    case Range::kNonNegative:
+      return ">= 0";
+    case Range::kDecayRate:
+      return "in [0, 1)";
+    case Range::kPositive:
+      return ">= 1";
+    default:
+      return "a number";
+  }
+}
+
+// One of the numbers in Hyperparameters, a double or an int64_t.
+template <typename Hyperparameters>
+struct ScalarInput {
+  constexpr ScalarInput() = default;
+  constexpr ScalarInput(const char* name, double Hyperparameters::* number,
+                        Range range = Range::kAny)
+      : name(name), number(number), range(range) {}
+  constexpr ScalarInput(const char* name, int64_t Hyperparameters::* integer,
+                        Range range = Range::kAny)
+      : name(name), integer(integer), range(range) {}
+
+  // Sets it from memory that holds its type.
+  TF_OPT_HOST_DEVICE void Read(const void* from, Hyperparameters* to) const {
+    if (integer != nullptr) {
+      to->*integer = *static_cast<const int64_t*>(from);
+    } else {
+      to->*number = *static_cast<const double*>(from);
+    }
+  }
+
+  TF_OPT_HOST_DEVICE double Get(const Hyperparameters& from) const {
+    return integer != nullptr ? from.*integer : from.*number;
+  }
+
+  // A NaN is in no range but kAny.
+  TF_OPT_HOST_DEVICE bool InRange(const Hyperparameters& from) const {
+    const double value = Get(from);
+    switch (range) {
+      case Range::kNonNegative:
+        return value >= 0;
+      case Range::kDecayRate:
+        return value >= 0 && value < 1;
+      case Range::kPositive:
+        return value >= 1;
+      default:
+        return true;
+    }
+  }
+
+  const char* name = nullptr;
+  double Hyperparameters::* number = nullptr;
+  int64_t Hyperparameters::* integer = nullptr;
+  Range range = Range::kAny;
+};
+
+// A type as a value: how a choice among rules reaches what uses them.
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_SCALAR_INPUT_H_
