@@ -13,7 +13,7 @@ oldest_keras := .venv/oldest-keras
 
 # For example `make bench BENCH_ARGS=--help` or `make test PYTEST_ARGS=-x`.
 BENCH_ARGS ?=
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n auto --maxprocesses 4
 
 .PHONY: help
 help: ## Lists these targets
@@ -32,6 +32,8 @@ test: lint cc-test install torch-once $(oldest_keras) ## Runs every check there 
 	$(bin)/pytest $(PYTEST_ARGS)
 	@echo '==> Testing the core with the oldest Keras'
 	PYTHONPATH=$(oldest_keras) $(bin)/pytest -m core $(PYTEST_ARGS)
+	@tests/library_variants.sh $(PYTEST_ARGS)
+	@tests/gpu/run.sh --compile-only
 
 .PHONY: bench
 bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
@@ -40,7 +42,7 @@ bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorc
 	$(bin)/python benchmarks/run.py $(BENCH_ARGS)
 
 .PHONY: gpu-test
-gpu-test: ## Checks the CUDA engine on a GPU, with nvcc alone
+gpu-test: ## Checks and measures the engine on a GPU, with nvcc alone
 	@tests/gpu/run.sh
 
 .PHONY: lint
@@ -95,8 +97,7 @@ cc-test:
 	@tools/setup.sh build
 	@echo "==> Running Bazel's tests"
 	$(bazel) test //...
-	@echo '==> Compiling the CUDA engine'
-	@tests/gpu/run.sh --compile-only
+	$(bazel) build //tests/gpu:all
 
 .PHONY: torch-once
 torch-once:

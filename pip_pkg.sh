@@ -1,15 +1,27 @@
 #!/usr/bin/env bash
-# Makes the wheel of tf_opt, in DIR (default: dist/):
+# Makes the wheel of tf_opt, in DIR (default: dist/, with --cuda dist/cuda/):
 #
-#   ./pip_pkg.sh [DIR]
+#   ./pip_pkg.sh [--cuda] [DIR]
 #
-# sets up what that needs, compiles the library with Bazel, packs it, gives the
-# wheel the manylinux tag that fits it, and trains a step with it in a new
-# virtual environment. Only a wheel that passes gets into DIR. Does nothing if
-# DIR has a wheel of just these files.
+# --cuda adds the kernels for GPUs, with the CUDA toolkit whose nvcc is in PATH or
+# in $CUDA_HOME/bin. Sets up what all this needs, compiles the library with
+# Bazel, packs it, gives the wheel the manylinux tag that fits it, and trains a
+# step with it, on the CPU, in a new virtual environment. Only a wheel that
+# passes gets into DIR. Does nothing if DIR has a wheel of just these files.
 set -euo pipefail
-mkdir -p "${1:-dist}"
-out=$(cd "${1:-dist}" && pwd)
+cuda=()
+default=dist
+if [[ ${1:-} == --cuda ]]; then
+  cuda=(--config=cuda)
+  default=dist/cuda
+  shift
+fi
+if (($# > 1)) || [[ ${1:-} == -* ]]; then
+  echo "usage: $0 [--cuda] [DIR]" >&2
+  exit 2
+fi
+mkdir -p "${1:-$default}"
+out=$(cd "${1:-$default}" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source tools/say.sh
 
@@ -19,7 +31,7 @@ export TF_OPT_PYTHON=$PWD/.venv/bin/python
 export PATH=$PWD/.venv/bin:$PATH
 
 say "Compiling the library of custom ops"
-bazel build //tf_opt:binaries
+bazel build "${cuda[@]}" //tf_opt:binaries
 
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
@@ -34,8 +46,7 @@ made_of=$(
     sha256sum pip_pkg.sh tests/wheel_check.py requirements/constraints.txt
   } | sha256sum
 )
-version=$("$TF_OPT_PYTHON" -c 'import runpy
-print(runpy.run_path("tf_opt/version.py")["__version__"])')
+version=$(cat "$temporary/staging/requires/version.txt")
 if [[ $made_of == "$(cat "$stamp" 2>/dev/null)" ]] &&
   compgen -G "$out/tf_opt-$version-*.whl" >/dev/null; then
   say "The wheel in $out is up to date"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Iterator
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -26,6 +27,8 @@ tf.config.set_logical_device_configuration(
 
 import tf_opt
 
+from devices import DEVICES
+
 # Run by themselves, without pytest.
 collect_ignore = ["bazel_smoke_test.py", "wheel_check.py"]
 
@@ -34,6 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the markers and checks what is under test."""
     config.addinivalue_line(
         "markers", "core: the subset that also runs on the oldest Keras"
+    )
+    config.addinivalue_line(
+        "markers",
+        "kernels: the subset that also runs on other builds of the library",
     )
     source = pathlib.Path(__file__).parents[1] / "tf_opt"
     imported = pathlib.Path(tf_opt.__file__).parent
@@ -44,6 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
             "`make test`, or run `pytest` (not `python -m pytest`) where the "
             "wheel is installed."
         )
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Runs a test on the CPU and, where there is one, on a GPU."""
+    with tf.device(request.param):
+        yield request.param
 
 
 @pytest.fixture(autouse=True)

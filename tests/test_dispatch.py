@@ -166,6 +166,29 @@ def test_build_info_names_what_runs():
     assert info["cpu_kernels"] in ("baseline", "avx2", "avx512")
     assert info["tensorflow"] == tf.__version__
     assert info["built_against"].split(".")[:2] == tf.__version__.split(".")[:2]
+    found = tf.config.list_physical_devices("GPU")
+    assert (info["gpus"] == "none found") == (not found)
+
+
+def test_build_info_tells_the_wheels_apart(tmp_path):
+    package = copy_package(tmp_path)
+    built_against = package / "python/ops/built_against.json"
+    built = json.loads(built_against.read_text())
+    code = "import tf_opt; i = tf_opt.build_info(); print(i['wheel']);"
+    code += "print(i['cuda_kernels'])"
+    for cuda, wheel, kernels in [
+        ("", "CPU", "none in this wheel: on a GPU the composed"),
+        ("12.5", "GPU and CPU (CUDA 12.5", "unused: "),
+    ]:
+        built_against.write_text(
+            json.dumps({**built, "cuda": cuda, "minimum_driver": "530"})
+        )
+        result = run_python(code, package, CUDA_VISIBLE_DEVICES="-1")
+        assert result.returncode == 0, result.stderr
+        lines = result.stdout.splitlines()
+        assert lines[0].startswith(wheel)
+        assert ("driver 530 or later" in lines[0]) == bool(cuda)
+        assert lines[1].startswith(kernels)
 
 
 def ops_of(optimizer, variable, **function_arguments) -> set[str]:

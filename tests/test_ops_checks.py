@@ -11,6 +11,10 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from devices import refusal
+
+pytestmark = pytest.mark.kernels
+
 SHAPES = [(2, 3), (4,)]
 
 
@@ -50,7 +54,7 @@ OPS = {
         {"d": None, "y": 3},
         {"batch_index": 1, "seen_batches": 2},
         {
-            "batch_index": (3, r"`batch_index` must be in \[0, 3\).*got 3"),
+            "batch_index": (3, r"`batch_index` must be in \[0, 3\).* got 3"),
             "seen_batches": (0, "`seen_batches` must be >= 1, got 0"),
             "learning_rate": ([0.5], "`learning_rate` must be a scalar"),
         },
@@ -149,7 +153,7 @@ def wrong_arguments(op: Op) -> dict[str, tuple[dict[str, Any], str]]:
     ],
 )
 def test_a_wrong_argument_is_named_and_nothing_is_written(
-    name, wrong, in_graph
+    name, wrong, in_graph, device, capfd
 ):
     op = OPS[name]
     arguments = arguments_of(op)
@@ -161,21 +165,15 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
     def step() -> None:
         op.apply(**{**arguments, **change})
 
-    with pytest.raises(
-        (
-            ValueError,
-            tf.errors.InvalidArgumentError,
-            tf.errors.FailedPreconditionError,
-        ),
-        match=message,
-    ):
+    is_of_a_number = wrong in op.wrong and np.isscalar(op.wrong[wrong][0])
+    with refusal(device, message, capfd, is_of_a_number=is_of_a_number):
         (tf.function(step) if in_graph else step)()
     for variable, value in zip(everything, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_a_tensor_read_before_the_step_does_not_change(name):
+def test_a_tensor_read_before_the_step_does_not_change(name, device):
     op = OPS[name]
     for key in ("variables", *op.slots):
         arguments = arguments_of(op)

@@ -59,7 +59,7 @@ OPTIONS = [
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @implementations
 def test_repeated_rows_equal_the_dense_gradient(
-    options, implementation, in_graph
+    options, implementation, in_graph, device
 ):
     arguments = {"implementation": implementation, **options}
     sparse = repeated_rows()

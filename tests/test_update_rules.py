@@ -38,9 +38,9 @@ every_dtype = pytest.mark.parametrize(
 every_run = pytest.mark.parametrize(
     ("how", "implementation"),
     [
-        ("eager", "custom_op"),
+        pytest.param("eager", "custom_op", marks=pytest.mark.kernels),
         ("eager", "composed"),
-        ("tf.function", "custom_op"),
+        pytest.param("tf.function", "custom_op", marks=pytest.mark.kernels),
         ("tf.function", "composed"),
         # Choosing composed by itself: XLA couldn't compile the custom op.
         ("jit_compile", "auto"),
@@ -73,7 +73,7 @@ def assert_same_bits(
 @every_dtype
 @every_mode
 def test_each_step_is_the_reference_step(
-    name: str, mode: str, dtype: str, how: str, implementation: str
+    name: str, mode: str, dtype: str, how: str, implementation: str, device: str
 ) -> None:
     under_test = OPTIMIZERS[name]
     arguments = under_test.modes[mode]
@@ -160,7 +160,7 @@ def test_custom_op_forced_into_jit_compile_is_an_error_that_says_why(
 )
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_one_launch_for_all_variables_of_a_type(
-    name: str, implementation: str, launches: int
+    name: str, implementation: str, launches: int, device: str
 ) -> None:
     under_test = OPTIMIZERS[name]
     optimizer = under_test.make(implementation=implementation)
@@ -176,11 +176,14 @@ def test_one_launch_for_all_variables_of_a_type(
     assert types.count(under_test.op_name) == 2 * launches
 
 
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+@pytest.mark.parametrize(
+    "implementation",
+    [pytest.param("custom_op", marks=pytest.mark.kernels), "composed"],
+)
 @every_dtype
 @thorough_modes
 def test_result_does_not_depend_on_which_variables_share_a_launch(
-    name: str, mode: str, dtype: str, implementation: str
+    name: str, mode: str, dtype: str, implementation: str, device: str
 ) -> None:
     # Together they are enough for several threads, and the pieces that these
     # get begin and end elsewhere than alone.
@@ -195,6 +198,7 @@ def test_result_does_not_depend_on_which_variables_share_a_launch(
     assert_same_bits(together, alone)
 
 
+@pytest.mark.kernels
 @every_dtype
 @every_mode
 def test_custom_op_and_composed_agree_bit_for_bit_in_eager_mode(
@@ -213,7 +217,7 @@ def test_custom_op_and_composed_agree_bit_for_bit_in_eager_mode(
 @every_dtype
 @thorough_modes
 def test_nan_in_a_gradient_reaches_the_variable_and_stays_in_its_slots(
-    name: str, mode: str, dtype: str, how: str, implementation: str
+    name: str, mode: str, dtype: str, how: str, implementation: str, device: str
 ) -> None:
     # Whole vectors of them and the loop's tail; a maximum may drop a NaN.
     bad = np.zeros(37, bool)

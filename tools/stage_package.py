@@ -59,6 +59,10 @@ def stage(binaries: pathlib.Path, staging: pathlib.Path) -> None:
     )
     requires = staging / "requires"
     requires.mkdir()
+    # A wheel with kernels for GPUs says so in its version's local part.
+    cuda = built_against["cuda"].replace(".", "")
+    local = f"+cu{cuda}" if cuda else ""
+    (requires / "version.txt").write_text(version["__version__"] + local)
     (requires / "keras.txt").write_text(f"keras>={version['MINIMUM_KERAS']}\n")
     for distribution in ("tensorflow", "tensorflow-cpu"):
         (requires / f"{distribution}.txt").write_text(

@@ -1,24 +1,84 @@
 #!/usr/bin/env bash
-# Compiles the CUDA engine with nvcc alone and, where there is a GPU, checks it.
+# The proof of the GPU engine, in one call, with CUDA's compiler alone:
 #
 #   tests/gpu/run.sh [--compile-only]
+#
+# compiles the engine and the programs beside this file, checks every rule
+# against double on the host (also under compute-sanitizer, where it is), and
+# measures: against a copy that moves as many bytes and, where $PYTHON (default:
+# python3) has PyTorch, against PyTorch's optimizers. The table is the last it
+# prints. Says so and stops where there is no compiler or no GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tools/say.sh
 
 if ! command -v nvcc >/dev/null; then
-  echo 'Skipped: nvcc, the CUDA compiler, was not found (12.4 or later).'
+  say "Skipped: nvcc, CUDA's compiler, was not found (12.1 or later)"
   exit 0
 fi
+case ${1:-} in
+  '' | --compile-only) ;;
+  *) fail "unknown argument $1; usage: tests/gpu/run.sh [--compile-only]" ;;
+esac
 
-program=build/gpu/correctness
-mkdir -p build/gpu
-# Code for A100 and H100/H200, and what later GPUs compile it from.
-nvcc -std=c++17 -O3 -fmad=false --expt-relaxed-constexpr -I. \
-  -gencode arch=compute_80,code=sm_80 \
-  -gencode arch=compute_90,code=[sm_90,compute_90] \
-  tests/gpu/correctness.cu -o "$program"
-echo "Compiled $program."
-if [[ "${1:-}" != --compile-only ]]; then
-  # 77: there is no GPU, and it says so.
-  "$program" || [[ $? == 77 ]]
+out=build/gpu
+mkdir -p "$out"
+
+say "Compiling the engine and its proof with $(nvcc --version | grep -o 'release [0-9.]*')"
+compile() {
+  local options=(-std=c++17 -O3)
+  [[ $1 == *.cu.cc ]] &&
+    options=(--options-file tf_opt/cc/engines/nvcc.options)
+  nvcc "${options[@]}" -Xcompiler -fPIC -I. -c "$1" \
+    -o "$out/$(basename "$1").o"
+}
+export -f compile
+export out
+engine=(tf_opt/cc/kernels/*_dense_gpu.cu.cc tf_opt/cc/engines/copy_on_gpu.cc
+  tests/gpu/engine.cc tests/gpu/device_cuda.cc)
+programs=(tests/gpu/correctness.cc tests/gpu/speed.cc)
+printf '%s\0' "${engine[@]}" "${programs[@]}" |
+  xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile "$0"'
+
+objects=()
+for source in "${engine[@]}"; do
+  objects+=("$out/$(basename "$source").o")
+done
+nvcc -shared -o "$out/libtf_opt_gpu.so" "${objects[@]}"
+for program in correctness speed; do
+  nvcc -o "$out/$program" "$out/$program.cc.o" "${objects[@]}"
+done
+say "Compiled $out/{libtf_opt_gpu.so,correctness,speed}"
+if [[ ${1:-} == --compile-only ]]; then
+  exit
 fi
+
+say "Checking every rule, type and mode"
+status=0
+"$out/correctness" >"$out/correctness.log" || status=$?
+if ((status == 77)); then # There is no GPU, and it says so.
+  cat "$out/correctness.log"
+  exit
+elif ((status != 0)); then
+  grep -v '^ok' "$out/correctness.log" >&2 || true
+  fail "the engine is wrong on this GPU; all of it is in $out/correctness.log"
+fi
+grep -v '^ok' "$out/correctness.log"
+say "$(grep -c '^ok' "$out/correctness.log") checks passed"
+
+if command -v compute-sanitizer >/dev/null; then
+  for tool in memcheck initcheck; do
+    say "Checking memory accesses: compute-sanitizer --tool $tool"
+    compute-sanitizer --tool "$tool" --error-exitcode 1 \
+      "$out/correctness" --brief >"$out/$tool.log" 2>&1 || {
+      grep -v '^ok' "$out/$tool.log" | head -n 40 >&2
+      fail "compute-sanitizer found something; all of it is in $out/$tool.log"
+    }
+    tail -n 1 "$out/$tool.log"
+  done
+else
+  say "compute-sanitizer was not found: memory accesses are not checked"
+fi
+
+say "Measuring, some minutes"
+"${PYTHON:-python3}" tests/gpu/measure.py "$out"

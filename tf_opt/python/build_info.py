@@ -8,6 +8,33 @@ import tensorflow as tf
 from tf_opt.python.ops import library
 from tf_opt.version import __version__
 
+_COMPOSED = "the composed implementation runs"
+
+
+def _wheel(loaded: library.Library) -> str:
+    """Which of the two wheels this is."""
+    if loaded.built_against is None:
+        return "none: no library was built"
+    if loaded.cuda is None:
+        return "CPU"
+    return (
+        f"GPU and CPU (CUDA {loaded.cuda}, for compute capability 8.0 and "
+        f"later; needs NVIDIA driver {loaded.minimum_driver} or later)"
+    )
+
+
+def _cuda_kernels(loaded: library.Library, gpus: list[str]) -> str:
+    """What runs on a GPU."""
+    if loaded.ops is None:
+        return f"none: {_COMPOSED}"
+    if loaded.cuda is None:
+        return f"none in this wheel: on a GPU {_COMPOSED}"
+    if not tf.test.is_built_with_cuda():
+        return "unused: this TensorFlow is built without CUDA"
+    if not gpus:
+        return "unused: TensorFlow found no GPU"
+    return "loaded"
+
 
 def build_info() -> dict[str, str]:
     """Versions built against and found, and which kernels are loaded.
@@ -16,6 +43,8 @@ def build_info() -> dict[str, str]:
         A dictionary of strings, in an order fit to print:
 
         - `tf_opt`, `tensorflow`, `keras`: the versions found.
+        - `wheel`: whether this is the wheel with kernels for GPUs, and if so
+          the CUDA it was built with and the driver it needs.
         - `built_against`: the TensorFlow that the library was compiled
           against.
         - `custom_ops`: `"loaded"`, or why they are not.
@@ -23,6 +52,7 @@ def build_info() -> dict[str, str]:
           `avx2` or `avx512`).
         - `xla`: what runs inside `jit_compile=True`.
         - `cuda_kernels`: what runs on a GPU.
+        - `gpus`: the GPUs that TensorFlow found.
 
     Example:
 
@@ -31,14 +61,21 @@ def build_info() -> dict[str, str]:
     True
     """
     loaded = library.library()
-    none = "none: the composed implementation runs"
+    gpus = [
+        tf.config.experimental.get_device_details(gpu).get(
+            "device_name", gpu.name
+        )
+        for gpu in tf.config.list_physical_devices("GPU")
+    ]
     return {
         "tf_opt": __version__,
+        "wheel": _wheel(loaded),
         "tensorflow": tf.__version__,
         "keras": keras.__version__,
         "built_against": loaded.built_against or "no library was built",
         "custom_ops": loaded.problem or "loaded",
-        "cpu_kernels": loaded.cpu_target or none,
-        "xla": "the composed implementation runs",
-        "cuda_kernels": none,
+        "cpu_kernels": loaded.cpu_target or f"none: {_COMPOSED}",
+        "xla": _COMPOSED,
+        "cuda_kernels": _cuda_kernels(loaded, gpus),
+        "gpus": ", ".join(gpus) or "none found",
     }

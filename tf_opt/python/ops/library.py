@@ -27,6 +27,10 @@ class Library(NamedTuple):
         problem: Why it isn't loaded; None if it is.
         built_against: The TensorFlow version it was compiled against; None if
             there is no library.
+        cuda: The version of CUDA that its GPU kernels were compiled with; None
+            if it has none.
+        minimum_driver: The first NVIDIA driver that these run with; None if it
+            has none.
         cpu_target: The instruction set that its CPU kernels run with in this
             process; None if it isn't loaded.
     """
@@ -34,6 +38,8 @@ class Library(NamedTuple):
     ops: types.ModuleType | None
     problem: str | None
     built_against: str | None
+    cuda: str | None
+    minimum_driver: str | None
     cpu_target: str | None
 
 
@@ -41,35 +47,39 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _built_against() -> str | None:
-    if not _BUILT_AGAINST.exists():
-        return None
-    return json.loads(_BUILT_AGAINST.read_text())["tensorflow"]
-
-
 @functools.lru_cache(maxsize=1)
 def library() -> Library:
     """Loads the library, once. Never raises."""
-    built_against = _built_against()
-
-    def unavailable(problem: str) -> Library:
-        return Library(None, problem, built_against, None)
-
+    built: dict[str, str] = {}
+    if _BUILT_AGAINST.exists():
+        built = json.loads(_BUILT_AGAINST.read_text())
+    unloaded = Library(
+        ops=None,
+        problem=None,
+        built_against=built.get("tensorflow"),
+        cuda=built.get("cuda") or None,
+        minimum_driver=built.get("minimum_driver") or None,
+        cpu_target=None,
+    )
     if os.environ.get(DISABLE_VARIABLE, "0") not in ("", "0"):
-        return unavailable(f"{DISABLE_VARIABLE} is set")
-    if built_against is None or not _LIBRARY.exists():
-        return unavailable("this installation has no compiled library")
+        return unloaded._replace(problem=f"{DISABLE_VARIABLE} is set")
+    if not built or not _LIBRARY.exists():
+        return unloaded._replace(
+            problem="this installation has no compiled library"
+        )
     # TensorFlow's C++ interface changes with every minor version: a library
     # built for another one may load and then crash, so it isn't tried.
-    if _minor(built_against) != _minor(tf.__version__):
-        return unavailable("it was built for another TensorFlow")
+    if _minor(built["tensorflow"]) != _minor(tf.__version__):
+        return unloaded._replace(problem="it was built for another TensorFlow")
     try:
         ops = tf.load_op_library(str(_LIBRARY))
         handle = ctypes.CDLL(str(_LIBRARY))
     except (tf.errors.OpError, OSError) as error:
-        return unavailable(f"it could not be loaded: {error}")
+        return unloaded._replace(problem=f"it could not be loaded: {error}")
     handle.TfOptCpuTarget.restype = ctypes.c_char_p
-    return Library(ops, None, built_against, handle.TfOptCpuTarget().decode())
+    return unloaded._replace(
+        ops=ops, cpu_target=handle.TfOptCpuTarget().decode()
+    )
 
 
 def explain_problem() -> str:

@@ -1,0 +1,62 @@
+"""The devices that tests run on, and what is different there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+import tensorflow as tf
+
+GPUS = tf.config.list_physical_devices("GPU")
+DEVICES = ["CPU:0", *(["GPU:0"] if GPUS else [])]
+
+# Set by library_variants.sh: the CPU's kernels are the GPU's, emulated.
+EMULATED_GPU = os.environ.get("TF_OPT_TEST_EMULATED_GPU") == "1"
+
+needs_gpu = pytest.mark.skipif(not GPUS, reason="TensorFlow found no GPU")
+
+
+def reads_numbers_on_device(device: str) -> bool:
+    """Whether kernels see the numbers of a step only on the device.
+
+    Then a wrong one can't become an exception: the device prints what is wrong
+    and writes nothing.
+    """
+    return EMULATED_GPU or device.startswith("GPU")
+
+
+@contextlib.contextmanager
+def refusal(
+    device: str,
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+    *,
+    is_of_a_number: bool,
+) -> Iterator[None]:
+    """Expects that a kernel refuses its arguments.
+
+    Args:
+        device: Where it runs.
+        message: What it must say, a regular expression.
+        capfd: Captures what a device prints.
+        is_of_a_number: Whether what is wrong is the value of a number.
+    """
+    if is_of_a_number and reads_numbers_on_device(device):
+        yield
+        if device.startswith("GPU"):
+            tf.test.experimental.sync_devices()
+        printed = capfd.readouterr().out
+        assert re.search(message, printed), printed
+        return
+    with pytest.raises(
+        (
+            ValueError,
+            tf.errors.InvalidArgumentError,
+            tf.errors.FailedPreconditionError,
+        ),
+        match=message,
+    ):
+        yield

@@ -1,0 +1,56 @@
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/gpu/device.h"
+
+namespace tf_opt {
+
+void Require(const char* error) {
+  if (error == nullptr) return;
+  std::fprintf(stderr, "%s\n", error);
+  std::exit(1);
+}
+
+std::string DeviceName() { return "no GPU: the engine is emulated"; }
+
+void DeviceFree::operator()(void* memory) const { std::free(memory); }
+
+DeviceMemory AllocateOnDevice(std::size_t bytes) {
+  return DeviceMemory(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+}
+
+void CopyToDevice(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
+void CopyFromDevice(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
+void CopyOnDevice(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
+
+void WaitForDevice() {}
+
+struct Graph::State {
+  Work work;
+};
+
+Graph::Graph(const Work& work) : state_(new State{work}) {}
+
+Graph::~Graph() = default;
+
+void Graph::Replay() { Require(state_->work(nullptr)); }
+
+float TimeOnDevice(int repetitions, const Work& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < repetitions; ++i) Require(work(nullptr));
+  const std::chrono::duration<float, std::milli> elapsed =
+      std::chrono::steady_clock::now() - begin;
+  return elapsed.count() / repetitions;
+}
+
+}  // namespace tf_opt

@@ -1,0 +1,158 @@
+// How fast a step is beside a copy that moves as many bytes, in turns.
+//
+//   speed ROUNDS < WORKLOADS
+//
+// A workload is a line: its title, then after a tab the sizes of its tensors.
+// Prints a line for each optimizer and workload, its columns separated by tabs:
+// workload, case, launches, milliseconds of a step, and the bytes a second, in
+// 10^9, of the step and of the copy. measure.py runs it.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/gpu/cases.h"
+#include "tests/gpu/device.h"
+#include "tests/gpu/launch.h"
+#include "tf_opt/cc/engines/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/storage_types.h"
+
+namespace tf_opt {
+namespace {
+
+struct Workload {
+  std::string title;
+  std::vector<int64_t> sizes;
+
+  int64_t elements() const {
+    int64_t total = 0;
+    for (const int64_t size : sizes) total += size;
+    return total;
+  }
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle]
+                           : (values[middle - 1] + values[middle]) / 2;
+}
+
+// Fills memory with numbers between 1 and 2, or what looks like it in 16 bits.
+void FillWithNumbers(const DeviceMemory& memory, int64_t bytes) {
+  std::vector<uint16_t> numbers(std::min<int64_t>(bytes, 1 << 20) / 2 + 1);
+  for (uint16_t& number : numbers) number = 0x3f80 | (std::rand() & 0x7f);
+  char* const to = static_cast<char*>(memory.get());
+  const int64_t filled = std::min<int64_t>(bytes, 2 * numbers.size());
+  CopyToDevice(to, numbers.data(), filled);
+  for (int64_t done = filled; done < bytes; done *= 2) {
+    CopyOnDevice(to + done, to, std::min(done, bytes - done));
+  }
+}
+
+template <typename T, typename Case>
+void Measure(const char* title, const char* dtype, const Modes& modes,
+             const Workload& workload, int rounds) {
+  using V = ComputeType<T>;
+  int slot_count = 0;
+  Case::template Choose<V>(
+      modes, [&](auto chosen) { slot_count = decltype(chosen)::type::kSlots; });
+  // Variable and slots are read and written, the gradient is read.
+  const int64_t elements = workload.elements();
+  const int64_t moved = elements * (3 * sizeof(T) + 2 * slot_count * sizeof(V));
+
+  // Aligned as TensorFlow and PyTorch align tensors.
+  constexpr int64_t kAlignment = 256;
+  std::vector<int64_t> begins;
+  int64_t arena_bytes = 0;
+  const auto reserve = [&](int64_t bytes) {
+    begins.push_back(arena_bytes);
+    arena_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  for (int k = 0; k < 2 + slot_count; ++k) {
+    for (const int64_t size : workload.sizes) {
+      reserve(size * (k < 2 ? sizeof(T) : sizeof(V)));
+    }
+  }
+  // The copy is from one half of the same memory to the other.
+  arena_bytes = std::max(arena_bytes, moved);
+  const DeviceMemory arena = AllocateOnDevice(arena_bytes);
+  if (arena == nullptr) {
+    std::printf("%s\t%s\tskipped: too little memory\n", workload.title.c_str(),
+                title);
+    return;
+  }
+  FillWithNumbers(arena, arena_bytes);
+  char* const memory = static_cast<char*>(arena.get());
+  const std::size_t count = workload.sizes.size();
+  std::vector<void*> pointers;
+  for (const int64_t begin : begins) pointers.push_back(memory + begin);
+  Launch<Case> launch(
+      dtype, modes, workload.sizes,
+      std::vector<void*>(pointers.begin(), pointers.begin() + count),
+      std::vector<const void*>(pointers.begin() + count,
+                               pointers.begin() + 2 * count),
+      std::vector<void*>(pointers.begin() + 2 * count, pointers.end()),
+      Case::kRows ? 1 : 0);
+  launch.Set(Case::At(3, modes), 0);
+  const Work copy = [&](void* stream) {
+    return CopyOnGpu(memory + moved / 2, memory, moved / 2, stream);
+  };
+  const Work step = [&](void* stream) { return launch(stream); };
+
+  // Some milliseconds each time; the first round warms up.
+  const int repetitions =
+      std::clamp<int64_t>((int64_t{8} << 30) / moved, 1, 50);
+  std::vector<double> copies, steps;
+  for (int round = -1; round < rounds; ++round) {
+    const double copy_time = TimeOnDevice(repetitions, copy);
+    const double step_time = TimeOnDevice(repetitions, step);
+    if (round < 0) continue;
+    copies.push_back(copy_time);
+    steps.push_back(step_time);
+  }
+  const double milliseconds = Median(steps);
+  std::printf("%s\t%s\t%lld\t%.4f\t%.1f\t%.1f\n", workload.title.c_str(), title,
+              static_cast<long long>(launch.launches()), milliseconds,
+              moved / milliseconds / 1e6, moved / Median(copies) / 1e6);
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace tf_opt
+
+int main(int argc, char** argv) {
+  using namespace tf_opt;
+  if (argc != 2 || std::atoi(argv[1]) < 1) {
+    std::fputs("usage: speed ROUNDS < WORKLOADS\n", stderr);
+    return 2;
+  }
+  const int rounds = std::atoi(argv[1]);
+  if (DeviceName().empty()) {
+    std::fputs("No GPU was found.\n", stderr);
+    return 77;
+  }
+  Modes amsgrad;
+  amsgrad.amsgrad = true;
+  for (std::string line; std::getline(std::cin, line);) {
+    Workload workload;
+    const std::size_t tab = line.find('\t');
+    workload.title = line.substr(0, tab);
+    std::istringstream sizes(line.substr(tab + 1));
+    for (int64_t size; sizes >> size;) workload.sizes.push_back(size);
+    Measure<float, AdamCase>("Adam", "float32", {}, workload, rounds);
+    Measure<BFloat16, AdamCase>("Adam, bfloat16 variables", "bfloat16", {},
+                                workload, rounds);
+    Measure<float, AdamCase>("Adam, AMSGrad", "float32", amsgrad, workload,
+                             rounds);
+    Measure<float, NAdamCase>("NAdam", "float32", {}, workload, rounds);
+    Measure<float, AsgdCase>("ASGD", "float32", {}, workload, rounds);
+    Measure<float, AveragedSgdCase>("AveragedSGD", "float32", {}, workload,
+                                    rounds);
+  }
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Tests other builds of the library than the installed wheel's, on the CPU: the
+# kernels for GPUs, emulated, in place of the CPU's; and, where there is nvcc, a
+# build with CUDA, which a TensorFlow without CUDA must be able to load.
+#
+#   tests/library_variants.sh [PYTEST ARGUMENTS...]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/say.sh
+
+export TF_OPT_PYTHON=$PWD/.venv/bin/python
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+
+# Puts the package with the library LIBRARY into FOLDER.
+stage() { # FOLDER LIBRARY
+  "$TF_OPT_PYTHON" tools/stage_package.py bazel-bin "$1"
+  cp -f "$2" "$1/tf_opt/python/ops/_tf_opt_ops.so"
+}
+
+bazel build //tf_opt:binaries //tests:emulated_gpu/_tf_opt_ops.so
+say "Testing the kernels for GPUs, emulated on the CPU"
+stage "$temporary/emulated" bazel-bin/tests/emulated_gpu/_tf_opt_ops.so
+TF_OPT_TEST_EMULATED_GPU=1 PYTHONPATH=$temporary/emulated \
+  .venv/bin/pytest -m kernels "$@"
+
+if ! command -v nvcc >/dev/null; then
+  say "Skipped: nvcc was not found, so no build with CUDA is tested"
+  exit
+fi
+say "Testing a build with CUDA where there is no GPU"
+bazel build --config=cuda //...
+stage "$temporary/cuda" bazel-bin/tf_opt/python/ops/_tf_opt_ops.so
+PYTHONPATH=$temporary/cuda .venv/bin/python -m tf_opt | grep -E '^(wheel|cuda)'
+PYTHONPATH=$temporary/cuda .venv/bin/pytest -m "kernels and core" "$@"

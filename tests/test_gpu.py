@@ -1,0 +1,120 @@
+"""On a GPU, if there is one; the tests of the registry then run there too."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from devices import needs_gpu
+from registry import OPTIMIZERS
+from registry import THOROUGH_MODES
+
+pytestmark = needs_gpu
+
+needs_gpu_wheel = pytest.mark.skipif(
+    "none in this wheel" in tf_opt.build_info()["cuda_kernels"],
+    reason="this is the wheel without kernels for GPUs",
+)
+
+
+def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
+    """Trains a small model, the same one every time."""
+    keras.utils.set_random_seed(9)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((5,)),
+            keras.layers.Dense(7, activation="tanh"),
+            keras.layers.Dense(2),
+        ]
+    )
+    model.compile(optimizer, "mse", **arguments)
+    random = np.random.default_rng(3)
+    x = random.standard_normal((64, 5)).astype("float32")
+    model.fit(
+        x, x[:, :2] ** 2, batch_size=16, epochs=3, shuffle=False, verbose=0
+    )
+    return model
+
+
+def assert_trained_alike(model: keras.Model, expected: keras.Model) -> None:
+    for a, b in zip(model.variables, expected.variables, strict=True):
+        # The products of matrices are another library's on a GPU.
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def fit_on_cpu(name: str, mode: str) -> keras.Model:
+    under_test = OPTIMIZERS[name]
+    with tf.device("CPU:0"):
+        return fit(
+            under_test.make(0.01, **under_test.modes[mode]), jit_compile=False
+        )
+
+
+thorough_modes = pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
+
+
+@thorough_modes
+def test_fit_as_keras_compiles_it_by_itself(name, mode):
+    # jit_compile="auto": on a single GPU that turns XLA on.
+    under_test = OPTIMIZERS[name]
+    model = fit(under_test.make(0.01, **under_test.modes[mode]))
+    assert "GPU" in model.optimizer.iterations.value.device
+    assert_trained_alike(model, fit_on_cpu(name, mode))
+
+
+@needs_gpu_wheel
+@thorough_modes
+def test_fit_with_the_custom_op(name, mode):
+    under_test = OPTIMIZERS[name]
+    optimizer = under_test.make(
+        0.01, implementation="custom_op", **under_test.modes[mode]
+    )
+    model = fit(optimizer, jit_compile=False)
+    assert all("GPU" in v.value.device for v in model.trainable_variables)
+    assert_trained_alike(model, fit_on_cpu(name, mode))
+
+
+@thorough_modes
+def test_mirrored_strategy_over_all_gpus(name, mode):
+    strategy = tf.distribute.MirroredStrategy()
+    under_test = OPTIMIZERS[name]
+    with strategy.scope():
+        model = fit(under_test.make(0.01, **under_test.modes[mode]))
+    assert strategy.num_replicas_in_sync == len(
+        tf.config.list_logical_devices("GPU")
+    )
+    for variable in (*model.variables, *model.optimizer.variables):
+        first, *others = strategy.experimental_local_results(variable.value)
+        for other in others:
+            np.testing.assert_array_equal(first.numpy(), other.numpy())
+    assert_trained_alike(model, fit_on_cpu(name, mode))
+
+
+@needs_gpu_wheel
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_auto_chooses_the_custom_op(name):
+    under_test = OPTIMIZERS[name]
+    with tf.device("GPU:0"):
+        variable = keras.Variable([1.0, 2.0])
+    optimizer = under_test.make()
+    optimizer.build([variable])
+    step = tf.function(lambda: optimizer.apply([tf.ones(2)], [variable]))
+    operations = step.get_concrete_function().graph.get_operations()
+    assert under_test.op_name in {operation.type for operation in operations}
+
+
+@needs_gpu_wheel
+def test_a_step_waits_for_nothing():
+    # Would a kernel read a number back, this would be an error.
+    with tf.device("GPU:0"):
+        variables = [keras.Variable(tf.ones(4097)) for _ in range(3)]
+        gradients = [tf.ones(4097)] * 3
+    optimizer = tf_opt.Adam(0.1, implementation="custom_op")
+    optimizer.build(variables)
+    optimizer.apply(gradients, variables)
+    for slot in optimizer.variables[2:]:
+        assert "GPU" in slot.value.device
+    np.testing.assert_allclose(variables[0].numpy(), 0.9, rtol=1e-5)
