@@ -9,14 +9,20 @@ from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
+import tf_opt
 
-GPUS = tf.config.list_physical_devices("GPU")
+KERNELS_ON_GPU = tf_opt.build_info()["cuda_kernels"]
+if KERNELS_ON_GPU != "loaded":
+    # The wheel without kernels for GPUs is tested on the CPU.
+    tf.config.set_visible_devices([], "GPU")
+GPUS = tf.config.get_visible_devices("GPU")
 DEVICES = ["CPU:0", *(["GPU:0"] if GPUS else [])]
+needs_gpu = pytest.mark.skipif(
+    not GPUS, reason=f"the kernels for GPUs are {KERNELS_ON_GPU}"
+)
 
 # Set by library_variants.sh: the CPU's kernels are the GPU's, emulated.
 EMULATED_GPU = os.environ.get("TF_OPT_TEST_EMULATED_GPU") == "1"
-
-needs_gpu = pytest.mark.skipif(not GPUS, reason="TensorFlow found no GPU")
 
 
 def reads_numbers_on_device(device: str) -> bool:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
+import types
+from unittest import mock
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt.python import dispatch
+from tf_opt.python import tensorflow_internals
+from tf_opt.python.ops import gpu
+from tf_opt.python.ops import library
 
 PACKAGE = pathlib.Path(tf_opt.__file__).parent
 
@@ -177,7 +184,7 @@ def test_build_info_tells_the_wheels_apart(tmp_path):
     code = "import tf_opt; i = tf_opt.build_info(); print(i['wheel']);"
     code += "print(i['cuda_kernels'])"
     for cuda, wheel, kernels in [
-        ("", "CPU", "none in this wheel: on a GPU the composed"),
+        ("", "CPU", "unused: this is the wheel without kernels for GPUs"),
         ("12.5", "GPU and CPU (CUDA 12.5", "unused: "),
     ]:
         built_against.write_text(
@@ -189,6 +196,76 @@ def test_build_info_tells_the_wheels_apart(tmp_path):
         assert lines[0].startswith(wheel)
         assert ("driver 530 or later" in lines[0]) == bool(cuda)
         assert lines[1].startswith(kernels)
+
+
+@pytest.fixture
+def pretend_gpu(monkeypatch):
+    """Has TensorFlow find a GPU, for a wheel that has kernels for it."""
+
+    def pretend(
+        capability: tuple[int, int], driver_problem: bytes | None
+    ) -> None:
+        device = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+        handle = types.SimpleNamespace(
+            TfOptCudaDriverProblem=mock.Mock(return_value=driver_problem)
+        )
+        loaded = library.library()._replace(
+            cuda="13.0", minimum_driver="580", handle=handle
+        )
+        monkeypatch.setattr(library, "library", lambda: loaded)
+        monkeypatch.setattr(
+            tf.config, "list_physical_devices", lambda kind: [device]
+        )
+        monkeypatch.setattr(
+            tf.config.experimental,
+            "get_device_details",
+            lambda _: {"device_name": "X", "compute_capability": capability},
+        )
+        monkeypatch.setattr(tf.test, "is_built_with_cuda", lambda: True)
+        monkeypatch.setattr(
+            tensorflow_internals,
+            "registered_kernels",
+            lambda _: {("GPU", tf.float32)},
+        )
+        for cached in (gpu.problem, dispatch._missing_kernel):
+            monkeypatch.setattr(
+                sys.modules[cached.__module__],
+                cached.__name__,
+                cached.__wrapped__,
+            )
+
+    return pretend
+
+
+@pytest.mark.parametrize(
+    ("capability", "driver_problem", "message"),
+    [
+        ((8, 0), None, None),
+        ((12, 1), None, None),
+        ((7, 5), None, "compute capability 7.5, but the kernels are for 8.0"),
+        ((9, 0), b"it is old", r"it is old \(needed: driver 580 or later\)"),
+    ],
+)
+def test_a_gpu_that_the_kernels_are_not_for_runs_the_composed_implementation(
+    pretend_gpu, capability, driver_problem, message
+):
+    pretend_gpu(capability, driver_problem)
+
+    def runs(implementation: str) -> bool:
+        return dispatch.runs_custom_op(implementation, OP, tf.float32, "GPU:0")
+
+    info = tf_opt.build_info()
+    assert info["gpus"] == "X"
+    if message is None:
+        assert runs("auto")
+        assert runs("custom_op")
+        assert info["cuda_kernels"] == "loaded"
+        return
+    with pytest.warns(RuntimeWarning, match=message):
+        assert not runs("auto")
+    with pytest.raises(RuntimeError, match=message):
+        runs("custom_op")
+    assert re.search(message, info["cuda_kernels"])
 
 
 def ops_of(optimizer, variable, **function_arguments) -> set[str]:

@@ -14,11 +14,6 @@ from registry import THOROUGH_MODES
 
 pytestmark = needs_gpu
 
-needs_gpu_wheel = pytest.mark.skipif(
-    "none in this wheel" in tf_opt.build_info()["cuda_kernels"],
-    reason="this is the wheel without kernels for GPUs",
-)
-
 
 def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
     """Trains a small model, the same one every time."""
@@ -65,7 +60,6 @@ def test_fit_as_keras_compiles_it_by_itself(name, mode):
     assert_trained_alike(model, fit_on_cpu(name, mode))
 
 
-@needs_gpu_wheel
 @thorough_modes
 def test_fit_with_the_custom_op(name, mode):
     under_test = OPTIMIZERS[name]
@@ -93,7 +87,6 @@ def test_mirrored_strategy_over_all_gpus(name, mode):
     assert_trained_alike(model, fit_on_cpu(name, mode))
 
 
-@needs_gpu_wheel
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_auto_chooses_the_custom_op(name):
     under_test = OPTIMIZERS[name]
@@ -106,7 +99,6 @@ def test_auto_chooses_the_custom_op(name):
     assert under_test.op_name in {operation.type for operation in operations}
 
 
-@needs_gpu_wheel
 def test_a_step_waits_for_nothing():
     # Would a kernel read a number back, this would be an error.
     with tf.device("GPU:0"):

@@ -60,10 +60,10 @@ if ((status == 77)); then # There is no GPU, and it says so.
   cat "$out/correctness.log"
   exit
 elif ((status != 0)); then
-  grep -v '^ok' "$out/correctness.log" >&2 || true
+  grep -vE '^(ok|tf_opt:)' "$out/correctness.log" >&2 || true
   fail "the engine is wrong on this GPU; all of it is in $out/correctness.log"
 fi
-grep -v '^ok' "$out/correctness.log"
+grep -vE '^(ok|tf_opt:)' "$out/correctness.log"
 say "$(grep -c '^ok' "$out/correctness.log") checks passed"
 
 if command -v compute-sanitizer >/dev/null; then
@@ -71,7 +71,7 @@ if command -v compute-sanitizer >/dev/null; then
     say "Checking memory accesses: compute-sanitizer --tool $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 1 \
       "$out/correctness" --brief >"$out/$tool.log" 2>&1 || {
-      grep -v '^ok' "$out/$tool.log" | head -n 40 >&2
+      grep -vE '^(ok|tf_opt:)' "$out/$tool.log" | head -n 40 >&2
       fail "compute-sanitizer found something; all of it is in $out/$tool.log"
     }
     tail -n 1 "$out/$tool.log"

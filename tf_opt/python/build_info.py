@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
+from tf_opt.python.ops import gpu
 from tf_opt.python.ops import library
 from tf_opt.version import __version__
 
@@ -23,19 +24,6 @@ def _wheel(loaded: library.Library) -> str:
     )
 
 
-def _cuda_kernels(loaded: library.Library, gpus: list[str]) -> str:
-    """What runs on a GPU."""
-    if loaded.ops is None:
-        return f"none: {_COMPOSED}"
-    if loaded.cuda is None:
-        return f"none in this wheel: on a GPU {_COMPOSED}"
-    if not tf.test.is_built_with_cuda():
-        return "unused: this TensorFlow is built without CUDA"
-    if not gpus:
-        return "unused: TensorFlow found no GPU"
-    return "loaded"
-
-
 def build_info() -> dict[str, str]:
     """Versions built against and found, and which kernels are loaded.
 
@@ -51,7 +39,8 @@ def build_info() -> dict[str, str]:
         - `cpu_kernels`: the instruction set chosen at run time (`baseline`,
           `avx2` or `avx512`).
         - `xla`: what runs inside `jit_compile=True`.
-        - `cuda_kernels`: what runs on a GPU.
+        - `cuda_kernels`: `"loaded"`, or why they are not used. Then the
+          composed implementation runs on a GPU.
         - `gpus`: the GPUs that TensorFlow found.
 
     Example:
@@ -61,12 +50,7 @@ def build_info() -> dict[str, str]:
     True
     """
     loaded = library.library()
-    gpus = [
-        tf.config.experimental.get_device_details(gpu).get(
-            "device_name", gpu.name
-        )
-        for gpu in tf.config.list_physical_devices("GPU")
-    ]
+    gpu_problem = gpu.problem()
     return {
         "tf_opt": __version__,
         "wheel": _wheel(loaded),
@@ -76,6 +60,6 @@ def build_info() -> dict[str, str]:
         "custom_ops": loaded.problem or "loaded",
         "cpu_kernels": loaded.cpu_target or f"none: {_COMPOSED}",
         "xla": _COMPOSED,
-        "cuda_kernels": _cuda_kernels(loaded, gpus),
-        "gpus": ", ".join(gpus) or "none found",
+        "cuda_kernels": (f"unused: {gpu_problem}" if gpu_problem else "loaded"),
+        "gpus": ", ".join(gpu.names()) or "none found",
     }

@@ -8,6 +8,7 @@ import warnings
 import tensorflow as tf
 
 from tf_opt.python import tensorflow_internals
+from tf_opt.python.ops import gpu
 from tf_opt.python.ops import library
 
 AUTO = "auto"
@@ -29,9 +30,13 @@ def _warn_once(message: str) -> None:
 def _missing_kernel(op_name: str, dtype: tf.DType, device: str) -> str | None:
     device_type = tf.DeviceSpec.from_string(device).device_type or "CPU"
     available = tensorflow_internals.registered_kernels(op_name)
-    if (device_type, dtype) in available:
-        return None
-    return f"it has no {device_type} kernel for {dtype.name}"
+    if (device_type, dtype) not in available:
+        return f"it has no {device_type} kernel for {dtype.name}"
+    if device_type == "GPU" and gpu.problem() is not None:
+        obstacle = f"its GPU kernels can't run here: {gpu.problem()}"
+        _warn_once(f"tf_opt: {obstacle}.")
+        return obstacle
+    return None
 
 
 def runs_custom_op(

@@ -22,9 +22,13 @@ namespace tf_opt {
 // Elements that one block of threads updates: few enough that a large tensor
 // ends evenly, enough that finding the block's tensor costs nothing.
 constexpr int64_t kGpuChunk = 8192;
-// A thread loads and stores this much at a time, ...
+// A thread loads and stores this much of a slot at a time, the widest there is,
+// and as many elements of variable and gradient. (Of those in 16 bits that is
+// half as much. Were it the same, a thread's slots would be two vectors, and
+// every access of the threads together would touch only every other half of a
+// sector: twice the accesses for the same bytes.)
 constexpr int kGpuVectorBytes = 16;
-// ... and asks for this many vectors of each array before it needs the first.
+// It asks for this many vectors of each array before it needs the first.
 constexpr int kGpuVectorsInFlight = 2;
 // What the arguments of a kernel may take, since CUDA 12.1.
 constexpr std::size_t kGpuArgumentBytes = 32764;
@@ -65,28 +69,26 @@ std::vector<GpuBatch<T, kSlots>> PlanGpuBatches(
   return batches;
 }
 
-// kCount neighbours of an array.
+// kCount neighbours of an array, read and written at once.
 template <typename E, int kCount>
 struct GpuPack {
-  struct alignas(kGpuVectorBytes) Vector {
-    uint32_t words[kGpuVectorBytes / sizeof(uint32_t)];
+  struct alignas(sizeof(E) * kCount) Vector {
+    uint32_t words[sizeof(E) * kCount / sizeof(uint32_t)];
   };
-  static constexpr int kVectors = sizeof(E) * kCount / sizeof(Vector);
 
   union {
     E elements[kCount];
-    Vector vectors[kVectors];
+    Vector vector;
   };
 
   TF_OPT_RULE_INLINE void Load(const E* from) {
-    for (int i = 0; i < kVectors; ++i) {
-      vectors[i] = reinterpret_cast<const Vector*>(from)[i];
-    }
+    vector = *reinterpret_cast<const Vector*>(from);
   }
   TF_OPT_RULE_INLINE void Store(E* to) const {
-    for (int i = 0; i < kVectors; ++i) {
-      reinterpret_cast<Vector*>(to)[i] = vectors[i];
-    }
+    *reinterpret_cast<Vector*>(to) = vector;
+  }
+  TF_OPT_RULE_INLINE static bool IsAligned(const E* pointer) {
+    return reinterpret_cast<uintptr_t>(pointer) % sizeof(Vector) == 0;
   }
 };
 
@@ -96,7 +98,7 @@ class GpuThread {
  public:
   using V = ComputeType<T>;
   static constexpr int kSlots = Rule::kSlots;
-  static constexpr int kPack = kGpuVectorBytes / sizeof(T);
+  static constexpr int kPack = kGpuVectorBytes / sizeof(V);
 
   // `table_slot` is the slot that is a row of a table, or negative.
   TF_OPT_RULE_INLINE static void Run(const GpuBatch<T, kSlots>& batch,
@@ -131,8 +133,10 @@ class GpuThread {
          (table_slot == static_cast<int>(kIndices) ? rules.row() * tensor_size
                                                    : 0)...},
         size};
-    const bool aligned = IsAligned(part.variable) && IsAligned(part.gradient) &&
-                         (IsAligned(part.slots[kIndices]) && ...);
+    const bool aligned =
+        GpuPack<T, kPack>::IsAligned(part.variable) &&
+        GpuPack<T, kPack>::IsAligned(part.gradient) &&
+        (GpuPack<V, kPack>::IsAligned(part.slots[kIndices]) && ...);
     int64_t done = 0;
     if (aligned) {
       // Neighbouring threads on neighbouring vectors: first several of each
@@ -167,10 +171,6 @@ class GpuThread {
       }
     }
     return low;
-  }
-
-  TF_OPT_RULE_INLINE static bool IsAligned(const void* pointer) {
-    return reinterpret_cast<uintptr_t>(pointer) % kGpuVectorBytes == 0;
   }
 
   // Updates kCount packs of every array, the first at `at`, the others `row`

@@ -33,6 +33,7 @@ class Library(NamedTuple):
             has none.
         cpu_target: The instruction set that its CPU kernels run with in this
             process; None if it isn't loaded.
+        handle: For its functions that aren't ops; None if it isn't loaded.
     """
 
     ops: types.ModuleType | None
@@ -41,6 +42,7 @@ class Library(NamedTuple):
     cuda: str | None
     minimum_driver: str | None
     cpu_target: str | None
+    handle: ctypes.CDLL | None
 
 
 def _minor(version: str) -> str:
@@ -60,6 +62,7 @@ def library() -> Library:
         cuda=built.get("cuda") or None,
         minimum_driver=built.get("minimum_driver") or None,
         cpu_target=None,
+        handle=None,
     )
     if os.environ.get(DISABLE_VARIABLE, "0") not in ("", "0"):
         return unloaded._replace(problem=f"{DISABLE_VARIABLE} is set")
@@ -78,7 +81,7 @@ def library() -> Library:
         return unloaded._replace(problem=f"it could not be loaded: {error}")
     handle.TfOptCpuTarget.restype = ctypes.c_char_p
     return unloaded._replace(
-        ops=ops, cpu_target=handle.TfOptCpuTarget().decode()
+        ops=ops, cpu_target=handle.TfOptCpuTarget().decode(), handle=handle
     )
 
 
