@@ -99,8 +99,7 @@ def test_auto_chooses_the_custom_op(name):
     assert under_test.op_name in {operation.type for operation in operations}
 
 
-def test_a_step_waits_for_nothing():
-    # Would a kernel read a number back, this would be an error.
+def test_variables_and_slots_stay_on_the_gpu():
     with tf.device("GPU:0"):
         variables = [keras.Variable(tf.ones(4097)) for _ in range(3)]
         gradients = [tf.ones(4097)] * 3

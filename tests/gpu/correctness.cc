@@ -371,6 +371,13 @@ void CheckType() {
       Report(name + ", CUDA graph",
              GraphEqualsLaunches<T, Case, Rule>(modes, sizes), "");
       if (bits == 0) {
+        // More than a launch can describe.
+        std::vector<int64_t> many(2000);
+        for (std::size_t i = 0; i < many.size(); ++i) many[i] = i % 37;
+        Run<T, Case, Rule> run(modes, many, false);
+        Report(name + ", 2,000 tensors in " +
+                   std::to_string(run.launch().launches()) + " launches",
+               run.launch().launches() > 3 && run.ErrorOfStep(1) <= 1, "");
         Report(name + ", wrong numbers",
                RefusesWrongNumbers<T, Case, Rule>(modes, sizes), "");
         if (!quick) CheckLarge<T, Case, Rule>(name);

@@ -40,6 +40,9 @@ locks; a buffer that somebody else still reads is copied first. The other rows
 are not touched. If anything is wrong with the arguments nothing is written. The
 arithmetic is float32 (float64 if T is double), the step's scalars are double.
 
+On a GPU all inputs but the handles are in its memory, and nothing is read back:
+a number out of its range is printed by the device, and nothing is written.
+
 variables: Handles of the variables to update, of type T; or one
   TfOpt>VariableGroup of them.
 d: Handles of the sums of the rows of y, float32 (double if T is double), one

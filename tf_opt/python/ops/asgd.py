@@ -56,6 +56,7 @@ def resource_apply_asgd(
         ValueError: If a list is empty or of another length (in a graph, also
             if a shape doesn't fit).
         tf.errors.InvalidArgumentError: If a shape, type or number is wrong.
+            (On a GPU a wrong number is printed, and nothing is written.)
         tf.errors.FailedPreconditionError: If a variable isn't initialized.
 
     Example:

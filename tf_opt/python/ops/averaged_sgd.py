@@ -55,6 +55,7 @@ def resource_apply_averaged_sgd(
         ValueError: If a list is empty or of another length (in a graph, also
             if a shape doesn't fit).
         tf.errors.InvalidArgumentError: If a shape, type or number is wrong.
+            (On a GPU a wrong number is printed, and nothing is written.)
         tf.errors.FailedPreconditionError: If a variable isn't initialized.
 
     Example:
