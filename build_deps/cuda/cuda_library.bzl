@@ -9,7 +9,7 @@ def _objects_impl(ctx):
     ])
     objects = []
     for source in ctx.files.srcs:
-        output = ctx.actions.declare_file(source.basename + ".pic.o")
+        output = ctx.actions.declare_file(source.basename + ".cuda.pic.o")
         arguments = ctx.actions.args()
         arguments.add("--options-file", ctx.file.options)
         arguments.add_all(["-Xcompiler", "-fPIC", "-I.", "-c", source])
@@ -30,7 +30,7 @@ _objects = rule(
     attrs = {
         "deps": attr.label_list(providers = [CcInfo]),
         "options": attr.label(allow_single_file = True),
-        "srcs": attr.label_list(allow_files = [".cu.cc"]),
+        "srcs": attr.label_list(allow_files = [".cc"]),
     },
 )
 

@@ -19,9 +19,19 @@ struct Modes {
   bool maximize = false;
 };
 
-struct AdamCase : Adam {
+// What most cases have in common.
+template <typename Description>
+struct Case : Description {
+  static constexpr int kRows = 0;  // Of the table, if one of the slots is one.
+
+  template <typename V, typename Use>
+  static void Choose(const Modes& modes, const Use& use) {
+    Description::template ChooseRule<V>(modes.l2, use);
+  }
+};
+
+struct AdamCase : Case<Adam> {
   static constexpr char kName[] = "adam";
-  static constexpr int kRows = 0;
 
   static Hyperparameters At(int t, const Modes& modes) {
     Hyperparameters h;
@@ -38,9 +48,8 @@ struct AdamCase : Adam {
   }
 };
 
-struct NAdamCase : NAdam {
+struct NAdamCase : Case<NAdam> {
   static constexpr char kName[] = "nadam";
-  static constexpr int kRows = 0;
 
   static Hyperparameters At(int t, const Modes& modes) {
     Hyperparameters h;
@@ -49,14 +58,9 @@ struct NAdamCase : NAdam {
     h.maximize = modes.maximize;
     return h;
   }
-
-  template <typename V, typename Use>
-  static void Choose(const Modes& modes, const Use& use) {
-    ChooseRule<V>(modes.l2, use);
-  }
 };
 
-struct AsgdCase : Asgd {
+struct AsgdCase : Case<Asgd> {
   static constexpr char kName[] = "asgd";
   static constexpr int kRows = 3;
 
@@ -67,16 +71,10 @@ struct AsgdCase : Asgd {
     h.maximize = modes.maximize;
     return h;
   }
-
-  template <typename V, typename Use>
-  static void Choose(const Modes& modes, const Use& use) {
-    ChooseRule<V>(modes.l2, use);
-  }
 };
 
-struct AveragedSgdCase : AveragedSgd {
+struct AveragedSgdCase : Case<AveragedSgd> {
   static constexpr char kName[] = "averaged_sgd";
-  static constexpr int kRows = 0;
 
   static Hyperparameters At(int t, const Modes& modes) {
     Hyperparameters h;
@@ -85,11 +83,6 @@ struct AveragedSgdCase : AveragedSgd {
     h.t0 = 5;
     h.maximize = modes.maximize;
     return h;
-  }
-
-  template <typename V, typename Use>
-  static void Choose(const Modes& modes, const Use& use) {
-    ChooseRule<V>(modes.l2, use);
   }
 };
 

@@ -1,10 +1,10 @@
 // The dense CPU engine's inner loop, for one instruction set.
 //
-// A file that instantiates it (kernels/*_dense_cpu_target.cc) is compiled once
-// per target with TF_OPT_CPU_TARGET defined as that target's namespace. Such a
-// translation unit must emit no function that another one emits too: the
-// linker keeps one copy, perhaps the one this machine cannot run. Hence the
-// namespace, the always-inline rules and no standard library calls in here.
+// A file that instantiates it (kernels/*_dense.cc) is compiled once per target
+// with TF_OPT_CPU_TARGET defined as that target's namespace. Such a translation
+// unit must emit no function that another one emits too: the linker keeps one
+// copy, perhaps the one this machine cannot run. Hence the namespace, the
+// always-inline rules and no standard library calls in here.
 //
 // The flags matter as much as the code (tf_opt/cc/engines/BUILD): without
 // -fno-math-errno and -fno-trapping-math the square root and the maximum are
@@ -135,14 +135,9 @@ void ApplyRange(const Rule& rule, const DenseTensor<T, Rule::kSlots>& tensor,
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt
 
-// Instantiates ApplyRange of Rule<V, ...> for every variable type.
-#define TF_OPT_INSTANTIATE_RANGE(T, Rule, ...)                          \
-  template void ApplyRange<T>(                                          \
+// Instantiates the loop of Rule<V, ...> for variables of type T.
+#define TF_OPT_INSTANTIATE_DENSE(T, Rule, ...)                          \
+  template void TF_OPT_CPU_TARGET::ApplyRange<T>(                       \
       const Rule<ComputeType<T>, __VA_ARGS__>&,                         \
       const DenseTensor<T, Rule<ComputeType<T>, __VA_ARGS__>::kSlots>&, \
       int64_t, int64_t)
-#define TF_OPT_INSTANTIATE_RANGES(Rule, ...)             \
-  TF_OPT_INSTANTIATE_RANGE(Half, Rule, __VA_ARGS__);     \
-  TF_OPT_INSTANTIATE_RANGE(BFloat16, Rule, __VA_ARGS__); \
-  TF_OPT_INSTANTIATE_RANGE(float, Rule, __VA_ARGS__);    \
-  TF_OPT_INSTANTIATE_RANGE(double, Rule, __VA_ARGS__)
