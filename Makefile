@@ -89,7 +89,7 @@ lock: ## Pins the newest versions of all requirements
 .PHONY: clean
 clean: ## Removes everything that the other targets made
 	-command -v bazel >/dev/null && bazel clean --expunge
-	rm -rf .venv dist .pytest_cache .ruff_cache
+	rm -rf .venv build dist .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -r {} +
 
 .PHONY: cc-test

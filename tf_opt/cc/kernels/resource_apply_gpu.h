@@ -5,7 +5,8 @@
 #define TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_
 
 #include <cstdint>
-#include <vector>
+#include <iterator>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,8 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
 
   void Compute(tensorflow::OpKernelContext* context) override {
     GpuStepInputs<typename Optimizer::Hyperparameters> inputs;
+    static_assert(std::size(Optimizer::kScalars) <= inputs.kCapacity,
+                  "GpuStepInputs must hold all scalar inputs");
     inputs.modes = optimizer_.modes();
     const tensorflow::Tensor* tensor;
     for (const auto& input : Optimizer::kScalars) {
