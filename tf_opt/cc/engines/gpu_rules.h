@@ -48,7 +48,7 @@ struct GpuStepInputs {
   int count = 0;
   Entry entries[kCapacity];
   const double* weight_decay = nullptr;  // One for each tensor.
-  int table_slot = -1;  // Negative: no slot is one.
+  int table_slot = -1;                   // Negative: no slot is one.
   Name row_name;
   int64_t rows = 0;
   const int64_t* row = nullptr;
