@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tensorflow.python.framework import kernels
 
 from devices import needs_gpu
 from registry import OPTIMIZERS
@@ -97,6 +101,49 @@ def test_auto_chooses_the_custom_op(name):
     step = tf.function(lambda: optimizer.apply([tf.ones(2)], [variable]))
     operations = step.get_concrete_function().graph.get_operations()
     assert under_test.op_name in {operation.type for operation in operations}
+
+
+def host_inputs(operation: tf.Operation) -> Iterator[tf.Tensor]:
+    """What its kernel for GPUs takes from the host's memory."""
+    found = kernels.get_registered_kernels_for_op(operation.type).kernel
+    candidates = [
+        kernel
+        for kernel in found
+        if kernel.device_type in ("GPU", "DEFAULT")
+        and all(
+            operation.get_attr(c.name).as_datatype_enum
+            in c.allowed_values.list.type
+            for c in kernel.constraint
+            if c.allowed_values.list.type
+        )
+    ]
+    assert candidates, f"{operation.type} has no kernel for GPUs"
+    # One for GPUs comes before one for any device.
+    kernel = max(candidates, key=lambda k: k.device_type == "GPU")
+    inputs = iter(operation.inputs)
+    for argument in operation.op_def.input_arg:
+        many = argument.number_attr
+        count = operation.get_attr(many) if many else 1
+        for tensor in itertools.islice(inputs, count):
+            if argument.name in kernel.host_memory_arg:
+                yield tensor
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_takes_nothing_back_to_the_host(name):
+    under_test = OPTIMIZERS[name]
+    variable = keras.Variable([1.0, 2.0])
+    optimizer = under_test.make(
+        implementation="custom_op", **under_test.modes["plain"]
+    )
+    optimizer.build([variable])
+    step = tf.function(lambda: optimizer.apply([tf.ones(2)], [variable]))
+    for operation in step.get_concrete_function().graph.get_operations():
+        for tensor in host_inputs(operation):
+            # Handles and constants are there anyway.
+            assert tensor.dtype == tf.resource or tensor.op.type == "Const", (
+                f"{operation.type} waits for {tensor.name}"
+            )
 
 
 def test_variables_and_slots_stay_on_the_gpu():

@@ -139,7 +139,9 @@ class ASGD(FusedOptimizer):
         the batches follow each other in `batch_order`.
         """
         self._check_built("batch_index")
-        return self._batch_order.value[self._position()]
+        # Not sliced: that would take the position from a GPU to the host.
+        order = tf.convert_to_tensor(self._batch_order.value)
+        return tf.gather(order, self._position())
 
     @batch_index.setter
     def batch_index(self, index: int | tf.Tensor) -> None:
