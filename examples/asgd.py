@@ -11,7 +11,6 @@ batches in order or shuffled.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import os
@@ -22,6 +21,7 @@ from typing import NamedTuple
 # Before TensorFlow is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
+import common
 import keras
 import numpy as np
 import rich.console
@@ -256,37 +256,17 @@ def plot(distances: dict[str, list[float]], path: pathlib.Path) -> None:
     axes.set_ylabel("distance from the exact solution (log scale)")
     axes.set_title("Ridge regression on the diabetes data, equal step sizes")
     axes.legend(frameon=False)
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-
-
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description="Solves ridge regression with SGD and with tf_opt.ASGD, "
-        "and compares."
-    )
-    parser.add_argument(
-        "--epochs", type=int, default=300, help="(default: %(default)s)"
-    )
-    parser.add_argument(
-        "--output",
-        type=pathlib.Path,
-        default=pathlib.Path("build/demo/asgd.png"),
-        metavar="FILE",
-        help="where the plot of the distances goes (default: %(default)s)",
-    )
-    arguments = parser.parse_args()
-    if arguments.epochs < 1:
-        parser.error(f"--epochs must be at least 1, got {arguments.epochs}")
-    return arguments
+    common.save_plot(figure, path)
 
 
 def main() -> None:
     """Trains, compares, prints a table and writes a plot."""
-    arguments = parse_arguments()
+    arguments = common.parse_arguments(
+        "Solves ridge regression with SGD and with tf_opt.ASGD, and compares.",
+        epochs=300,
+        plot="asgd.png",
+        plotted="the distances",
+    )
     console = rich.console.Console()
     keras.config.set_floatx("float64")
     problem = load_problem()

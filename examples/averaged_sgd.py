@@ -10,7 +10,6 @@ model is saved and loaded.
 
 from __future__ import annotations
 
-import argparse
 import os
 import pathlib
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 # Before TensorFlow is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
+import common
 import keras
 import numpy as np
 import rich.console
@@ -182,40 +182,19 @@ def plot(scores: dict[str, list[dict[str, float]]], path: pathlib.Path) -> None:
     axes.set_title("Handwritten digits: SGD in batches of 2, and its average")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(frameon=False)
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-
-
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description="Trains on handwritten digits with tf_opt.AveragedSGD and "
-        "compares the average with the last iterate."
-    )
-    parser.add_argument(
-        "--epochs", type=int, default=20, help="(default: %(default)s)"
-    )
-    parser.add_argument(
-        "--output",
-        type=pathlib.Path,
-        default=pathlib.Path("build/demo/averaged_sgd.png"),
-        metavar="FILE",
-        help="where the plot of the losses goes (default: %(default)s)",
-    )
-    arguments = parser.parse_args()
-    if arguments.epochs <= EPOCHS_BEFORE_AVERAGING:
-        parser.error(
-            f"--epochs must be more than {EPOCHS_BEFORE_AVERAGING}, got "
-            f"{arguments.epochs}"
-        )
-    return arguments
+    common.save_plot(figure, path)
 
 
 def main() -> None:
     """Trains, compares, saves and loads; prints a table, writes a plot."""
-    arguments = parse_arguments()
+    arguments = common.parse_arguments(
+        "Trains on handwritten digits with tf_opt.AveragedSGD and compares the "
+        "average with the last iterate.",
+        epochs=20,
+        fewest_epochs=EPOCHS_BEFORE_AVERAGING + 1,
+        plot="averaged_sgd.png",
+        plotted="the losses",
+    )
     console = rich.console.Console()
     train_data, test_data = load_data()
     steps_per_epoch = -(-len(train_data[0]) // BATCH_SIZE)

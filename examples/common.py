@@ -1,7 +1,9 @@
-"""What the examples share: how they time an optimizer's step."""
+"""What the examples share: their command line, plots, and how they time."""
 
 from __future__ import annotations
 
+import argparse
+import pathlib
 import statistics
 import time
 from collections.abc import Callable
@@ -9,8 +11,58 @@ from collections.abc import Callable
 import keras
 import numpy as np
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 TIMED_STEPS = 300
+
+
+def parse_arguments(
+    description: str,
+    *,
+    epochs: int,
+    fewest_epochs: int = 1,
+    plot: str | None = None,
+    plotted: str = "",
+) -> argparse.Namespace:
+    """The command line of an example.
+
+    Args:
+        description: What the example does.
+        epochs: How many there are unless the user says otherwise.
+        fewest_epochs: How many there must be.
+        plot: The name of the file it plots into; None if it doesn't plot.
+        plotted: What that shows.
+
+    Returns:
+        The user's `epochs` and, if it plots, `output`.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--epochs", type=int, default=epochs, help="(default: %(default)s)"
+    )
+    if plot is not None:
+        parser.add_argument(
+            "--output",
+            type=pathlib.Path,
+            default=pathlib.Path("build/demo") / plot,
+            metavar="FILE",
+            help=f"where the plot of {plotted} goes (default: %(default)s)",
+        )
+    arguments = parser.parse_args()
+    if arguments.epochs < fewest_epochs:
+        parser.error(
+            f"--epochs must be at least {fewest_epochs}, got {arguments.epochs}"
+        )
+    return arguments
+
+
+def save_plot(figure: Figure, path: pathlib.Path) -> None:
+    """Gives all axes the same look and writes the figure."""
+    for axes in figure.axes:
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
 
 
 def make_step(

@@ -9,7 +9,6 @@ differs is the time of an optimizer step.
 
 from __future__ import annotations
 
-import argparse
 import os
 import pathlib
 import sys
@@ -133,38 +132,18 @@ def plot(losses: dict[str, list[float]], path: pathlib.Path) -> None:
     bottom.set_ylabel("difference of\nthe two losses")
     bottom.set_xlabel("epoch")
     bottom.xaxis.get_major_locator().set_params(integer=True)
-    for axes in (top, bottom):
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-
-
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description="Trains on handwritten digits with Keras' AdamW and with "
-        "tf_opt's, and compares."
-    )
-    parser.add_argument(
-        "--epochs", type=int, default=12, help="(default: %(default)s)"
-    )
-    parser.add_argument(
-        "--output",
-        type=pathlib.Path,
-        default=pathlib.Path("build/demo/loss.png"),
-        metavar="FILE",
-        help="where the plot of the losses goes (default: %(default)s)",
-    )
-    arguments = parser.parse_args()
-    if arguments.epochs < 1:
-        parser.error(f"--epochs must be at least 1, got {arguments.epochs}")
-    return arguments
+    common.save_plot(figure, path)
 
 
 def main() -> None:
     """Trains, compares, prints a table and writes a plot."""
-    arguments = parse_arguments()
+    arguments = common.parse_arguments(
+        "Trains on handwritten digits with Keras' AdamW and with tf_opt's, and "
+        "compares.",
+        epochs=12,
+        plot="loss.png",
+        plotted="the losses",
+    )
     console = rich.console.Console()
     train_data, test_data = load_data()
 

@@ -10,7 +10,6 @@ rounding.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
@@ -96,24 +95,13 @@ def flat_weights(model: keras.Model) -> np.ndarray:
     return np.concatenate([array.ravel() for array in model.get_weights()])
 
 
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description="Trains on breast tumours with Keras' Nadam and with "
-        "tf_opt's NAdam, and compares."
-    )
-    parser.add_argument(
-        "--epochs", type=int, default=10, help="(default: %(default)s)"
-    )
-    arguments = parser.parse_args()
-    if arguments.epochs < 1:
-        parser.error(f"--epochs must be at least 1, got {arguments.epochs}")
-    return arguments
-
-
 def main() -> None:
     """Trains, compares and prints a table."""
-    arguments = parse_arguments()
+    arguments = common.parse_arguments(
+        "Trains on breast tumours with Keras' Nadam and with tf_opt's NAdam, "
+        "and compares.",
+        epochs=10,
+    )
     console = rich.console.Console()
     train_data, test_data = load_data()
 
