@@ -16,6 +16,9 @@ if KERNELS_ON_GPU != "loaded":
     # The wheel without kernels for GPUs is tested on the CPU.
     tf.config.set_visible_devices([], "GPU")
 GPUS = tf.config.get_visible_devices("GPU")
+for _gpu in GPUS:
+    # Several processes of tests share its memory.
+    tf.config.experimental.set_memory_growth(_gpu, True)
 DEVICES = ["CPU:0", *(["GPU:0"] if GPUS else [])]
 needs_gpu = pytest.mark.skipif(
     not GPUS, reason=f"the kernels for GPUs are {KERNELS_ON_GPU}"

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The proof with TensorFlow on a GPU, in one call:
+#
+#   tests/gpu/tensorflow.sh [PYTEST ARGUMENTS...]
+#
+# makes the GPU wheel, installs it into build/gpu/venv beside the TensorFlow that
+# uses GPUs (some gigabytes, with its CUDA libraries), and runs the tests there.
+# Says so and stops where there is no NVIDIA driver.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tools/say.sh
+
+if ! command -v nvidia-smi >/dev/null; then
+  say "Skipped: nvidia-smi was not found, so there is no GPU to test on"
+  exit
+fi
+./pip_pkg.sh --cuda
+
+venv=build/gpu/venv
+say "Installing TensorFlow for GPUs and the wheel into $venv"
+.venv/bin/python -m venv "$venv"
+version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)')
+"$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
+  --constraint requirements/constraints.txt --requirement requirements/test.txt \
+  "tensorflow[and-cuda]==$version"
+"$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
+  --no-deps --force-reinstall dist/cuda/tf_opt-*.whl
+
+# -I: the installed package, not the sources here.
+"$venv/bin/python" -I -m tf_opt
+say "Testing on the CPU and on the GPU"
+"$venv/bin/pytest" "$@"
