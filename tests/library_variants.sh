@@ -22,7 +22,7 @@ bazel build //tf_opt:binaries //tests:emulated_gpu/_tf_opt_ops.so
 say "Testing the kernels for GPUs, emulated on the CPU"
 stage "$temporary/emulated" bazel-bin/tests/emulated_gpu/_tf_opt_ops.so
 TF_OPT_TEST_EMULATED_GPU=1 PYTHONPATH=$temporary/emulated \
-  .venv/bin/pytest -m kernels "$@"
+  .venv/bin/pytest -m "kernels or core" "$@"
 
 if ! command -v nvcc >/dev/null; then
   say "Skipped: nvcc was not found, so no build with CUDA is tested"
