@@ -12,15 +12,11 @@ export TF_OPT_PYTHON=$PWD/.venv/bin/python
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 
-# Puts the package with the library LIBRARY into FOLDER.
-stage() { # FOLDER LIBRARY
-  "$TF_OPT_PYTHON" tools/stage_package.py bazel-bin "$1"
-  cp -f "$2" "$1/tf_opt/python/ops/_tf_opt_ops.so"
-}
-
 bazel build //tf_opt:binaries //tests:emulated_gpu/_tf_opt_ops.so
 say "Testing the kernels for GPUs, emulated on the CPU"
-stage "$temporary/emulated" bazel-bin/tests/emulated_gpu/_tf_opt_ops.so
+"$TF_OPT_PYTHON" tools/stage_package.py bazel-bin "$temporary/emulated"
+cp -f bazel-bin/tests/emulated_gpu/_tf_opt_ops.so \
+  "$temporary/emulated/tf_opt/python/ops"
 TF_OPT_TEST_EMULATED_GPU=1 PYTHONPATH=$temporary/emulated \
   .venv/bin/pytest -m "kernels or core" "$@"
 
@@ -30,6 +26,6 @@ if ! command -v nvcc >/dev/null; then
 fi
 say "Testing a build with CUDA where there is no GPU"
 bazel build --config=cuda //...
-stage "$temporary/cuda" bazel-bin/tf_opt/python/ops/_tf_opt_ops.so
+"$TF_OPT_PYTHON" tools/stage_package.py bazel-bin "$temporary/cuda"
 PYTHONPATH=$temporary/cuda .venv/bin/python -m tf_opt | grep -E '^(wheel|cuda)'
 PYTHONPATH=$temporary/cuda .venv/bin/pytest -m "kernels and core" "$@"

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+import small_model
 from registry import OPTIMIZERS
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
@@ -44,21 +45,8 @@ def strategy() -> tf.distribute.Strategy:
 
 
 def fit(mode: tuple[type, dict]) -> tuple[list[np.ndarray], keras.Model]:
-    keras.utils.set_random_seed(9)
-    model = keras.Sequential(
-        [
-            keras.layers.Input((5,)),
-            keras.layers.Dense(7, activation="tanh"),
-            keras.layers.Dense(2),
-        ]
-    )
     make, arguments = mode
-    model.compile(make(0.02, **arguments), "mse", jit_compile=False)
-    random = np.random.default_rng(3)
-    x = random.standard_normal((64, 5)).astype("float32")
-    model.fit(
-        x, x[:, :2] ** 2, batch_size=16, epochs=3, shuffle=False, verbose=0
-    )
+    model = small_model.fit(make(0.02, **arguments), jit_compile=False)
     variables = [*model.variables, *model.optimizer.variables]
     return [v.numpy() for v in variables], model
 

@@ -15,27 +15,9 @@ from tensorflow.python.framework import kernels
 from devices import needs_gpu
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
+from small_model import fit
 
 pytestmark = needs_gpu
-
-
-def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
-    """Trains a small model, the same one every time."""
-    keras.utils.set_random_seed(9)
-    model = keras.Sequential(
-        [
-            keras.layers.Input((5,)),
-            keras.layers.Dense(7, activation="tanh"),
-            keras.layers.Dense(2),
-        ]
-    )
-    model.compile(optimizer, "mse", **arguments)
-    random = np.random.default_rng(3)
-    x = random.standard_normal((64, 5)).astype("float32")
-    model.fit(
-        x, x[:, :2] ** 2, batch_size=16, epochs=3, shuffle=False, verbose=0
-    )
-    return model
 
 
 def assert_trained_alike(model: keras.Model, expected: keras.Model) -> None:

@@ -52,16 +52,16 @@ def test_the_engine_on_torch_tensors_computes_what_torch_does(measure):
         "--device",
         "cpu",
     )
-    cases = {case for _, case in measure._rows(output)}
+    cases = {case for _, case in measure.rows(output)}
     assert cases == {"Adam", "Adam, AMSGrad", "AdamW", "NAdam"}
 
 
 @needs_the_programs
 def test_speed_prints_what_the_table_is_made_of(measure):
-    many = measure.shapes.WORKLOADS["1000x256"].title
+    many = measure.workloads.MANY
     workloads = f"few\t10 7\n{many}\t{'256 ' * 1000}\nBERT-base x 8\t9\n"
     output = run(str(BUILT / "speed"), "1", input=workloads)
-    speed = measure._rows(output)
+    speed = measure.rows(output)
     table = measure.table(speed, {("few", "AdamW"): ["2", "4"]})
     assert len(table.splitlines()) == 2 + 3 * 6 + 1
     assert table.splitlines()[-1].endswith("| 2 | 4 | 0.50 |")

@@ -58,55 +58,50 @@ class Run {
 
   Run(const Modes& modes, const std::vector<int64_t>& sizes, bool unaligned)
       : modes_(modes), sizes_(sizes) {
-    std::vector<std::size_t> variables, gradients, slots;
     for (const int64_t size : sizes) {
-      variables.push_back(Add<T>(size, unaligned));
-      gradients.push_back(Add<T>(size, unaligned));
+      variables_.push_back(Add<T>(size, unaligned));
+      gradients_.push_back(Add<T>(size, unaligned));
     }
     for (int k = 0; k < kSlots; ++k) {
       for (const int64_t size : sizes) {
-        slots.push_back(Add<V>(Rows(k) * size, unaligned));
+        slots_.push_back(Add<V>(Rows(k) * size, unaligned));
       }
     }
     arena_.Allocate();
     std::mt19937 random(7);
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      for (const std::size_t array : {variables[i], gradients[i]}) {
+      for (const std::size_t array : {variables_[i], gradients_[i]}) {
         T* const values = arena_.OnHost<T>(array);
         for (int64_t j = 0; j < sizes[i]; ++j) {
           values[j] = DenseModel<T, 1>::Small(random());
         }
       }
       for (int k = 0; k < kSlots; ++k) {
-        V* const values = arena_.OnHost<V>(slots[k * sizes.size() + i]);
+        V* const values = arena_.OnHost<V>(Slot(k, i));
         for (int64_t j = 0; j < Rows(k) * sizes[i]; ++j) {
           values[j] = (random() % 1000) * 1e-3;
         }
       }
     }
     arena_.Upload();
-    variables_ = variables;
-    gradients_ = gradients;
-    slots_ = slots;
     launch_ = std::make_unique<Launch<Case>>(
-        kDtype<T>, modes, sizes, OnDevice<void*>(variables),
-        OnDevice<const void*>(gradients), OnDevice<void*>(slots), Case::kRows);
+        kDtype<T>, modes, sizes, OnDevice<void*>(variables_),
+        OnDevice<const void*>(gradients_), OnDevice<void*>(slots_),
+        Case::kRows);
   }
 
   // The largest error of a step, in units of what rounding may cause.
   double ErrorOfStep(int t) {
-    Arena& arena = arena_;
-    const std::vector<unsigned char> before = arena.host();
+    const std::vector<unsigned char> before = arena_.host();
     SetStep(t);
     Require((*launch_)(nullptr));
     WaitForDevice();
-    arena.Download();
+    arena_.Download();
 
-    using Exact = ExactRule;
-    const typename Exact::Step step(Case::At(t, modes_));
+    const typename ExactRule::Step step(Case::At(t, modes_));
     double worst = 0;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      const Exact rule(step, Launch<Case>::WeightDecay(i));
+      const ExactRule rule(step, Launch<Case>::WeightDecay(i));
       for (int64_t j = 0; j < sizes_[i]; ++j) {
         double p = Before<T>(before, variables_[i], j);
         double slots[kSlots];
@@ -115,11 +110,11 @@ class Run {
         }
         Apply(rule, p, Before<T>(before, gradients_[i], j), slots,
               std::make_index_sequence<kSlots>());
-        const double got = ToDouble(arena.OnHost<T>(variables_[i])[j]);
+        const double got = ToDouble(arena_.OnHost<T>(variables_[i])[j]);
         Include(std::fabs(got - p) / (Tolerance() + HalfUnit() * std::fabs(p)),
                 &worst);
         for (int k = 0; k < kSlots; ++k) {
-          const double slot = arena.OnHost<V>(Slot(k, i))[RowAt(k, t, i) + j];
+          const double slot = arena_.OnHost<V>(Slot(k, i))[RowAt(k, t, i) + j];
           Include(std::fabs(slot - slots[k]) / Tolerance(), &worst);
         }
       }
@@ -127,7 +122,7 @@ class Run {
       for (int row = 0; row < Case::kRows; ++row) {
         if (row == t % Case::kRows) continue;
         const std::size_t at = Slot(1, i) + row * sizes_[i] * sizeof(V);
-        if (std::memcmp(arena.host().data() + at, before.data() + at,
+        if (std::memcmp(arena_.host().data() + at, before.data() + at,
                         sizes_[i] * sizeof(V)) != 0) {
           worst = INFINITY;
         }
@@ -292,13 +287,10 @@ void CheckLarge(const std::string& name) {
   const void* host[2 + kSlots] = {tensor.variable, tensor.gradient};
   for (int k = 0; k < kSlots; ++k) host[2 + k] = tensor.slots[k];
   for (int k = 0; k < 2 + kSlots; ++k) {
-    const int64_t pattern = kPattern * bytes[k], size = kSize * bytes[k];
-    char* const to = static_cast<char*>(large[k].get());
+    const int64_t pattern = kPattern * bytes[k];
     CopyToDevice(small[k].get(), host[k], pattern);
-    CopyToDevice(to, host[k], pattern);
-    for (int64_t done = pattern; done < size; done *= 2) {
-      CopyOnDevice(to + done, to, std::min(done, size - done));
-    }
+    CopyToDevice(large[k].get(), host[k], pattern);
+    RepeatOnDevice(large[k].get(), pattern, kSize * bytes[k]);
   }
 
   const Modes modes;

@@ -1,5 +1,5 @@
-// What the proof needs of a device besides the engine. device_cuda.cc has it
-// for a GPU, device_emulation.cc for the emulated one.
+// What the proof needs of a device besides the engine. What is particular to a
+// GPU is in device_cuda.cc, to the emulated one in device_emulation.cc.
 #ifndef TF_OPT_TESTS_GPU_DEVICE_H_
 #define TF_OPT_TESTS_GPU_DEVICE_H_
 
@@ -24,7 +24,8 @@ DeviceMemory AllocateOnDevice(std::size_t bytes);
 // Each of these waits until it is done; the program ends if it can't be.
 void CopyToDevice(void* to, const void* from, std::size_t bytes);
 void CopyFromDevice(void* to, const void* from, std::size_t bytes);
-void CopyOnDevice(void* to, const void* from, std::size_t bytes);
+// Fills `bytes` of memory with repetitions of its first `pattern` ones.
+void RepeatOnDevice(void* memory, std::size_t pattern, std::size_t bytes);
 void WaitForDevice();
 
 // Work for a stream. Returns null, or what is wrong.

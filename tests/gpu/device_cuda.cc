@@ -1,8 +1,5 @@
 #include <cuda_runtime.h>
 
-#include <cstdio>
-#include <cstdlib>
-
 #include "tests/gpu/device.h"
 
 namespace tf_opt {
@@ -13,12 +10,6 @@ void RequireCuda(cudaError_t error) {
 }
 
 }  // namespace
-
-void Require(const char* error) {
-  if (error == nullptr) return;
-  std::fprintf(stderr, "CUDA: %s\n", error);
-  std::exit(1);
-}
 
 std::string DeviceName() {
   int devices = 0;
@@ -45,11 +36,6 @@ void CopyToDevice(void* to, const void* from, std::size_t bytes) {
 
 void CopyFromDevice(void* to, const void* from, std::size_t bytes) {
   RequireCuda(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
-}
-
-void CopyOnDevice(void* to, const void* from, std::size_t bytes) {
-  RequireCuda(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice));
-  WaitForDevice();
 }
 
 void WaitForDevice() { RequireCuda(cudaDeviceSynchronize()); }

@@ -1,17 +1,10 @@
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "tests/gpu/device.h"
 
 namespace tf_opt {
-
-void Require(const char* error) {
-  if (error == nullptr) return;
-  std::fprintf(stderr, "%s\n", error);
-  std::exit(1);
-}
 
 std::string DeviceName() { return "no GPU: the engine is emulated"; }
 
@@ -26,10 +19,6 @@ void CopyToDevice(void* to, const void* from, std::size_t bytes) {
 }
 
 void CopyFromDevice(void* to, const void* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
-}
-
-void CopyOnDevice(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 

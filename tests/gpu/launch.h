@@ -18,12 +18,11 @@ class Launch {
  public:
   using Hyperparameters = typename Case::Hyperparameters;
 
-  // `slots` are all first slots, then all second ones. Must not be moved.
+  // `slots` are all first slots, then all second ones.
   Launch(const char* dtype, const Modes& modes, std::vector<int64_t> sizes,
          std::vector<void*> variables, std::vector<const void*> gradients,
          std::vector<void*> slots, int64_t rows)
-      : modes_(modes),
-        sizes_(std::move(sizes)),
+      : sizes_(std::move(sizes)),
         variables_(std::move(variables)),
         gradients_(std::move(gradients)),
         slots_(std::move(slots)) {
@@ -60,6 +59,10 @@ class Launch {
     step_.workspace = workspace_.get();
   }
 
+  // What the engine gets points into it.
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
   static double WeightDecay(std::size_t i) { return 0.01 * (i % 10); }
 
   // Sets the numbers of the next steps, on the device.
@@ -67,11 +70,7 @@ class Launch {
     std::vector<char> numbers(8 * (kScalars + 1));
     char* at = numbers.data();
     for (const auto& input : Case::kScalars) {
-      if (input.integer != nullptr) {
-        std::memcpy(at, &(hyperparameters.*input.integer), 8);
-      } else {
-        std::memcpy(at, &(hyperparameters.*input.number), 8);
-      }
+      std::memcpy(at, input.Address(hyperparameters), 8);
       at += 8;
     }
     std::memcpy(at, &row, 8);
@@ -86,7 +85,6 @@ class Launch {
  private:
   static constexpr int kScalars = std::size(Case::kScalars);
 
-  Modes modes_;
   std::vector<int64_t> sizes_;
   std::vector<void*> variables_;
   std::vector<const void*> gradients_;

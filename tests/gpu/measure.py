@@ -15,10 +15,8 @@ import subprocess
 import sys
 
 _HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(_HERE.parents[1] / "benchmarks"))
-import shapes
-
-_FAR_LARGER_THAN_L2 = "BERT-base x 8"
+sys.path.insert(0, str(_HERE))
+import workloads
 
 # Of the copy's bandwidth, there, and launches of any step.
 _TARGETS = {"Adam": 0.90, "Adam, bfloat16 variables": 0.85}
@@ -27,13 +25,13 @@ _LAUNCHES = 4
 Rows = dict[tuple[str, str], list[str]]
 
 
-def _rows(output: str) -> Rows:
+def rows(output: str) -> Rows:
     """Lines of columns, by the first two: workload and case."""
-    rows = {}
+    found = {}
     for line in output.splitlines():
         workload, case, *columns = line.split("\t")
-        rows[workload, case] = columns
-    return rows
+        found[workload, case] = columns
+    return found
 
 
 def _run(command: list[str], standard_input: str | None = None) -> str:
@@ -47,11 +45,9 @@ def _run(command: list[str], standard_input: str | None = None) -> str:
 
 def _workloads() -> str:
     """What `speed` reads: a title and its tensors' sizes, a line each."""
-    workloads = {w.title: w.shapes for w in shapes.WORKLOADS.values()}
-    workloads[_FAR_LARGER_THAN_L2] = 8 * shapes.WORKLOADS["bert-base"].shapes
     return "".join(
-        f"{title}\t{' '.join(str(math.prod(shape)) for shape in of)}\n"
-        for title, of in workloads.items()
+        f"{title}\t{' '.join(str(math.prod(shape)) for shape in shapes)}\n"
+        for title, shapes in workloads.WORKLOADS.items()
     )
 
 
@@ -92,22 +88,23 @@ def targets(speed: Rows, torch: Rows) -> list[str]:
     def add(reached: bool, what: str) -> None:
         lines.append(f"{'reached' if reached else 'MISSED '}  {what}")
 
+    largest = workloads.FAR_LARGER_THAN_CACHES
     for case, target in _TARGETS.items():
-        columns = speed.get((_FAR_LARGER_THAN_L2, case), [])
+        columns = speed.get((largest, case), [])
         if len(columns) != 4:
             lines.append(f"unknown  {case}: it did not fit into memory")
             continue
         share = float(columns[2]) / float(columns[3])
         add(
             share >= target,
-            f"{case}, {_FAR_LARGER_THAN_L2}: {share:.1%} of the copy's "
+            f"{case}, {largest}: {share:.1%} of the copy's "
             f"bandwidth (to reach: {target:.0%})",
         )
     most = max(int(c[0]) for c in speed.values() if len(c) == 4)
     many = [
         int(columns[0])
         for (workload, _), columns in speed.items()
-        if workload == shapes.WORKLOADS["1000x256"].title and len(columns) == 4
+        if workload == workloads.MANY and len(columns) == 4
     ]
     add(
         max(many) <= _LAUNCHES,
@@ -129,7 +126,7 @@ def main() -> None:
     folder = arguments.folder.resolve()
     rounds = str(arguments.rounds)
     print("==> Against a copy that moves as many bytes", flush=True)
-    speed = _rows(_run([str(folder / "speed"), rounds], _workloads()))
+    speed = rows(_run([str(folder / "speed"), rounds], _workloads()))
     torch: Rows = {}
     if _torch_sees_a_gpu():
         print("==> Against PyTorch, on its tensors", flush=True)
@@ -139,7 +136,7 @@ def main() -> None:
             str(folder / "libtf_opt_gpu.so"),
             rounds,
         ]
-        torch = _rows(_run(command))
+        torch = rows(_run(command))
     else:
         print(f"{sys.executable} has no PyTorch that sees a GPU: no comparison")
     print("\n".join(targets(speed, torch)))

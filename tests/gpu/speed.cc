@@ -47,12 +47,9 @@ double Median(std::vector<double> values) {
 void FillWithNumbers(const DeviceMemory& memory, int64_t bytes) {
   std::vector<uint16_t> numbers(std::min<int64_t>(bytes, 1 << 20) / 2 + 1);
   for (uint16_t& number : numbers) number = 0x3f80 | (std::rand() & 0x7f);
-  char* const to = static_cast<char*>(memory.get());
-  const int64_t filled = std::min<int64_t>(bytes, 2 * numbers.size());
-  CopyToDevice(to, numbers.data(), filled);
-  for (int64_t done = filled; done < bytes; done *= 2) {
-    CopyOnDevice(to + done, to, std::min(done, bytes - done));
-  }
+  const int64_t pattern = std::min<int64_t>(bytes, 2 * numbers.size());
+  CopyToDevice(memory.get(), numbers.data(), pattern);
+  RepeatOnDevice(memory.get(), pattern, bytes);
 }
 
 template <typename T, typename Case>

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
-import shapes
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from workloads import WORKLOADS
 
 LEARNING_RATE = 1e-3
 WEIGHT_DECAY = 0.01
@@ -86,9 +86,8 @@ class EngineOptimizer:
         self._library = library
         self._device = parameters[0].device
         count = len(parameters)
-        slot_type = torch.float32
         self.slots = [
-            torch.zeros_like(p, dtype=slot_type)
+            torch.zeros_like(p)
             for _ in range(3 if amsgrad else 2)
             for p in parameters
         ]
@@ -139,7 +138,6 @@ class EngineOptimizer:
             device=self._device,
         )
         self._arguments.workspace = self._workspace.data_ptr()
-        self._steps = 0
 
     def _number(self, value: float) -> torch.Tensor:
         return torch.tensor(value, dtype=torch.float64, device=self._device)
@@ -170,13 +168,11 @@ class Case(NamedTuple):
         title: What the table calls it.
         ours: Arguments of `EngineOptimizer`.
         theirs: Makes PyTorch's, from the parameters.
-        dtype: The parameters' type.
     """
 
     title: str
     ours: dict
     theirs: Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer]
-    dtype: torch.dtype = torch.float32
 
 
 _COMMON = {"lr": LEARNING_RATE, "betas": BETAS, "eps": EPSILON}
@@ -210,15 +206,13 @@ CASES = [
 
 
 def parameters_of(
-    sizes: Sequence[shapes.Shape], dtype: torch.dtype, device: torch.device
+    sizes: Sequence[tuple[int, ...]], device: torch.device
 ) -> list[torch.Tensor]:
     """Parameters with gradients, the same ones every time."""
     generator = torch.Generator(device).manual_seed(3)
 
-    def numbers(shape: shapes.Shape) -> torch.Tensor:
-        return torch.randn(
-            shape, generator=generator, device=device, dtype=torch.float32
-        ).to(dtype)
+    def numbers(shape: tuple[int, ...]) -> torch.Tensor:
+        return torch.randn(shape, generator=generator, device=device)
 
     parameters = []
     for shape in sizes:
@@ -231,8 +225,8 @@ def parameters_of(
 def check_same(case: Case, library: ctypes.CDLL, device: torch.device) -> None:
     """Ends the program unless 20 steps of both agree to float32's digits."""
     sizes = [(3,), (17, 241), (), (9, 5)]
-    ours = parameters_of(sizes, case.dtype, device)
-    theirs = parameters_of(sizes, case.dtype, device)
+    ours = parameters_of(sizes, device)
+    theirs = parameters_of(sizes, device)
     engine = EngineOptimizer(library, parameters=ours, **case.ours)
     optimizer = case.theirs(theirs)
     for _ in range(20):
@@ -264,14 +258,14 @@ def time_step(
 
 def measure(
     case: Case,
-    sizes: Sequence[shapes.Shape],
+    sizes: Sequence[tuple[int, ...]],
     library: ctypes.CDLL,
     device: torch.device,
     rounds: int,
 ) -> tuple[float, float]:
     """The medians of both, in milliseconds."""
-    ours = parameters_of(sizes, case.dtype, device)
-    theirs = parameters_of(sizes, case.dtype, device)
+    ours = parameters_of(sizes, device)
+    theirs = parameters_of(sizes, device)
     engine = EngineOptimizer(library, parameters=ours, **case.ours)
     optimizer = case.theirs(theirs)
     times: tuple[list[float], list[float]] = ([], [])
@@ -283,13 +277,11 @@ def measure(
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def workloads(device: torch.device) -> dict[str, list[shapes.Shape]]:
+def workloads(device: torch.device) -> dict[str, list[tuple[int, ...]]]:
     """The shapes of each workload, by title."""
     if device.type == "cpu":
         return {"small": [(3, 5), (257,)], "100 x 256": [(256,)] * 100}
-    found = {w.title: w.shapes for w in shapes.WORKLOADS.values()}
-    found["BERT-base x 8"] = 8 * shapes.WORKLOADS["bert-base"].shapes
-    return found
+    return WORKLOADS
 
 
 def main() -> None:

@@ -19,8 +19,9 @@ def _wheel(loaded: library.Library) -> str:
     if loaded.cuda is None:
         return "CPU"
     return (
-        f"GPU and CPU (CUDA {loaded.cuda}, for compute capability 8.0 and "
-        f"later; needs NVIDIA driver {loaded.minimum_driver} or later)"
+        f"GPU and CPU (CUDA {loaded.cuda}, for compute capability "
+        f"{gpu.as_text(gpu.COMPUTE_CAPABILITY)} and later; needs NVIDIA driver "
+        f"{loaded.minimum_driver} or later)"
     )
 
 

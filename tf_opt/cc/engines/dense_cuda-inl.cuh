@@ -12,7 +12,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <vector>
 
 #include "tf_opt/cc/engines/dense_gpu.h"
@@ -45,23 +44,11 @@ struct CudaConvert {
   __device__ static double Narrow(double x, double) { return x; }
 };
 
-// An error can't be returned from a device without waiting for it.
-struct PrintOnDevice {
-  __device__ void Scalar(const char* name, Range range, double value) const {
-    printf("tf_opt: `%s` must be %s, got %g; nothing was written\n", name,
-           Describe(range), value);
-  }
-  __device__ void Row(const char* name, int64_t rows, int64_t row) const {
-    printf("tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
-           name, static_cast<long long>(rows), static_cast<long long>(row));
-  }
-};
-
 template <typename Rule>
 __global__ void MakeGpuRules(const __grid_constant__ GpuInputsOf<Rule> inputs,
                              GpuRules<Rule> rules, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count) rules.Compute(inputs, i, PrintOnDevice());
+  if (i < count) rules.Compute(inputs, i);
 }
 
 template <typename T, typename Rule>

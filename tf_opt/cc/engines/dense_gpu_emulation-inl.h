@@ -4,7 +4,6 @@
 #define TF_OPT_CC_ENGINES_DENSE_GPU_EMULATION_INL_H_
 
 #include <cstdint>
-#include <cstdio>
 #include <vector>
 
 #include "tf_opt/cc/engines/dense_gpu.h"
@@ -34,25 +33,13 @@ struct EmulatedConvert {
   static double Narrow(double x, double) { return x; }
 };
 
-struct PrintOnHost {
-  void Scalar(const char* name, Range range, double value) const {
-    std::printf("tf_opt: `%s` must be %s, got %g; nothing was written\n", name,
-                Describe(range), value);
-  }
-  void Row(const char* name, int64_t rows, int64_t row) const {
-    std::printf(
-        "tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
-        name, static_cast<long long>(rows), static_cast<long long>(row));
-  }
-};
-
 template <typename T, typename Rule>
 const char* ApplyDenseGpu(
     const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
     const GpuInputsOf<Rule>& inputs, void* workspace, void* stream) {
   const GpuRules<Rule> rules(workspace);
   for (int64_t i = 0; i < static_cast<int64_t>(tensors.size()); ++i) {
-    rules.Compute(inputs, i, PrintOnHost());
+    rules.Compute(inputs, i);
   }
   for (const auto& batch : PlanGpuBatches(tensors)) {
     for (int32_t block = 0; block < batch.chunks(); ++block) {

@@ -28,7 +28,7 @@ struct Step {
     GpuInputsOf<Rule> inputs;
     inputs.modes = hyperparameters;
     for (const auto& input : Description::kScalars) {
-      inputs.Add(input, AddressOf(input));
+      inputs.Add(input, input.Address(hyperparameters));
     }
     inputs.weight_decay = weight_decay.data();
     if (rows > 0) inputs.SetRow(1, "batch_index", rows, &row);
@@ -37,11 +37,6 @@ struct Step {
     const char* error =
         ApplyDenseGpu<T, Rule>(tensors, inputs, workspace.data(), nullptr);
     EXPECT_EQ(error, nullptr);
-  }
-
-  const void* AddressOf(const ScalarInput<Hyperparameters>& input) const {
-    if (input.integer != nullptr) return &(hyperparameters.*input.integer);
-    return &(hyperparameters.*input.number);
   }
 
   Hyperparameters hyperparameters;

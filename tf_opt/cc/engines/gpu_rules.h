@@ -71,10 +71,11 @@ class GpuRules {
   }
 
   // Computes what thread `i` contributes: tensor i's rule. A number out of its
-  // range makes all of them invalid, and thread 0 reports it.
-  template <typename Hyperparameters, typename Report>
+  // range makes all of them invalid, and thread 0 prints it: an error can't be
+  // returned from a device without waiting for it.
+  template <typename Hyperparameters>
   TF_OPT_HOST_DEVICE void Compute(const GpuStepInputs<Hyperparameters>& inputs,
-                                  int64_t i, const Report& report) const {
+                                  int64_t i) const {
     Hyperparameters hyperparameters = inputs.modes;
     bool valid = true;
     for (int k = 0; k < inputs.count; ++k) {
@@ -83,8 +84,9 @@ class GpuRules {
       if (!input.InRange(hyperparameters)) {
         valid = false;
         if (i == 0) {
-          report.Scalar(inputs.entries[k].name, input.range,
-                        input.Get(hyperparameters));
+          printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",
+                 inputs.entries[k].name, Describe(input.range),
+                 input.Get(hyperparameters));
         }
       }
     }
@@ -93,7 +95,13 @@ class GpuRules {
       row = *inputs.row;
       if (row < 0 || row >= inputs.rows) {
         valid = false;
-        if (i == 0) report.Row(inputs.row_name, inputs.rows, row);
+        if (i == 0) {
+          printf(
+              "tf_opt: `%s` must be in [0, %lld), got %lld; nothing was "
+              "written\n",
+              inputs.row_name, static_cast<long long>(inputs.rows),
+              static_cast<long long>(row));
+        }
       }
     }
     if (i == 0) *header_ = {row, valid};

@@ -36,6 +36,7 @@ struct StorageTypeOf<Eigen::bfloat16> {
 // One input list of slots. In a table a slot is one of many rows, and the shape
 // of the variable behind it is [rows] + the shape of what it belongs to.
 struct SlotInput {
+  SlotInput() = default;
   SlotInput(const char* name) : name(name) {}
   SlotInput(const char* name, const char* row_input)
       : name(name), is_table(true), row_input(row_input) {}
@@ -58,7 +59,6 @@ class DenseLaunch {
   absl::Status Prepare(tensorflow::OpKernelContext* context,
                        const std::vector<SlotInput>& slot_inputs,
                        const CopyBytes& copy_bytes) {
-    slot_inputs_ = slot_inputs;
     const tensorflow::Tensor* weight_decay;
     absl::Status status = FindVector(context, "weight_decay", &weight_decay);
     if (!status.ok()) return status;
@@ -73,6 +73,14 @@ class DenseLaunch {
       status = slots_[k].Lookup(context, slot_inputs[k].name);
       if (!status.ok()) return status;
       lists.push_back(&slots_[k]);
+      if (slot_inputs[k].is_table) {
+        table_slot_ = k;
+        table_ = slot_inputs[k];
+        const tensorflow::Tensor* row;
+        status = FindScalar(context, table_.row_input, &row);
+        if (!status.ok()) return status;
+        row_ = static_cast<const int64_t*>(row->data());
+      }
     }
     for (const VariableList* list : lists) {
       if (list->size() != size()) {
@@ -119,16 +127,14 @@ class DenseLaunch {
   const double* weight_decay() const { return weight_decay_; }
 
   // Which slot is a row of a table; negative if none is.
-  int table_slot() const {
-    for (size_t k = 0; k < slot_inputs_.size(); ++k) {
-      if (slot_inputs_[k].is_table) return k;
-    }
-    return -1;
-  }
+  int table_slot() const { return table_slot_; }
 
-  // The number of rows that all its tables have.
+  // Of that slot: its input, the row's number, in the device's memory, and how
+  // many rows all its tables have.
+  const SlotInput& table() const { return table_; }
+  const int64_t* row() const { return row_; }
   int64_t rows() const {
-    const VariableList& tables = slots_[table_slot()];
+    const VariableList& tables = slots_[table_slot_];
     int64_t rows = tables[0]->tensor()->dim_size(0);
     for (int i = 1; i < size(); ++i) {
       rows = std::min(rows, tables[i]->tensor()->dim_size(0));
@@ -153,8 +159,10 @@ class DenseLaunch {
   }
 
  private:
-  std::vector<SlotInput> slot_inputs_;
   const double* weight_decay_ = nullptr;
+  int table_slot_ = -1;
+  SlotInput table_;
+  const int64_t* row_ = nullptr;
   VariableList variables_;
   std::vector<VariableList> slots_;
   tensorflow::OpInputList gradients_;

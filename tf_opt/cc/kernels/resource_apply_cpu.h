@@ -42,9 +42,8 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
                                              std::memcpy(to, from, bytes);
                                              return absl::OkStatus();
                                            }));
-    int64_t row = 0;
     if (launch.table_slot() >= 0) {
-      OP_REQUIRES_OK(context, ReadRow(context, launch, &row));
+      OP_REQUIRES_OK(context, CheckRow(launch));
     }
     // After the row: a wrong one is what a wrong count comes from.
     for (const auto& input : Optimizer::kScalars) {
@@ -53,32 +52,25 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
     optimizer_.template ChooseRule<typename DenseLaunch<T>::Slot>(
         [&](auto chosen) {
           using Rule = typename decltype(chosen)::type;
-          Run<Rule>(context, launch, typename Rule::Step(hyperparameters), row);
+          Run<Rule>(context, launch, typename Rule::Step(hyperparameters));
         });
   }
 
  private:
-  absl::Status ReadRow(tensorflow::OpKernelContext* context,
-                       const DenseLaunch<T>& launch, int64_t* row) const {
-    const SlotInput& table = optimizer_.slots()[launch.table_slot()];
-    const tensorflow::Tensor* tensor;
-    absl::Status status = FindScalar(context, table.row_input, &tensor);
-    if (!status.ok()) return status;
-    *row = tensor->scalar<int64_t>()();
-    if (*row < 0 || *row >= launch.rows()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`", table.row_input, "` must be in [0, ", launch.rows(),
-                       "), the rows of `", table.name, "`, got ", *row));
-    }
-    return absl::OkStatus();
+  static absl::Status CheckRow(const DenseLaunch<T>& launch) {
+    const int64_t row = *launch.row();
+    if (row >= 0 && row < launch.rows()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", launch.table().row_input, "` must be in [0, ", launch.rows(),
+        "), the rows of `", launch.table().name, "`, got ", row));
   }
 
   // Applies Rule(step, weight decay) to each variable, on TensorFlow's intra-op
   // threads.
   template <typename Rule>
   static void Run(tensorflow::OpKernelContext* context,
-                  const DenseLaunch<T>& launch, const typename Rule::Step& step,
-                  int64_t row) {
+                  const DenseLaunch<T>& launch,
+                  const typename Rule::Step& step) {
     auto tensors = launch.template Tensors<Rule::kSlots>();
     std::vector<Rule> rules;
     rules.reserve(tensors.size());
@@ -86,7 +78,8 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
       rules.emplace_back(step, launch.weight_decay()[i]);
       // Of a table only this row is read and written, where it lies.
       if (launch.table_slot() >= 0) {
-        tensors[i].slots[launch.table_slot()] += row * tensors[i].size;
+        tensors[i].slots[launch.table_slot()] +=
+            *launch.row() * tensors[i].size;
       }
     }
     // TensorFlow's pool threads flush denormals to zero; a small step runs

@@ -49,11 +49,8 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
                        }));
     inputs.weight_decay = launch.weight_decay();
     if (launch.table_slot() >= 0) {
-      const std::string& row_input =
-          optimizer_.slots()[launch.table_slot()].row_input;
-      OP_REQUIRES_OK(context, FindScalar(context, row_input, &tensor));
-      inputs.SetRow(launch.table_slot(), row_input.c_str(), launch.rows(),
-                    static_cast<const int64_t*>(tensor->data()));
+      inputs.SetRow(launch.table_slot(), launch.table().row_input.c_str(),
+                    launch.rows(), launch.row());
     }
     optimizer_.template ChooseRule<typename DenseLaunch<T>::Slot>(
         [&](auto chosen) {

@@ -65,7 +65,7 @@ absl::Status CheckVariable(const VariableList& list, int i,
                            const tensorflow::TensorShape& shape,
                            const std::string& whose);
 
-// Checks the same of a table: [rows] + `shape`, with at least one row.
+// Checks the same of a table: [rows] + `shape`.
 absl::Status CheckTable(const VariableList& list, int i,
                         tensorflow::DataType dtype,
                         const tensorflow::TensorShape& shape);

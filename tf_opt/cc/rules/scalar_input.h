@@ -53,6 +53,12 @@ struct ScalarInput {
     }
   }
 
+  // Where it lies, as such memory.
+  const void* Address(const Hyperparameters& in) const {
+    if (integer != nullptr) return &(in.*integer);
+    return &(in.*number);
+  }
+
   TF_OPT_HOST_DEVICE double Get(const Hyperparameters& from) const {
     return integer != nullptr ? from.*integer : from.*number;
   }

@@ -9,8 +9,14 @@ import tensorflow as tf
 
 from tf_opt.python.ops import library
 
-# What the kernels are compiled for; see tf_opt/cc/engines/nvcc.options.
-_COMPUTE_CAPABILITY = (8, 0)
+# The first that the kernels are compiled for; see
+# tf_opt/cc/engines/nvcc.options.
+COMPUTE_CAPABILITY = (8, 0)
+
+
+def as_text(capability: tuple[int, int]) -> str:
+    """A compute capability as NVIDIA writes it."""
+    return ".".join(map(str, capability))
 
 
 def names() -> list[str]:
@@ -47,10 +53,10 @@ def problem() -> str | None:
         )
     for gpu in gpus:
         capability = _details(gpu).get("compute_capability", (0, 0))
-        if tuple(capability) < _COMPUTE_CAPABILITY:
+        if tuple(capability) < COMPUTE_CAPABILITY:
             return (
                 f"{gpu.name} has compute capability "
-                f"{'.'.join(map(str, capability))}, but the kernels are for "
-                f"{'.'.join(map(str, _COMPUTE_CAPABILITY))} and later"
+                f"{as_text(capability)}, but the kernels are for "
+                f"{as_text(COMPUTE_CAPABILITY)} and later"
             )
     return None
