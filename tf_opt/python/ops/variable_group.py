@@ -4,39 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 
-from tf_opt.python import tensorflow_internals
 from tf_opt.python.ops import library
 
 
-class VariableGroup(tf.saved_model.experimental.TrackableResource):
-    """A resource that an op takes in place of a list of variables.
+def variable_group(
+    variables: Sequence[tf.Variable | keras.Variable], device: str
+) -> tf.Tensor:
+    """A handle that an op takes in place of a list of variables.
 
     Passing handles costs TensorFlow microseconds each, which for a thousand
-    small slots is more than updating them. Automatic control dependencies see
-    an op that takes the group as one that writes the group's variables, and a
-    saved model that holds the group fills it again when it is loaded.
+    small slots is more than updating them. Only for eager steps: in a graph
+    TensorFlow must see every variable, to order its uses, to save it with a
+    function, and to compile it.
+
+    Args:
+        variables: The variables, in order.
+        device: The device that they are on.
+
+    Returns:
+        The group's handle. It keeps the variables alive and sees whatever is
+        assigned to them.
     """
-
-    def __init__(self, handles: Sequence[tf.Tensor], device: str) -> None:
-        """Makes and fills the group, eagerly.
-
-        Args:
-            handles: The variables' handles, eager tensors.
-            device: The device that the variables are on.
-        """
-        super().__init__(device=device)
-        self.handles = list(handles)
-        with tf.init_scope():
-            self._initialize()
-            tensorflow_internals.declare_alias(self)
-
-    def _create_resource(self) -> tf.Tensor:
-        return library.library().ops.tf_opt_variable_group()
-
-    def _initialize(self) -> None:
-        with tf.device(self._resource_device):
-            library.library().ops.tf_opt_variable_group_fill(
-                self.resource_handle, self.handles
-            )
+    ops = library.library().ops
+    with tf.device(device):
+        group = ops.tf_opt_variable_group()
+        ops.tf_opt_variable_group_fill(
+            group, [variable.handle for variable in variables]
+        )
+    return group

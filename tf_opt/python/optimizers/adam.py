@@ -10,12 +10,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python import dispatch
 from tf_opt.python import ops
 from tf_opt.python.functional import adam_rule
 from tf_opt.python.ops import adam as adam_op
 from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
+from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 from tf_opt.python.optimizers.moments_optimizer import MomentsOptimizer
 
 
@@ -81,10 +84,28 @@ class Adam(MomentsOptimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
         amsgrad: bool = False,
+        weight_decay: WeightDecay | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        *,
         epsilon_hat: bool = False,
-        **kwargs: Any,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        implementation: str = dispatch.AUTO,
     ) -> None:
-        super().__init__(learning_rate, beta_1, beta_2, epsilon, **kwargs)
+        super().__init__(
+            beta_1=beta_1,
+            beta_2=beta_2,
+            epsilon=epsilon,
+            **common_arguments(locals()),
+        )
         self.amsgrad = amsgrad
         self.epsilon_hat = epsilon_hat
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 
+from tf_opt.python import dispatch
 from tf_opt.python.optimizers.adam import Adam
+from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
+from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -51,12 +52,25 @@ class AdamW(Adam):
     def __init__(
         self,
         learning_rate: LearningRate = 1e-3,
+        weight_decay: WeightDecay = 0.01,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
         amsgrad: bool = False,
-        weight_decay: float = 0.01,
-        **kwargs: Any,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        *,
+        epsilon_hat: bool = False,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        implementation: str = dispatch.AUTO,
     ) -> None:
         if weight_decay is None:
             raise ValueError(
@@ -64,11 +78,10 @@ class AdamW(Adam):
                 "tf_opt.Adam). Received: weight_decay=None"
             )
         super().__init__(
-            learning_rate,
             beta_1=beta_1,
             beta_2=beta_2,
             epsilon=epsilon,
             amsgrad=amsgrad,
-            weight_decay=weight_decay,
-            **kwargs,
+            epsilon_hat=epsilon_hat,
+            **common_arguments(locals()),
         )

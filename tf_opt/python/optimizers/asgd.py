@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python import dispatch
 from tf_opt.python import ops
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
@@ -17,9 +18,11 @@ from tf_opt.python.ops import asgd as asgd_op
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.optimizers import state_size
 from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
+from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -88,11 +91,24 @@ class ASGD(FusedOptimizer):
     def __init__(
         self,
         learning_rate: LearningRate = 1e-3,
+        *,
         batch_num: int = 1,
-        **kwargs: Any,
+        weight_decay: WeightDecay | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_positive_integer("batch_num", batch_num)
-        super().__init__(learning_rate, **kwargs)
+        super().__init__(**common_arguments(locals()))
         self.batch_num = int(batch_num)
 
     def build(self, variables: Sequence[keras.Variable]) -> None:

@@ -12,15 +12,18 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python import dispatch
 from tf_opt.python import ops
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
 from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
+from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 from tf_opt.python.optimizers.gradients import Gradient
 
 
@@ -89,15 +92,28 @@ class AveragedSGD(FusedOptimizer):
     def __init__(
         self,
         learning_rate: LearningRate = 1e-2,
+        *,
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,
-        **kwargs: Any,
+        weight_decay: WeightDecay | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_not_negative("lambd", lambd)
         validation.check_not_negative("alpha", alpha)
         validation.check_not_negative("t0", t0)
-        super().__init__(learning_rate, **kwargs)
+        super().__init__(**common_arguments(locals()))
         self.lambd = lambd
         self.alpha = alpha
         self.t0 = t0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import collections
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -14,18 +15,22 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.ops.variable_group import variable_group
+from tf_opt.python.optimizers import gradients
 from tf_opt.python.optimizers import validation
-from tf_opt.python.optimizers.gradients import Gradient
-from tf_opt.python.optimizers.gradients import to_dense
-from tf_opt.python.optimizers.variable_groups import VariableGroups
-from tf_opt.python.optimizers.variable_groups import can_group
+from tf_opt.python.optimizers.exclusions import Exclusions
+from tf_opt.python.optimizers.gradients import GradientLike
+from tf_opt.python.optimizers.gradients import path_of
+from tf_opt.python.optimizers.step_plan import Launch
+from tf_opt.python.optimizers.step_plan import Plan
+from tf_opt.python.optimizers.step_plan import PlanKeeper
 
 LearningRate = (
     float | keras.optimizers.schedules.LearningRateSchedule | Callable
 )
 
-# A gradient and the `tf.Variable` that it updates.
-Pair = tuple[tf.Tensor, tf.Variable]
+# A number, or a variable that may be assigned to between steps.
+WeightDecay = float | keras.Variable | tf.Variable
 
 
 class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
@@ -41,35 +46,46 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def __init__(
         self,
         learning_rate: LearningRate,
+        weight_decay: WeightDecay | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
         *,
-        weight_decay: float | None = None,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
         implementation: str = dispatch.AUTO,
-        **kwargs: Any,
     ) -> None:
         if isinstance(learning_rate, float):
             validation.check_not_negative("learning_rate", learning_rate)
-        if weight_decay is not None:
+        if weight_decay is not None and not tf.is_tensor(weight_decay):
             validation.check_not_negative("weight_decay", weight_decay)
         validation.check_one_of(
             "implementation", implementation, dispatch.IMPLEMENTATIONS
         )
-        excluded = kwargs.pop("exclude_from_weight_decay", None)
         super().__init__(
-            learning_rate=learning_rate, weight_decay=weight_decay, **kwargs
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            clipnorm=clipnorm,
+            clipvalue=clipvalue,
+            global_clipnorm=global_clipnorm,
+            use_ema=use_ema,
+            ema_momentum=ema_momentum,
+            ema_overwrite_frequency=ema_overwrite_frequency,
+            loss_scale_factor=loss_scale_factor,
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            name=name,
         )
         self.decoupled_weight_decay = decoupled_weight_decay
         self.maximize = maximize
         self.implementation = implementation
-        self._groups = VariableGroups()
-        self._excluded = {"var_names": [], "paths": []}
-        self._excluded_paths: frozenset[str] = frozenset()
-        if excluded:
-            self.exclude_from_weight_decay(var_names=excluded["var_names"])
-            # The variables themselves aren't known yet; their paths are.
-            self._excluded["paths"] = list(excluded["paths"])
-            self._excluded_paths = frozenset(excluded["paths"])
+        self._plans = PlanKeeper()
+        self._exclusions = Exclusions()
 
     # ---- What a subclass says. ----
 
@@ -83,7 +99,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         variables: Sequence[VariableLike],
         *slots: Sequence[VariableLike],
         gradients: Sequence[tf.Tensor],
-        weight_decay: Sequence[float],
+        weight_decay: Sequence[float] | tf.Tensor,
         **scalars: tf.Tensor,
     ) -> None:
         """Updates variables of one type; `slots[k]` holds all their k-th.
@@ -111,10 +127,18 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
         """What a step goes by, before it."""
+        # By the ops themselves: a small step is mostly such calls.
         return {
-            "step": tf.cast(self.iterations, tf.int64) + 1,
-            "learning_rate": arithmetic.float64(learning_rate),
+            "step": tf.raw_ops.AddV2(x=_tf_variable(self.iterations), y=1),
+            "learning_rate": self._float64(learning_rate),
         }
+
+    @staticmethod
+    def _float64(x: arithmetic.Scalar | keras.Variable) -> tf.Tensor:
+        x = _tf_variable(x)
+        if isinstance(x, (tf.Variable, tf.Tensor)):
+            return tf.raw_ops.Cast(x=x, DstT=tf.float64)
+        return arithmetic.float64(x)
 
     def _finish_step(self, **scalars: tf.Tensor) -> None:
         """Advances, once a step and after it, what all variables share.
@@ -139,6 +163,16 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
             self.assign(slot, value)
 
     # ---- Building. ----
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Gets ready for these variables; a subclass adds its slots.
+
+        Args:
+            variables: The model variables that will be updated.
+        """
+        super().build(variables)
+        self._plans.clear()
+        self._exclude_what_was_saved(variables)
 
     def _add_slots(
         self,
@@ -206,7 +240,15 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
     # ---- Weight decay: part of the rule, so not a pass of its own. ----
 
     def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
-        """Nothing: `_weight_decay_of` hands the decay to the step."""
+        """Keras' pass over the variables, for a rule that isn't ours.
+
+        Otherwise nothing: `_weight_decay` hands the decay to the step.
+        """
+        if self._decays_before_the_step():
+            super()._apply_weight_decay(variables)
+
+    def _decays_before_the_step(self) -> bool:
+        return self.decoupled_weight_decay and self._overrides_update_step()
 
     def exclude_from_weight_decay(
         self,
@@ -223,158 +265,283 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         super().exclude_from_weight_decay(
             var_list=var_list, var_names=var_names
         )
-        self._excluded = {
-            "var_names": sorted(set(var_names or ())),
-            "paths": sorted(map(_path, var_list or ())),
-        }
-        self._excluded_paths = frozenset()
+        self._exclusions = Exclusions(
+            var_names=tuple(sorted(set(var_names or ()))),
+            paths=tuple(sorted(map(path_of, var_list or ()))),
+        )
 
-    def _weight_decay_of(self, index: int) -> float:
-        if not self.weight_decay:
-            return 0.0
-        variable = self._trainable_variables[index]
-        if _path(variable) in self._excluded_paths:
-            return 0.0
-        if not self._use_weight_decay(_tf_variable(variable)):
-            return 0.0
-        return float(self.weight_decay)
+    def _exclude_what_was_saved(
+        self, variables: Sequence[keras.Variable]
+    ) -> None:
+        """Tells Keras which variables a loaded optimizer leaves out."""
+        keys = getattr(self, "_exclude_from_weight_decay", set())
+        if not keys:
+            found = self._exclusions.find(variables)
+            keys = {self._var_key(variable) for variable in found}
+            self._exclude_from_weight_decay = keys
+        if keys:
+            indices = self._trainable_variables_indices
+            self._exclusions = Exclusions.of(
+                self._exclusions.var_names,
+                variables,
+                sorted(indices[key] for key in keys if key in indices),
+            )
+
+    def _weight_decay(
+        self, decays: Sequence[bool]
+    ) -> list[float] | tf.Tensor | None:
+        """The decay of each variable, of which some have none."""
+        if self._decays_before_the_step():
+            return [0.0] * len(decays)
+        decay = self.weight_decay
+        if isinstance(decay, (keras.Variable, tf.Variable, tf.Tensor)):
+            decay = arithmetic.float64(tf.convert_to_tensor(decay))
+            return decay * tf.constant(decays, tf.float64)
+        decay = float(decay or 0.0)
+        return [decay if applies else 0.0 for applies in decays]
 
     # ---- A step. ----
 
     def apply(
         self,
-        grads: Sequence[Gradient | None],
+        grads: Sequence[GradientLike | None],
         trainable_variables: Sequence[keras.Variable | tf.Variable]
         | None = None,
     ) -> None:
         """Updates the variables: one step.
 
         Args:
-            grads: Gradients, one for each variable: tensors, `IndexedSlices`
-                or None.
+            grads: Gradients, one for each variable: tensors, `IndexedSlices`,
+                what converts to a tensor, or None.
             trainable_variables: The variables; by default those that the
                 optimizer was built with.
+
+        Raises:
+            ValueError: If there is another number of gradients than of
+                variables, or one has a shape that doesn't fit its variable's.
+            TypeError: If one doesn't convert to a tensor.
         """
-        clips = self.clipnorm or self.global_clipnorm or self.clipvalue
-        if clips or self.loss_scale_factor:
-            # The norm of slices that repeat a row is not the gradient's, and
-            # Keras can't divide slices.
-            grads = [g if g is None else to_dense(g) for g in grads]
+        grads = list(grads)
+        if trainable_variables is None and not self.built:
+            # Keras says what to do.
+            super().apply(grads)
+            return
+        if trainable_variables is None:
+            variables = self._trainable_variables
+        else:
+            variables = trainable_variables = list(trainable_variables)
+        if len(grads) != len(variables):
+            raise ValueError(
+                "`grads` must have one gradient for each of the "
+                f"{len(variables)} variables. Received: {len(grads)}"
+            )
+        # Keras can't divide or add slices, and the norm of slices that repeat
+        # a row is not the gradient's.
+        dense = (
+            self.clipnorm
+            or self.global_clipnorm
+            or self.clipvalue
+            or self.loss_scale_factor
+            or self.gradient_accumulation_steps
+        )
+        for i, gradient in enumerate(grads):
+            if gradient is None:
+                continue
+            if not isinstance(gradient, tf.Tensor):
+                gradient = gradients.as_gradient(gradient, variables[i])
+                if dense:
+                    gradient = gradients.to_dense(gradient, variables[i])
+                grads[i] = gradient
         super().apply(grads, trainable_variables)
+
+    def _overrides_update_step(self) -> bool:
+        """Whether a subclass, or a user, has put another rule in place."""
+        update_step = getattr(self.update_step, "__func__", None)
+        return update_step is not FusedOptimizer.update_step
 
     def _backend_update_step(
         self,
-        grads: Sequence[Gradient],
+        grads: Sequence[GradientLike],
         trainable_variables: Sequence[keras.Variable | tf.Variable],
         learning_rate: arithmetic.Scalar,
     ) -> None:
-        pairs = [
-            (gradient, _tf_variable(variable))
-            for gradient, variable in zip(
-                grads, trainable_variables, strict=True
-            )
-        ]
         scalars = self._scalars(learning_rate)
-        if tf.distribute.in_cross_replica_context():
-            # No gradients to sum; update_step for each copy of each variable.
-            self._distributed_tf_update_step(
-                self._distribution_strategy, pairs, learning_rate
+        if self._overrides_update_step():
+            super()._backend_update_step(
+                grads, trainable_variables, learning_rate
             )
-            self._finish_step(**scalars)
-            return
-        launches, composed = self._plan(pairs)
-        distributed = tf.distribute.has_strategy()
-        for launch in launches:
-            if distributed:
-                # In replica context each replica then updates its own copies:
-                # the sum of the gradients is all that they share.
-                launch = self._all_reduce_sum_gradients(launch)
-            self._launch(launch, **scalars)
-        for bucket in composed:
-            if distributed:
-                super()._backend_update_step(
-                    *zip(*bucket, strict=True), learning_rate
-                )
-            else:
-                self._compose(bucket, **scalars)
+        elif tf.distribute.in_cross_replica_context():
+            # No gradients to sum; update_step for each copy of each variable.
+            variables = map(_tf_variable, trainable_variables)
+            self._distributed_tf_update_step(
+                self._distribution_strategy,
+                list(zip(grads, variables, strict=True)),
+                learning_rate,
+            )
+        else:
+            self._update(grads, trainable_variables, learning_rate, scalars)
         self._finish_step(**scalars)
 
     def update_step(
         self,
-        gradient: Gradient,
-        variable: tf.Variable,
+        gradient: GradientLike,
+        variable: keras.Variable | tf.Variable,
         learning_rate: arithmetic.Scalar,
     ) -> None:
         """Updates one variable, as a part of a step.
+
+        A subclass may override it, as with Keras' optimizers: then a step goes
+        through it variable by variable.
 
         Args:
             gradient: Its gradient.
             variable: The variable, one that the optimizer was built with.
             learning_rate: The step size, a scalar.
         """
-        launches, composed = self._plan([(gradient, _tf_variable(variable))])
         scalars = self._scalars(learning_rate)
-        for launch in launches:
-            self._launch(launch, **scalars)
-        for bucket in composed:
-            self._compose(bucket, **scalars)
+        self._update([gradient], [variable], learning_rate, scalars)
+
+    def _update(
+        self,
+        grads: Sequence[GradientLike],
+        variables: Sequence[keras.Variable | tf.Variable],
+        learning_rate: arithmetic.Scalar,
+        scalars: dict[str, Any],
+    ) -> None:
+        """Updates variables and slots; what variables share stays."""
+        # In replica context each replica updates its own copies.
+        distributed = (
+            tf.distribute.has_strategy()
+            and not tf.distribute.in_cross_replica_context()
+            and tf.distribute.get_replica_context() is not None
+        )
+        if tf.executing_eagerly() and not tf.distribute.has_strategy():
+            plan = self._plans.of(
+                variables,
+                self.implementation,
+                lambda: self._plan(variables, groups=True),
+            )
+        else:
+            plan = self._plan(variables)
+        self._plans.last = plan
+        # All gradients before the first launch: a wrong one must not leave
+        # half a step.
+        ready = [
+            [
+                gradients.for_update(grads[i], variable, path_of(variables[i]))
+                for i, variable in zip(
+                    launch.positions, launch.variables, strict=True
+                )
+            ]
+            for launch in plan.launches
+        ]
+        for launch, own in zip(plan.launches, ready, strict=True):
+            if distributed:
+                # The sum of the gradients is all that replicas share.
+                own = [
+                    gradient
+                    for gradient, _ in self._all_reduce_sum_gradients(
+                        list(zip(own, launch.variables, strict=True))
+                    )
+                ]
+            self._custom_op_step(
+                *launch.lists,
+                gradients=own,
+                weight_decay=self._weight_decay(launch.decays),
+                **scalars,
+            )
+        if plan.composed and distributed:
+            super()._backend_update_step(
+                [grads[i] for i in plan.composed],
+                [variables[i] for i in plan.composed],
+                learning_rate,
+            )
+        elif plan.composed:
+            self._compose(
+                [(grads[i], variables[i]) for i in plan.composed], **scalars
+            )
 
     def _plan(
-        self, pairs: Sequence[Pair]
-    ) -> tuple[list[list[Pair]], list[list[Pair]]]:
-        """Buckets of one type and device: to launch, and to compose."""
-        buckets: dict[tuple[tf.DType, str], list[Pair]] = {}
-        for pair in pairs:
-            variable = pair[1]
-            buckets.setdefault((variable.dtype, variable.device), []).append(
-                pair
-            )
-        launches: list[list[Pair]] = []
-        composed: list[list[Pair]] = []
-        for (dtype, device), bucket in buckets.items():
-            runs_custom_op = dispatch.runs_custom_op(
+        self,
+        variables: Sequence[keras.Variable | tf.Variable],
+        groups: bool = False,
+    ) -> Plan:
+        """Decides what updates which variables.
+
+        Args:
+            variables: The variables of a step.
+            groups: Whether a launch takes each of its lists as one group.
+        """
+        buckets: dict[tuple[tf.DType, str, int], list[int]] = {}
+        occurrences: collections.Counter[int] = collections.Counter()
+        tf_variables = list(map(_tf_variable, variables))
+        for i, variable in enumerate(tf_variables):
+            # One that occurs twice is updated twice, one after the other.
+            key = id(variable)
+            bucket = (variable.dtype, variable.device, occurrences[key])
+            buckets.setdefault(bucket, []).append(i)
+            occurrences[key] += 1
+        launches: list[Launch] = []
+        composed: list[int] = []
+        for (dtype, device, _), positions in buckets.items():
+            if not dispatch.runs_custom_op(
                 self.implementation, self._op_name, dtype, device
+            ):
+                composed += positions
+                continue
+            updated = [tf_variables[i] for i in positions]
+            indices = list(map(self._get_variable_index, updated))
+            lists = [updated, *zip(*map(self._slots, indices), strict=True)]
+            if groups:
+                lists = [[variable_group(list_, device)] for list_ in lists]
+            launches.append(
+                Launch(
+                    tuple(positions),
+                    tuple(updated),
+                    tuple(lists),
+                    tuple(map(self._use_weight_decay, updated)),
+                )
             )
-            (launches if runs_custom_op else composed).append(bucket)
-        return launches, composed
+        return Plan(tuple(launches), tuple(composed))
 
-    def _launch(self, pairs: Sequence[Pair], **scalars: tf.Tensor) -> None:
-        """Runs the custom op on variables of one type, on one device."""
-        gradients, variables = zip(*pairs, strict=True)
-        dtype, device = variables[0].dtype, variables[0].device
-        indices = tuple(map(self._get_variable_index, variables))
-        lists = [variables, *zip(*map(self._slots, indices), strict=True)]
-        if can_group(variables):
-            # In a graph the variables themselves stay inputs: TensorFlow then
-            # orders the step with their reads, however they got there.
-            first = 0 if tf.executing_eagerly() else 1
-            lists[first:] = [
-                self._groups.of((k, device, indices), lists[k], device)
-                for k in range(first, len(lists))
-            ]
-        self._custom_op_step(
-            *lists,
-            gradients=[to_dense(gradient, dtype) for gradient in gradients],
-            weight_decay=[self._weight_decay_of(i) for i in indices],
-            **scalars,
-        )
-
-    def _compose(self, pairs: Sequence[Pair], **scalars: tf.Tensor) -> None:
+    def _compose(
+        self,
+        pairs: Sequence[tuple[GradientLike, keras.Variable | tf.Variable]],
+        **scalars: tf.Tensor,
+    ) -> None:
         """Runs the composed implementation, a variable at a time."""
+        variables = [_tf_variable(variable) for _, variable in pairs]
+        ready = [
+            gradients.for_update(gradient, tf_variable, path_of(variable))
+            for (gradient, variable), tf_variable in zip(
+                pairs, variables, strict=True
+            )
+        ]
         apply = self._composed_step(**scalars)
-        for gradient, variable in pairs:
-            index = self._get_variable_index(variable)
-            slots = self._slots(index)
+        for gradient, variable in zip(ready, variables, strict=True):
+            slots = self._slots(self._get_variable_index(variable))
+            decays = self._use_weight_decay(variable)
             value, *slot_values = apply(
                 tf.convert_to_tensor(variable),
-                to_dense(gradient, variable.dtype),
+                gradient,
                 self._read_slots(slots, **scalars),
-                self._weight_decay_of(index),
+                self._weight_decay([decays])[0],
             )
             self.assign(variable, value)
             # A rule returns more than the slots: what the step shares, or None
             # for a slot that its mode doesn't have.
             self._write_slots(slots, slot_values[: len(slots)], **scalars)
+
+    @property
+    def implementation_in_use(self) -> str | None:
+        """What the last step ran that was eager, or was traced.
+
+        `"custom_op"`, `"composed"`, `"custom_op and composed"` (of variables
+        of different types, say), or None before the first step. After
+        `model.fit` it says what `fit` ran.
+        """
+        last = self._plans.last
+        return None if last is None else last.describe()
 
     def _assign_shared(
         self, variable: keras.Variable, value: tf.Tensor
@@ -394,23 +561,11 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         else:
             variable.assign(value)
 
-    def _trackable_children(
-        self, save_type: str = "checkpoint", **kwargs: Any
-    ) -> dict[str, Any]:
-        """What TensorFlow saves with the optimizer.
-
-        The groups only in a saved model, whose functions use them: in a
-        checkpoint they would hold nothing and spoil the interchange with
-        Keras'.
-        """
-        children = super()._trackable_children(save_type, **kwargs)
-        if save_type == "savedmodel":
-            children.update(self._groups.trackable())
-        return children
-
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         config = super().get_config()
+        if isinstance(self.weight_decay, (keras.Variable, tf.Variable)):
+            config["weight_decay"] = float(self.weight_decay.numpy())
         config.update(
             {
                 "decoupled_weight_decay": self.decoupled_weight_decay,
@@ -418,17 +573,35 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 "implementation": self.implementation,
             }
         )
-        if any(self._excluded.values()):
-            config["exclude_from_weight_decay"] = dict(self._excluded)
+        if self._exclusions != Exclusions():
+            config["exclude_from_weight_decay"] = self._exclusions.get_config()
         return config
+
+    @classmethod
+    def from_config(
+        cls,
+        config: dict[str, Any],
+        custom_objects: dict[str, Any] | None = None,
+    ) -> FusedOptimizer:
+        """Makes an optimizer from what `get_config` returned.
+
+        Args:
+            config: The configuration.
+            custom_objects: Names of user-defined objects, to look up.
+        """
+        config = dict(config)
+        excluded = config.pop("exclude_from_weight_decay", None)
+        optimizer = super().from_config(config, custom_objects)
+        if excluded:
+            exclusions = Exclusions.from_config(excluded)
+            optimizer.exclude_from_weight_decay(var_names=exclusions.var_names)
+            # The variables themselves aren't known yet.
+            optimizer._exclusions = exclusions
+        return optimizer
 
 
 def _tf_variable(variable: keras.Variable | tf.Variable) -> tf.Variable:
     return variable.value if isinstance(variable, keras.Variable) else variable
-
-
-def _path(variable: keras.Variable | tf.Variable) -> str:
-    return getattr(variable, "path", variable.name)
 
 
 def _copy_of(

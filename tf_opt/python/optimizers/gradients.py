@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 
 Gradient = tf.Tensor | tf.IndexedSlices
+# What users pass: Keras converts these.
+GradientLike = Gradient | np.ndarray | list | float | keras.Variable
+
+Variable = keras.Variable | tf.Variable
 
 
-def to_dense(gradient: Gradient, dtype: tf.DType | None = None) -> tf.Tensor:
+def path_of(variable: Variable) -> str:
+    """What an error calls a variable."""
+    return getattr(variable, "path", variable.name)
+
+
+def as_gradient(gradient: GradientLike, variable: Variable) -> Gradient:
+    """What a user gave as gradient, as a tensor or `tf.IndexedSlices`.
+
+    Args:
+        gradient: A tensor, `tf.IndexedSlices` or what converts to a tensor.
+        variable: The variable that it is of.
+
+    Raises:
+        TypeError: If it doesn't convert; names the variable.
+    """
+    if isinstance(gradient, (tf.Tensor, tf.IndexedSlices)):
+        return gradient
+    try:
+        return tf.convert_to_tensor(gradient)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"The gradient of `{path_of(variable)}` must be a tensor, or "
+            f"convert to one. Received: {gradient!r} ({error})"
+        ) from error
+
+
+def to_dense(
+    gradient: Gradient, variable: Variable, dtype: tf.DType | None = None
+) -> tf.Tensor:
     """A dense tensor with the rows that a sparse gradient repeats summed.
 
     Args:
         gradient: A tensor, or `tf.IndexedSlices` as an embedding produces.
+        variable: The variable that it is of, which says how many rows it has.
         dtype: The type of the result; the gradient's own if None.
 
     Returns:
@@ -24,6 +59,37 @@ def to_dense(gradient: Gradient, dtype: tf.DType | None = None) -> tf.Tensor:
         # Summed in the moments' type: a 16-bit sum of many rows loses digits.
         values = tf.cast(gradient.values, arithmetic.slot_dtype(gradient.dtype))
         gradient = tf.math.unsorted_segment_sum(
-            values, gradient.indices, gradient.dense_shape[0]
+            values, gradient.indices, variable.shape[0]
         )
     return gradient if gradient.dtype == dtype else tf.cast(gradient, dtype)
+
+
+def for_update(
+    gradient: GradientLike, variable: tf.Variable, path: str
+) -> tf.Tensor:
+    """The gradient as a dense tensor of the variable's type and shape.
+
+    Args:
+        gradient: What the user gave; it is broadcast, as Keras does.
+        variable: The variable that it is of.
+        path: What an error calls that variable.
+
+    Raises:
+        ValueError: If it has a shape that doesn't broadcast to the variable's.
+    """
+    gradient = to_dense(
+        as_gradient(gradient, variable), variable, variable.dtype
+    )
+    shape = variable.shape
+    if gradient.shape.is_compatible_with(shape):
+        return gradient
+    try:
+        fits = tf.broadcast_static_shape(gradient.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"The gradient of `{path}` must have its shape, {shape}. "
+            f"Received: {gradient.shape}"
+        )
+    return tf.broadcast_to(gradient, shape)

@@ -9,7 +9,6 @@ import keras
 
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.fused_optimizer import LearningRate
 
 
 class MomentsOptimizer(FusedOptimizer):
@@ -17,16 +16,16 @@ class MomentsOptimizer(FusedOptimizer):
 
     def __init__(
         self,
-        learning_rate: LearningRate,
+        *,
         beta_1: float,
         beta_2: float,
         epsilon: float,
-        **kwargs: Any,
+        **common_arguments: Any,
     ) -> None:
         validation.check_in_unit_interval("beta_1", beta_1)
         validation.check_in_unit_interval("beta_2", beta_2)
         validation.check_not_negative("epsilon", epsilon)
-        super().__init__(learning_rate, **kwargs)
+        super().__init__(**common_arguments)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon

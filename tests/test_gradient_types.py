@@ -1,0 +1,146 @@
+"""What Keras takes for gradients, and what is said of what it can't take."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from counterparts import COUNTERPARTS
+
+IMPLEMENTATIONS = ["custom_op", "composed"]
+implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+in_graph = pytest.mark.parametrize(
+    "in_graph", [False, True], ids=["eager", "graph"]
+)
+
+GRADIENTS = {
+    "NumPy array": lambda: np.array([[0.5, -0.5], [0.25, 1.0]]),
+    "list": lambda: [[0.5, -0.5], [0.25, 1.0]],
+    "keras.Variable": lambda: keras.Variable([[0.5, -0.5], [0.25, 1.0]]),
+    "tf.Variable": lambda: tf.Variable([[0.5, -0.5], [0.25, 1.0]]),
+    "scalar": lambda: tf.constant(0.5),
+    "Python float": lambda: 0.5,
+    "row": lambda: tf.constant([0.5, -0.5]),
+    "integers": lambda: np.array([[1, 2], [3, 4]]),
+    "float64": lambda: tf.constant([[0.5, -0.5], [0.25, 1.0]], tf.float64),
+    "slices": lambda: tf.IndexedSlices(
+        tf.constant([[0.5, -0.5], [0.25, 1.0]]), [1, 0], [2, 2]
+    ),
+}
+
+
+def step(optimizer, gradients, variables, in_graph: bool) -> None:
+    def apply() -> None:
+        optimizer.apply(gradients, variables)
+
+    (tf.function(apply) if in_graph else apply)()
+
+
+@pytest.mark.core
+@in_graph
+@implementations
+@pytest.mark.parametrize("kind", GRADIENTS)
+def test_what_keras_converts_is_converted(kind, implementation, in_graph):
+    pair = COUNTERPARTS["Adam"]
+    variables = []
+    for optimizer in (
+        pair.ours(implementation=implementation),
+        pair.keras(),
+    ):
+        variable = keras.Variable([[1.0, 2.0], [3.0, 4.0]])
+        optimizer.build([variable])
+        for _ in range(2):
+            step(optimizer, [GRADIENTS[kind]()], [variable], in_graph)
+        variables.append(variable.numpy())
+    np.testing.assert_allclose(*variables, rtol=1e-6)
+    assert (variables[0] != [[1.0, 2.0], [3.0, 4.0]]).any()
+
+
+@pytest.mark.core
+@in_graph
+@implementations
+def test_a_variable_that_occurs_twice_is_updated_twice(
+    implementation, in_graph
+):
+    pair = COUNTERPARTS["NAdam"]
+    variables = []
+    for optimizer in (
+        pair.ours(implementation=implementation),
+        pair.keras(),
+    ):
+        variable, other = keras.Variable([1.0, 2.0]), keras.Variable([3.0])
+        optimizer.build([variable, other])
+        gradients = [[0.5, -0.5], [2.0], [0.25, 0.5]]
+        gradients = list(map(tf.constant, gradients))
+        step(optimizer, gradients, [variable, other, variable], in_graph)
+        variables.append([*variable.numpy(), *other.numpy()])
+    np.testing.assert_allclose(*variables, rtol=1e-6)
+
+
+@in_graph
+@implementations
+@pytest.mark.parametrize("dtypes", [["float32"] * 2, ["float32", "float64"]])
+def test_a_gradient_of_a_wrong_shape_names_the_variable_and_writes_nothing(
+    implementation, in_graph, dtypes
+):
+    names = ["first", "second"]
+    variables = [
+        keras.Variable([1.0, 2.0], name=name, dtype=dtype)
+        for name, dtype in zip(names, dtypes, strict=True)
+    ]
+    optimizer = tf_opt.Adam(0.1, implementation=implementation)
+    optimizer.build(variables)
+    gradients = [tf.ones(2), tf.ones(3)]
+    with pytest.raises(ValueError, match=r"`second`.*\(2,\).*\(3,\)"):
+        step(optimizer, gradients, variables, in_graph)
+    for variable in variables:
+        np.testing.assert_array_equal(variable.numpy(), [1.0, 2.0])
+    assert int(optimizer.iterations.numpy()) == 0
+
+
+@implementations
+def test_what_is_no_gradient_names_the_variable(implementation):
+    variable = keras.Variable([1.0, 2.0], name="kernel")
+    optimizer = tf_opt.Adam(0.1, implementation=implementation)
+    with pytest.raises(TypeError, match="`kernel`.*Received: {'a': 1}"):
+        optimizer.apply([{"a": 1}], [variable])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_another_number_of_gradients_is_an_error(count):
+    variables = [keras.Variable([1.0]), keras.Variable([1.0])]
+    optimizer = tf_opt.Adam(0.1)
+    message = f"one gradient for each of the 2 variables. Received: {count}"
+    for arguments in ([variables], []):
+        with pytest.raises(ValueError, match=message):
+            optimizer.apply([tf.ones(1)] * count, *arguments)
+        optimizer.build(variables)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"learning_rate": 0.5},
+        {"implementation": "composed"},
+        {"global_clipnorm": 1.0},
+        {"loss_scale_factor": 4.0},
+        {"gradient_accumulation_steps": 2},
+    ],
+    ids=lambda arguments: next(iter(arguments)),
+)
+def test_slices_without_dense_shape(arguments):
+    slices = tf.IndexedSlices(tf.constant([[3.0], [4.0]]), [2, 2])
+    dense = tf.constant([[0.0], [0.0], [7.0]])
+    results = []
+    for gradient in (slices, dense):
+        table = keras.Variable([[1.0], [2.0], [3.0]])
+        optimizer = tf_opt.Adam(**{"learning_rate": 0.1, **arguments})
+        optimizer.build([table])
+        for _ in range(2):
+            optimizer.apply([gradient], [table])
+        results.append(table.numpy())
+    np.testing.assert_array_equal(*results)
+    assert results[0][2] != 3.0

@@ -1,0 +1,80 @@
+"""Constructors: Keras' arguments in Keras' order, all of them to be seen."""
+
+from __future__ import annotations
+
+import inspect
+
+import keras
+import pytest
+import tf_opt
+from tf_opt.python.optimizers.arguments import COMMON_ARGUMENTS
+from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+
+from registry import OPTIMIZERS
+
+pytestmark = pytest.mark.core
+
+# What PyTorch and Paddle decide, not Keras.
+OTHER_DEFAULTS = {"learning_rate", "epsilon", "weight_decay"}
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def parameters(cls: type) -> dict[str, inspect.Parameter]:
+    found = dict(inspect.signature(cls).parameters)
+    # Keras' own hides nothing there but an error.
+    found.pop("kwargs", None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (tf_opt.Adam, keras.optimizers.Adam),
+        (tf_opt.AdamW, keras.optimizers.AdamW),
+        (tf_opt.NAdam, keras.optimizers.Nadam),
+    ],
+)
+def test_positional_arguments_are_those_of_keras(ours, theirs):
+    own = {k: p for k, p in parameters(ours).items() if p.kind != KEYWORD}
+    keras_own = parameters(theirs)
+    assert list(own) == list(keras_own)
+    for name, parameter in own.items():
+        # Some versions of Keras give a class's name as the default.
+        if name not in {*OTHER_DEFAULTS, "name"}:
+            assert parameter.default == keras_own[name].default, name
+
+
+def test_a_call_means_what_it_means_in_keras():
+    arguments = (1e-3, 0.05, 0.8, 0.9, 1e-5, True, None, 0.5)
+    ours = tf_opt.AdamW(*arguments).get_config()
+    theirs = keras.optimizers.AdamW(*arguments).get_config()
+    theirs.pop("name")
+    assert theirs.items() <= ours.items()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_argument_stands_in_the_signature(name):
+    found = parameters(OPTIMIZERS[name].make)
+    kinds = {parameter.kind for parameter in found.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds
+    assert set(COMMON_ARGUMENTS) <= set(found)
+    # So that what is common can't drift apart between the classes.
+    common = parameters(FusedOptimizer)
+    assert tuple(common) == COMMON_ARGUMENTS
+    for argument, parameter in common.items():
+        if argument not in {"learning_rate", "weight_decay"}:
+            assert found[argument].default == parameter.default, argument
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_configuration_holds_every_argument(name):
+    make = OPTIMIZERS[name].make
+    config = make().get_config()
+    assert set(config) == set(parameters(make))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_docstring_describes_every_argument(name):
+    make = OPTIMIZERS[name].make
+    for argument in parameters(make):
+        assert argument in make.__doc__, argument

@@ -1,0 +1,92 @@
+"""`update_step` is Keras' documented extension point: it is used."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from counterparts import COUNTERPARTS
+
+
+def slower_bias(cls: type) -> type:
+    """A subclass that halves the steps of vectors."""
+
+    class SlowerBias(cls):
+        def update_step(self, gradient, variable, learning_rate):
+            if len(variable.shape) == 1:
+                learning_rate = learning_rate * 0.5
+            super().update_step(gradient, variable, learning_rate)
+
+    return SlowerBias
+
+
+def plain_descent(cls: type) -> type:
+    """A subclass with a rule of its own."""
+
+    class PlainDescent(cls):
+        def update_step(self, gradient, variable, learning_rate):
+            rate = tf.cast(learning_rate, variable.dtype)
+            self.assign_sub(variable, rate * gradient)
+
+    return PlainDescent
+
+
+def train(optimizer, in_graph: bool) -> list[np.ndarray]:
+    variables = [
+        keras.Variable([[1.0, 2.0], [3.0, 4.0]]),
+        keras.Variable([1.0, -1.0]),
+    ]
+    optimizer.build(variables)
+
+    def step() -> None:
+        optimizer.apply([v * 0.5 + 1.0 for v in variables], variables)
+
+    step = tf.function(step) if in_graph else step
+    for _ in range(3):
+        step()
+    assert int(optimizer.iterations.numpy()) == 3
+    return [variable.numpy() for variable in variables]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("override", [slower_bias, plain_descent])
+@pytest.mark.parametrize("name", ["AdamW", "NAdam"])
+def test_an_overridden_update_step_is_used(name, override, in_graph):
+    pair = COUNTERPARTS[name]
+    ours, theirs = pair.ours(), pair.keras()
+    results = []
+    for optimizer in (ours, theirs):
+        cls = override(type(optimizer))
+        results.append(train(cls.from_config(optimizer.get_config()), in_graph))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-6)
+    # It does make a difference.
+    assert (results[0][1] != train(pair.ours(), in_graph)[1]).all()
+
+
+def test_the_decay_of_l2_stays_in_the_rule():
+    arguments = {"weight_decay": 0.1, "decoupled_weight_decay": False}
+
+    class Same(tf_opt.Adam):
+        def update_step(self, *arguments):
+            super().update_step(*arguments)
+
+    for a, b in zip(
+        train(Same(0.1, **arguments), False),
+        train(tf_opt.Adam(0.1, **arguments), False),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_function_put_in_its_place_is_used():
+    variable, seen = keras.Variable([1.0]), []
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.update_step = lambda *arguments: seen.append(arguments)
+    optimizer.apply([tf.ones(1)], [variable])
+    assert len(seen) == 1
+    assert variable.numpy() == [1.0]

@@ -1,0 +1,33 @@
+"""How a constructor hands on what all optimizers take.
+
+Every argument stands in every optimizer's signature, so that `help()` and an
+editor show it. What they mean, their defaults and their checks are in
+`FusedOptimizer`; a test compares the signatures with its and with Keras'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+COMMON_ARGUMENTS = (
+    "learning_rate",
+    "weight_decay",
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "use_ema",
+    "ema_momentum",
+    "ema_overwrite_frequency",
+    "loss_scale_factor",
+    "gradient_accumulation_steps",
+    "name",
+    "decoupled_weight_decay",
+    "maximize",
+    "implementation",
+)
+
+
+def common_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Out of a constructor's `locals()`, what `FusedOptimizer` takes."""
+    return {name: arguments[name] for name in COMMON_ARGUMENTS}
