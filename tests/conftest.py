@@ -64,3 +64,13 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
 def seeds() -> None:
     """The same random numbers in each test, whatever ran before it."""
     keras.utils.set_random_seed(20)
+
+
+@pytest.fixture(scope="session")
+def strategy() -> tf.distribute.Strategy:
+    """Two replicas on the logical CPUs.
+
+    One for all tests: the collectives of two strategies in a process get mixed
+    up.
+    """
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

@@ -38,12 +38,6 @@ MODES = {
 modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 
 
-@pytest.fixture(scope="module")
-def strategy() -> tf.distribute.Strategy:
-    # One for all: the collectives of two strategies in a process get mixed up.
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-
-
 def fit(mode: tuple[type, dict]) -> tuple[list[np.ndarray], keras.Model]:
     make, arguments = mode
     model = small_model.fit(make(0.02, **arguments), jit_compile=False)
