@@ -1,0 +1,114 @@
+"""Steps of an optimizer on gradients that come in two parts.
+
+All numbers have few digits, so that the parts have one sum, whoever adds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from registry import OPTIMIZERS
+
+IMPLEMENTATIONS = ("custom_op", "composed")
+PARTS = (0, 1)
+STEPS = 4
+# Variables are given to two servers in turns: one gets two of one type, the
+# other the embedding, which is the only one of its type there.
+DENSE = [
+    ("float32", (3, 5)),
+    ("float16", (7,)),
+    ("float32", (2,)),
+    ("float64", ()),
+    ("float64", (3, 1)),
+]
+EMBEDDING = (4, 2)
+# How many of the embedding's rows each part of a step looks up.
+ROWS = 3
+
+Weights = tuple[list[np.ndarray], np.ndarray, np.ndarray]
+
+
+def _weights(step: int, part: int) -> Weights:
+    """Factors of the variables, rows of the embedding, and their factors."""
+    random = np.random.default_rng([step, part])
+
+    def numbers(shape: Sequence[int], dtype: str) -> np.ndarray:
+        return np.asarray(random.integers(-8, 9, shape) / 4, dtype)
+
+    dense = [numbers(shape, dtype) for dtype, shape in DENSE]
+    rows = random.integers(0, EMBEDDING[0], ROWS)
+    return dense, rows, numbers((ROWS, EMBEDDING[1]), "float32")
+
+
+def _step_weights(step: int, parts: Sequence[int]) -> Weights:
+    dense, rows, of_rows = zip(
+        *(_weights(step, part) for part in parts), strict=True
+    )
+    sums = [np.asarray(sum(each)) for each in zip(*dense, strict=True)]
+    return sums, np.concatenate(rows), np.concatenate(of_rows)
+
+
+def train(
+    name: str,
+    implementation: str,
+    parts: Sequence[int],
+    strategy: tf.distribute.Strategy,
+    call: Callable[..., object] = lambda step, arguments: step(*arguments),
+) -> tuple[list[keras.Variable], keras.optimizers.Optimizer]:
+    """Takes the steps; every replica sees these parts of the gradients.
+
+    Args:
+        name: Which of `OPTIMIZERS`, in its most thorough mode.
+        implementation: The optimizer's argument.
+        parts: Which of `PARTS`.
+        strategy: Whose variables and replicas these are.
+        call: How to call a `tf.function` with a tuple of arguments.
+
+    Returns:
+        The variables, the last an embedding, and the optimizer.
+    """
+    under_test = OPTIMIZERS[name]
+    arguments = under_test.modes[under_test.thorough_mode or "plain"]
+    random = np.random.default_rng(5)
+    with strategy.scope():
+        variables = [
+            keras.Variable(random.integers(-8, 9, shape) / 4, dtype=dtype)
+            for dtype, shape in [*DENSE, ("float32", EMBEDDING)]
+        ]
+        optimizer = under_test.make(
+            0.125, implementation=implementation, **arguments
+        )
+        optimizer.build(variables)
+
+    def on_replica(
+        dense: list[tf.Tensor], rows: tf.Tensor, of_rows: tf.Tensor
+    ) -> None:
+        *others, embedding = (variable.value for variable in variables)
+        with tf.GradientTape() as tape:
+            losses = [
+                tf.reduce_sum(variable * weight)
+                for variable, weight in zip(others, dense, strict=True)
+            ]
+            losses.append(tf.reduce_sum(tf.gather(embedding, rows) * of_rows))
+        optimizer.apply(tape.gradient(losses, [*others, embedding]), variables)
+
+    @tf.function
+    def step(*weights: object) -> None:
+        strategy.run(on_replica, args=weights)
+
+    for number in range(STEPS):
+        weights = _step_weights(number, parts)
+        call(step, tf.nest.map_structure(tf.constant, weights))
+    return variables, optimizer
+
+
+def state(
+    variables: Sequence[keras.Variable], optimizer: keras.optimizers.Optimizer
+) -> list[np.ndarray]:
+    """All that the steps have changed."""
+    return [each.numpy() for each in (*variables, *optimizer.variables)]

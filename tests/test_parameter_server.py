@@ -1,0 +1,39 @@
+"""ParameterServerStrategy, four processes: the numbers of one."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from processes import job
+from processes import steps
+from registry import OPTIMIZERS
+
+
+def test_variables_on_servers_equal_one_process(tmp_path):
+    # One test for all: the processes take longer to start than to compute.
+    tasks = {"chief": 1, "worker": 1, "ps": 2}
+    with job.Job("parameter_server.py", tasks, tmp_path) as processes:
+        processes.wait("chief_0")
+    result = np.load(tmp_path / "coordinator.npz")
+    for name in OPTIMIZERS:
+        for implementation in steps.IMPLEMENTATIONS:
+            key = f"{name}_{implementation}"
+            expected = steps.state(
+                *steps.train(
+                    name,
+                    implementation,
+                    steps.PARTS,
+                    tf.distribute.get_strategy(),
+                )
+            )
+            for i, array in enumerate(expected):
+                np.testing.assert_array_equal(
+                    result[f"{key}_{i}"], array, err_msg=f"{key}_{i}"
+                )
+            devices = result[f"{key}_devices"]
+            for variable, *slots in devices:
+                assert variable.startswith("/job:ps/")
+                assert set(slots) == {variable}
+            # The embedding is with no other variable of its type.
+            assert devices[0, 0] == devices[2, 0] != devices[-1, 0]
