@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from processes import job
+from processes import multi_worker
 from processes import steps
 from registry import OPTIMIZERS
 
@@ -14,7 +15,9 @@ WORKERS = ("worker_0", "worker_1")
 
 def test_two_workers_equal_one_process(tmp_path):
     # One test for all: the processes take longer to start than to compute.
-    with job.Job("multi_worker.py", {"worker": 2}, tmp_path) as workers:
+    with job.Job(
+        multi_worker.work, {"worker": 2}, tmp_path, tmp_path
+    ) as workers:
         workers.wait(*WORKERS)
     results = [np.load(tmp_path / f"{worker}.npz") for worker in WORKERS]
     for name in OPTIMIZERS:

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from processes import job
+from processes import parameter_server
 from processes import steps
 from registry import OPTIMIZERS
 
@@ -13,7 +14,7 @@ from registry import OPTIMIZERS
 def test_variables_on_servers_equal_one_process(tmp_path):
     # One test for all: the processes take longer to start than to compute.
     tasks = {"chief": 1, "worker": 1, "ps": 2}
-    with job.Job("parameter_server.py", tasks, tmp_path) as processes:
+    with job.Job(parameter_server.work, tasks, tmp_path, tmp_path) as processes:
         processes.wait("chief_0")
     result = np.load(tmp_path / "coordinator.npz")
     for name in OPTIMIZERS:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
+import multiprocessing
 import os
 import pathlib
 import socket
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from collections.abc import Mapping
-from collections.abc import Sequence
+from multiprocessing import connection
 from types import TracebackType
 
-FOLDER = pathlib.Path(__file__).parent
 HOST = "127.0.0.1"
 # For all that a job does; it takes a tenth of it where nothing else runs.
 TIME_LIMIT = 300.0
-POLL_INTERVAL = 0.05
 SHOWN_CHARACTERS = 4000
+
+# Each process begins with what takes seconds to import. Not with tf_opt: the
+# fork server looks for modules in the working folder, too, where its source is.
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["keras"])
 
 
 def _free_ports(count: int) -> list[int]:
@@ -32,34 +36,46 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-class Job:
-    """Processes that run one of this folder's scripts.
+def _run(
+    target: Callable[..., None],
+    tf_config: str,
+    log: pathlib.Path,
+    *arguments: object,
+) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for standard_stream in (1, 2):
+        os.dup2(descriptor, standard_stream)
+    # Should it be left alone, it ends itself, and says where it was.
+    faulthandler.dump_traceback_later(TIME_LIMIT, exit=True, file=descriptor)
+    os.environ["TF_CONFIG"] = tf_config
+    target(*arguments)
 
-    Each finds its place in TF_CONFIG, and its output goes to a file. They run
-    while the job is entered: who leaves it ends them all.
+
+class Job:
+    """Processes that call one function, each with its place in TF_CONFIG.
+
+    They run while the job is entered: who leaves it ends them all. What they
+    print goes to files.
 
     Args:
-        script: The script's file name.
+        target: The function, of a module.
         tasks: How many processes there are of each type, "worker" for example.
-        folder: Where they run, and write.
-        *arguments: The script's arguments.
+        logs: The folder for what they print.
+        *arguments: The function's arguments.
     """
 
     def __init__(
         self,
-        script: str,
+        target: Callable[..., None],
         tasks: Mapping[str, int],
-        folder: pathlib.Path,
+        logs: pathlib.Path,
         *arguments: object,
     ) -> None:
-        self._command = [
-            sys.executable,
-            str(FOLDER / script),
-            *map(str, arguments),
-        ]
+        self._target = target
         self._tasks = tasks
-        self._folder = folder
-        self._processes: dict[str, subprocess.Popen] = {}
+        self._logs = logs
+        self._arguments = arguments
+        self._processes: dict[str, multiprocessing.Process] = {}
 
     def __enter__(self) -> Job:
         ports = iter(_free_ports(sum(self._tasks.values())))
@@ -70,26 +86,21 @@ class Job:
         for kind, addresses in cluster.items():
             for index in range(len(addresses)):
                 task = {"type": kind, "index": index}
-                self._start(f"{kind}_{index}", cluster, task)
+                tf_config = json.dumps({"cluster": cluster, "task": task})
+                name = f"{kind}_{index}"
+                process = _context.Process(
+                    target=_run,
+                    args=(
+                        self._target,
+                        tf_config,
+                        self._log(name),
+                        *self._arguments,
+                    ),
+                    daemon=True,
+                )
+                process.start()
+                self._processes[name] = process
         return self
-
-    def _start(self, name: str, cluster: object, task: object) -> None:
-        path = [str(FOLDER.parent), os.environ.get("PYTHONPATH", "")]
-        environment = {
-            **os.environ,
-            "TF_CONFIG": json.dumps({"cluster": cluster, "task": task}),
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-            "PYTHONPATH": os.pathsep.join(filter(None, path)),
-        }
-        with self._log(name).open("wb") as log:
-            self._processes[name] = subprocess.Popen(
-                self._command,
-                cwd=self._folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
 
     def __exit__(
         self,
@@ -104,7 +115,7 @@ class Job:
         for name in names:
             self._processes[name].kill()
         for name in names:
-            self._processes[name].wait()
+            self._processes[name].join()
 
     def wait(self, *names: str) -> None:
         """Waits until these have ended well.
@@ -118,23 +129,30 @@ class Job:
         """
         deadline = time.monotonic() + TIME_LIMIT
         while True:
-            codes = {n: p.poll() for n, p in self._processes.items()}
+            codes = {n: p.exitcode for n, p in self._processes.items()}
             if all(codes[name] == 0 for name in names):
                 return
             failed = [name for name, code in codes.items() if code]
-            if failed or time.monotonic() > deadline:
+            remaining = deadline - time.monotonic()
+            if failed or remaining < 0:
+                shown = failed or list(names)
+                output = "\n".join(f"{n}: {self._output(n)}" for n in shown)
                 raise AssertionError(
-                    f"{failed or names} failed or took too long (return codes: "
-                    f"{codes})\n{self._output(failed or names)}"
+                    f"{shown} failed or took too long; exit codes: {codes}\n"
+                    f"{output}"
                 )
-            time.sleep(POLL_INTERVAL)
+            connection.wait(
+                [
+                    process.sentinel
+                    for process in self._processes.values()
+                    if process.exitcode is None
+                ],
+                remaining,
+            )
 
     def _log(self, name: str) -> pathlib.Path:
-        return self._folder / f"{name}.log"
+        return self._logs / f"{name}.log"
 
-    def _output(self, names: Sequence[str]) -> str:
-        return "\n".join(
-            f"--- {name} ---\n"
-            + self._log(name).read_text(errors="replace")[-SHOWN_CHARACTERS:]
-            for name in names
-        )
+    def _output(self, name: str) -> str:
+        output = self._log(name).read_text(errors="replace")
+        return output[-SHOWN_CHARACTERS:]

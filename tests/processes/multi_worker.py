@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import faulthandler
-
-import job
-
-# Should it be left alone, it ends itself, and says where it was.
-faulthandler.dump_traceback_later(job.TIME_LIMIT, exit=True)
+import pathlib
 
 import numpy as np
 import tensorflow as tf
 
-import steps
+from processes import steps
 from registry import OPTIMIZERS
 
 
-def main() -> None:
+def work(folder: pathlib.Path) -> None:
     """Saves the states after the last step as worker_<index>.npz."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     worker = strategy.cluster_resolver.task_id
@@ -28,8 +23,4 @@ def main() -> None:
             )
             for i, array in enumerate(states):
                 results[f"{name}_{implementation}_{i}"] = array
-    np.savez(f"worker_{worker}.npz", **results)
-
-
-if __name__ == "__main__":
-    main()
+    np.savez(folder / f"worker_{worker}.npz", **results)

@@ -1,18 +1,8 @@
-"""A server or the coordinator of ParameterServerStrategy.
-
-The coordinator takes steps with every optimizer and ends the job.
-"""
+"""The tasks of ParameterServerStrategy: steps with every optimizer."""
 
 from __future__ import annotations
 
-import faulthandler
-
-import job
-
-# Should it be left alone, it ends itself, and says where it was.
-faulthandler.dump_traceback_later(job.TIME_LIMIT, exit=True)
-
-import os
+import pathlib
 from collections.abc import Callable
 
 import keras
@@ -20,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_opt
 
-import steps
+from processes import steps
 from registry import OPTIMIZERS
 from registry import Row
 
@@ -44,6 +34,7 @@ def serve(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None:
 
 def coordinate(
     resolver: tf.distribute.cluster_resolver.ClusterResolver,
+    folder: pathlib.Path,
 ) -> None:
     """Saves the states after the last step as coordinator.npz.
 
@@ -70,19 +61,13 @@ def coordinate(
                 list(map(device, each))
                 for each in zip(variables, *slots, strict=True)
             ]
-    np.savez("coordinator.npz", **results)
-    # The strategy's threads would wait for servers that are about to end.
-    os._exit(0)
+    np.savez(folder / "coordinator.npz", **results)
 
 
-def main() -> None:
+def work(folder: pathlib.Path) -> None:
     """Does the part that TF_CONFIG says."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if resolver.task_type == "chief":
-        coordinate(resolver)
+        coordinate(resolver, folder)
     else:
         serve(resolver)
-
-
-if __name__ == "__main__":
-    main()
