@@ -12,12 +12,12 @@ import socket
 import time
 from collections.abc import Callable
 from collections.abc import Mapping
-from multiprocessing import connection
 from types import TracebackType
 
 HOST = "127.0.0.1"
 # For all that a job does; it takes a tenth of it where nothing else runs.
 TIME_LIMIT = 300.0
+POLL_INTERVAL = 0.02
 SHOWN_CHARACTERS = 4000
 
 # Each process begins with what takes seconds to import. Not with tf_opt: the
@@ -117,38 +117,42 @@ class Job:
         for name in names:
             self._processes[name].join()
 
+    def exit_code(self, name: str) -> int | None:
+        """Waits until a process has ended; None if it doesn't."""
+        process = self._processes[name]
+        process.join(TIME_LIMIT)
+        return process.exitcode
+
     def wait(self, *names: str) -> None:
-        """Waits until these have ended well.
+        """Waits until these have ended well; raises as `wait_until` does."""
+        self.wait_until(
+            lambda: all(self._processes[n].exitcode == 0 for n in names),
+            f"the end of {names}",
+        )
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Waits until something is so.
 
         Args:
-            *names: "worker_0" for example.
+            condition: What to wait for.
+            what: The same in words.
 
         Raises:
-            AssertionError: If a process of the job failed, or they took too
+            AssertionError: If a process of the job failed, or it took too
                 long; with what they printed.
         """
         deadline = time.monotonic() + TIME_LIMIT
-        while True:
+        while not condition():
             codes = {n: p.exitcode for n, p in self._processes.items()}
-            if all(codes[name] == 0 for name in names):
-                return
             failed = [name for name, code in codes.items() if code]
-            remaining = deadline - time.monotonic()
-            if failed or remaining < 0:
-                shown = failed or list(names)
-                output = "\n".join(f"{n}: {self._output(n)}" for n in shown)
-                raise AssertionError(
-                    f"{shown} failed or took too long; exit codes: {codes}\n"
-                    f"{output}"
+            if failed or time.monotonic() > deadline:
+                output = "\n".join(
+                    f"{name}: {self._output(name)}" for name in failed or codes
                 )
-            connection.wait(
-                [
-                    process.sentinel
-                    for process in self._processes.values()
-                    if process.exitcode is None
-                ],
-                remaining,
-            )
+                raise AssertionError(
+                    f"No {what}; exit codes: {codes}\n{output}"
+                )
+            time.sleep(POLL_INTERVAL)
 
     def _log(self, name: str) -> pathlib.Path:
         return self._logs / f"{name}.log"
