@@ -25,11 +25,7 @@ cc_library(
     includes = ["include"],
 )
 
-# Linked by name: at run time the process has it loaded already.
-cc_import(
-    name = "framework",
-    shared_library = "libtensorflow_framework.so.2",
-)
+exports_files(["libtensorflow_framework.so.2"])
 
 py_runtime(
     name = "python_with_tensorflow",
