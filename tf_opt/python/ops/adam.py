@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tensorflow as tf
-
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.scalars import Scalar
+from tf_opt.python.ops.gradients import GradientLike
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.resource_apply import resource_apply
 
@@ -17,7 +16,7 @@ def resource_apply_adam_amsgrad(
     variables: Sequence[VariableLike],
     m: Sequence[VariableLike],
     v: Sequence[VariableLike],
-    gradients: Sequence[tf.Tensor],
+    gradients: Sequence[GradientLike],
     v_max: Sequence[VariableLike] = (),
     *,
     step: Scalar,
@@ -25,7 +24,7 @@ def resource_apply_adam_amsgrad(
     beta_1: Scalar = 0.9,
     beta_2: Scalar = 0.999,
     epsilon: Scalar = 1e-8,
-    weight_decay: Scalar | Sequence[float] = 0.0,
+    weight_decay: Scalar | Sequence[Scalar] = 0.0,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
     epsilon_hat: bool = False,
@@ -86,6 +85,7 @@ def resource_apply_adam_amsgrad(
         },
         integers={"step": step},
         weight_decay=weight_decay,
+        optional=["v_max"],
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
         epsilon_hat=epsilon_hat,

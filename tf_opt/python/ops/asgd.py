@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tensorflow as tf
-
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.scalars import Scalar
+from tf_opt.python.ops.gradients import GradientLike
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.resource_apply import resource_apply
 
@@ -17,12 +16,12 @@ def resource_apply_asgd(
     variables: Sequence[VariableLike],
     d: Sequence[VariableLike],
     y: Sequence[VariableLike],
-    gradients: Sequence[tf.Tensor],
+    gradients: Sequence[GradientLike],
     *,
     batch_index: Scalar,
     seen_batches: Scalar,
     learning_rate: Scalar = 1e-3,
-    weight_decay: Scalar | Sequence[float] = 0.0,
+    weight_decay: Scalar | Sequence[Scalar] = 0.0,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:

@@ -13,20 +13,29 @@ VariableLike = tf.Variable | keras.Variable | tf.Tensor
 
 
 def to_handles(
-    variables: Sequence[VariableLike], argument: str
+    argument: str, variables: Sequence[VariableLike]
 ) -> list[tf.Tensor]:
     """The handles of `variables`; `argument` is their name in an error."""
-    if isinstance(variables, VariableLike):
-        raise TypeError(
-            f"`{argument}` must be a list of variables. Received one: "
-            f"{variables}"
-        )
-    handles = []
-    for i, variable in enumerate(variables):
-        handle = getattr(variable, "handle", variable)
-        if not tf.is_tensor(handle) or handle.dtype != tf.resource:
-            raise TypeError(
-                f"`{argument}[{i}]` must be a variable. Received: {variable}"
-            )
-        handles.append(handle)
-    return handles
+    return [
+        # Most are variables; this runs in every eager step.
+        handle
+        if (handle := getattr(variable, "handle", None)) is not None
+        else _check_handle(f"{argument}[{i}]", variable)
+        for i, variable in enumerate(variables)
+    ]
+
+
+def _check_handle(element: str, value: VariableLike) -> tf.Tensor:
+    if not isinstance(value, tf.Tensor) or value.dtype != tf.resource:
+        raise TypeError(f"`{element}` must be a variable. Received: {value!r}")
+    return value
+
+
+def common_dtype(variables: Sequence[VariableLike]) -> tf.DType | None:
+    """The type of all these variables; None if they differ or are handles."""
+    # Keras' variables name their types.
+    named = {variable.dtype for variable in variables}
+    dtypes = {tf.dtypes.as_dtype(dtype) for dtype in named}
+    if len(dtypes) > 1 or tf.resource in dtypes:
+        return None
+    return dtypes.pop()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tensorflow as tf
-
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.scalars import Scalar
+from tf_opt.python.ops.gradients import GradientLike
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.resource_apply import resource_apply
 
@@ -17,7 +16,7 @@ def resource_apply_nadam(
     variables: Sequence[VariableLike],
     m: Sequence[VariableLike],
     v: Sequence[VariableLike],
-    gradients: Sequence[tf.Tensor],
+    gradients: Sequence[GradientLike],
     *,
     step: Scalar,
     momentum_product: Scalar,
@@ -26,7 +25,7 @@ def resource_apply_nadam(
     beta_2: Scalar = 0.999,
     epsilon: Scalar = 1e-8,
     momentum_decay: Scalar = 4e-3,
-    weight_decay: Scalar | Sequence[float] = 0.0,
+    weight_decay: Scalar | Sequence[Scalar] = 0.0,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:

@@ -1,0 +1,430 @@
+"""What the ops' wrappers accept for an argument, and what they say of others.
+
+That a kernel checks what it gets is in test_ops.py and test_ops_checks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+pytestmark = pytest.mark.core
+
+SHAPES = [(2, 3), (4,)]
+
+
+class Op(NamedTuple):
+    """An op's wrapper, with numbers that float16 holds exactly."""
+
+    apply: Callable[..., None]
+    slots: list[str]
+    reals: dict[str, float]
+    integers: dict[str, int]
+
+
+MOMENTS = {"learning_rate": 0.5, "beta_1": 0.5, "beta_2": 0.75, "epsilon": 0.25}
+OPS = {
+    "adam": Op(
+        tf_opt.ops.resource_apply_adam_amsgrad,
+        ["m", "v", "v_max"],
+        MOMENTS,
+        {"step": 3},
+    ),
+    "nadam": Op(
+        tf_opt.ops.resource_apply_nadam,
+        ["m", "v"],
+        {**MOMENTS, "momentum_product": 0.25, "momentum_decay": 0.5},
+        {"step": 3},
+    ),
+    "asgd": Op(
+        tf_opt.ops.resource_apply_asgd,
+        ["d", "y"],
+        {"learning_rate": 0.5},
+        {"batch_index": 1, "seen_batches": 2},
+    ),
+    "averaged_sgd": Op(
+        tf_opt.ops.resource_apply_averaged_sgd,
+        ["ax"],
+        {"learning_rate": 0.5, "eta": 0.25, "lambd": 0.5, "t0": 1.0},
+        {"step": 3},
+    ),
+}
+
+every_op = pytest.mark.parametrize("name", OPS)
+everywhere = pytest.mark.parametrize(
+    "in_graph", [False, True], ids=["eager", "graph"]
+)
+
+
+class State:
+    """Variables and slots for a launch of an op."""
+
+    def __init__(self, name: str, make: Callable = tf.Variable) -> None:
+        self.op = OPS[name]
+        self.lists = {
+            name: [
+                make(np.full(_shape(name, shape), 1 + i + k, "float32"))
+                for i, shape in enumerate(SHAPES)
+            ]
+            for k, name in enumerate(["variables", *self.op.slots])
+        }
+        self.gradients = [tf.fill(shape, 0.125) for shape in SHAPES]
+
+    def numpy(self) -> list[np.ndarray]:
+        return [
+            variable.numpy()
+            for variables in self.lists.values()
+            for variable in variables
+        ]
+
+    def apply(self, in_graph: bool = False, **changes: Any) -> State:
+        arguments = {
+            **self.lists,
+            "gradients": self.gradients,
+            **self.op.reals,
+            **self.op.integers,
+            "weight_decay": 0.5,
+            **changes,
+        }
+
+        def step() -> None:
+            self.op.apply(**arguments)
+
+        (tf.function(step) if in_graph else step)()
+        return self
+
+
+def _shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (3, *shape) if name == "y" else shape
+
+
+def assert_equal(state: State, expected: State) -> None:
+    for ours, theirs in zip(state.numpy(), expected.numpy(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+REALS = {
+    "NumPy's": np.float32,
+    "NumPy's, 16 bits": np.float16,
+    "array": np.array,
+    "tensor": tf.constant,
+    "tensor, 16 bits": lambda x: tf.constant(x, tf.bfloat16),
+    "tf.Variable": tf.Variable,
+    "keras.Variable": keras.Variable,
+}
+INTEGERS = {
+    "NumPy's": np.int32,
+    "NumPy's, unsigned": np.uint64,
+    "array": np.array,
+    "tensor": tf.constant,
+    "tensor, 8 bits": lambda x: tf.constant(x, tf.uint8),
+    "tf.Variable": lambda x: tf.Variable(x, dtype=tf.int64),
+    "keras.Variable": lambda x: keras.Variable(x, dtype="int32"),
+}
+
+
+@everywhere
+@every_op
+def test_every_kind_of_number_is_the_number(name: str, in_graph: bool) -> None:
+    expected = State(name).apply()
+    for make in REALS.values():
+        reals = {key: make(x) for key, x in OPS[name].reals.items()}
+        state = State(name).apply(in_graph, weight_decay=make(0.5), **reals)
+        assert_equal(state, expected)
+    for make in INTEGERS.values():
+        integers = {key: make(x) for key, x in OPS[name].integers.items()}
+        assert_equal(State(name).apply(in_graph, **integers), expected)
+
+
+@everywhere
+@pytest.mark.parametrize("make", [float, np.float64, np.array, tf.Variable])
+def test_a_number_keeps_all_its_digits(make: Callable, in_graph: bool) -> None:
+    if make is tf.Variable:
+        number = tf.Variable(0.999, dtype=tf.float64)
+    else:
+        number = make(0.999)
+    variable, m, v = (tf.Variable([0.0], dtype=tf.float64) for _ in "123")
+
+    def step() -> None:
+        tf_opt.ops.resource_apply_adam_amsgrad(
+            [variable], [m], [v], [[1.0]], step=1, beta_1=number, beta_2=number
+        )
+
+    (tf.function(step) if in_graph else step)()
+    for moment in (m, v):
+        assert moment.numpy() == 1 - np.float64(0.999)
+
+
+DECAYS = {
+    "list": lambda: [0.5, 0.25],
+    "tuple": lambda: (0.5, 0.25),
+    "list of integers and floats": lambda: [np.float32(0.5), 0.25],
+    "array": lambda: np.array([0.5, 0.25], "float32"),
+    "tensor": lambda: tf.constant([0.5, 0.25]),
+    "tf.Variable": lambda: tf.Variable([0.5, 0.25]),
+    "keras.Variable": lambda: keras.Variable([0.5, 0.25]),
+    "list of variables": lambda: [tf.Variable(0.5), keras.Variable(0.25)],
+}
+
+
+@everywhere
+@pytest.mark.parametrize("kind", DECAYS)
+def test_each_variable_has_its_weight_decay(kind: str, in_graph: bool) -> None:
+    one, other = State("asgd").apply(), State("asgd").apply(weight_decay=0.25)
+    # What has the first variable's decay, and what has the second's.
+    expected = [
+        pair[i % 2]
+        for i, pair in enumerate(
+            zip(*map(State.numpy, (one, other)), strict=True)
+        )
+    ]
+    state = State("asgd").apply(in_graph, weight_decay=DECAYS[kind]())
+    assert (expected[1] != one.numpy()[1]).all()
+    for ours, theirs in zip(state.numpy(), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_variable_is_read_at_each_step_not_when_it_is_traced() -> None:
+    numbers = {
+        "learning_rate": tf.Variable(0.5),
+        "weight_decay": keras.Variable(0.5),
+        "step": tf.Variable(1),
+    }
+    states = State("adam"), State("adam")
+    step = tf.function(lambda: states[0].apply(**numbers) and None)
+    for value in (1, 2):
+        numbers["learning_rate"].assign(0.5 / value)
+        numbers["weight_decay"].assign(0.25 * value)
+        numbers["step"].assign(value)
+        step()
+        states[1].apply(
+            learning_rate=0.5 / value, weight_decay=0.25 * value, step=value
+        )
+    assert_equal(*states)
+
+
+GRADIENTS = {
+    "arrays": np.asarray,
+    "arrays of float64": lambda x: np.asarray(x, "float64"),
+    "lists": lambda x: x.numpy().tolist(),
+    "tf.Variable": tf.Variable,
+    "keras.Variable": keras.Variable,
+}
+
+
+@everywhere
+@every_op
+def test_gradients_become_tensors(name: str, in_graph: bool) -> None:
+    expected = State(name).apply()
+    for make in GRADIENTS.values():
+        state = State(name)
+        state.gradients = [make(gradient) for gradient in state.gradients]
+        assert_equal(state.apply(in_graph), expected)
+
+
+@everywhere
+def test_a_list_of_numbers_has_the_variables_type(in_graph: bool) -> None:
+    variable, d = tf.Variable([1.0], dtype=tf.bfloat16), tf.Variable([0.0])
+    arguments = [[variable], [d], [tf.Variable([[0.0]])], [[0.5]]]
+
+    def step() -> None:
+        tf_opt.ops.resource_apply_asgd(
+            *arguments, batch_index=0, seen_batches=1, learning_rate=0.5
+        )
+
+    (tf.function(step) if in_graph else step)()
+    assert variable.numpy() == 0.75
+
+
+@everywhere
+@every_op
+def test_keras_variables_and_other_iterables(name: str, in_graph: bool) -> None:
+    expected = State(name).apply()
+    state = State(name, keras.Variable)
+    tuples = {key: tuple(values) for key, values in state.lists.items()}
+    state.apply(in_graph, **tuples, gradients=tuple(state.gradients))
+    assert_equal(state, expected)
+    state = State(name)
+    state.apply(gradients=(gradient for gradient in state.gradients))
+    assert_equal(state, expected)
+
+
+# What is given for a number, and what is said of it.
+NO_NUMBER = {
+    "string": ("0.9", "'0.9'"),
+    "None": (None, "None"),
+    "bool": (True, "True"),
+    "complex": (0.5j, "0.5j"),
+    "tensor of strings": (tf.constant("0.9"), "0.9"),
+    "tensor of booleans": (tf.constant(True), "True"),
+    "object": (object(), "<object object"),
+    "too large": (10**400, "1000"),
+}
+NO_INTEGER = {
+    "float": (1.5, "1.5"),
+    "whole float": (2.0, "2.0"),
+    "NumPy's": (np.float32(1.5), "1.5"),
+    "array": (np.array(1.5), "1.5"),
+    "tensor": (tf.constant(1.5), "1.5"),
+    "tf.Variable": (tf.Variable(1.5), "1.5|float32"),
+    "too large": (2**63, "9223372036854775808"),
+    **{key: NO_NUMBER[key] for key in ("string", "None", "bool", "object")},
+}
+WRONG_NUMBERS = [
+    *[
+        (name, key, "a number|a float64", *case)
+        for name, op in OPS.items()
+        for key in (*op.reals, "weight_decay")
+        for case in NO_NUMBER.values()
+    ],
+    *[
+        (name, key, "an integer", *case)
+        for name, op in OPS.items()
+        for key in op.integers
+        for case in NO_INTEGER.values()
+    ],
+]
+
+
+@everywhere
+def test_what_is_no_number_is_named(in_graph: bool) -> None:
+    states = {name: State(name) for name in OPS}
+    before = {name: state.numpy() for name, state in states.items()}
+    for name, key, expected, value, received in WRONG_NUMBERS:
+        message = rf"(?s)`{key}` must be ({expected}).*Received.*{received}"
+        with pytest.raises(ValueError, match=message):
+            states[name].apply(in_graph, **{key: value})
+        with pytest.raises(ValueError, match=rf"`{key}` must be a scalar"):
+            shape = (1,) if key != "weight_decay" else (1, 1)
+            states[name].apply(in_graph, **{key: tf.ones(shape, tf.int64)})
+    for name, state in states.items():
+        np.testing.assert_equal(state.numpy(), before[name])
+
+
+WRONG_LISTS: dict[str, tuple[Callable[[State], dict], type, str]] = {
+    "no gradients": (
+        lambda s: {"gradients": []},
+        ValueError,
+        "`gradients` must not be empty",
+    ),
+    "nothing": (
+        lambda s: {key: [] for key in (*s.lists, "gradients")},
+        ValueError,
+        "`gradients` must not be empty",
+    ),
+    "no variables": (
+        lambda s: {"variables": []},
+        ValueError,
+        "`variables` must have one variable for each of the 2 `grad.*, got 0",
+    ),
+    "no moments": (
+        lambda s: {"m": []},
+        ValueError,
+        "`m` must have one variable for each of the 2 `gradients`, got 0",
+    ),
+    "too few moments": (
+        lambda s: {"v": s.lists["v"][:1]},
+        ValueError,
+        "`v` must have one variable for each of the 2 `gradients`, got 1",
+    ),
+    "too many maxima": (
+        lambda s: {"v_max": s.lists["v_max"] * 2},
+        ValueError,
+        "`v_max` must have one variable for each of the 2 `gradients`, got 4",
+    ),
+    "too few gradients": (
+        lambda s: {"gradients": s.gradients[:1]},
+        ValueError,
+        "`variables` must have one variable for each of the 1 `grad.*, got 2",
+    ),
+    "one gradient": (
+        lambda s: {"gradients": s.gradients[0]},
+        TypeError,
+        "`gradients` must be a list of tensors. Received: .*Tensor",
+    ),
+    "an array of gradients": (
+        lambda s: {"gradients": np.zeros((2, 4))},
+        TypeError,
+        "`gradients` must be a list of tensors. Received: array",
+    ),
+    "None": (
+        lambda s: {"v_max": None},
+        TypeError,
+        "`v_max` must be a list of variables. Received: None",
+    ),
+    "one variable": (
+        lambda s: {"m": s.lists["m"][0]},
+        TypeError,
+        "`m` must be a list of variables. Received: .*Variable",
+    ),
+    "a string": (
+        lambda s: {"m": "mv"},
+        TypeError,
+        "`m` must be a list of variables. Received: 'mv'",
+    ),
+    "a gradient that is None": (
+        lambda s: {"gradients": [s.gradients[0], None]},
+        ValueError,
+        r"`gradients\[1\]` must be a tensor.*Received: None",
+    ),
+    "a ragged gradient": (
+        lambda s: {"gradients": [s.gradients[0], [[1.0], [1.0, 2.0]]]},
+        ValueError,
+        r"`gradients\[1\]` must be a tensor.*Received: \[\[1.0\], \[1.0, 2.0\]",
+    ),
+    "a gradient's type": (
+        lambda s: {
+            "gradients": [s.gradients[0], tf.zeros(4, tf.float64)],
+        },
+        ValueError,
+        r"`gradients\[1\]` must be .* variables' type, float32.*: float64",
+    ),
+    "all gradients' type": (
+        lambda s: {"gradients": [tf.cast(g, tf.int32) for g in s.gradients]},
+        ValueError,
+        r"`gradients\[0\]` must be .* variables' type, float32.*: int32",
+    ),
+    "too few decays": (
+        lambda s: {"weight_decay": [0.5]},
+        ValueError,
+        "`weight_decay` must .* one element for each of the 2 .*, got 1",
+    ),
+    "no decays": (
+        lambda s: {"weight_decay": []},
+        ValueError,
+        "`weight_decay` must .* one element for each of the 2 .*, got 0",
+    ),
+    "an array of too many decays": (
+        lambda s: {"weight_decay": np.zeros(3)},
+        ValueError,
+        "`weight_decay` must .* one element for each of the 2 .*, got 3",
+    ),
+    "a decay that is a string": (
+        lambda s: {"weight_decay": [0.5, "0.5"]},
+        ValueError,
+        r"`weight_decay\[1\]` must be a number. Received: .*'0.5'",
+    ),
+    "a decay that is a vector": (
+        lambda s: {"weight_decay": [0.5, tf.ones(2)]},
+        ValueError,
+        r"`weight_decay\[1\]` must be a scalar, got shape \[2\]",
+    ),
+}
+
+
+@everywhere
+@pytest.mark.parametrize("wrong", WRONG_LISTS)
+def test_a_wrong_list_is_named(wrong: str, in_graph: bool) -> None:
+    change, error, message = WRONG_LISTS[wrong]
+    state = State("adam")
+    before = state.numpy()
+    with pytest.raises(error, match=message):
+        state.apply(in_graph, **change(state))
+    np.testing.assert_equal(state.numpy(), before)

@@ -1,0 +1,105 @@
+"""A step's numbers as users give them; each error names the argument."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+# A number, or anything of one element that TensorFlow makes a tensor of.
+Scalar = (
+    float
+    | int
+    | np.number
+    | np.ndarray
+    | tf.Tensor
+    | tf.Variable
+    | keras.Variable
+)
+
+
+def real(
+    name: str, value: Scalar, *, may_be_vector: bool = False
+) -> float | tf.Tensor:
+    """A real number with all its digits: a float, or a tensor in float64.
+
+    Args:
+        name: The argument's name.
+        value: What the user gave.
+        may_be_vector: Whether it may be a vector of them.
+
+    Returns:
+        The number. It stays in Python where it was, for an op takes that at no
+        cost.
+
+    Raises:
+        ValueError: If it isn't a real number, or not one.
+    """
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ValueError(_message(name, "a float64", value)) from error
+    tensor = _to_tensor(name, value, "a number")
+    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+        raise ValueError(_message(name, "a number", value))
+    _check_rank(name, tensor, 1 if may_be_vector else 0)
+    return tensor if tensor.dtype == tf.float64 else tf.cast(tensor, tf.float64)
+
+
+def integer(name: str, value: Scalar) -> int | tf.Tensor:
+    """An integer: an int, or a tensor in int64.
+
+    Args:
+        name: The argument's name.
+        value: What the user gave.
+
+    Returns:
+        The number, where it was.
+
+    Raises:
+        ValueError: If it isn't an integer, or not one. A float is none,
+            whatever its value.
+    """
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(_message(name, "an integer of 64 bits", value))
+        return int(value)
+    tensor = _to_tensor(name, value, "an integer")
+    if not tensor.dtype.is_integer:
+        raise ValueError(_message(name, "an integer", value))
+    _check_rank(name, tensor, 0)
+    return tensor if tensor.dtype == tf.int64 else tf.cast(tensor, tf.int64)
+
+
+def reals(**values: Scalar) -> dict[str, float | tf.Tensor]:
+    """`real` for arguments given by their names."""
+    return {name: real(name, value) for name, value in values.items()}
+
+
+def _to_tensor(name: str, value: Any, expected: str) -> tf.Tensor:
+    if isinstance(value, tf.Tensor):
+        return value
+    # TensorFlow makes tensors of these, but no number that was asked for.
+    if isinstance(value, (bool, str, bytes, numbers.Real)):
+        raise ValueError(_message(name, expected, value))
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(_message(name, expected, value)) from error
+
+
+def _check_rank(name: str, tensor: tf.Tensor, greatest: int) -> None:
+    rank = tensor.shape.rank
+    if rank is not None and rank > greatest:
+        expected = "a scalar or a vector" if greatest else "a scalar"
+        raise ValueError(
+            f"`{name}` must be {expected}, got shape {tensor.shape.as_list()}"
+        )
+
+
+def _message(name: str, expected: str, value: Any) -> str:
+    return f"`{name}` must be {expected}. Received: {name}={value!r}"
