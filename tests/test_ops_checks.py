@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
@@ -183,3 +186,55 @@ def test_a_tensor_read_before_the_step_does_not_change(name, device):
         op.apply(**arguments)
         np.testing.assert_array_equal(read.numpy(), before)
         assert (variable.numpy() != before).any()
+
+
+@contextlib.contextmanager
+def changing_scalar(values: tuple[int, int]) -> Iterator[tf.Tensor]:
+    """An integer in NumPy's memory that is one and the other all the time."""
+    memory = np.full((), values[0], np.int64)
+    # The same element a million times: one call of NumPy's, which doesn't hold
+    # the interpreter's lock, changes it as often.
+    changes = np.lib.stride_tricks.as_strided(memory, (10**6,), (0,))
+    alternating = np.tile(np.array(values, np.int64), 10**6 // 2)
+    stop = threading.Event()
+
+    def change() -> None:
+        while not stop.is_set():
+            changes[...] = alternating
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        yield tf.experimental.dlpack.from_dlpack(memory.__dlpack__())
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_number_that_changes_during_the_check_is_used_as_it_was_checked():
+    count = 500
+    variables = [tf.Variable([1.0]) for _ in range(count)]
+    d = [tf.Variable([0.0]) for _ in range(count)]
+    y = [tf.Variable(tf.zeros((2, 1))) for _ in range(count)]
+    gradients = [tf.constant([1.0])] * count
+    zeros = tf.zeros((2, 1))
+    refused = 0
+    # A row that is not there lies in the table's own allocation, which is a
+    # multiple of 64 bytes.
+    with changing_scalar((0, 2)) as batch_index:
+        for _ in range(30):
+            for table in y:
+                table.assign(zeros)
+            with contextlib.suppress(tf.errors.InvalidArgumentError):
+                tf_opt.ops.resource_apply_asgd(
+                    variables,
+                    d,
+                    y,
+                    gradients,
+                    batch_index=batch_index,
+                    seen_batches=1,
+                )
+            written = {tuple(table.numpy()[:, 0].tolist()) for table in y}
+            assert written in ({(1.0, 0.0)}, {(0.0, 0.0)})
+            refused += written == {(0.0, 0.0)}
+    assert 0 < refused < 30, "it was always the same number"

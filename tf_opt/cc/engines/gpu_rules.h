@@ -70,44 +70,22 @@ class GpuRules {
     return sizeof(Header) + tensors * sizeof(Rule);
   }
 
-  // Computes what thread `i` contributes: tensor i's rule. A number out of its
-  // range makes all of them invalid, and thread 0 prints it: an error can't be
-  // returned from a device without waiting for it.
+  // Computes what thread `i` contributes: tensor i's rule. Thread 0 also checks
+  // all numbers. One out of its range makes the rules invalid and is printed:
+  // an error can't be returned from a device without waiting for it.
   template <typename Hyperparameters>
   TF_OPT_HOST_DEVICE void Compute(const GpuStepInputs<Hyperparameters>& inputs,
                                   int64_t i) const {
     Hyperparameters hyperparameters = inputs.modes;
-    bool valid = true;
     for (int k = 0; k < inputs.count; ++k) {
-      const ScalarInput<Hyperparameters>& input = inputs.entries[k].input;
-      input.Read(inputs.entries[k].at, &hyperparameters);
-      if (!input.InRange(hyperparameters)) {
-        valid = false;
-        if (i == 0) {
-          printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",
-                 inputs.entries[k].name, Describe(input.range),
-                 input.Get(hyperparameters));
-        }
-      }
+      inputs.entries[k].input.Read(inputs.entries[k].at, &hyperparameters);
     }
-    int64_t row = 0;
-    if (inputs.row != nullptr) {
-      row = *inputs.row;
-      if (row < 0 || row >= inputs.rows) {
-        valid = false;
-        if (i == 0) {
-          printf(
-              "tf_opt: `%s` must be in [0, %lld), got %lld; nothing was "
-              "written\n",
-              inputs.row_name, static_cast<long long>(inputs.rows),
-              static_cast<long long>(row));
-        }
-      }
-    }
-    if (i == 0) *header_ = {row, valid};
-    if (valid) {
-      rules_[i] =
-          Rule(typename Rule::Step(hyperparameters), inputs.weight_decay[i]);
+    rules_[i] =
+        Rule(typename Rule::Step(hyperparameters), inputs.weight_decay[i]);
+    if (i == 0) {
+      const int64_t row = inputs.row == nullptr ? 0 : ReadOnce(inputs.row);
+      const bool numbers_are_valid = CheckNumbers(inputs, hyperparameters);
+      *header_ = {row, CheckRow(inputs, row) && numbers_are_valid};
     }
   }
 
@@ -123,6 +101,32 @@ class GpuRules {
     int64_t row;
     bool valid;
   };
+
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE static bool CheckNumbers(
+      const GpuStepInputs<Hyperparameters>& inputs,
+      const Hyperparameters& hyperparameters) {
+    bool valid = true;
+    for (int k = 0; k < inputs.count; ++k) {
+      const ScalarInput<Hyperparameters>& input = inputs.entries[k].input;
+      if (input.InRange(hyperparameters)) continue;
+      valid = false;
+      printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",
+             inputs.entries[k].name, Describe(input.range),
+             input.Get(hyperparameters));
+    }
+    return valid;
+  }
+
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE static bool CheckRow(
+      const GpuStepInputs<Hyperparameters>& inputs, int64_t row) {
+    if (inputs.row == nullptr || (row >= 0 && row < inputs.rows)) return true;
+    printf("tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
+           inputs.row_name, static_cast<long long>(inputs.rows),
+           static_cast<long long>(row));
+    return false;
+  }
 
   Header* header_;
   Rule* rules_;

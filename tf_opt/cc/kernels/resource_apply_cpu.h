@@ -42,8 +42,10 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
                                              std::memcpy(to, from, bytes);
                                              return absl::OkStatus();
                                            }));
+    int64_t row = 0;
     if (launch.table_slot() >= 0) {
-      OP_REQUIRES_OK(context, CheckRow(launch));
+      row = ReadOnce(launch.row());
+      OP_REQUIRES_OK(context, CheckRow(launch, row));
     }
     // After the row: a wrong one is what a wrong count comes from.
     for (const auto& input : Optimizer::kScalars) {
@@ -52,13 +54,12 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
     optimizer_.template ChooseRule<typename DenseLaunch<T>::Slot>(
         [&](auto chosen) {
           using Rule = typename decltype(chosen)::type;
-          Run<Rule>(context, launch, typename Rule::Step(hyperparameters));
+          Run<Rule>(context, launch, row, typename Rule::Step(hyperparameters));
         });
   }
 
  private:
-  static absl::Status CheckRow(const DenseLaunch<T>& launch) {
-    const int64_t row = *launch.row();
+  static absl::Status CheckRow(const DenseLaunch<T>& launch, int64_t row) {
     if (row >= 0 && row < launch.rows()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "`", launch.table().row_input, "` must be in [0, ", launch.rows(),
@@ -66,20 +67,18 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
   }
 
   // Applies Rule(step, weight decay) to each variable, on TensorFlow's intra-op
-  // threads.
+  // threads. Of a table only `row` is read and written, where it lies.
   template <typename Rule>
   static void Run(tensorflow::OpKernelContext* context,
-                  const DenseLaunch<T>& launch,
+                  const DenseLaunch<T>& launch, int64_t row,
                   const typename Rule::Step& step) {
     auto tensors = launch.template Tensors<Rule::kSlots>();
     std::vector<Rule> rules;
     rules.reserve(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
       rules.emplace_back(step, launch.weight_decay()[i]);
-      // Of a table only this row is read and written, where it lies.
       if (launch.table_slot() >= 0) {
-        tensors[i].slots[launch.table_slot()] +=
-            *launch.row() * tensors[i].size;
+        tensors[i].slots[launch.table_slot()] += row * tensors[i].size;
       }
     }
     // TensorFlow's pool threads flush denormals to zero; a small step runs

@@ -10,6 +10,13 @@
 
 namespace tf_opt {
 
+// A number in memory that another library may share, and write to at any time:
+// what is checked and what is used must be one value.
+template <typename N>
+TF_OPT_HOST_DEVICE N ReadOnce(const N* from) {
+  return *static_cast<const volatile N*>(from);
+}
+
 enum class Range {
   kAny,
   kNonNegative,
@@ -47,9 +54,9 @@ struct ScalarInput {
   // Sets it from memory that holds its type.
   TF_OPT_HOST_DEVICE void Read(const void* from, Hyperparameters* to) const {
     if (integer != nullptr) {
-      to->*integer = *static_cast<const int64_t*>(from);
+      to->*integer = ReadOnce(static_cast<const int64_t*>(from));
     } else {
-      to->*number = *static_cast<const double*>(from);
+      to->*number = ReadOnce(static_cast<const double*>(from));
     }
   }
 
