@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -80,6 +83,64 @@ def test_in_order_by_default_and_in_the_order_that_is_said(implementation):
     assert variable.numpy() == pytest.approx(expected[-1], abs=1e-14)
 
 
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+def test_a_batch_that_is_said_holds_for_one_step(in_graph):
+    variable = keras.Variable(1.0)
+    optimizer = tf_opt.ASGD(0.25, batch_num=3)
+    optimizer.build([variable])
+
+    def step(gradient: tf.Tensor) -> None:
+        optimizer.apply([gradient], [variable])
+
+    step = tf.function(step) if in_graph else step
+    optimizer.batch_order = [2, 0, 1]
+    batches = []
+    for number in range(9):
+        if number == 4:
+            optimizer.batch_index = 1
+            np.testing.assert_array_equal(optimizer.batch_order, [1, 1, 2])
+        batches.append(int(optimizer.batch_index))
+        step(tf.constant(1.0))
+    assert batches == [2, 0, 1, 2, 1, 1, 2, 0, 1]
+    optimizer.batch_index = 0
+    optimizer.batch_order = [2, 1, 0]  # Is about the next step, too.
+    assert int(optimizer.batch_index) == 2
+
+
+def test_which_batches_have_been_seen_is_found_out_once():
+    variable = keras.Variable(1.0)
+    optimizer = tf_opt.ASGD(0.25, batch_num=3)
+    optimizer.build([variable])
+
+    @tf.function
+    def step() -> None:
+        optimizer.apply([tf.constant(1.0)], [variable])
+
+    graph = step.get_concrete_function().graph
+    types = [operation.type for operation in graph.get_operations()]
+    assert types.count("LogicalOr") == 1
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+def test_accumulated_batches_count_as_the_one_that_they_make(in_graph):
+    gradients = np.random.default_rng(5).normal(size=(24, 2))
+    optimizer = tf_opt.ASGD(0.25, batch_num=4, gradient_accumulation_steps=2)
+    variable = keras.Variable(1.0, dtype="float64")
+    optimizer.build([variable])
+
+    def step(gradient: tf.Tensor) -> None:
+        optimizer.apply([gradient], [variable])
+
+    step = tf.function(step) if in_graph else step
+    expected = stochastic_average_gradient(
+        1.0, gradients.mean(axis=1), list(range(4)) * 6, 4, 0.25
+    )
+    for pair, value in zip(gradients, expected, strict=True):
+        for gradient in pair:
+            step(tf.constant(gradient))
+        assert variable.numpy() == pytest.approx(value, abs=1e-14)
+
+
 @pytest.mark.parametrize("index", [-1, 3, 2**40])
 def test_a_batch_that_is_none_is_refused(index, device, capfd):
     variable = keras.Variable(1.0)
@@ -137,74 +198,61 @@ def test_a_million_batches_are_refused_before_anything_is_allocated():
     assert not optimizer.built
 
 
-def fit_line(batches, **arguments) -> float:
-    """The slope that a line through the data is fitted with."""
-    keras.utils.set_random_seed(0)
-    model = keras.Sequential(
+def line() -> keras.Model:
+    return keras.Sequential(
         [keras.layers.Input((1,)), keras.layers.Dense(1, use_bias=False)]
     )
-    model.compile(tf_opt.ASGD(0.2, batch_num=len(batches)), "mse", **arguments)
-    model.fit(
-        batches.dataset,
-        epochs=60,
-        callbacks=[batches],
-        shuffle=False,
-        verbose=0,
-    )
-    return float(model.get_weights()[0].item())
 
 
-@pytest.mark.core
+X = np.ones((12, 1), "float32")
+SHUFFLED = "shuffle=True.*ShuffledBatches"
+
+
 @pytest.mark.parametrize(
-    "arguments",
-    [{}, {"steps_per_execution": 3}, {"jit_compile": True}],
-    ids=str,
+    ("data", "batch_num", "arguments", "warning"),
+    [
+        ("arrays", 3, {"batch_size": 4}, SHUFFLED),
+        ("arrays", 3, {"batch_size": 4, "run_eagerly": True}, SHUFFLED),
+        ("arrays", 3, {"batch_size": 4, "shuffle": False}, None),
+        ("arrays", 2, {"batch_size": 4, "shuffle": False}, "3 batches, .* 2 "),
+        ("arrays", 3, {"validation_split": 0.5, "shuffle": False}, "1 batches"),
+        ("dataset", 4, {}, "3 batches, .* 4 "),
+        ("dataset", 3, {"steps_per_epoch": 1}, None),
+        ("endless", 3, {"steps_per_epoch": 2}, "2 batches, .* 3 "),
+        ("dataset", 3, {"gradient_accumulation_steps": 2}, "3 batches, .* 6 "),
+        ("arrays", 1, {"batch_size": 4}, None),
+    ],
 )
-def test_fit_on_shuffled_batches_finds_the_least_squares(arguments):
-    generator = np.random.default_rng(1)
-    x = generator.normal(size=(50, 1)).astype("float32")
-    y = 3 * x + generator.normal(size=(50, 1)).astype("float32")
-    batches = tf_opt.callbacks.ShuffledBatches(x, y, batch_size=10, seed=2)
-    assert len(batches) == 5
-    exact = float((x * y).sum() / (x * x).sum())
-    # The mean of the last five gradients of *other* batches would not do.
-    assert fit_line(batches, **arguments) == pytest.approx(exact, abs=1e-5)
-
-
-def test_shuffled_batches_visits_each_batch_once_an_epoch_in_new_orders():
-    x = np.arange(11)
-    batches = tf_opt.callbacks.ShuffledBatches(
-        {"a": x, "b": 2 * x}, x, batch_size=4, seed=3
+def test_fit_warns_of_batches_that_are_not_those(
+    data, batch_num, arguments, warning
+):
+    arguments = dict(arguments)
+    model = line()
+    steps = arguments.pop("gradient_accumulation_steps", None)
+    model.compile(
+        tf_opt.ASGD(
+            0.01, batch_num=batch_num, gradient_accumulation_steps=steps
+        ),
+        "mse",
+        run_eagerly=arguments.pop("run_eagerly", False),
     )
-    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
-    model.compile(tf_opt.ASGD(batch_num=3))
-    batches.set_model(model)
-    orders = []
-    for epoch in range(8):
-        batches.on_epoch_begin(epoch)
-        seen = list(batches.dataset.as_numpy_iterator())
-        orders.append([int(x["a"][0]) // 4 for x, _ in seen])
-        np.testing.assert_array_equal(model.optimizer.batch_order, orders[-1])
-        for inputs, targets in seen:
-            np.testing.assert_array_equal(inputs["b"], 2 * inputs["a"])
-            np.testing.assert_array_equal(targets, inputs["a"])
-        everything = np.concatenate([targets for _, targets in seen])
-        np.testing.assert_array_equal(np.sort(everything), x)
-    assert len(set(map(tuple, orders))) > 1
+    dataset = tf.data.Dataset.from_tensor_slices((X, X)).batch(4)
+    given = {
+        "arrays": (X, X),
+        "dataset": (dataset,),
+        "endless": (dataset.repeat(),),
+    }[data]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(*given, epochs=2, verbose=0, **arguments)
+    said = [str(w.message) for w in caught if "ASGD" in str(w.message)]
+    assert len(said) == (warning is not None)
+    assert warning is None or re.search(warning, said[0])
 
 
-def test_shuffled_batches_says_what_does_not_fit():
-    x = np.zeros((8, 1))
-    batches = tf_opt.callbacks.ShuffledBatches(x, x, batch_size=2)
-    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
-    model.compile(tf_opt.ASGD(batch_num=5), "mse")
-    with pytest.raises(ValueError, match="`batch_num` must be .* 4.*=5"):
-        model.fit(batches.dataset, callbacks=[batches], verbose=0)
-    model.compile(tf_opt.Adam(), "mse")
-    with pytest.raises(ValueError, match="compiled with tf_opt.ASGD"):
-        model.fit(batches.dataset, callbacks=[batches], verbose=0)
-    model.compile(tf_opt.ASGD(batch_num=4), "mse")
-    with pytest.raises(ValueError, match="this object's `dataset`.*8 steps"):
-        model.fit(x, x, batch_size=1, callbacks=[batches], verbose=0)
-    with pytest.raises(ValueError, match=r"same number of samples.*\[7, 8\]"):
-        tf_opt.callbacks.ShuffledBatches(x, x[1:])
+def test_fit_warns_also_when_nothing_is_traced_anew():
+    model = line()
+    model.compile(tf_opt.ASGD(0.01, batch_num=3), "mse")
+    model.fit(X, X, batch_size=4, shuffle=False, verbose=0)
+    with pytest.warns(UserWarning, match=SHUFFLED):
+        model.fit(X, X, batch_size=4, verbose=0)

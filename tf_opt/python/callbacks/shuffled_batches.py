@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.callbacks.inner_optimizer import inner_optimizer
+from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.asgd import ASGD
 
 
@@ -25,17 +26,19 @@ class ShuffledBatches(keras.callbacks.Callback):
         x: Inputs: an array or tensor, or a nested structure of them, whose
             first dimension counts the samples.
         y: Targets, likewise; or None.
-        sample_weight: Weights, likewise; or None.
-        batch_size: Samples in a batch; the last one has the rest.
+        sample_weight: Weights, likewise; or None. They need `y`.
+        batch_size: Samples in a batch, >= 1; the last one has the rest.
         seed: An integer for the same orders again; None for others each time.
 
     Attributes:
         dataset: A `tf.data.Dataset` of the batches, in this epoch's order.
 
     Raises:
-        ValueError: If the structures differ in their number of samples; when
-            `fit` begins, if the model's optimizer is no `tf_opt.ASGD` or its
-            `batch_num` not the number of batches.
+        ValueError: If an argument is out of range, or the structures differ in
+            their number of samples or have none; when `fit` begins, if the
+            model's optimizer is no `tf_opt.ASGD`, its `batch_num` not the
+            number of batches, or it accumulates gradients: each update would
+            take other batches together than in the epoch before.
 
     Example:
 
@@ -61,19 +64,16 @@ class ShuffledBatches(keras.callbacks.Callback):
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        samples = tuple(
-            part for part in (x, y, sample_weight) if part is not None
-        )
-        samples = tf.nest.map_structure(tf.convert_to_tensor, samples)
-        counts = {int(part.shape[0]) for part in tf.nest.flatten(samples)}
-        if len(counts) != 1:
+        validation.check_positive_integer("batch_size", batch_size)
+        if y is None and sample_weight is not None:
             raise ValueError(
-                "`x`, `y` and `sample_weight` must have the same number of "
-                f"samples. Received: {sorted(counts)}"
+                "`sample_weight` must come with `y`. Received: y=None"
             )
-        self._samples = samples if len(samples) > 1 else samples[0]
+        # A tuple's first part is the inputs: what `fit` makes of one, too.
+        samples = keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
+        self._samples = tf.nest.map_structure(tf.convert_to_tensor, samples)
         self._batch_size = batch_size
-        self._count = math.ceil(counts.pop() / batch_size)
+        self._count = math.ceil(_count_samples(self._samples) / batch_size)
         self._random = np.random.default_rng(seed)
         # The dataset reads it as an epoch goes along.
         self._order = tf.Variable(
@@ -101,6 +101,14 @@ class ShuffledBatches(keras.callbacks.Callback):
     def on_train_begin(self, logs: Any = None) -> None:
         """Checks that optimizer and batches fit each other."""
         optimizer = self._optimizer()
+        if optimizer.gradient_accumulation_steps:
+            raise ValueError(
+                "ShuffledBatches can't be used with `gradient_accumulation_"
+                "steps`: in every epoch an update would take other batches "
+                "together. Give it the `batch_size` of an update. Received: "
+                "gradient_accumulation_steps="
+                f"{optimizer.gradient_accumulation_steps}"
+            )
         if optimizer.batch_num != self._count:
             raise ValueError(
                 f"`batch_num` must be the number of batches, {self._count}. "
@@ -120,3 +128,20 @@ class ShuffledBatches(keras.callbacks.Callback):
         optimizer = self._optimizer()
         optimizer.build(self.model.trainable_variables)
         optimizer.batch_order = order
+
+
+def _count_samples(samples: Any) -> int:
+    """The first dimension that all tensors of a structure have."""
+    shapes = [part.shape for part in tf.nest.flatten(samples)]
+    if any(shape.rank == 0 for shape in shapes):
+        raise ValueError(
+            "`x`, `y` and `sample_weight` must hold arrays whose first "
+            "dimension counts the samples. Received: a number"
+        )
+    counts = {shape[0] for shape in shapes}
+    if len(counts) != 1 or 0 in counts:
+        raise ValueError(
+            "`x`, `y` and `sample_weight` must have the same number of "
+            f"samples, at least one. Received: {sorted(counts)}"
+        )
+    return counts.pop()

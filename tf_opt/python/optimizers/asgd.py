@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.ops import asgd as asgd_op
 from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.optimizers import running_fit
 from tf_opt.python.optimizers import state_size
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.arguments import common_arguments
@@ -23,6 +25,12 @@ from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
+from tf_opt.python.optimizers.gradients import GradientLike
+
+
+# No `batch_index` was said for the next step. Not -1: who says that gets an
+# error.
+_NOT_SAID = tf.int64.min
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -49,11 +57,17 @@ class ASGD(FusedOptimizer):
     **The same batch must get the same number in every epoch.** By default
     batches come in order: step $t$ is on batch $(t - 1) \bmod$ `batch_num`, so
     give `model.fit` batches that are not shuffled (`shuffle=False`) and whose
-    number is `batch_num`. Who visits them in another order says so:
+    number is `batch_num`. `fit` warns where Keras shuffles arrays or their
+    number is another; what a `tf.data.Dataset` shuffles itself nobody can see.
+    Who visits the batches in another order says so:
 
     - in `model.fit`, with `tf_opt.callbacks.ShuffledBatches`;
     - in a loop of one's own, before each step: `optimizer.batch_index = i`;
     - for a whole epoch at once: `optimizer.batch_order = order`.
+
+    With `gradient_accumulation_steps` = $k$ a batch is what one update takes,
+    $k$ batches of the data after each other: `batch_num` counts the updates of
+    an epoch.
 
     **The step size must be smaller the more batches there are**: visited once
     an epoch, gradients are up to an epoch old. With $L$ the largest curvature
@@ -66,7 +80,8 @@ class ASGD(FusedOptimizer):
 
     Args:
         {{learning_rate}}
-        batch_num: The number of batches in an epoch, >= 1.
+        batch_num: The number of batches in an epoch, >= 1. With 1 this is SGD
+            (or, if that one batch is all the data, gradient descent).
         {{common_arguments}}
 
     Raises:
@@ -87,6 +102,7 @@ class ASGD(FusedOptimizer):
     """
 
     _op_name = asgd_op.OP_NAME
+    _has_warned = False
 
     def __init__(
         self,
@@ -143,6 +159,12 @@ class ASGD(FusedOptimizer):
         self._seen = self.add_variable(
             (self.batch_num,), dtype="bool", name="seen"
         )
+        self._said_batch = self.add_variable(
+            (),
+            initializer=lambda shape, dtype: tf.constant(_NOT_SAID, dtype),
+            dtype="int64",
+            name="said_batch",
+        )
 
     # ---- Which batch a step is on. ----
 
@@ -151,24 +173,22 @@ class ASGD(FusedOptimizer):
         """Which batch the next step's gradients are of, an int64 scalar.
 
         In [0, `batch_num`). May be set before each step, in eager mode and in
-        a `tf.function`, to a number or an integer tensor; where it isn't set,
-        the batches follow each other in `batch_order`.
+        a `tf.function`, to a number or an integer tensor. It holds for the one
+        step; where it isn't set, the batches follow each other in
+        `batch_order`.
         """
         self._check_built("batch_index")
         # Not sliced: that would take the position from a GPU to the host.
         order = tf.convert_to_tensor(self._batch_order.value)
-        return tf.gather(order, self._position())
+        in_order = tf.gather(order, self._position())
+        said = tf.convert_to_tensor(self._said_batch.value)
+        return tf.where(said == _NOT_SAID, in_order, said)
 
     @batch_index.setter
     def batch_index(self, index: int | tf.Tensor) -> None:
         self._check_built("batch_index")
         index = self._check_indices("batch_index", index)
-        order = tf.tensor_scatter_nd_update(
-            self._batch_order.value,
-            [[self._position()]],
-            tf.reshape(index, [1]),
-        )
-        self._assign_shared(self._batch_order, order)
+        self._assign_shared(self._said_batch, tf.reshape(index, []))
 
     @property
     def batch_order(self) -> tf.Tensor:
@@ -179,7 +199,8 @@ class ASGD(FusedOptimizer):
         it is 0, 1, 2, ...
         """
         self._check_built("batch_order")
-        return tf.roll(self._batch_order.value, -self._position(), axis=0)
+        order = tf.roll(self._batch_order.value, -self._position(), axis=0)
+        return tf.concat([self.batch_index[None], order[1:]], axis=0)
 
     @batch_order.setter
     def batch_order(self, order: Sequence[int] | tf.Tensor) -> None:
@@ -192,6 +213,7 @@ class ASGD(FusedOptimizer):
             )
         order = tf.roll(order, self._position(), axis=0)
         self._assign_shared(self._batch_order, order)
+        self._assign_shared(self._said_batch, _NOT_SAID)
 
     def _position(self) -> tf.Tensor:
         """The place of the next step in `_batch_order`."""
@@ -216,33 +238,88 @@ class ASGD(FusedOptimizer):
                     )
         return indices
 
+    # ---- Whether `fit` goes through the batches that this counts. ----
+
+    def apply(
+        self,
+        grads: Sequence[GradientLike | None],
+        trainable_variables: Sequence[keras.Variable | tf.Variable]
+        | None = None,
+    ) -> None:
+        """Updates the variables: a step on the batch `batch_index`.
+
+        Args:
+            grads: As in every optimizer.
+            trainable_variables: Likewise.
+        """
+        if not tf.executing_eagerly():
+            # As early as can be: when Keras traces the first step of `fit`.
+            self._warn_of_other_batches()
+        super().apply(grads, trainable_variables)
+
+    def finalize_variable_values(
+        self, var_list: Sequence[keras.Variable | tf.Variable]
+    ) -> None:
+        """What Keras calls at the end of every `fit`.
+
+        Args:
+            var_list: The model's trainable variables.
+        """
+        self._warn_of_other_batches()
+        super().finalize_variable_values(var_list)
+
+    def _warn_of_other_batches(self) -> None:
+        """Warns, once, if `fit` doesn't visit `batch_num` fixed batches."""
+        fit = running_fit.of(self)
+        if fit is None or self.batch_num == 1 or self._has_warned:
+            return
+        expected = self.batch_num * (self.gradient_accumulation_steps or 1)
+        if fit.shuffles:
+            problem = (
+                "`fit` was called with `shuffle=True`: then the batches are "
+                "others in every epoch, and the gradients that ASGD keeps "
+                "belong to none. Pass `shuffle=False`, or batches of "
+                "`tf_opt.callbacks.ShuffledBatches`."
+            )
+        elif fit.num_batches not in (None, expected):
+            problem = (
+                f"`fit` goes through {fit.num_batches} batches, but ASGD "
+                f"counts {expected} (batch_num={self.batch_num}): the "
+                "gradients that it keeps belong to other batches. Make "
+                "`batch_num` the number of batches."
+            )
+        else:
+            return
+        self._has_warned = True
+        warnings.warn(problem, UserWarning, stacklevel=3)
+
     # ---- A step. ----
 
     def _slots(self, index: int) -> list[keras.Variable]:
         return [self._gradient_sums[index], self._gradients[index]]
 
-    def _seen_with(self, batch_index: tf.Tensor) -> tf.Tensor:
-        this = tf.range(self.batch_num, dtype=tf.int64) == batch_index
-        return tf.convert_to_tensor(self._seen) | this
-
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
         batch_index = self.batch_index
+        this = tf.range(self.batch_num, dtype=tf.int64) == batch_index
+        seen = tf.convert_to_tensor(self._seen) | this
         return {
             "learning_rate": arithmetic.float64(learning_rate),
             "batch_index": batch_index,
-            "seen_batches": tf.math.count_nonzero(self._seen_with(batch_index)),
+            "seen": seen,
+            "seen_batches": tf.math.count_nonzero(seen),
         }
 
-    def _finish_step(
-        self, *, batch_index: tf.Tensor, **scalars: tf.Tensor
-    ) -> None:
-        self._assign_shared(self._seen, self._seen_with(batch_index))
+    def _finish_step(self, *, seen: tf.Tensor, **scalars: tf.Tensor) -> None:
+        self._assign_shared(self._seen, seen)
+        self._assign_shared(self._said_batch, _NOT_SAID)
 
     def _custom_op_step(
         self,
         variables: Sequence[VariableLike],
         d: Sequence[VariableLike],
         y: Sequence[VariableLike],
+        *,
+        seen: tf.Tensor,
         **arguments: Any,
     ) -> None:
         ops.resource_apply_asgd(
@@ -250,7 +327,7 @@ class ASGD(FusedOptimizer):
         )
 
     def _composed_step(
-        self, *, batch_index: tf.Tensor, **scalars: tf.Tensor
+        self, *, batch_index: tf.Tensor, seen: tf.Tensor, **scalars: tf.Tensor
     ) -> Callable[..., tuple[tf.Tensor, ...]]:
         step = asgd_rule.asgd_step(**scalars, **self._hyperparameters())
         return functools.partial(asgd_rule.apply_asgd_step, step)
