@@ -27,7 +27,6 @@ from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 from tf_opt.python.optimizers.gradients import GradientLike
 
-
 # No `batch_index` was said for the next step. Not -1: who says that gets an
 # error.
 _NOT_SAID = tf.int64.min

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from tf_opt.python.optimizers.gradients import Variable
+from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.gradients import path_of
 
 

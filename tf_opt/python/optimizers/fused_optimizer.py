@@ -14,6 +14,11 @@ import tensorflow as tf
 
 from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.keras_internals import KerasOptimizer
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import is_overwritten_by_gradient
+from tf_opt.python.keras_internals import layout_of
+from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.variable_group import variable_group
 from tf_opt.python.optimizers import gradients
@@ -30,10 +35,10 @@ LearningRate = (
 )
 
 # A number, or a variable that may be assigned to between steps.
-WeightDecay = float | keras.Variable | tf.Variable
+WeightDecay = float | Variable
 
 
-class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
+class FusedOptimizer(KerasOptimizer):
     """Base class: one launch of a custom op for all variables of a type.
 
     A subclass names its op and its slots and says how to run a step of each
@@ -61,10 +66,8 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         maximize: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
-        if isinstance(learning_rate, float):
-            validation.check_not_negative("learning_rate", learning_rate)
-        if weight_decay is not None and not tf.is_tensor(weight_decay):
-            validation.check_not_negative("weight_decay", weight_decay)
+        validation.check_learning_rate(learning_rate)
+        validation.check_weight_decay(weight_decay)
         validation.check_one_of(
             "implementation", implementation, dispatch.IMPLEMENTATIONS
         )
@@ -129,13 +132,13 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """What a step goes by, before it."""
         # By the ops themselves: a small step is mostly such calls.
         return {
-            "step": tf.raw_ops.AddV2(x=_tf_variable(self.iterations), y=1),
+            "step": tf.raw_ops.AddV2(x=tf_variable(self.iterations), y=1),
             "learning_rate": self._float64(learning_rate),
         }
 
     @staticmethod
     def _float64(x: arithmetic.Scalar | keras.Variable) -> tf.Tensor:
-        x = _tf_variable(x)
+        x = tf_variable(x)
         if isinstance(x, (tf.Variable, tf.Tensor)):
             return tf.raw_ops.Cast(x=x, DstT=tf.float64)
         return arithmetic.float64(x)
@@ -203,7 +206,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         for variable in variables:
             for slot, name in zip(slots, names, strict=True):
                 # Keras writes such a variable's gradient straight into it.
-                if getattr(variable, "overwrite_with_gradient", False):
+                if is_overwritten_by_gradient(variable):
                     slot.append(None)
                 else:
                     slot.append(
@@ -220,34 +223,28 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
     def _add_slot(
         self,
-        variable: keras.Variable | tf.Variable,
+        variable: Variable,
         name: str,
         rows: int | None,
         initializer: str | Callable[..., tf.Tensor],
     ) -> keras.Variable:
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
-        strategy = self._distribution_strategy
-        with strategy.extended.colocate_vars_with(_tf_variable(variable)):
+        with self._strategy().extended.colocate_vars_with(
+            tf_variable(variable)
+        ):
             return self.add_variable(
                 shape=(*(() if rows is None else (rows,)), *variable.shape),
                 initializer=initializer,
                 dtype=arithmetic.slot_dtype(variable.dtype).name,
-                layout=getattr(variable, "_layout", None),
+                layout=layout_of(variable),
                 name=f"{prefix}_{name}",
             )
 
     # ---- Weight decay: part of the rule, so not a pass of its own. ----
 
-    def _apply_weight_decay(self, variables: Sequence[keras.Variable]) -> None:
-        """Keras' pass over the variables, for a rule that isn't ours.
-
-        Otherwise nothing: `_weight_decay` hands the decay to the step.
-        """
-        if self._decays_before_the_step():
-            super()._apply_weight_decay(variables)
-
     def _decays_before_the_step(self) -> bool:
+        # Of a rule that isn't ours; `_weight_decay` hands it to those that are.
         return self.decoupled_weight_decay and self._overrides_update_step()
 
     def exclude_from_weight_decay(
@@ -274,18 +271,11 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self, variables: Sequence[keras.Variable]
     ) -> None:
         """Tells Keras which variables a loaded optimizer leaves out."""
-        keys = getattr(self, "_exclude_from_weight_decay", set())
-        if not keys:
-            found = self._exclusions.find(variables)
-            keys = {self._var_key(variable) for variable in found}
-            self._exclude_from_weight_decay = keys
-        if keys:
-            indices = self._trainable_variables_indices
-            self._exclusions = Exclusions.of(
-                self._exclusions.var_names,
-                variables,
-                sorted(indices[key] for key in keys if key in indices),
-            )
+        if not self._excluded_positions():
+            self._exclude_variables(self._exclusions.find(variables))
+        self._exclusions = Exclusions.of(
+            self._exclusions.var_names, variables, self._excluded_positions()
+        )
 
     def _weight_decay(
         self, decays: Sequence[bool]
@@ -305,8 +295,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def apply(
         self,
         grads: Sequence[GradientLike | None],
-        trainable_variables: Sequence[keras.Variable | tf.Variable]
-        | None = None,
+        trainable_variables: Sequence[Variable] | None = None,
     ) -> None:
         """Updates the variables: one step.
 
@@ -359,33 +348,25 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         update_step = getattr(self.update_step, "__func__", None)
         return update_step is not FusedOptimizer.update_step
 
-    def _backend_update_step(
+    def _update_all(
         self,
         grads: Sequence[GradientLike],
-        trainable_variables: Sequence[keras.Variable | tf.Variable],
+        variables: Sequence[Variable],
         learning_rate: arithmetic.Scalar,
     ) -> None:
         scalars = self._scalars(learning_rate)
-        if self._overrides_update_step():
-            super()._backend_update_step(
-                grads, trainable_variables, learning_rate
-            )
-        elif tf.distribute.in_cross_replica_context():
-            # No gradients to sum; update_step for each copy of each variable.
-            variables = map(_tf_variable, trainable_variables)
-            self._distributed_tf_update_step(
-                self._distribution_strategy,
-                list(zip(grads, variables, strict=True)),
-                learning_rate,
-            )
+        # Without gradients to sum, each copy of each variable is updated.
+        cross_replica = tf.distribute.in_cross_replica_context()
+        if cross_replica or self._overrides_update_step():
+            self._update_one_by_one(grads, variables, learning_rate)
         else:
-            self._update(grads, trainable_variables, learning_rate, scalars)
+            self._update(grads, variables, learning_rate, scalars)
         self._finish_step(**scalars)
 
     def update_step(
         self,
         gradient: GradientLike,
-        variable: keras.Variable | tf.Variable,
+        variable: Variable,
         learning_rate: arithmetic.Scalar,
     ) -> None:
         """Updates one variable, as a part of a step.
@@ -404,7 +385,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _update(
         self,
         grads: Sequence[GradientLike],
-        variables: Sequence[keras.Variable | tf.Variable],
+        variables: Sequence[Variable],
         learning_rate: arithmetic.Scalar,
         scalars: dict[str, Any],
     ) -> None:
@@ -438,12 +419,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         for launch, own in zip(plan.launches, ready, strict=True):
             if distributed:
                 # The sum of the gradients is all that replicas share.
-                own = [
-                    gradient
-                    for gradient, _ in self._all_reduce_sum_gradients(
-                        list(zip(own, launch.variables, strict=True))
-                    )
-                ]
+                own = self._sum_over_replicas(own, launch.variables)
             self._custom_op_step(
                 *launch.lists,
                 gradients=own,
@@ -451,7 +427,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 **scalars,
             )
         if plan.composed and distributed:
-            super()._backend_update_step(
+            self._update_one_by_one(
                 [grads[i] for i in plan.composed],
                 [variables[i] for i in plan.composed],
                 learning_rate,
@@ -463,7 +439,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
     def _plan(
         self,
-        variables: Sequence[keras.Variable | tf.Variable],
+        variables: Sequence[Variable],
         groups: bool = False,
     ) -> Plan:
         """Decides what updates which variables.
@@ -474,7 +450,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """
         buckets: dict[tuple[tf.DType, str, int], list[int]] = {}
         occurrences: collections.Counter[int] = collections.Counter()
-        tf_variables = list(map(_tf_variable, variables))
+        tf_variables = list(map(tf_variable, variables))
         for i, variable in enumerate(tf_variables):
             # One that occurs twice is updated twice, one after the other.
             key = id(variable)
@@ -490,7 +466,7 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 composed += positions
                 continue
             updated = [tf_variables[i] for i in positions]
-            indices = list(map(self._get_variable_index, updated))
+            indices = list(map(self._index_of, updated))
             lists = [updated, *zip(*map(self._slots, indices), strict=True)]
             if groups:
                 lists = [[variable_group(list_, device)] for list_ in lists]
@@ -499,18 +475,18 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
                     tuple(positions),
                     tuple(updated),
                     tuple(lists),
-                    tuple(map(self._use_weight_decay, updated)),
+                    tuple(map(self._decays, updated)),
                 )
             )
         return Plan(tuple(launches), tuple(composed))
 
     def _compose(
         self,
-        pairs: Sequence[tuple[GradientLike, keras.Variable | tf.Variable]],
+        pairs: Sequence[tuple[GradientLike, Variable]],
         **scalars: tf.Tensor,
     ) -> None:
         """Runs the composed implementation, a variable at a time."""
-        variables = [_tf_variable(variable) for _, variable in pairs]
+        variables = [tf_variable(variable) for _, variable in pairs]
         ready = [
             gradients.for_update(gradient, tf_variable, path_of(variable))
             for (gradient, variable), tf_variable in zip(
@@ -519,8 +495,8 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         ]
         apply = self._composed_step(**scalars)
         for gradient, variable in zip(ready, variables, strict=True):
-            slots = self._slots(self._get_variable_index(variable))
-            decays = self._use_weight_decay(variable)
+            slots = self._slots(self._index_of(variable))
+            decays = self._decays(variable)
             value, *slot_values = apply(
                 tf.convert_to_tensor(variable),
                 gradient,
@@ -600,12 +576,8 @@ class FusedOptimizer(keras.optimizers.Optimizer, abc.ABC):
         return optimizer
 
 
-def _tf_variable(variable: keras.Variable | tf.Variable) -> tf.Variable:
-    return variable.value if isinstance(variable, keras.Variable) else variable
-
-
 def _copy_of(
-    variable: keras.Variable | tf.Variable,
+    variable: Variable,
 ) -> Callable[..., tf.Tensor]:
     """An initializer with the variable's value."""
-    return lambda shape, dtype: tf.cast(_tf_variable(variable), dtype)
+    return lambda shape, dtype: tf.cast(tf_variable(variable), dtype)

@@ -7,12 +7,11 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.keras_internals import Variable
 
 Gradient = tf.Tensor | tf.IndexedSlices
 # What users pass: Keras converts these.
 GradientLike = Gradient | np.ndarray | list | float | keras.Variable
-
-Variable = keras.Variable | tf.Variable
 
 
 def path_of(variable: Variable) -> str:
@@ -77,10 +76,17 @@ def for_update(
     Raises:
         ValueError: If it has a shape that doesn't broadcast to the variable's.
     """
+    shape = variable.shape
+    if (
+        isinstance(gradient, tf.Tensor)
+        and gradient.dtype == variable.dtype
+        and gradient.shape == shape
+    ):
+        # Nearly always, and in every eager step.
+        return gradient
     gradient = to_dense(
         as_gradient(gradient, variable), variable, variable.dtype
     )
-    shape = variable.shape
     if gradient.shape.is_compatible_with(shape):
         return gradient
     try:
