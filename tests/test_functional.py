@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import functools
 from collections.abc import Callable
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,7 +21,6 @@ LEARNING_RATE = 0.01
 
 # AdamW's rule is Adam's.
 RULE_MODES = [(name, mode) for name, mode in MODES if name != "AdamW"]
-RULE_FUNCTIONS = [name for name in tf_opt.functional.__all__ if name.islower()]
 
 every_mode = pytest.mark.parametrize(("name", "mode"), RULE_MODES)
 
@@ -387,33 +386,138 @@ def test_wrong_dtype_is_an_error_that_names_the_argument(
         tf_opt.functional.adam(step=1, **tensors)
 
 
-@pytest.mark.parametrize(
-    "documented",
-    [
-        tf_opt.build_info,
-        tf_opt.from_keras,
-        *(
-            getattr(module, name)
-            for module, names in [
-                (tf_opt, OPTIMIZERS),
-                (tf_opt.callbacks, tf_opt.callbacks.__all__),
-                (tf_opt.functional, RULE_FUNCTIONS),
-                (tf_opt.ops, tf_opt.ops.__all__),
-            ]
-            for name in names
-        ),
-    ],
-    ids=lambda documented: documented.__name__,
-)
-def test_example_in_the_docstring_runs(documented: object) -> None:
-    examples = [
-        test
-        for test in doctest.DocTestFinder(recurse=False).find(documented)
-        if test.examples
-    ]
-    assert examples, "the docstring has no example"
-    runner = doctest.DocTestRunner()
-    for test in examples:
-        report = []
-        runner.run(test, out=report.append)
-        assert not runner.failures, "".join(report)
+# What each rule takes: its slots and its numbers, which float16 holds exactly.
+MOMENTS = {"learning_rate": 0.5, "beta_1": 0.5, "beta_2": 0.75, "epsilon": 0.25}
+ARGUMENTS = {
+    "adam": (["m", "v", "v_max"], MOMENTS, {"step": 3}),
+    "nadam": (
+        ["m", "v"],
+        {**MOMENTS, "momentum_product": 0.25, "momentum_decay": 0.5},
+        {"step": 3},
+    ),
+    "asgd": (["d", "y"], {"learning_rate": 0.5}, {"seen_batches": 2}),
+    "averaged_sgd": (
+        ["ax"],
+        {
+            "learning_rate": 0.5,
+            "eta": 0.25,
+            "lambd": 0.5,
+            "alpha": 0.5,
+            "t0": 1.0,
+        },
+        {"step": 3},
+    ),
+}
+
+every_rule = pytest.mark.parametrize("rule", ARGUMENTS)
+
+
+def _call(rule: str, **changes) -> tuple[tf.Tensor, ...]:
+    slots, reals, integers = ARGUMENTS[rule]
+    tensors = {
+        name: tf.constant([1.0, 2.0 + i])
+        for i, name in enumerate(["variable", "gradient", *slots])
+    }
+    return getattr(tf_opt.functional, rule)(
+        **{**tensors, **reals, "weight_decay": 0.5, **integers, **changes}
+    )
+
+
+@pytest.mark.core
+@every_rule
+def test_rule_takes_what_tensorflow_makes_tensors_of(rule: str) -> None:
+    slots, reals, integers = ARGUMENTS[rule]
+    expected = _call(rule)
+    names = ["variable", "gradient", *slots]
+    tensors = {name: [1.0, 2.0 + i] for i, name in enumerate(names)}
+    reals = {**reals, "weight_decay": 0.5}
+    for make in (list, tf.Variable, keras.Variable, np.float32):
+        made = {name: make(value) for name, value in tensors.items()}
+        _assert_same(_call(rule, **made), expected)
+    # What has no type yet gets the variable's, or that of its slots.
+    for dtype in (tf.float32, tf.bfloat16):
+        made = {name: np.array(value) for name, value in tensors.items()}
+        made["variable"] = tf.constant(tensors["variable"], dtype)
+        result = _call(rule, **made)
+        assert result.variable.dtype == dtype
+        assert {slot.dtype for slot in result[1 : 1 + len(slots)]} == {
+            tf.float32
+        }
+    for make in (
+        np.float16,
+        np.array,
+        tf.constant,
+        tf.Variable,
+        keras.Variable,
+    ):
+        made = {name: make(value) for name, value in reals.items()}
+        _assert_same(_call(rule, **made), expected)
+    for make in (np.uint8, np.array, tf.constant, tf.Variable):
+        made = {name: make(value) for name, value in integers.items()}
+        _assert_same(_call(rule, **made), expected)
+
+
+def _assert_same(
+    result: tuple[tf.Tensor, ...], expected: tuple[tf.Tensor, ...]
+) -> None:
+    for ours, theirs in zip(result, expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+NO_NUMBER = ["0.9", None, True, 0.5j, object(), tf.constant(True)]
+NO_INTEGER = ["3", None, True, 3.0, 1.5, np.float32(3), tf.constant(3.0)]
+OUT_OF_RANGE = {
+    "step": ([0, -1, np.int64(0)], ">= 1"),
+    "seen_batches": ([0], ">= 1"),
+    "beta_1": ([1.0, -0.5, np.nan, 2], r"in \[0, 1\)"),
+    "beta_2": ([1, np.float32(-0.5)], r"in \[0, 1\)"),
+    "epsilon": ([-1e-8], ">= 0"),
+    "momentum_decay": ([-1], ">= 0"),
+    "lambd": ([-1], ">= 0"),
+    "t0": ([-1], ">= 0"),
+}
+
+
+@pytest.mark.core
+@every_rule
+def test_rule_names_a_wrong_number(rule: str) -> None:
+    _, reals, integers = ARGUMENTS[rule]
+    for name in (*reals, "weight_decay"):
+        # Without eta the step size is the learning rate.
+        for value in [x for x in NO_NUMBER if name != "eta" or x is not None]:
+            with pytest.raises(ValueError, match=f"`{name}` must be a number"):
+                _call(rule, **{name: value})
+    for name in integers:
+        for value in NO_INTEGER:
+            with pytest.raises(ValueError, match=f"`{name}` must be an int"):
+                _call(rule, **{name: value})
+    for name in (*reals, "weight_decay", *integers):
+        # It would broadcast silently.
+        with pytest.raises(ValueError, match=rf"`{name}` .* scalar.*\[2\]"):
+            _call(rule, **{name: tf.constant([1, 2])})
+        values, expected = OUT_OF_RANGE.get(name, ([], ""))
+        for value in values:
+            message = f"`{name}` must be {expected}, got {value}"
+            with pytest.raises(ValueError, match=message):
+                _call(rule, **{name: value})
+    for name in ("decoupled_weight_decay", "maximize"):
+        with pytest.raises(ValueError, match=f"`{name}` must be True or False"):
+            _call(rule, **{name: "no"})
+
+
+@pytest.mark.core
+@every_rule
+def test_rule_names_what_is_no_tensor(rule: str) -> None:
+    for name in ("gradient", *ARGUMENTS[rule][0]):
+        wrong = ["two", [[1.0], [1.0, 2.0]], np.array([1j, 2])]
+        for value in wrong if name == "v_max" else [*wrong, None]:
+            with pytest.raises(
+                ValueError, match=f"`{name}` must be a tensor of float32"
+            ):
+                _call(rule, **{name: value})
+    for value in ([1, 2], "two", tf.constant([True, False])):
+        with pytest.raises(ValueError, match="`variable` must be floating"):
+            _call(rule, variable=value)
+    with pytest.raises(ValueError, match="`variable` must be a tensor"):
+        _call(rule, variable=None)

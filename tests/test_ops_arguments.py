@@ -308,6 +308,21 @@ def test_what_is_no_number_is_named(in_graph: bool) -> None:
         np.testing.assert_equal(state.numpy(), before[name])
 
 
+@everywhere
+@pytest.mark.parametrize(
+    "mode", ["decoupled_weight_decay", "maximize", "epsilon_hat"]
+)
+def test_a_mode_is_true_or_false(mode: str, in_graph: bool) -> None:
+    state = State("adam")
+    state.apply(in_graph, **{mode: np.True_})
+    assert_equal(state, State("adam").apply(**{mode: True}))
+    before = state.numpy()
+    for value in ("no", None, 1, tf.constant(True)):
+        with pytest.raises(ValueError, match=f"`{mode}` must be True or False"):
+            state.apply(in_graph, **{mode: value})
+    np.testing.assert_equal(state.numpy(), before)
+
+
 WRONG_LISTS: dict[str, tuple[Callable[[State], dict], type, str]] = {
     "no gradients": (
         lambda s: {"gradients": []},
@@ -390,6 +405,24 @@ WRONG_LISTS: dict[str, tuple[Callable[[State], dict], type, str]] = {
         lambda s: {"gradients": [tf.cast(g, tf.int32) for g in s.gradients]},
         ValueError,
         r"`gradients\[0\]` must be .* variables' type, float32.*: int32",
+    ),
+    "an array of complex numbers": (
+        lambda s: {"gradients": [s.gradients[0], np.full(4, 1j)]},
+        ValueError,
+        r"`gradients\[1\]` must be a tensor of float32. Received: array",
+    ),
+    "variables of integers": (
+        lambda s: {"variables": [tf.Variable([1]), tf.Variable([2])]},
+        ValueError,
+        "`variables` must have one of the types float32.* Received: int32",
+    ),
+    "handles of integers": (
+        lambda s: {
+            "variables": [tf.Variable([1]).handle, tf.Variable([2]).handle],
+            "gradients": [tf.constant([1]), tf.constant([2])],
+        },
+        ValueError,
+        "`variables` must have one of the types float32.* Received: int32",
     ),
     "too few decays": (
         lambda s: {"weight_decay": [0.5]},

@@ -8,9 +8,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.descent import Descent
+from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.moments import Moments
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.tensors import to_tensors
 
 
 class AdamResult(NamedTuple):
@@ -114,12 +118,13 @@ def apply_adam_step(
     )
 
 
+@with_common_arguments
 def adam(
-    variable: tf.Tensor,
-    gradient: tf.Tensor,
-    m: tf.Tensor,
-    v: tf.Tensor,
-    v_max: tf.Tensor | None = None,
+    variable: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    v: TensorLike,
+    v_max: TensorLike | None = None,
     *,
     step: Scalar,
     learning_rate: Scalar = 1e-3,
@@ -149,27 +154,17 @@ def adam(
     \end{aligned}
     $$
 
-    Differentiable with respect to every tensor, and runs in eager mode, in
-    `tf.function` and under XLA. The arithmetic is in the moments' type, the
-    scalars in float64. A complex number is two reals: its moments are complex,
-    their real and imaginary parts the moments of each.
+    {{use}}
 
     Args:
-        variable: Floating point or complex tensor of any shape.
-        gradient: Tensor of the same shape and type.
-        m: First moment, of the same shape: float32 for a float16, bfloat16 or
-            float32 variable, the variable's type for others. Zeros at first.
-        v: Second moment, likewise.
+        {{variable}}
+        {{gradient}}
+        {{moments}}
         v_max: Running maximum of `v`, likewise, for AMSGrad; or None.
-        step: Which step this is, counted from 1.
-        learning_rate: The step size, a scalar. All scalars may be tensors.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
-        epsilon: Added to the denominator.
-        weight_decay: Strength of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable (AdamW)
-            or adds to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{step}}
+        learning_rate: The step size, a scalar.
+        {{decay_rates}}
+        {{direction}}
         epsilon_hat: Whether epsilon is added before the bias correction, as in
             Keras: the step is $\eta \sqrt{1 - \beta_2^t} / (1 - \beta_1^t)
             \cdot m / (\sqrt{v} + \epsilon)$.
@@ -178,8 +173,7 @@ def adam(
         An `AdamResult`: the new `variable`, `m`, `v` and `v_max`.
 
     Raises:
-        ValueError: If a gradient or moment has another shape than the
-            variable, or a moment the wrong type.
+        {{raises}}
 
     Example:
 
@@ -195,22 +189,28 @@ def adam(
         - [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)
         - [Reddi et al., 2018](https://arxiv.org/abs/1904.09237)
     """
-    variable = tf.convert_to_tensor(variable)
-    gradient = tf.convert_to_tensor(gradient)
-    slots = {"m": tf.convert_to_tensor(m), "v": tf.convert_to_tensor(v)}
+    slots = {"m": m, "v": v}
     if v_max is not None:
-        slots["v_max"] = tf.convert_to_tensor(v_max)
-    arithmetic.check_tensors(variable, gradient, slots)
-    scalars = adam_step(
-        step=step,
-        learning_rate=learning_rate,
-        beta_1=beta_1,
-        beta_2=beta_2,
-        epsilon=epsilon,
-        decoupled_weight_decay=decoupled_weight_decay,
-        maximize=maximize,
-        epsilon_hat=epsilon_hat,
+        slots["v_max"] = v_max
+    variable, gradient, slots = to_tensors(variable, gradient, **slots)
+    numbers = adam_step(
+        **scalars.numbers_of_step(
+            step=step,
+            learning_rate=learning_rate,
+            beta_1=beta_1,
+            beta_2=beta_2,
+            epsilon=epsilon,
+        ),
+        **scalars.booleans(
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+            epsilon_hat=epsilon_hat,
+        ),
     )
     return apply_adam_step(
-        scalars, variable, gradient, list(slots.values()), weight_decay
+        numbers,
+        variable,
+        gradient,
+        slots,
+        scalars.real("weight_decay", weight_decay),
     )

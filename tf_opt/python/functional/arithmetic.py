@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import keras
+import numpy as np
 import tensorflow as tf
 
-Scalar = float | int | tf.Tensor
+# A number, or anything with one element that TensorFlow makes a tensor of.
+Scalar = (
+    float
+    | int
+    | np.number
+    | np.ndarray
+    | tf.Tensor
+    | tf.Variable
+    | keras.Variable
+)
 
 
 def float64(x: Scalar) -> tf.Tensor:
@@ -56,24 +67,3 @@ def sqrt(x: tf.Tensor):
     """
     y = tf.sqrt(x)
     return y, lambda upstream: tf.math.divide_no_nan(0.5 * upstream, y)
-
-
-def check_tensors(
-    variable: tf.Tensor, gradient: tf.Tensor, slots: dict[str, tf.Tensor]
-) -> None:
-    """Raises a ValueError that names the tensor that doesn't fit `variable`."""
-    expected = slot_dtype(variable.dtype)
-    for name, tensor, dtype in [
-        ("gradient", gradient, variable.dtype),
-        *((name, slot, expected) for name, slot in slots.items()),
-    ]:
-        if not tensor.shape.is_compatible_with(variable.shape):
-            raise ValueError(
-                f"`{name}` must have the shape of `variable`, "
-                f"{variable.shape}. Received: {tensor.shape}"
-            )
-        if tensor.dtype != dtype:
-            raise ValueError(
-                f"`{name}` must be {dtype.name} for a variable of "
-                f"{variable.dtype.name}. Received: {tensor.dtype.name}"
-            )

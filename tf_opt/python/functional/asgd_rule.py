@@ -8,8 +8,12 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.descent import Descent
+from tf_opt.python.functional.docstrings import with_common_arguments
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.tensors import to_tensors
 
 
 class ASGDResult(NamedTuple):
@@ -90,11 +94,12 @@ def _replace_term(
     return result + (change_error + result_error)
 
 
+@with_common_arguments
 def asgd(
-    variable: tf.Tensor,
-    gradient: tf.Tensor,
-    d: tf.Tensor,
-    y: tf.Tensor,
+    variable: TensorLike,
+    gradient: TensorLike,
+    d: TensorLike,
+    y: TensorLike,
     *,
     seen_batches: Scalar,
     learning_rate: Scalar = 1e-3,
@@ -117,12 +122,10 @@ def asgd(
     \end{aligned}
     $$
 
-    Differentiable with respect to every tensor, and runs in eager mode, in
-    `tf.function` and under XLA. The arithmetic is in the type of `d` and `y`,
-    the scalars in float64. A complex number is two reals.
+    {{use}}
 
     Args:
-        variable: Floating point or complex tensor of any shape.
+        {{variable}}
         gradient: Its gradient on this batch, of the same shape and type.
         d: The sum of the last gradients of all batches, of the same shape:
             float32 for a float16, bfloat16 or float32 variable, the variable's
@@ -130,18 +133,14 @@ def asgd(
         y: The last gradient of this batch, likewise; zeros the first time.
         seen_batches: How many different batches there have been, this one
             included: in order, `min(step, number of batches)`.
-        learning_rate: The step size, a scalar. All scalars may be tensors.
-        weight_decay: Strength of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable or adds
-            to the gradient, and so to `d` and `y` (L2).
-        maximize: Whether to ascend instead of descend.
+        learning_rate: The step size, a scalar.
+        {{direction}}
 
     Returns:
         An `ASGDResult`: the new `variable`, `d` and `y`.
 
     Raises:
-        ValueError: If a gradient, `d` or `y` has another shape than the
-            variable, or `d` or `y` the wrong type.
+        {{raises}}
 
     Example:
 
@@ -159,16 +158,21 @@ def asgd(
         - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
           where the decay enters is Paddle's choice.
     """
-    variable = tf.convert_to_tensor(variable)
-    gradient = tf.convert_to_tensor(gradient)
-    slots = {"d": tf.convert_to_tensor(d), "y": tf.convert_to_tensor(y)}
-    arithmetic.check_tensors(variable, gradient, slots)
-    scalars = asgd_step(
-        seen_batches=seen_batches,
-        learning_rate=learning_rate,
-        decoupled_weight_decay=decoupled_weight_decay,
-        maximize=maximize,
+    variable, gradient, slots = to_tensors(variable, gradient, d=d, y=y)
+    numbers = asgd_step(
+        **scalars.numbers_of_step(
+            seen_batches=seen_batches,
+            learning_rate=learning_rate,
+        ),
+        **scalars.booleans(
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+        ),
     )
     return apply_asgd_step(
-        scalars, variable, gradient, list(slots.values()), weight_decay
+        numbers,
+        variable,
+        gradient,
+        slots,
+        scalars.real("weight_decay", weight_decay),
     )

@@ -8,8 +8,12 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.descent import Descent
+from tf_opt.python.functional.docstrings import with_common_arguments
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.tensors import to_tensors
 
 
 class AveragedSGDResult(NamedTuple):
@@ -97,10 +101,11 @@ def apply_averaged_sgd_step(
     )
 
 
+@with_common_arguments
 def averaged_sgd(
-    variable: tf.Tensor,
-    gradient: tf.Tensor,
-    ax: tf.Tensor,
+    variable: TensorLike,
+    gradient: TensorLike,
+    ax: TensorLike,
     eta: Scalar | None = None,
     *,
     step: Scalar,
@@ -129,34 +134,27 @@ def averaged_sgd(
     \end{aligned}
     $$
 
-    Differentiable with respect to every tensor, and runs in eager mode, in
-    `tf.function` and under XLA. The arithmetic is in the average's type, the
-    scalars in float64. A complex number is two reals.
+    {{use}}
 
     Args:
-        variable: Floating point or complex tensor of any shape.
-        gradient: Tensor of the same shape and type.
+        {{variable}}
+        {{gradient}}
         ax: The variable's average, of the same shape: float32 for a float16,
             bfloat16 or float32 variable, the variable's type for others.
         eta: The step size that the step before returned, a scalar; None in the
             first step: the learning rate.
-        step: Which step this is, counted from 1.
-        learning_rate: The step size that `eta` is made from, a scalar. All
-            scalars may be tensors.
+        {{step}}
+        learning_rate: The step size that `eta` is made from, a scalar.
         lambd: How strongly the variable and the step size decay, >= 0.
         alpha: The power of the step size's decay.
         t0: After how many steps averaging begins.
-        weight_decay: Strength of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the weight decay shrinks the variable
-            or adds to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{direction}}
 
     Returns:
         An `AveragedSGDResult`: the new `variable`, `ax` and `eta`.
 
     Raises:
-        ValueError: If a gradient or average has another shape than the
-            variable, or the average the wrong type.
+        {{raises}}
 
     Example:
 
@@ -174,20 +172,25 @@ def averaged_sgd(
           by Averaging"; step size and lag are PyTorch's
           ([`torch.optim.ASGD`](https://docs.pytorch.org/docs/stable/generated/torch.optim.ASGD.html)).
     """
-    variable = tf.convert_to_tensor(variable)
-    gradient = tf.convert_to_tensor(gradient)
-    ax = tf.convert_to_tensor(ax)
-    arithmetic.check_tensors(variable, gradient, {"ax": ax})
-    scalars = averaged_sgd_step(
-        step=step,
-        eta=learning_rate if eta is None else eta,
-        learning_rate=learning_rate,
-        lambd=lambd,
-        alpha=alpha,
-        t0=t0,
-        decoupled_weight_decay=decoupled_weight_decay,
-        maximize=maximize,
+    variable, gradient, slots = to_tensors(variable, gradient, ax=ax)
+    numbers = averaged_sgd_step(
+        **scalars.numbers_of_step(
+            step=step,
+            eta=learning_rate if eta is None else eta,
+            learning_rate=learning_rate,
+            lambd=lambd,
+            alpha=alpha,
+            t0=t0,
+        ),
+        **scalars.booleans(
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+        ),
     )
     return apply_averaged_sgd_step(
-        scalars, variable, gradient, [ax], weight_decay
+        numbers,
+        variable,
+        gradient,
+        slots,
+        scalars.real("weight_decay", weight_decay),
     )

@@ -8,9 +8,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.descent import Descent
+from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.moments import Moments
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.tensors import to_tensors
 
 
 class NAdamResult(NamedTuple):
@@ -114,11 +118,12 @@ def apply_nadam_step(
     )
 
 
+@with_common_arguments
 def nadam(
-    variable: tf.Tensor,
-    gradient: tf.Tensor,
-    m: tf.Tensor,
-    v: tf.Tensor,
+    variable: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    v: TensorLike,
     momentum_product: Scalar = 1.0,
     *,
     step: Scalar,
@@ -149,36 +154,25 @@ def nadam(
     \end{aligned}
     $$
 
-    Differentiable with respect to every tensor, and runs in eager mode, in
-    `tf.function` and under XLA. The arithmetic is in the moments' type, the
-    scalars in float64. A complex number is two reals: its moments are complex,
-    their real and imaginary parts the moments of each.
+    {{use}}
 
     Args:
-        variable: Floating point or complex tensor of any shape.
-        gradient: Tensor of the same shape and type.
-        m: First moment, of the same shape: float32 for a float16, bfloat16 or
-            float32 variable, the variable's type for others. Zeros at first.
-        v: Second moment, likewise.
+        {{variable}}
+        {{gradient}}
+        {{moments}}
         momentum_product: $P$ after the step before, a scalar; 1 at first.
-        step: Which step this is, counted from 1.
-        learning_rate: The step size, a scalar. All scalars may be tensors.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
-        epsilon: Added to the denominator.
+        {{step}}
+        learning_rate: The step size, a scalar.
+        {{decay_rates}}
         momentum_decay: How fast the momentum grows from half of `beta_1` to
             `beta_1`: 0.004 in PyTorch and Paddle, 1 in Keras.
-        weight_decay: Strength of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable or adds
-            to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{direction}}
 
     Returns:
         A `NAdamResult`: the new `variable`, `m`, `v` and `momentum_product`.
 
     Raises:
-        ValueError: If a gradient or moment has another shape than the
-            variable, or a moment the wrong type.
+        {{raises}}
 
     Example:
 
@@ -193,21 +187,26 @@ def nadam(
         - [Dozat, 2016](https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ);
           the schedule is PyTorch's and Paddle's.
     """
-    variable = tf.convert_to_tensor(variable)
-    gradient = tf.convert_to_tensor(gradient)
-    slots = {"m": tf.convert_to_tensor(m), "v": tf.convert_to_tensor(v)}
-    arithmetic.check_tensors(variable, gradient, slots)
-    scalars = nadam_step(
-        step=step,
-        momentum_product=momentum_product,
-        learning_rate=learning_rate,
-        beta_1=beta_1,
-        beta_2=beta_2,
-        epsilon=epsilon,
-        momentum_decay=momentum_decay,
-        decoupled_weight_decay=decoupled_weight_decay,
-        maximize=maximize,
+    variable, gradient, slots = to_tensors(variable, gradient, m=m, v=v)
+    numbers = nadam_step(
+        **scalars.numbers_of_step(
+            step=step,
+            momentum_product=momentum_product,
+            learning_rate=learning_rate,
+            beta_1=beta_1,
+            beta_2=beta_2,
+            epsilon=epsilon,
+            momentum_decay=momentum_decay,
+        ),
+        **scalars.booleans(
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+        ),
     )
     return apply_nadam_step(
-        scalars, variable, gradient, list(slots.values()), weight_decay
+        numbers,
+        variable,
+        gradient,
+        slots,
+        scalars.real("weight_decay", weight_decay),
     )

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
-# A number, or anything of one element that TensorFlow makes a tensor of.
-Scalar = (
-    float
-    | int
-    | np.number
-    | np.ndarray
-    | tf.Tensor
-    | tf.Variable
-    | keras.Variable
-)
+from tf_opt.python.functional.arithmetic import Scalar
+
+_COUNTS = {"step", "seen_batches"}
+
+# What the rules are defined for: at least the first, below the second. The ops
+# check the same (see tf_opt/cc/rules/).
+_RANGES = {
+    **dict.fromkeys(_COUNTS, (1, math.inf)),
+    **dict.fromkeys(("beta_1", "beta_2"), (0, 1)),
+    **dict.fromkeys(
+        ("epsilon", "momentum_decay", "lambd", "t0"), (0, math.inf)
+    ),
+}
 
 
 def real(
@@ -75,9 +78,50 @@ def integer(name: str, value: Scalar) -> int | tf.Tensor:
     return tensor if tensor.dtype == tf.int64 else tf.cast(tensor, tf.int64)
 
 
-def reals(**values: Scalar) -> dict[str, float | tf.Tensor]:
-    """`real` for arguments given by their names."""
-    return {name: real(name, value) for name, value in values.items()}
+def numbers_of_step(**values: Scalar) -> dict[str, float | int | tf.Tensor]:
+    """What a rule goes by, by its arguments' names; each checked.
+
+    Args:
+        **values: What the user gave.
+
+    Returns:
+        `integer` of those that count, `real` of the others.
+
+    Raises:
+        ValueError: If one isn't such a number or, where that is known without
+            reading a tensor, is out of its range.
+    """
+    checked = {}
+    for name, value in values.items():
+        number = (integer if name in _COUNTS else real)(name, value)
+        if name in _RANGES and not tf.is_tensor(number):
+            least, bound = _RANGES[name]
+            if not least <= number < bound:
+                expected = f">= {least}" if bound == math.inf else "in [0, 1)"
+                raise ValueError(f"`{name}` must be {expected}, got {number}")
+        checked[name] = number
+    return checked
+
+
+def booleans(**values: bool | np.bool_) -> dict[str, bool]:
+    """Python's bool of each argument, given by its name.
+
+    They choose the computation, so they can't be tensors.
+
+    Args:
+        **values: What the user gave.
+
+    Returns:
+        The bools.
+
+    Raises:
+        ValueError: If one is neither Python's bool nor NumPy's: a string such
+            as "no" would be true.
+    """
+    for name, value in values.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(_message(name, "True or False", value))
+    return {name: bool(value) for name, value in values.items()}
 
 
 def _to_tensor(name: str, value: Any, expected: str) -> tf.Tensor:

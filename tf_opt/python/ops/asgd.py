@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tf_opt.python.functional.scalars import Scalar
-from tf_opt.python.ops.gradients import GradientLike
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.ops.docstrings import with_common_arguments
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.resource_apply import resource_apply
 
 OP_NAME = "TfOpt>ResourceApplyASGD"
 
 
+@with_common_arguments
 def resource_apply_asgd(
     variables: Sequence[VariableLike],
     d: Sequence[VariableLike],
     y: Sequence[VariableLike],
-    gradients: Sequence[GradientLike],
+    gradients: Sequence[TensorLike],
     *,
     batch_index: Scalar,
     seen_batches: Scalar,
@@ -29,34 +31,26 @@ def resource_apply_asgd(
 
     The formula, and what the arguments mean, is in `tf_opt.functional.asgd`;
     here they are lists, and `y` holds all batches: only the row `batch_index`
-    is read and written. If an argument is wrong nothing is written.
+    is read and written.
+
+    {{use}}
 
     Args:
-        variables: Variables of one type: float16, bfloat16, float32 or
-            float64, of any shapes. Each may occur once.
+        {{variables}}
         d: The sums of the last gradients of all batches, one for each variable
             and of its shape: float32, or float64 for float64 variables.
         y: The last gradient of each batch, likewise but of shape `[number of
             batches] + the variable's`.
-        gradients: Dense tensors, one for each variable, of its shape and type.
+        {{gradients}}
         batch_index: Which batch they are of, an integer in [0, number of
-            batches). All scalars may be tensors.
+            batches).
         seen_batches: How many different batches there have been, this one
             included; >= 1.
         learning_rate: The step size.
-        weight_decay: One number for all variables, or one for each.
-        decoupled_weight_decay: Whether the decay shrinks the variable or adds
-            to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{direction}}
 
     Raises:
-        RuntimeError: If the library of custom ops isn't loaded.
-        TypeError: If a list holds something else than variables.
-        ValueError: If a list is empty or of another length (in a graph, also
-            if a shape doesn't fit).
-        tf.errors.InvalidArgumentError: If a shape, type or number is wrong.
-            (On a GPU a wrong number is printed, and nothing is written.)
-        tf.errors.FailedPreconditionError: If a variable isn't initialized.
+        {{raises}}
 
     Example:
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import keras
-import numpy as np
 import tensorflow as tf
 
-# What an op's wrapper accepts as a gradient.
-GradientLike = (
-    tf.Tensor | tf.Variable | keras.Variable | np.ndarray | Sequence[Any]
-)
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.tensors import to_tensor
+
+# Those that there are kernels for, the most frequent first.
+DTYPES = (tf.float32, tf.bfloat16, tf.float16, tf.float64)
 
 
 def to_tensors(
-    gradients: Sequence[GradientLike], dtype: tf.DType | None
+    gradients: Sequence[TensorLike], dtype: tf.DType | None
 ) -> list[tf.Tensor]:
     """The gradients as tensors of one type.
 
@@ -29,35 +27,26 @@ def to_tensors(
         A tensor for each.
 
     Raises:
-        ValueError: If one isn't a tensor, or of another type.
+        ValueError: If one isn't a tensor, or of another type, or there are no
+            kernels for that type.
     """
+    if dtype is None:
+        dtype = to_tensor("gradients[0]", gradients[0]).dtype
+    if dtype not in DTYPES:
+        names = ", ".join(dtype.name for dtype in DTYPES)
+        raise ValueError(
+            f"`variables` must have one of the types {names}. Received: "
+            f"{dtype.name}"
+        )
     tensors = [
-        gradient
-        if isinstance(gradient, tf.Tensor)
-        else _to_tensor(gradient, i, dtype)
+        to_tensor(f"gradients[{i}]", gradient, dtype)
         for i, gradient in enumerate(gradients)
     ]
-    expected = dtype or tensors[0].dtype
     for i, tensor in enumerate(tensors):
         # Types are mostly one object, and `!=` is slow.
-        if tensor.dtype is not expected and tensor.dtype != expected:
+        if tensor.dtype is not dtype and tensor.dtype != dtype:
             raise ValueError(
                 f"`gradients[{i}]` must be a tensor of the variables' type, "
-                f"{expected.name}. Received: {tensor.dtype.name}"
+                f"{dtype.name}. Received: {tensor.dtype.name}"
             )
     return tensors
-
-
-def _to_tensor(
-    gradient: GradientLike, index: int, dtype: tf.DType | None
-) -> tf.Tensor:
-    """A tensor of `dtype`, except from what has a TensorFlow type already."""
-    if isinstance(gradient, (tf.Variable, keras.Variable, tf.IndexedSlices)):
-        dtype = None
-    try:
-        return tf.convert_to_tensor(gradient, dtype)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"`gradients[{index}]` must be a tensor, or what TensorFlow makes "
-            f"one of. Received: {gradient!r}"
-        ) from error

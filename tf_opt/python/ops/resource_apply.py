@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars as checked
-from tf_opt.python.functional.scalars import Scalar
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops import library
-from tf_opt.python.ops.gradients import GradientLike
 from tf_opt.python.ops.gradients import to_tensors
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.handles import common_dtype
@@ -25,13 +24,13 @@ from tf_opt.python.ops.lists import to_list
 def resource_apply(
     wrapper: str,
     variables: Mapping[str, Sequence[VariableLike]],
-    gradients: Sequence[GradientLike],
+    gradients: Sequence[TensorLike],
     *,
     scalars: Mapping[str, Scalar],
     integers: Mapping[str, Scalar],
     weight_decay: Scalar | Sequence[Scalar],
     optional: Collection[str] = (),
-    **attributes: Any,
+    **modes: bool,
 ) -> None:
     """Runs an op that updates variables in place.
 
@@ -43,7 +42,7 @@ def resource_apply(
         integers: Its int64 inputs, by name.
         weight_decay: One number for all variables, or one for each.
         optional: Which of the lists may be empty.
-        **attributes: The op's.
+        **modes: The op's attributes, by name.
 
     Raises:
         RuntimeError: If the library of custom ops isn't loaded.
@@ -73,7 +72,7 @@ def resource_apply(
         **{name: checked.real(name, x) for name, x in scalars.items()},
         **{name: checked.integer(name, x) for name, x in integers.items()},
         weight_decay=_one_for_each(weight_decay, len(gradients)),
-        **attributes,
+        **checked.booleans(**modes),
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from typing import TypeVar
+from tf_opt.python.docstrings import with_parts
 
 _PARTS = {
     "learning_rate": """\
@@ -34,13 +33,5 @@ implementation: `"auto"` runs the custom op where it can and the
     `gradient_accumulation_steps`, `name`.""",
 }
 
-Class = TypeVar("Class", bound=type)
-
-
-def with_common_arguments(cls: Class) -> Class:
-    """Class decorator: fills in `{{common_arguments}}` and other parts."""
-    if cls.__doc__ is not None:  # It is, under `python -OO`.
-        for name, text in _PARTS.items():
-            part = textwrap.indent(text, " " * 8).lstrip()
-            cls.__doc__ = cls.__doc__.replace("{{" + name + "}}", part)
-    return cls
+# A line `{{moments}}`, say, in the docstring of a class becomes that part.
+with_common_arguments = with_parts(**_PARTS)
