@@ -82,6 +82,165 @@ def test_the_average_comes_out_also_after_an_error():
     assert float(variable.numpy()[0]) == 5
 
 
+STEP_WHILE_SWAPPED_IN = (RuntimeError, tf.errors.InvalidArgumentError)
+
+
+@pytest.mark.parametrize("accumulation", [None, 2])
+@pytest.mark.parametrize("how", ["eager", "tf.function", "loss scaling"])
+@implementations
+def test_a_step_raises_while_the_average_is_swapped_in(
+    implementation, how, accumulation
+):
+    variable = keras.Variable([0.0])
+    inner = tf_opt.AveragedSGD(
+        1.0,
+        t0=1,
+        implementation=implementation,
+        gradient_accumulation_steps=accumulation,
+    )
+    optimizer = inner
+    if how == "loss scaling":
+        optimizer = keras.optimizers.LossScaleOptimizer(inner)
+
+    def step() -> None:
+        optimizer.apply([tf.constant([-1.0])], [variable])
+
+    optimizer.build([variable])
+    step = tf.function(step) if how != "eager" else step
+    for _ in range(10):
+        step()
+    before = [v.numpy() for v in [variable, *inner.variables]]
+    with inner.averaged_weights():
+        assert variable.numpy() != before[0]
+        with pytest.raises(STEP_WHILE_SWAPPED_IN, match="swap_out_average"):
+            step()
+    for known, v in zip(before, [variable, *inner.variables], strict=True):
+        np.testing.assert_array_equal(v, known)
+    step()
+    if accumulation is None:
+        assert variable.numpy() != before[0]
+
+
+def test_a_function_that_built_the_optimizer_raises_too():
+    variable = keras.Variable([1.0])
+    optimizer = tf_opt.AveragedSGD(0.5)
+
+    @tf.function
+    def step() -> None:
+        optimizer.apply([tf.constant([1.0])], [variable])
+
+    step()
+    with optimizer.averaged_weights():
+        with pytest.raises(STEP_WHILE_SWAPPED_IN, match="swap_out_average"):
+            step()
+    with pytest.raises(RuntimeError, match="outside of `tf.function`"):
+        tf.function(optimizer.swap_in_average)()
+
+
+def test_a_step_inside_xla_leaves_the_swapped_in_average_as_it_is():
+    variable = keras.Variable([0.0])
+    optimizer = tf_opt.AveragedSGD(1.0, weight_decay=0.1, t0=1)
+    optimizer.build([variable])
+
+    @tf.function(jit_compile=True)
+    def step() -> None:
+        optimizer.apply([tf.constant([-1.0])], [variable])
+
+    for _ in range(5):
+        step()
+    average, eta = optimizer.variables[2:]
+    before = [v.numpy() for v in (variable, average, eta)]
+    with optimizer.averaged_weights():
+        step()
+        np.testing.assert_array_equal(variable, before[1])
+    for known, v in zip(before, (variable, average, eta), strict=True):
+        np.testing.assert_array_equal(v, known)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("steps", [0, 1, 7])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_swapping_changes_nothing(dtype, steps, rate):
+    variable = keras.Variable([0.1, -0.7], dtype=dtype)
+    optimizer = tf_opt.AveragedSGD(rate, t0=2)
+    optimizer.build([variable])
+    for step in range(steps):
+        gradient = tf.constant([1 / (step + 3), 0.1], dtype)
+        optimizer.apply([gradient], [variable])
+    before = [v.numpy() for v in [variable, *optimizer.variables]]
+    with optimizer.averaged_weights():
+        assert optimizer.average_is_swapped_in
+        np.testing.assert_array_equal(
+            variable,
+            optimizer.variables[2].numpy()
+            if steps == 0
+            else before[3].astype(dtype),
+        )
+    for known, v in zip(before, [variable, *optimizer.variables], strict=True):
+        np.testing.assert_array_equal(v, known)
+
+
+def test_what_is_set_while_the_average_is_in_place_is_the_average():
+    variable, optimizer = trained()
+    optimizer.swap_in_average()
+    variable.assign([7.0])
+    optimizer.swap_out_average()
+    assert float(variable.numpy()[0]) == 5
+    assert float(optimizer.variables[2].numpy()[0]) == 7
+
+
+def test_a_checkpoint_of_the_swapped_in_average_holds_everything(tmp_path):
+    variable = keras.Variable([0.0, 1.0])
+    optimizer = tf_opt.AveragedSGD(0.5, t0=1)
+    optimizer.build([variable])
+    for step in range(5):
+        optimizer.apply([tf.constant([0.3, step])], [variable])
+    before = [v.numpy() for v in [variable, *optimizer.variables]]
+    checkpoint = tf.train.Checkpoint(v=variable.value, optimizer=optimizer)
+    with optimizer.averaged_weights():
+        path = checkpoint.write(str(tmp_path / "swapped"))
+
+    other = keras.Variable([8.0, 9.0])
+    restored = tf_opt.AveragedSGD(0.5, t0=1)
+    restored.build([other])
+    checkpoint = tf.train.Checkpoint(v=other.value, optimizer=restored)
+    checkpoint.read(path).assert_consumed()
+    np.testing.assert_array_equal(other, before[3])
+    restored.swap_out_average()
+    for known, v in zip(before, [other, *restored.variables], strict=True):
+        np.testing.assert_array_equal(v, known)
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@implementations
+def test_averages_begin_as_what_the_variables_are_then(
+    implementation, in_graph
+):
+    variables = [keras.Variable([3.0]), keras.Variable([4.0])]
+    optimizer = tf_opt.AveragedSGD(
+        0.5, lambd=0.0, t0=0, implementation=implementation
+    )
+    optimizer.build(variables)
+
+    def step() -> None:  # The second never has a gradient.
+        optimizer.apply([tf.constant([1.0])], variables[:1])
+
+    if in_graph:
+        step = tf.function(step)
+        step.get_concrete_function()
+    variables[0].assign([5.0])
+    variables[1].assign([6.0])
+    with optimizer.averaged_weights():
+        assert variables[0].numpy() == [5.0]
+        assert variables[1].numpy() == [6.0]
+    for _ in range(3):
+        step()
+    with optimizer.averaged_weights():
+        # 4.5, 4.0 and 3.5, of which the average is of the last two.
+        assert variables[0].numpy() == [3.75]
+        assert variables[1].numpy() == [6.0]
+
+
 def test_before_training_the_average_is_the_variable():
     with pytest.raises(RuntimeError, match="has not been built"):
         tf_opt.AveragedSGD().swap_in_average()
@@ -108,58 +267,6 @@ X = np.random.default_rng(4).normal(size=(32, 2)).astype("float32")
 Y = X[:, :1] - 2 * X[:, 1:]
 
 
-class Spy(keras.callbacks.Callback):
-    """Keeps the kernel at the end of each epoch and in each evaluation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.at_end, self.in_test = [], []
-
-    def kernel(self) -> np.ndarray:
-        return self.model.get_layer("only").kernel.numpy()
-
-    def on_epoch_end(self, epoch, logs=None) -> None:
-        self.at_end.append(self.kernel())
-
-    def on_test_begin(self, logs=None) -> None:
-        self.in_test.append(self.kernel())
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("swap_on_epoch", [False, True])
-def test_the_callback_evaluates_with_the_average(swap_on_epoch):
-    plain, model, spy = make_model(), make_model(), Spy()
-    arguments = {"epochs": 3, "batch_size": 8, "shuffle": False, "verbose": 0}
-    plain.fit(X, Y, **arguments)
-    swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch)
-    model.fit(X, Y, validation_data=(X, Y), callbacks=[swap, spy], **arguments)
-    # The training is the same, and its weights are back.
-    np.testing.assert_array_equal(spy.kernel(), plain.get_weights()[0])
-    average = model.optimizer.variables[2].numpy()
-    assert np.abs(average - spy.kernel()).max() > 1e-3
-    np.testing.assert_array_equal(spy.in_test[-1], average)
-    np.testing.assert_array_equal(
-        spy.at_end[-1], average if swap_on_epoch else spy.kernel()
-    )
-    with model.optimizer.averaged_weights():
-        expected = model.evaluate(X, Y, verbose=0)
-    swapped = model.evaluate(X, Y, callbacks=[swap], verbose=0)
-    assert swapped == pytest.approx(expected, rel=1e-6)
-    assert swapped != model.evaluate(X, Y, verbose=0)
-    with model.optimizer.averaged_weights():
-        expected = model.predict(X, verbose=0)
-    swapped = model.predict(X, callbacks=[swap], verbose=0)
-    np.testing.assert_array_equal(swapped, expected)
-
-
-def test_the_callback_refuses_another_optimizer():
-    model = make_model()
-    model.compile("sgd", "mse")
-    swap = tf_opt.callbacks.SwapAveragedWeights()
-    with pytest.raises(ValueError, match="compiled with tf_opt.AveragedSGD"):
-        model.evaluate(X, Y, callbacks=[swap], verbose=0)
-
-
 def test_a_saved_average_is_a_model_to_use(tmp_path):
     model = make_model()
     model.fit(X, Y, epochs=3, batch_size=8, verbose=0)
@@ -170,8 +277,63 @@ def test_a_saved_average_is_a_model_to_use(tmp_path):
     restored = keras.models.load_model(tmp_path / "state.keras")
     average = model.optimizer.variables[2].numpy()
     np.testing.assert_array_equal(used.get_weights()[0], average)
+    # It also holds what training goes on from.
+    used.optimizer.swap_out_average()
+    for continued in used, restored:
+        continued.fit(X, Y, batch_size=8, shuffle=False, verbose=0)
+    for one, other in zip(used.variables, restored.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one, other in zip(
+        used.optimizer.variables, restored.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    restored = keras.models.load_model(tmp_path / "state.keras")
     np.testing.assert_array_equal(
         restored.get_weights()[0], model.get_weights()[0]
     )
     with restored.optimizer.averaged_weights():
         np.testing.assert_array_equal(restored.get_weights()[0], average)
+
+
+def test_a_traced_train_step_raises_and_training_can_go_on():
+    model, twin = make_model(), make_model()
+    arguments = {"batch_size": 8, "shuffle": False, "verbose": 0}
+    for one in model, twin:
+        one.fit(X, Y, **arguments)
+    model.optimizer.swap_in_average()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="swap_out_aver"):
+        model.fit(X, Y, **arguments)
+    model.optimizer.swap_out_average()
+    for one in model, twin:
+        one.fit(X, Y, **arguments)
+    np.testing.assert_array_equal(model.get_weights()[0], twin.get_weights()[0])
+    np.testing.assert_array_equal(
+        model.optimizer.iterations, twin.optimizer.iterations
+    )
+
+
+def test_replicas_swap_and_raise():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        variables = [keras.Variable([0.0]), keras.Variable([1.0])]
+        optimizer = tf_opt.AveragedSGD(1.0, lambd=0.0, t0=1)
+        optimizer.build(variables)
+    variables[1].assign([2.0])
+
+    @tf.function
+    def step() -> None:
+        strategy.run(
+            lambda: optimizer.apply([tf.constant([-0.5])], variables[:1])
+        )
+
+    for _ in range(5):
+        step()
+    with optimizer.averaged_weights():
+        assert variables[0].numpy() == [4.0]
+        assert variables[1].numpy() == [2.0]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="swap_out_"):
+            step()
+    for variable, expected in zip(variables, (5.0, 2.0), strict=True):
+        for copy in strategy.experimental_local_results(variable.value):
+            assert copy.numpy() == [expected]
+    assert int(optimizer.iterations.numpy()) == 5

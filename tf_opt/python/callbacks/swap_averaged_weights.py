@@ -17,11 +17,18 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     goes on with the weights themselves, which come back right after. With
     `swap_on_epoch` the average is also in place from the end of an epoch to
     the beginning of the next, for callbacks that come after this one in the
-    list, such as `keras.callbacks.ModelCheckpoint`. After `fit` the weights
-    are the trained ones; for the average, call `optimizer.swap_in_average()`.
+    list: `keras.callbacks.ModelCheckpoint` saves the average, and
+    `keras.callbacks.EarlyStopping(restore_best_weights=True)` ends with it.
+    Without such a one the weights after `fit` are the trained ones; for the
+    average, call `optimizer.swap_in_average()`.
 
-    A model that was saved with the average in place is one to use: what
-    training would go on from, the weights themselves, is not in it.
+    After an error in an evaluation the average may still be in place, as no
+    callback is called then: the next epoch of a `fit` with this callback
+    brings the weights back, and `optimizer.swap_out_average()` does.
+
+    A model that was saved with the average in place is one to use, and also
+    holds the weights: `model.optimizer.swap_out_average()` brings them back,
+    and so does a `fit` with this callback.
 
     Args:
         swap_on_epoch: Whether to swap between epochs as well.
@@ -42,49 +49,52 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     def __init__(self, swap_on_epoch: bool = False) -> None:
         super().__init__()
         self.swap_on_epoch = swap_on_epoch
-        self._is_ours = False
+        # At the end of what the average goes out again that this put in.
+        self._until: str | None = None
 
-    def _swap_in(self) -> None:
-        optimizer = inner_optimizer(
-            self.model, AveragedSGD, type(self).__name__
-        )
-        # Somebody who evaluates within `averaged_weights()` has it already.
+    def _optimizer(self) -> AveragedSGD:
+        return inner_optimizer(self.model, AveragedSGD, type(self).__name__)
+
+    def _swap_in(self, until: str) -> None:
+        optimizer = self._optimizer()
+        # It may be in place already: between epochs, or put in by the user.
         if optimizer.built and not optimizer.average_is_swapped_in:
             optimizer.swap_in_average()
-            self._is_ours = True
+            self._until = until
 
-    def _swap_out(self) -> None:
-        if self._is_ours:
-            inner_optimizer(
-                self.model, AveragedSGD, type(self).__name__
-            ).swap_out_average()
-            self._is_ours = False
+    def _swap_out(self, now: str) -> None:
+        if self._until == now:
+            self._until = None
+            if self._optimizer().average_is_swapped_in:
+                self._optimizer().swap_out_average()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Brings the weights back."""
-        self._swap_out()
+        """Brings the weights back, whoever put the average in."""
+        self._until = None
+        if self._optimizer().average_is_swapped_in:
+            self._optimizer().swap_out_average()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Puts the average in, if asked to."""
         if self.swap_on_epoch:
-            self._swap_in()
+            self._swap_in("epoch")
 
     def on_train_end(self, logs: Any = None) -> None:
         """Brings the weights back."""
-        self._swap_out()
+        self._swap_out("epoch")
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Puts the average in."""
-        self._swap_in()
+        self._swap_in("test")
 
     def on_test_end(self, logs: Any = None) -> None:
         """Brings the weights back."""
-        self._swap_out()
+        self._swap_out("test")
 
     def on_predict_begin(self, logs: Any = None) -> None:
         """Puts the average in."""
-        self._swap_in()
+        self._swap_in("predict")
 
     def on_predict_end(self, logs: Any = None) -> None:
         """Brings the weights back."""
-        self._swap_out()
+        self._swap_out("predict")

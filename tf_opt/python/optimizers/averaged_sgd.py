@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python import dispatch
@@ -24,7 +24,11 @@ from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
-from tf_opt.python.optimizers.gradients import Gradient
+from tf_opt.python.optimizers.gradients import GradientLike
+
+# Added to a step size before its sign is changed: it changes no other than 0,
+# which would have no sign.
+_TINY = np.finfo(np.float64).tiny
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -50,7 +54,8 @@ class AveragedSGD(FusedOptimizer):
     Averages and arithmetic are float32 for float16, bfloat16 and float32
     variables and float64 for float64 ones.
 
-    Training goes on with the variables. To use the average:
+    Training goes on with the variables. To use the average, in whose place no
+    step may be done:
 
     - `with optimizer.averaged_weights(): model.evaluate(...)`;
     - `optimizer.swap_in_average()` and `optimizer.swap_out_average()`;
@@ -112,13 +117,13 @@ class AveragedSGD(FusedOptimizer):
     ) -> None:
         validation.check_not_negative("lambd", lambd)
         validation.check_not_negative("alpha", alpha)
-        validation.check_not_negative("t0", t0)
+        validation.check_not_negative("t0", t0, may_be_infinite=True)
         super().__init__(**common_arguments(locals()))
         self.lambd = lambd
         self.alpha = alpha
         self.t0 = t0
-        # What the variables were, while the average is in their place.
-        self._swapped_out: list[tf.Tensor] | None = None
+        # While the average is in the variables' place: before it was rounded.
+        self._exact_averages: list[tf.Tensor] | None = None
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Creates the state: averages that equal the variables.
@@ -136,50 +141,72 @@ class AveragedSGD(FusedOptimizer):
         self._eta = self.add_variable((), dtype="float64", name="eta")
 
     # ---- The average. ----
+    #
+    # While it is swapped in, each variable and its average have changed places
+    # and `_eta`, never negative by itself, is: so a traced step sees it, and a
+    # checkpoint that was saved meanwhile holds all there is.
 
     def swap_in_average(self) -> None:
         """Puts the average in the variables' place, for use or for saving.
 
-        What the variables were is kept, and `swap_out_average` brings it back.
-        To be called outside of `tf.function`; no step may be done in between.
+        What the variables were is kept, also in a checkpoint or a saved model,
+        and `swap_out_average` brings it back. To be called outside of
+        `tf.function`. No step may be done in between: it raises an error
+        (inside XLA, where nothing can, it does nothing).
 
         Raises:
-            RuntimeError: If the average is in place already, or the optimizer
-                was not built.
+            RuntimeError: If the average is in place already, the optimizer was
+                not built, or this is in a `tf.function`.
         """
         if not self.built:
             raise RuntimeError(
                 "There is no average yet: the optimizer has not been built. "
                 "Train first, or call `optimizer.build(variables)`."
             )
-        if self._swapped_out is not None:
+        if self.average_is_swapped_in:
             raise RuntimeError(
                 "The average is in the variables' place already; call "
                 "`swap_out_average()` first."
             )
-        pairs = self._averaged()
-        with tf.init_scope():
-            self._swapped_out = [tf.identity(v) for v, _ in pairs]
-            for variable, average in pairs:
-                self.assign(variable, tf.convert_to_tensor(average))
+        has_begun = int(self.iterations.numpy()) > 0
+        exact = []
+        for variable, average in self._averaged():
+            value = tf.convert_to_tensor(variable)
+            mean = tf.convert_to_tensor(average) if has_begun else value
+            exact.append(None if mean.dtype == value.dtype else mean)
+            self.assign(variable, mean)
+            self.assign(average, value)
+        self._exact_averages = exact
+        self._eta.assign(-(self._eta + _TINY))
 
     def swap_out_average(self) -> None:
         """Brings back what `swap_in_average` replaced.
 
+        Of 16-bit variables the average itself is more exact than what was in
+        their place; after loading a model that was saved with the average in
+        place, only that is left.
+
         Raises:
             RuntimeError: If the average is not in the variables' place.
         """
-        if self._swapped_out is None:
+        if not self.average_is_swapped_in:
             raise RuntimeError(
                 "The average is not in the variables' place; call "
                 "`swap_in_average()` first."
             )
-        with tf.init_scope():
-            for (variable, _), value in zip(
-                self._averaged(), self._swapped_out, strict=True
-            ):
-                self.assign(variable, value)
-        self._swapped_out = None
+        pairs = self._averaged()
+        exact = self._exact_averages or [None] * len(pairs)
+        for (variable, average), exact_mean in zip(pairs, exact, strict=True):
+            mean = tf.convert_to_tensor(variable)
+            self.assign(variable, tf.convert_to_tensor(average))
+            if exact_mean is not None:
+                # But where somebody has set the variable meanwhile.
+                is_rounded = tf.cast(exact_mean, mean.dtype) == mean
+                mean = tf.cast(mean, exact_mean.dtype)
+                mean = tf.where(is_rounded, exact_mean, mean)
+            self.assign(average, mean)
+        self._exact_averages = None
+        self._eta.assign(-self._eta - _TINY)
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -196,7 +223,12 @@ class AveragedSGD(FusedOptimizer):
     @property
     def average_is_swapped_in(self) -> bool:
         """Whether the average is in the variables' place."""
-        return self._swapped_out is not None
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                "Swapping the average in and out, and asking for it, is for "
+                "eager mode: call it outside of `tf.function`."
+            )
+        return self.built and bool(self._eta.numpy() < 0)
 
     def _averaged(
         self,
@@ -209,11 +241,25 @@ class AveragedSGD(FusedOptimizer):
             if average is not None
         ]
 
+    def finalize_variable_values(
+        self, var_list: Sequence[keras.Variable | tf.Variable]
+    ) -> None:
+        """What Keras calls at the end of `fit`: brings the variables back.
+
+        They may be set next, by Keras' moving average or by a callback.
+
+        Args:
+            var_list: The model's trainable variables.
+        """
+        if self.average_is_swapped_in:
+            self.swap_out_average()
+        super().finalize_variable_values(var_list)
+
     # ---- A step. ----
 
     def apply(
         self,
-        grads: Sequence[Gradient | None],
+        grads: Sequence[GradientLike | None],
         trainable_variables: Sequence[keras.Variable | tf.Variable]
         | None = None,
     ) -> None:
@@ -224,14 +270,66 @@ class AveragedSGD(FusedOptimizer):
             trainable_variables: Likewise.
 
         Raises:
-            RuntimeError: If the average is in the variables' place.
+            RuntimeError: If the average is in the variables' place; in a
+                `tf.function` that is a `tf.errors.InvalidArgumentError`.
         """
-        if self._swapped_out is not None:
-            raise RuntimeError(
-                "The average is in the variables' place: a step would train "
-                "it and be lost. Call `swap_out_average()` first."
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+        if trainable_variables and not self.built:
+            with keras.name_scope(self.name, caller=self):
+                self.build(trainable_variables)
+        if not self.built:  # Nothing to do, or an error.
+            super().apply(grads, trainable_variables)
+            return
+        with tf.control_dependencies(self._refuse_swapped_in()):
+            self._begin_averages(
+                grads, trainable_variables or self._trainable_variables
             )
-        super().apply(grads, trainable_variables)
+            super().apply(grads, trainable_variables)
+
+    def _refuse_swapped_in(self) -> list[tf.Operation]:
+        """Raises, or in a graph returns the operation that will."""
+        message = (
+            "The average is in the variables' place: a step would train it. "
+            "Call `swap_out_average()` first."
+        )
+        if tf.executing_eagerly():
+            if self.average_is_swapped_in:
+                raise RuntimeError(message)
+            return []
+        if "GPU" in self._eta.value.device:
+            # There the kernel refuses: nothing is to be taken from the device.
+            return []
+        eta = tf.convert_to_tensor(self._eta)
+        return [tf.debugging.Assert(tf.logical_not(eta < 0), [message])]
+
+    def _begin_averages(
+        self,
+        grads: Sequence[GradientLike | None],
+        trainable_variables: Sequence[keras.Variable | tf.Variable],
+    ) -> None:
+        """Until the first step is done, lets averages follow their variables.
+
+        Those may be set after `build`. It is for what this step has no gradient
+        of: of the others it makes the average anyway.
+        """
+        updated = [
+            variable
+            for gradient, variable in zip(
+                grads, trainable_variables, strict=False
+            )
+            if gradient is not None
+        ]
+        if len(set(map(id, updated))) == len(self._trainable_variables):
+            return
+        updated = set(map(self._var_key, updated))
+        for variable, average in self._averaged():
+            if self._var_key(variable) not in updated:
+                value = tf.cast(tf.convert_to_tensor(variable), average.dtype)
+                so_far = tf.convert_to_tensor(average)
+                self._assign_shared(
+                    average, tf.where(self.iterations == 0, value, so_far)
+                )
 
     def _slots(self, index: int) -> list[keras.Variable]:
         return [self._averages[index]]
@@ -245,10 +343,9 @@ class AveragedSGD(FusedOptimizer):
 
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
         scalars = super()._scalars(learning_rate)
+        eta = tf.convert_to_tensor(self._eta)
         scalars["eta"] = tf.where(
-            scalars["step"] == 1,
-            scalars["learning_rate"],
-            tf.convert_to_tensor(self._eta),
+            (scalars["step"] == 1) & (eta >= 0), scalars["learning_rate"], eta
         )
         return scalars
 
@@ -257,12 +354,15 @@ class AveragedSGD(FusedOptimizer):
         *,
         step: tf.Tensor,
         learning_rate: tf.Tensor,
+        eta: tf.Tensor,
         **scalars: tf.Tensor,
     ) -> None:
-        eta = averaged_sgd_rule.next_eta(
+        following = averaged_sgd_rule.next_eta(
             step, learning_rate, self.lambd, self.alpha
         )
-        self._assign_shared(self._eta, eta)
+        self._assign_shared(
+            self._eta, tf.where(eta < 0, eta, tf.maximum(following, 0.0))
+        )
 
     def _custom_op_step(
         self,
@@ -275,14 +375,29 @@ class AveragedSGD(FusedOptimizer):
         )
 
     def _composed_step(
-        self, **scalars: tf.Tensor
+        self, *, eta: tf.Tensor, **scalars: tf.Tensor
     ) -> Callable[..., tuple[tf.Tensor, ...]]:
         step = averaged_sgd_rule.averaged_sgd_step(
-            **scalars, alpha=self.alpha, **self._hyperparameters()
+            eta=eta, **scalars, alpha=self.alpha, **self._hyperparameters()
         )
-        return functools.partial(
-            averaged_sgd_rule.apply_averaged_sgd_step, step
-        )
+
+        def apply(
+            variable: tf.Tensor,
+            gradient: tf.Tensor,
+            slots: Sequence[tf.Tensor],
+            weight_decay: arithmetic.Scalar,
+        ) -> tuple[tf.Tensor, ...]:
+            result = averaged_sgd_rule.apply_averaged_sgd_step(
+                step, variable, gradient, slots, weight_decay
+            )
+            # XLA can't raise: a step while the average is swapped in leaves
+            # all as it is.
+            return tuple(
+                tf.where(eta < 0, old, new)
+                for old, new in zip([variable, *slots], result, strict=False)
+            )
+
+        return apply
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
