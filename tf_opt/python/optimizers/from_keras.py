@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adamw import AdamW
@@ -19,20 +21,28 @@ _COUNTERPARTS: dict[type, tuple[type[FusedOptimizer], dict[str, Any]]] = {
 }
 
 
-def from_keras(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
+def from_keras(
+    optimizer: keras.optimizers.Optimizer,
+) -> keras.optimizers.Optimizer:
     """Returns the tf_opt optimizer that continues with the same numbers.
 
     Args:
-        optimizer: A Keras `Adam`, `AdamW` or `Nadam`. If it has been built,
-            its state is copied and the result updates the same variables.
+        optimizer: A Keras `Adam`, `AdamW` or `Nadam`, or a Keras
+            `LossScaleOptimizer` around one (what `model.optimizer` is under
+            the policy `mixed_float16`). If it has been built, its state is
+            copied and the result updates the same variables. If it belongs to
+            a `tf.distribute.Strategy`, so does the result.
 
     Returns:
         A `tf_opt.Adam`, `tf_opt.AdamW` or `tf_opt.NAdam` with its
-        hyper-parameters, in Keras' conventions, and its state.
+        hyper-parameters, in Keras' conventions, and its state; around it a
+        `keras.optimizers.LossScaleOptimizer` if there was one, with its scale.
 
     Raises:
         TypeError: If `optimizer` is of another class, a subclass included: it
             might compute something else.
+        ValueError: If it has been built outside of the strategy in whose scope
+            this is called.
 
     Example:
 
@@ -41,13 +51,69 @@ def from_keras(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
     >>> optimizer.weight_decay, optimizer.epsilon, optimizer.epsilon_hat
     (0.004, 1e-07, True)
     """
+    with _strategy_of(optimizer):
+        if type(optimizer) is keras.optimizers.LossScaleOptimizer:
+            result = keras.optimizers.LossScaleOptimizer(
+                from_keras(optimizer.inner_optimizer),
+                initial_scale=optimizer.initial_scale,
+                dynamic_growth_steps=optimizer.dynamic_growth_steps,
+                name=optimizer.name,
+            )
+        else:
+            result = _counterpart(optimizer)
+        if optimizer.built:
+            result.build(optimizer._trainable_variables)
+            for target, source in zip(
+                _own_variables(result), _own_variables(optimizer), strict=True
+            ):
+                target.assign(source)
+    return result
+
+
+def _own_variables(
+    optimizer: keras.optimizers.Optimizer,
+) -> list[keras.Variable]:
+    """The state, without that of an inner optimizer."""
+    variables = optimizer.variables
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return variables[: -len(optimizer.inner_optimizer.variables)]
+    # Keras forgets this one, the last, where Nadam was built by a
+    # LossScaleOptimizer.
+    product = getattr(optimizer, "_u_product", None)
+    if product is not None and variables[-1] is not product:
+        variables.append(product)
+    return variables
+
+
+def _strategy_of(
+    optimizer: keras.optimizers.Optimizer,
+) -> contextlib.AbstractContextManager:
+    """The scope in which the optimizer's variables and ours are made."""
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        return contextlib.nullcontext()
+    own = optimizer._distribution_strategy
+    current = tf.distribute.get_strategy()
+    if own is current or (tf.distribute.has_strategy() and not optimizer.built):
+        return contextlib.nullcontext()
+    if tf.distribute.has_strategy():
+        raise ValueError(
+            "`optimizer` was built under another tf.distribute strategy than "
+            "the one in whose scope from_keras is called; call it outside of "
+            f"that scope. Received: {own} and {current}"
+        )
+    return own.scope()
+
+
+def _counterpart(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
+    """Ours with the same settings, not built."""
     if type(optimizer) not in _COUNTERPARTS:
         supported = ", ".join(
             f"keras.optimizers.{cls.__name__}" for cls in _COUNTERPARTS
         )
         raise TypeError(
-            f"`optimizer` must be one of {supported}. Received: {optimizer} "
-            f"of type {type(optimizer)}"
+            f"`optimizer` must be one of {supported}, or a "
+            "keras.optimizers.LossScaleOptimizer around one. Received: "
+            f"{optimizer} of type {type(optimizer)}"
         )
     cls, arguments = _COUNTERPARTS[type(optimizer)]
     config = optimizer.get_config()
@@ -57,14 +123,7 @@ def from_keras(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
         learning_rate = float(learning_rate.numpy())
     config["learning_rate"] = learning_rate
     result = cls(**config, **arguments)
-
     _copy_exclusions(optimizer, result)
-    if optimizer.built:
-        result.build(optimizer._trainable_variables)
-        for target, source in zip(
-            result.variables, optimizer.variables, strict=True
-        ):
-            target.assign(source)
     return result
 
 
