@@ -7,9 +7,11 @@ unexport PYTHONPATH
 
 bin := .venv/bin
 bazel := TF_OPT_PYTHON=$(CURDIR)/$(bin)/python bazel
-cc_files = $(shell find tf_opt tests benchmarks -name '*.h' -o -name '*.cc' \
+cc_files = $(shell find build_deps tf_opt tests benchmarks -name '*.h' -o -name '*.cc' \
   -o -name '*.cu' -o -name '*.cuh')
-oldest_keras := .venv/oldest-keras
+# The wheel to develop with, for the newest TensorFlow alone.
+development_wheel := build/wheel
+oldest_keras = $(shell grep -m 1 '^keras' requirements/older-keras.txt)
 
 # For example `make bench BENCH_ARGS=--help` or `make test PYTEST_ARGS=-x`.
 BENCH_ARGS ?=
@@ -18,7 +20,7 @@ PYTEST_ARGS ?= -n auto --maxprocesses 4
 .PHONY: help
 help: ## Lists these targets
 	@echo 'Targets (another Python for .venv: PYTHON=/path/to/python3 make ...):'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' \
 	  $(MAKEFILE_LIST)
 
 .PHONY: demo
@@ -27,13 +29,19 @@ demo: install ## Trains a small network with Keras' AdamW and with tf_opt's
 	$(bin)/python examples/digits.py
 
 .PHONY: test
-test: lint cc-test install torch-once $(oldest_keras) ## Runs every check there is
+test: lint cc-test install torch-once ## Runs every check, with the newest TensorFlow
 	@echo '==> Testing the installed wheel'
 	$(bin)/pytest $(PYTEST_ARGS)
 	@echo '==> Testing the core with the oldest Keras'
-	PYTHONPATH=$(oldest_keras) $(bin)/pytest -m core $(PYTEST_ARGS)
+	@tools/setup_keras.sh $(oldest_keras) build/$(oldest_keras)
+	PYTHONPATH=build/$(oldest_keras) $(bin)/pytest -m core $(PYTEST_ARGS)
 	@tests/library_variants.sh $(PYTEST_ARGS)
 	@tests/gpu/run.sh --compile-only
+
+.PHONY: test-tensorflows
+test-tensorflows: wheel ## Tests the core on every TensorFlow and Keras minor
+	@tools/setup.sh test
+	@tests/tensorflows.sh $(PYTEST_ARGS)
 
 .PHONY: bench
 bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
@@ -65,12 +73,13 @@ build: ## Compiles the library of custom ops
 	$(bazel) build //tf_opt:binaries
 
 .PHONY: wheel
-wheel: ## Builds and checks the wheel in dist/
+wheel: ## Builds and checks the wheel in dist/, for every TensorFlow minor
 	@./pip_pkg.sh
 
 .PHONY: install
-install: wheel ## Installs that wheel into .venv
-	@tools/install_wheel.sh
+install: ## Builds one for the newest TensorFlow and installs it into .venv
+	@./pip_pkg.sh --newest-only $(development_wheel)
+	@tools/install_wheel.sh $(development_wheel) .venv
 
 .PHONY: torch
 torch: ## Tries again to install PyTorch, which is optional
@@ -85,6 +94,13 @@ lock: ## Pins the newest versions of all requirements
 	  --output-file requirements/constraints.txt \
 	  requirements/build.txt requirements/demo.txt requirements/lint.txt \
 	  requirements/lock.txt requirements/test.txt
+	for lock in requirements/tensorflow-*.txt; do \
+	  minor=$${lock#requirements/tensorflow-}; \
+	  echo "tensorflow-cpu==$${minor%.txt}.*" | $(bin)/uv pip compile \
+	    --universal --python-version 3.10 --upgrade \
+	    --custom-compile-command 'make lock' --annotation-style line \
+	    --output-file "$$lock" requirements/test.txt - || exit; \
+	done
 
 .PHONY: clean
 clean: ## Removes everything that the other targets made
@@ -103,10 +119,3 @@ cc-test:
 torch-once:
 	@tools/setup.sh test
 	@tools/setup_torch.sh
-
-$(oldest_keras): requirements/oldest-keras.txt | torch-once
-	@echo '==> Installing the oldest Keras beside the newest'
-	@rm -rf $@
-	@$(bin)/python -m pip install --disable-pip-version-check --quiet --no-deps \
-	  --target $@ --requirement $<
-	@touch $@

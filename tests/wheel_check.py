@@ -1,4 +1,7 @@
-"""Trains one step with an installed wheel; pip_pkg.sh runs it in a new venv."""
+"""Trains one step with an installed wheel; pip_pkg.sh runs it.
+
+The arguments are the TensorFlow minors that the wheel must have libraries for.
+"""
 
 import os
 import pathlib
@@ -16,6 +19,8 @@ def main() -> None:
     assert folder.is_relative_to(sys.prefix), f"{folder} is not the wheel"
     info = tf_opt.build_info()
     assert info["custom_ops"] == "loaded", info["custom_ops"]
+    minors = "for TensorFlow " + ", ".join(sys.argv[1:])
+    assert info["libraries"] == minors, info["libraries"]
 
     model = keras.Sequential(
         [

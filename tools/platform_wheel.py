@@ -5,25 +5,25 @@ import pathlib
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.errors import SetupError
 
-_LIBRARY = pathlib.Path("tf_opt/python/ops/_tf_opt_ops.so")
+_LIBRARIES = pathlib.Path("tf_opt/python/ops/libraries")
 
 
 class PlatformWheel(bdist_wheel):
     """A wheel for one platform and every Python 3.
 
-    It holds a shared library that TensorFlow loads, but no extension module:
+    It holds shared libraries that TensorFlow loads, but no extension module:
     nothing in it depends on Python's C interface.
     """
 
     def finalize_options(self) -> None:
-        """Refuses to go on without the library: Bazel compiles it."""
+        """Refuses to go on without a library: Bazel compiles them."""
         # What makes setuptools treat the files as bound to a platform.
         self.distribution.has_ext_modules = lambda: True
         super().finalize_options()
-        if not _LIBRARY.exists():
+        if not _LIBRARIES.exists():
             raise SetupError(
-                f"{_LIBRARY} is missing, and pip can't compile it. Run "
-                "./pip_pkg.sh, which makes a wheel, and install that."
+                f"{_LIBRARIES} is missing, and pip can't compile what is in "
+                "it. Run ./pip_pkg.sh, which makes a wheel, and install that."
             )
 
     def get_tag(self) -> tuple[str, str, str]:

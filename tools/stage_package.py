@@ -1,7 +1,8 @@
-"""Collects what goes into the wheel: `stage_package.py BINARIES STAGING`.
+"""Collects what goes into the wheel: `stage_package.py STAGING BINARIES...`.
 
-BINARIES is the folder that Bazel put the library into, STAGING an empty one
-from which `python -m build` can make the wheel.
+STAGING is an empty folder, from which `python -m build` can make the wheel
+then. Each folder BINARIES is one that Bazel put the library for a TensorFlow
+minor into.
 """
 
 import json
@@ -12,7 +13,6 @@ import sys
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _OPS = pathlib.Path("tf_opt/python/ops")
-_BINARIES = ("_tf_opt_ops.so", "built_against.json")
 _METADATA = (
     "pyproject.toml",
     "README.md",
@@ -26,41 +26,62 @@ def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _tensorflow_requirement(minor: str, built_against: str) -> str:
-    """What follows TensorFlow's name: the minor that the library needs."""
-    major, minor_number = minor.split(".")
-    if built_against.split(".")[:2] != [major, minor_number]:
-        sys.exit(
-            f"Error: tf_opt/version.py says TensorFlow {minor}, but the "
-            f"library was built against {built_against}. Change "
-            "TENSORFLOW_MINOR there, or the TensorFlow in requirements/."
+def _copy_library(binaries: pathlib.Path, staging: pathlib.Path) -> dict:
+    """Copies one library; returns what it was built against."""
+    built = json.loads((binaries / _OPS / "built_against.json").read_text())
+    major, minor = _numbers(built["tensorflow"])
+    for name in ("_tf_opt_ops.so", "built_against.json"):
+        _copy(
+            binaries / _OPS / name,
+            staging / _OPS / "libraries" / f"{major}.{minor}" / name,
         )
-    return f">={minor},<{major}.{int(minor_number) + 1}"
+    return built
 
 
-def stage(binaries: pathlib.Path, staging: pathlib.Path) -> None:
+def _numbers(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _tensorflow_requirement(
+    built_against: list[str], supported: dict[str, str]
+) -> str:
+    """What follows TensorFlow's name: the minors with a library."""
+    known = {_numbers(minor) for minor in supported}
+    built = sorted(map(_numbers, built_against))
+    unknown = [version for version in built if version not in known]
+    if unknown:
+        sys.exit(
+            f"Error: tf_opt/version.py is for TensorFlow {', '.join(supported)}"
+            f", but a library was built against {unknown[0]}. Change "
+            "TENSORFLOW_MINORS there, or the TensorFlow in requirements/."
+        )
+    (first_major, first), (last_major, last) = built[0], built[-1]
+    return f">={first_major}.{first},<{last_major}.{last + 1}"
+
+
+def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> None:
     """Copies sources and binaries, and writes down what the wheel requires."""
     shutil.copytree(
         _ROOT / "tf_opt",
         staging / "tf_opt",
-        ignore=shutil.ignore_patterns("cc", "BUILD", "__pycache__"),
+        ignore=shutil.ignore_patterns(
+            "cc", "BUILD", "__pycache__", "*.bzl", "*.lds"
+        ),
     )
-    for name in _BINARIES:
-        _copy(binaries / _OPS / name, staging / _OPS / name)
+    built = [_copy_library(folder, staging) for folder in binaries]
     for name in _METADATA:
         _copy(_ROOT / name, staging / name)
 
     version = runpy.run_path(str(_ROOT / "tf_opt/version.py"))
-    built_against = json.loads(
-        (staging / _OPS / "built_against.json").read_text()
-    )
     tensorflow = _tensorflow_requirement(
-        version["TENSORFLOW_MINOR"], built_against["tensorflow"]
+        [library["tensorflow"] for library in built],
+        version["TENSORFLOW_MINORS"],
     )
     requires = staging / "requires"
     requires.mkdir()
     # A wheel with kernels for GPUs says so in its version's local part.
-    cuda = built_against["cuda"].replace(".", "")
+    cuda = built[0]["cuda"].replace(".", "")
     local = f"+cu{cuda}" if cuda else ""
     (requires / "version.txt").write_text(version["__version__"] + local)
     (requires / "keras.txt").write_text(f"keras>={version['MINIMUM_KERAS']}\n")
@@ -71,4 +92,4 @@ def stage(binaries: pathlib.Path, staging: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    stage(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+    stage(pathlib.Path(sys.argv[1]), [pathlib.Path(x) for x in sys.argv[2:]])

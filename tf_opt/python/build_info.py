@@ -14,7 +14,7 @@ _COMPOSED = "the composed implementation runs"
 
 def _wheel(loaded: library.Library) -> str:
     """Which of the two wheels this is."""
-    if loaded.built_against is None:
+    if not loaded.minors:
         return "none: no library was built"
     if loaded.cuda is None:
         return "CPU"
@@ -34,8 +34,9 @@ def build_info() -> dict[str, str]:
         - `tf_opt`, `tensorflow`, `keras`: the versions found.
         - `wheel`: whether this is the wheel with kernels for GPUs, and if so
           the CUDA it was built with and the driver it needs.
-        - `built_against`: the TensorFlow that the library was compiled
-          against.
+        - `libraries`: the TensorFlow minors that it has a library for.
+        - `built_against`: the TensorFlow that the one for the TensorFlow found
+          was compiled against.
         - `custom_ops`: `"loaded"`, or why they are not.
         - `cpu_kernels`: the instruction set chosen at run time (`baseline`,
           `avx2` or `avx512`).
@@ -57,7 +58,8 @@ def build_info() -> dict[str, str]:
         "wheel": _wheel(loaded),
         "tensorflow": tf.__version__,
         "keras": keras.__version__,
-        "built_against": loaded.built_against or "no library was built",
+        "libraries": "for TensorFlow " + (", ".join(loaded.minors) or "none"),
+        "built_against": loaded.built_against or "none for this TensorFlow",
         "custom_ops": loaded.problem or "loaded",
         "cpu_kernels": loaded.cpu_target or f"none: {_COMPOSED}",
         "xla": _COMPOSED,

@@ -103,7 +103,7 @@ class DenseLaunch {
       if (!status.ok()) return status;
       for (size_t k = 0; k < slots_.size(); ++k) {
         constexpr tensorflow::DataType kSlotType =
-            tensorflow::DataTypeToEnum<Slot>::v();
+            tensorflow::DataTypeToEnum<Slot>::value;
         status =
             slot_inputs[k].is_table
                 ? CheckTable(slots_[k], i, kSlotType, gradients_[i].shape())

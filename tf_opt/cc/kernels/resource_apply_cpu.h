@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,21 @@
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 
 namespace tf_opt {
+
+// How ThreadPool::ParallelFor makes blocks of a fixed size. TensorFlow 2.20 has
+// a function for it and deprecates the constructor that was there before: taken
+// is the function where it exists.
+template <typename Params>
+auto FixedBlocks(int64_t block_size, int)
+    -> decltype(Params::Fixed(block_size)) {
+  return Params::Fixed(block_size);
+}
+template <typename Params>
+Params FixedBlocks(int64_t block_size, ...) {
+  return Params(
+      tensorflow::thread::ThreadPool::SchedulingStrategy::kFixedBlockSize,
+      std::nullopt, block_size);
+}
 
 // T is TensorFlow's type of the variables; `Optimizer` is described in
 // resource_apply_kernels.h.
@@ -90,11 +106,9 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
         tensors, rules, ChosenCpuTarget(), workers.num_threads,
         [&workers](int64_t total, int64_t block_size,
                    const std::function<void(int64_t, int64_t)>& body) {
+          using Params = tensorflow::thread::ThreadPool::SchedulingParams;
           workers.workers->ParallelFor(
-              total,
-              tensorflow::thread::ThreadPool::SchedulingParams::Fixed(
-                  block_size),
-              body);
+              total, FixedBlocks<Params>(block_size, 0), body);
         });
   }
 

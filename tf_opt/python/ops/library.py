@@ -14,9 +14,11 @@ import tensorflow as tf
 
 DISABLE_VARIABLE = "TF_OPT_DISABLE_CUSTOM_OPS"
 
-_FOLDER = pathlib.Path(__file__).parent
-_LIBRARY = _FOLDER / "_tf_opt_ops.so"
-_BUILT_AGAINST = _FOLDER / "built_against.json"
+# A folder for each TensorFlow minor, in which the library lies and, readable
+# also where that can't be loaded, what it was built against.
+_LIBRARIES = pathlib.Path(__file__).parent / "libraries"
+_LIBRARY = "_tf_opt_ops.so"
+_BUILT_AGAINST = "built_against.json"
 
 
 class Library(NamedTuple):
@@ -25,10 +27,12 @@ class Library(NamedTuple):
     Attributes:
         ops: The module of generated op wrappers; None if it isn't loaded.
         problem: Why it isn't loaded; None if it is.
+        minors: The TensorFlow minors that this installation has libraries for,
+            oldest first.
         built_against: The TensorFlow version it was compiled against; None if
-            there is no library.
-        cuda: The version of CUDA that its GPU kernels were compiled with; None
-            if it has none.
+            there is no library for the TensorFlow found.
+        cuda: The version of CUDA that the GPU kernels of this installation's
+            libraries were compiled with; None if they have none.
         minimum_driver: The first NVIDIA driver that these run with; None if it
             has none.
         cpu_target: The instruction set that its CPU kernels run with in this
@@ -38,6 +42,7 @@ class Library(NamedTuple):
 
     ops: types.ModuleType | None
     problem: str | None
+    minors: tuple[str, ...]
     built_against: str | None
     cuda: str | None
     minimum_driver: str | None
@@ -49,34 +54,52 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def _find() -> dict[str, tuple[pathlib.Path, dict[str, str]]]:
+    """By TensorFlow minor: a library, and what it was built against."""
+    found = {}
+    for description in _LIBRARIES.glob(f"*/{_BUILT_AGAINST}"):
+        path = description.with_name(_LIBRARY)
+        if path.exists():
+            built = json.loads(description.read_text())
+            found[_minor(built["tensorflow"])] = path, built
+    return dict(
+        sorted(found.items(), key=lambda x: [int(n) for n in x[0].split(".")])
+    )
+
+
 @functools.lru_cache(maxsize=1)
 def library() -> Library:
-    """Loads the library, once. Never raises."""
-    built: dict[str, str] = {}
-    if _BUILT_AGAINST.exists():
-        built = json.loads(_BUILT_AGAINST.read_text())
+    """Loads the library for the TensorFlow found, once. Never raises."""
+    found = _find()
+    # A wheel's libraries were all built with the same CUDA.
+    cuda = next((built for _, built in found.values()), {})
+    path, built = found.get(_minor(tf.__version__), (None, {}))
     unloaded = Library(
         ops=None,
         problem=None,
+        minors=tuple(found),
         built_against=built.get("tensorflow"),
-        cuda=built.get("cuda") or None,
-        minimum_driver=built.get("minimum_driver") or None,
+        cuda=cuda.get("cuda") or None,
+        minimum_driver=cuda.get("minimum_driver") or None,
         cpu_target=None,
         handle=None,
     )
     if os.environ.get(DISABLE_VARIABLE, "0") not in ("", "0"):
         return unloaded._replace(problem=f"{DISABLE_VARIABLE} is set")
-    if not built or not _LIBRARY.exists():
+    if not found:
         return unloaded._replace(
             problem="this installation has no compiled library"
         )
     # TensorFlow's C++ interface changes with every minor version: a library
-    # built for another one may load and then crash, so it isn't tried.
-    if _minor(built["tensorflow"]) != _minor(tf.__version__):
-        return unloaded._replace(problem="it was built for another TensorFlow")
+    # built for another one may load and then crash, so none is tried.
+    if path is None:
+        return unloaded._replace(
+            problem="this installation has no library for TensorFlow "
+            f"{_minor(tf.__version__)}"
+        )
     try:
-        ops = tf.load_op_library(str(_LIBRARY))
-        handle = ctypes.CDLL(str(_LIBRARY))
+        ops = tf.load_op_library(str(path))
+        handle = ctypes.CDLL(str(path))
     except (tf.errors.OpError, OSError) as error:
         return unloaded._replace(problem=f"it could not be loaded: {error}")
     handle.TfOptCpuTarget.restype = ctypes.c_char_p
@@ -88,9 +111,10 @@ def library() -> Library:
 def explain_problem() -> str:
     """One sentence: why the custom ops can't run, and what to do."""
     loaded = library()
+    minors = ", ".join(loaded.minors) or "none"
     return (
-        f"tf_opt's custom ops are not available: {loaded.problem} "
-        f"(built against TensorFlow {loaded.built_against or 'none'}, found "
-        f"{tf.__version__}). Install the tf_opt wheel for TensorFlow "
-        f"{_minor(tf.__version__)}; `python -m tf_opt` shows the details."
+        f"tf_opt's custom ops are not available: {loaded.problem} (libraries "
+        f"for TensorFlow {minors}, found {tf.__version__}). Install a tf_opt "
+        f"wheel with a library for TensorFlow {_minor(tf.__version__)}; "
+        "`python -m tf_opt` shows the details."
     )

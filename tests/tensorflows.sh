@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Runs the core tests with the wheel in dist/ on each TensorFlow minor that it
+# has a library for, with the oldest Keras and the newest; on the newest
+# TensorFlow also with the Keras minors between. Prints one table last.
+#
+#   tests/tensorflows.sh [PYTEST ARGUMENTS...]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/say.sh
+source tools/tensorflow_minors.sh
+
+table=()
+failed=
+
+# Core tests with the environment's Keras, or with the one in a folder.
+run() {
+  local environment=$1 keras_folder=$2
+  shift 2
+  local versions result outcome=passed
+  # Not the source tree, whose package `python -c` would import.
+  versions=$(cd tests && PYTHONPATH=$keras_folder TF_CPP_MIN_LOG_LEVEL=3 \
+    "$environment/bin/python" -c 'import keras, tensorflow as tf, tf_opt
+assert tf_opt.build_info()["custom_ops"] == "loaded", tf_opt.build_info()
+print("TensorFlow", tf.__version__, "Keras", keras.__version__)')
+  say "Testing the core with $versions"
+  result=$(mktemp)
+  PYTHONPATH=$keras_folder "$environment/bin/pytest" -m core "$@" |
+    tee "$result" || outcome=FAILED failed=yes
+  table+=("$versions: $outcome $(tail -n 1 "$result" | tr -d =)")
+  rm "$result"
+}
+
+mapfile -t older_keras < <(grep -v '^#' requirements/older-keras.txt)
+for requirement in "${older_keras[@]}"; do
+  tools/setup_keras.sh "$requirement" "build/$requirement"
+done
+
+newest=$(newest_tensorflow_minor)
+for minor in $(tensorflow_minors); do
+  environment=$PWD/.venv
+  keras=("${older_keras[@]}")
+  if [[ $minor != "$newest" ]]; then
+    tools/setup_tensorflow.sh "$minor"
+    environment=$PWD/build/tensorflow-$minor/venv
+    keras=("${older_keras[0]}")
+  fi
+  tools/install_wheel.sh dist "$environment"
+  for requirement in "${keras[@]}"; do
+    run "$environment" "$PWD/build/$requirement" "$@"
+  done
+  run "$environment" "" "$@"
+done
+
+printf '%s\n' "${table[@]}"
+[[ -z $failed ]] || fail "not all of these passed"
