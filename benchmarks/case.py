@@ -88,6 +88,7 @@ def main() -> None:
         },
         rounds=arguments.rounds,
         seconds=arguments.seconds,
+        steps=problem.workload.steps,
         on_progress=lambda doing, part: _say(doing=doing, part=part),
     )
     rows = _rows(arguments.variant, arguments.workload, measurements)

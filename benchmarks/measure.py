@@ -39,10 +39,12 @@ class Measurement:
         return statistics.median(self.samples_ms)
 
 
-def _timed_ms(step: Callable[[], None]) -> float:
+def _timed_ms(step: Callable[[], None], steps: int = 1) -> float:
+    """Milliseconds of a step, of which so many are timed together."""
     start = time.perf_counter()
-    step()
-    return 1e3 * (time.perf_counter() - start)
+    for _ in range(steps):
+        step()
+    return 1e3 * (time.perf_counter() - start) / steps
 
 
 def _check_finite(name: str, norms: list[float]) -> None:
@@ -72,6 +74,7 @@ def measure(
     contenders: Mapping[str, Contender],
     rounds: int,
     seconds: float,
+    steps: int,
     on_progress: OnProgress,
 ) -> dict[str, Measurement]:
     """Times every contender's step, interleaved.
@@ -84,6 +87,8 @@ def measure(
         rounds: How many samples of each.
         seconds: A contender too slow for `rounds` samples in this time sits
             out rounds, evenly spread; it has one sample at least.
+        steps: How many steps a sample is the mean of. If several, some more are
+            done before, so that all begin alike.
         on_progress: Called before each step.
 
     Returns:
@@ -110,9 +115,12 @@ def measure(
                     continue
                 on_progress(name, done / rounds)
                 time.sleep(_PAUSE_SECONDS)
-                sample = _timed_ms(contenders[name].step)
+                step = contenders[name].step
+                for _ in range(steps // 5):
+                    step()
+                sample = _timed_ms(step, steps)
                 measurements[name].samples_ms.append(sample)
-                spent_ms[name] += sample
+                spent_ms[name] += sample * steps
     finally:
         gc.enable()
 

@@ -54,10 +54,14 @@ class Workload(NamedTuple):
     Attributes:
         title: What people call it.
         shapes: The shape of each trainable variable.
+        steps: How many steps are timed together. Small models are trained in
+            loops: a single step after somebody else's would be timed with cold
+            caches and sleeping threads.
     """
 
     title: str
     shapes: list[Shape]
+    steps: int = 1
 
     @property
     def parameters(self) -> int:
@@ -65,7 +69,19 @@ class Workload(NamedTuple):
         return sum(map(math.prod, self.shapes))
 
 
+def multilayer_perceptron(width: int, layers: int) -> list[Shape]:
+    """Layers with a bias, all of one width."""
+    return layers * [(width, width), (width,)]
+
+
 WORKLOADS: dict[str, Workload] = {
+    "mlp": Workload("MLP of 64", multilayer_perceptron(64, 3), steps=100),
+    "60-tensors": Workload(
+        "60 tensors", multilayer_perceptron(128, 30), steps=20
+    ),
+    "60-layers": Workload(
+        "60 layers", multilayer_perceptron(128, 60), steps=20
+    ),
     "resnet-50": Workload("ResNet-50", resnet_50()),
     "bert-base": Workload("BERT-base", bert_base()),
     "1000x256": Workload("1,000 x 256", [(256,)] * 1000),

@@ -50,16 +50,38 @@ class Target:
 
 
 _LARGE = ("bert-base", "single")
+_MODELS = ("resnet-50", "1000x256", *_LARGE)
+_SMALL = ("60-tensors", "60-layers")
 
 TARGETS = (
     Target(variants.FLOOR, 1.10, faster=False, workloads=_LARGE),
-    Target(variants.TORCH_FUSED, 1.0, faster=False),
+    Target(variants.TORCH_FUSED, 1.0, faster=False, workloads=_MODELS),
+    Target(variants.KERAS, 1.5, workloads=("mlp",)),
+    Target(variants.KERAS, 2, workloads=_SMALL),
     Target(variants.KERAS, 4, workloads=("resnet-50",)),
     Target(variants.KERAS, 7, workloads=("bert-base",)),
     Target(variants.KERAS, 2.5, workloads=("1000x256",)),
-    Target(variants.KERAS_EAGER, 25, contender=variants.TF_OPT_EAGER),
-    Target(variants.TF_CORE, 1.3, optimizers=_ADAM),
-    Target(variants.TF_CORE, 1.6, optimizers=_AMSGRAD),
+    Target(
+        variants.TORCH_FUSED,
+        2.5,
+        faster=False,
+        workloads=("mlp",),
+        contender=variants.TF_OPT_EAGER,
+    ),
+    Target(
+        variants.KERAS_EAGER,
+        20,
+        workloads=("mlp",),
+        contender=variants.TF_OPT_EAGER,
+    ),
+    Target(
+        variants.KERAS_EAGER,
+        25,
+        workloads=_MODELS,
+        contender=variants.TF_OPT_EAGER,
+    ),
+    Target(variants.TF_CORE, 1.3, workloads=_MODELS, optimizers=_ADAM),
+    Target(variants.TF_CORE, 1.6, workloads=_MODELS, optimizers=_AMSGRAD),
     Target(variants.FLOOR, 1.3, faster=False, optimizers=("adam-bfloat16",)),
     Target(
         variants.FLOOR,
@@ -68,7 +90,7 @@ TARGETS = (
         workloads=("bert-base",),
         optimizers=("nadam", "asgd"),
     ),
-    Target(variants.KERAS, 10, optimizers=("nadam",)),
+    Target(variants.KERAS, 10, workloads=_MODELS, optimizers=("nadam",)),
 )
 
 
