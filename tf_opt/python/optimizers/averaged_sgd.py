@@ -275,10 +275,8 @@ class AveragedSGD(FusedOptimizer):
         """
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-        if trainable_variables and not self.built:
-            with keras.name_scope(self.name, caller=self):
-                self.build(trainable_variables)
-        if not self.built:  # Nothing to do, or an error.
+        if not self.built:
+            # A tf.function in which this builds is traced once more.
             super().apply(grads, trainable_variables)
             return
         with tf.control_dependencies(self._refuse_swapped_in()):
