@@ -48,6 +48,26 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
     return learning_rate
 
 
+def strategy_of(
+    optimizer: keras.optimizers.Optimizer,
+) -> tf.distribute.Strategy:
+    """The strategy in whose scope an optimizer was made."""
+    return optimizer._distribution_strategy
+
+
+def forgotten_variable_of(
+    optimizer: keras.optimizers.Optimizer,
+) -> keras.Variable | None:
+    """Of a Nadam built by a `LossScaleOptimizer`, what its variables lack.
+
+    That is the product of its momenta, otherwise the last of them.
+    """
+    product = getattr(optimizer, "_u_product", None)
+    if product is None or optimizer.variables[-1] is product:
+        return None
+    return product
+
+
 def exclude_same_from_weight_decay(
     source: keras.optimizers.Optimizer, target: keras.optimizers.Optimizer
 ) -> None:
@@ -144,10 +164,6 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """Each gradient's sum over the replicas, in replica context."""
         pairs = list(zip(gradients, variables, strict=True))
         return [sum_ for sum_, _ in self._all_reduce_sum_gradients(pairs)]
-
-    def _strategy(self) -> tf.distribute.Strategy:
-        """The strategy in whose scope the optimizer was made."""
-        return self._distribution_strategy
 
     def _index_of(self, variable: Variable) -> int:
         """Where a variable stands among those the optimizer was built with."""

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python import keras_internals
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adamw import AdamW
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
@@ -62,7 +63,7 @@ def from_keras(
         else:
             result = _counterpart(optimizer)
         if optimizer.built:
-            result.build(optimizer._trainable_variables)
+            result.build(keras_internals.trainable_variables_of(optimizer))
             for target, source in zip(
                 _own_variables(result), _own_variables(optimizer), strict=True
             ):
@@ -77,12 +78,8 @@ def _own_variables(
     variables = optimizer.variables
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         return variables[: -len(optimizer.inner_optimizer.variables)]
-    # Keras forgets this one, the last, where Nadam was built by a
-    # LossScaleOptimizer.
-    product = getattr(optimizer, "_u_product", None)
-    if product is not None and variables[-1] is not product:
-        variables.append(product)
-    return variables
+    forgotten = keras_internals.forgotten_variable_of(optimizer)
+    return variables if forgotten is None else [*variables, forgotten]
 
 
 def _strategy_of(
@@ -91,7 +88,7 @@ def _strategy_of(
     """The scope in which the optimizer's variables and ours are made."""
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         return contextlib.nullcontext()
-    own = optimizer._distribution_strategy
+    own = keras_internals.strategy_of(optimizer)
     current = tf.distribute.get_strategy()
     if own is current or (tf.distribute.has_strategy() and not optimizer.built):
         return contextlib.nullcontext()
@@ -118,25 +115,7 @@ def _counterpart(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
     cls, arguments = _COUNTERPARTS[type(optimizer)]
     config = optimizer.get_config()
     # get_config turns a schedule into a dictionary and loses a callable.
-    learning_rate = optimizer._learning_rate
-    if isinstance(learning_rate, keras.Variable):
-        learning_rate = float(learning_rate.numpy())
-    config["learning_rate"] = learning_rate
+    config["learning_rate"] = keras_internals.learning_rate_of(optimizer)
     result = cls(**config, **arguments)
-    _copy_exclusions(optimizer, result)
+    keras_internals.exclude_same_from_weight_decay(optimizer, result)
     return result
-
-
-def _copy_exclusions(
-    source: keras.optimizers.Optimizer, target: FusedOptimizer
-) -> None:
-    """Copies what `exclude_from_weight_decay` said; no config has it."""
-    keys = getattr(source, "_exclude_from_weight_decay", set())
-    pattern = getattr(source, "_exclude_from_weight_decay_pattern", None)
-    known = getattr(source, "_trainable_variables", [])
-    target.exclude_from_weight_decay(
-        var_list=[v for v in known if source._var_key(v) in keys],
-        var_names=[pattern.pattern] if pattern else None,
-    )
-    # Before Keras' optimizer is built it knows the variables by key only.
-    target._exclude_from_weight_decay = set(keys)

@@ -18,6 +18,7 @@ from tf_opt.python.keras_internals import KerasOptimizer
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import layout_of
+from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.variable_group import variable_group
@@ -230,7 +231,7 @@ class FusedOptimizer(KerasOptimizer):
     ) -> keras.Variable:
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
-        with self._strategy().extended.colocate_vars_with(
+        with strategy_of(self).extended.colocate_vars_with(
             tf_variable(variable)
         ):
             return self.add_variable(
