@@ -13,6 +13,8 @@ from processes import training
 
 # Longer than it takes to save once, so that most kills come while it saves.
 LONGEST_WAIT = 0.6
+# For a worker to see that another is gone.
+LONGEST_SURVIVAL = 60.0
 
 
 def _starts(folder: pathlib.Path) -> list[int]:
@@ -47,14 +49,18 @@ def test_killed_training_goes_on(tmp_path, victims):
         for kills, names in enumerate(victims, 1):
             with start(killed) as training_job:
                 training_job.wait_until(
-                    lambda kills=kills: len(_starts(killed)) == kills,
-                    "first step",
+                    lambda kills=kills: (
+                        len(_starts(killed)) == kills
+                        and (killed / "checkpoints" / "checkpoint").exists()
+                    ),
+                    "first checkpoint",
                 )
                 time.sleep(random.uniform(0, LONGEST_WAIT))
                 training_job.kill(*names)
                 for name in workers:
                     # Who is left notices, and doesn't train on alone.
-                    assert training_job.exit_code(name) not in (None, 0), name
+                    code = training_job.exit_code(name, LONGEST_SURVIVAL)
+                    assert code not in (None, 0), name
         with start(killed) as training_job:
             training_job.wait(*workers)
         reference.wait(*workers)

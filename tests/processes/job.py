@@ -42,7 +42,7 @@ def _run(
     log: pathlib.Path,
     *arguments: object,
 ) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    descriptor = os.open(log, os.O_WRONLY | os.O_TRUNC)
     for standard_stream in (1, 2):
         os.dup2(descriptor, standard_stream)
     # Should it be left alone, it ends itself, and says where it was.
@@ -88,6 +88,7 @@ class Job:
                 task = {"type": kind, "index": index}
                 tf_config = json.dumps({"cluster": cluster, "task": task})
                 name = f"{kind}_{index}"
+                self._log(name).touch()
                 process = _context.Process(
                     target=_run,
                     args=(
@@ -117,10 +118,10 @@ class Job:
         for name in names:
             self._processes[name].join()
 
-    def exit_code(self, name: str) -> int | None:
-        """Waits until a process has ended; None if it doesn't."""
+    def exit_code(self, name: str, time_limit: float) -> int | None:
+        """Waits until a process has ended; None if it doesn't in time."""
         process = self._processes[name]
-        process.join(TIME_LIMIT)
+        process.join(time_limit)
         return process.exitcode
 
     def wait(self, *names: str) -> None:
