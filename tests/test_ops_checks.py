@@ -238,3 +238,33 @@ def test_a_number_that_changes_during_the_check_is_used_as_it_was_checked():
             assert written in ({(1.0, 0.0)}, {(0.0, 0.0)})
             refused += written == {(0.0, 0.0)}
     assert 0 < refused < 30, "it was always the same number"
+
+
+def handles_of(count: int) -> tf.Tensor:
+    """A tensor of several handles, or none."""
+    handle = tf.Variable([1.0]).handle
+    return tf.stack([handle, handle, handle])[:count]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize("argument", ["group", "variables"])
+def test_what_is_not_one_handle_does_not_fill_a_group(argument, count):
+    ops = tf_opt.python.ops.library.library().ops
+    variable = tf.Variable([1.0])
+
+    @tf.function  # Eagerly TensorFlow itself looks for an empty tensor.
+    def fill() -> None:
+        arguments = {
+            "group": ops.tf_opt_variable_group(),
+            "variables": variable.handle,
+            argument: handles_of(count),
+        }
+        ops.tf_opt_variable_group_fill(
+            arguments["group"], [arguments["variables"]]
+        )
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=rf"`{argument}.*` must be one handle, got {count}",
+    ):
+        fill()

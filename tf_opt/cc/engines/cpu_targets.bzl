@@ -5,7 +5,6 @@ _COMMON = [
     "-O3",
     "-fno-math-errno",
     "-fno-trapping-math",
-    "-ffp-contract=off",
 ]
 
 _AVX2 = ["-mavx2", "-mfma", "-mf16c"]

@@ -6,10 +6,10 @@
 // copy, perhaps the one this machine cannot run. Hence the namespace, the
 // always-inline rules and no standard library calls in here.
 //
-// The flags matter as much as the code (tf_opt/cc/engines/BUILD): without
+// The flags matter as much as the code (cpu_targets.bzl): without
 // -fno-math-errno and -fno-trapping-math the square root and the maximum are
-// not vectorized; -ffp-contract=off makes every target, every vector lane and
-// every loop tail compute bit for bit the same.
+// not vectorized; -ffp-contract=off (.bazelrc) makes every target, every vector
+// lane and every loop tail compute bit for bit the same.
 #if !defined(TF_OPT_CPU_TARGET)
 #error "TF_OPT_CPU_TARGET must name the target's namespace"
 #endif

@@ -1,9 +1,8 @@
 // The kernels of the dense GPU engine.
 //
 // To be compiled with -fmad=false: then it gives the bits of the CPU engine,
-// but for the powers in a step's scalars, which each computes in a library of
-// its own, and for subnormal results, which the CPU flushes to zero. It costs
-// no time, as the kernel waits for memory.
+// but for subnormal results, which the CPU flushes to zero. It costs no time,
+// as the kernel waits for memory.
 #ifndef TF_OPT_CC_ENGINES_DENSE_CUDA_INL_CUH_
 #define TF_OPT_CC_ENGINES_DENSE_CUDA_INL_CUH_
 

@@ -17,6 +17,16 @@ using ::tensorflow::TypeIndex;
 using ::tensorflow::Var;
 using ::tensorflow::core::RefCountPtr;
 
+const ResourceHandle* HandleIn(const Tensor& tensor) {
+  return tensor.NumElements() == 1 ? &tensor.flat<ResourceHandle>()(0)
+                                   : nullptr;
+}
+
+absl::Status NotOneHandle(const std::string& name, const Tensor& tensor) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", name, "` must be one handle, got ", tensor.NumElements()));
+}
+
 absl::Status VariableList::Lookup(OpKernelContext* context,
                                   const std::string& name) {
   name_ = name;
@@ -29,15 +39,13 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
   static const uint64_t kGroupType =
       TypeIndex::Make<VariableGroup>().hash_code();
   for (int i = 0; i < handles.size(); ++i) {
-    if (handles[i].NumElements() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`", name, "[", i, "]` must be one handle, got ",
-                       handles[i].NumElements()));
+    const ResourceHandle* const handle = HandleIn(handles[i]);
+    if (handle == nullptr) {
+      return NotOneHandle(absl::StrCat(name, "[", i, "]"), handles[i]);
     }
-    const ResourceHandle& handle = handles[i].flat<ResourceHandle>()(0);
-    if (handle.hash_code() == kGroupType) {
+    if (handle->hash_code() == kGroupType) {
       RefCountPtr<VariableGroup> group;
-      status = LookupResource(context, handle, &group);
+      status = LookupResource(context, *handle, &group);
       if (!status.ok()) return status;
       if (group->variables().empty()) {
         return absl::FailedPreconditionError(
@@ -51,10 +59,10 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
       held_groups_.push_back(std::move(group));
     } else {
       RefCountPtr<Var> variable;
-      status = LookupResource(context, handle, &variable);
+      status = LookupResource(context, *handle, &variable);
       if (!status.ok()) {
         return absl::FailedPreconditionError(absl::StrCat(
-            "`", name, "[", i, "]` (", handle.name(),
+            "`", name, "[", i, "]` (", handle->name(),
             ") is not an initialized variable: ", status.message()));
       }
       variables_.push_back(variable.get());

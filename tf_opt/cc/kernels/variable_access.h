@@ -12,11 +12,20 @@
 
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_var.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/refcount.h"
 #include "tf_opt/cc/kernels/variable_group.h"
 
 namespace tf_opt {
+
+// The one handle that a tensor holds; null if it holds none or several.
+const tensorflow::ResourceHandle* HandleIn(const tensorflow::Tensor& tensor);
+
+// The error for a tensor that HandleIn finds no handle in.
+absl::Status NotOneHandle(const std::string& name,
+                          const tensorflow::Tensor& tensor);
 
 // One input list of resource handles, with the variables behind them: each
 // handle is a variable's or a group's.

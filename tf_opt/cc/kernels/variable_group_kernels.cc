@@ -1,8 +1,10 @@
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "tf_opt/cc/kernels/variable_access.h"
 #include "tf_opt/cc/kernels/variable_group.h"
 
 namespace tf_opt {
@@ -33,17 +35,19 @@ class VariableGroupFillOp : public OpKernel {
   using OpKernel::OpKernel;
 
   void Compute(OpKernelContext* context) override {
+    const ResourceHandle* handle = HandleIn(context->input(0));
+    OP_REQUIRES(context, handle != nullptr,
+                NotOneHandle("group", context->input(0)));
     RefCountPtr<VariableGroup> group;
-    OP_REQUIRES_OK(
-        context, LookupResource(context, HandleFromInput(context, 0), &group));
+    OP_REQUIRES_OK(context, LookupResource(context, *handle, &group));
     OpInputList handles;
     OP_REQUIRES_OK(context, context->input_list("variables", &handles));
     VariableGroup::Variables variables(handles.size());
     for (int i = 0; i < handles.size(); ++i) {
-      OP_REQUIRES_OK(
-          context,
-          LookupResource(context, handles[i].scalar<ResourceHandle>()(),
-                         &variables[i]));
+      handle = HandleIn(handles[i]);
+      OP_REQUIRES(context, handle != nullptr,
+                  NotOneHandle(absl::StrCat("variables[", i, "]"), handles[i]));
+      OP_REQUIRES_OK(context, LookupResource(context, *handle, &variables[i]));
     }
     OP_REQUIRES_OK(context, group->Fill(std::move(variables)));
   }

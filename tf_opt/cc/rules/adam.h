@@ -17,6 +17,7 @@
 
 #include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/moments.h"
+#include "tf_opt/cc/rules/power.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 

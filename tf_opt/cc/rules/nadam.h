@@ -20,6 +20,7 @@
 
 #include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/moments.h"
+#include "tf_opt/cc/rules/power.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
@@ -44,7 +45,7 @@ struct NAdamStep {
   TF_OPT_HOST_DEVICE explicit NAdamStep(const NAdamHyperparameters& h)
       : hyperparameters(h) {
     const double momentum = Momentum(h.step);
-    const double next_momentum = Momentum(h.step + 1);
+    const double next_momentum = Momentum(h.step + 1.0);
     const double product = h.momentum_product * momentum;
     moment_size =
         h.learning_rate * next_momentum / (1.0 - product * next_momentum);
@@ -53,7 +54,7 @@ struct NAdamStep {
   }
 
   // mu_t.
-  TF_OPT_HOST_DEVICE double Momentum(int64_t t) const {
+  TF_OPT_HOST_DEVICE double Momentum(double t) const {
     const double decay = Power(0.96, t * hyperparameters.momentum_decay);
     return hyperparameters.beta_1 * (1.0 - 0.5 * decay);
   }

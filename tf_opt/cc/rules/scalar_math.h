@@ -28,11 +28,6 @@ TF_OPT_RULE_INLINE float Sqrt(float x) { return __builtin_sqrtf(x); }
 TF_OPT_RULE_INLINE double Sqrt(double x) { return __builtin_sqrt(x); }
 #endif
 
-// For the scalars of a step.
-TF_OPT_RULE_INLINE double Power(double base, double exponent) {
-  return pow(base, exponent);
-}
-
 // A NaN in `b` wins, so that a NaN second moment is never hidden behind an
 // older maximum. Written so that it compiles to one maxps.
 TF_OPT_RULE_INLINE float Max(float a, float b) { return a > b ? a : b; }
