@@ -240,10 +240,9 @@ def test_a_number_that_changes_during_the_check_is_used_as_it_was_checked():
     assert 0 < refused < 30, "it was always the same number"
 
 
-def handles_of(count: int) -> tf.Tensor:
+def handles_of(variable: tf.Variable, count: int) -> tf.Tensor:
     """A tensor of several handles, or none."""
-    handle = tf.Variable([1.0]).handle
-    return tf.stack([handle, handle, handle])[:count]
+    return tf.stack([variable.handle] * 3)[:count]
 
 
 @pytest.mark.parametrize("count", [0, 2])
@@ -257,7 +256,7 @@ def test_what_is_not_one_handle_does_not_fill_a_group(argument, count):
         arguments = {
             "group": ops.tf_opt_variable_group(),
             "variables": variable.handle,
-            argument: handles_of(count),
+            argument: handles_of(variable, count),
         }
         ops.tf_opt_variable_group_fill(
             arguments["group"], [arguments["variables"]]

@@ -21,6 +21,7 @@
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
@@ -89,7 +90,11 @@ inline __attribute__((always_inline)) void Update(const Rule rule, int n,
                                                   V* __restrict p,
                                                   const V* __restrict g,
                                                   Slot* __restrict... slots) {
-  for (int i = 0; i < n; ++i) rule(p[i], g[i], slots[i]...);
+  for (int i = 0; i < n; ++i) {
+    rule(p[i], g[i], slots[i]...);
+    p[i] = CanonicalNan(p[i]);
+    ((slots[i] = CanonicalNan(slots[i])), ...);
+  }
 }
 
 template <typename T, typename Rule, std::size_t... kIndices>

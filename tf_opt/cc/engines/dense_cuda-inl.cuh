@@ -18,6 +18,7 @@
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 
@@ -34,13 +35,16 @@ struct CudaConvert {
   __device__ static double Widen(double x) { return x; }
 
   __device__ static Half Narrow(float x, Half) {
+    // The conversions have a NaN of their own.
+    if (x != x) return {kHalfNan};
     return {__half_as_ushort(__float2half_rn(x))};
   }
   __device__ static BFloat16 Narrow(float x, BFloat16) {
+    if (x != x) return {kBFloat16Nan};
     return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
   }
-  __device__ static float Narrow(float x, float) { return x; }
-  __device__ static double Narrow(double x, double) { return x; }
+  __device__ static float Narrow(float x, float) { return CanonicalNan(x); }
+  __device__ static double Narrow(double x, double) { return CanonicalNan(x); }
 };
 
 template <typename Rule>

@@ -189,10 +189,8 @@ class GpuThread {
     }
     for (int u = 0; u < kCount; ++u) {
       for (int j = 0; j < kPack; ++j) {
-        V p = Convert::Widen(variable[u].elements[j]);
-        rule(p, Convert::Widen(gradient[u].elements[j]),
-             slots[kIndices][u].elements[j]...);
-        variable[u].elements[j] = Convert::Narrow(p, T());
+        Update(rule, &variable[u].elements[j], gradient[u].elements[j],
+               &slots[kIndices][u].elements[j]...);
       }
       variable[u].Store(tensor.variable + at + u * row);
       (slots[kIndices][u].Store(tensor.slots[kIndices] + at + u * row), ...);
@@ -203,9 +201,17 @@ class GpuThread {
   TF_OPT_RULE_INLINE static void UpdateElement(
       const Rule& rule, const DenseTensor<T, kSlots>& tensor, int64_t at,
       std::index_sequence<kIndices...>) {
-    V p = Convert::Widen(tensor.variable[at]);
-    rule(p, Convert::Widen(tensor.gradient[at]), tensor.slots[kIndices][at]...);
-    tensor.variable[at] = Convert::Narrow(p, T());
+    Update(rule, &tensor.variable[at], tensor.gradient[at],
+           &tensor.slots[kIndices][at]...);
+  }
+
+  template <typename... Slot>
+  TF_OPT_RULE_INLINE static void Update(const Rule& rule, T* variable,
+                                        const T& gradient, Slot*... slots) {
+    V p = Convert::Widen(*variable);
+    rule(p, Convert::Widen(gradient), *slots...);
+    *variable = Convert::Narrow(p, T());
+    ((*slots = CanonicalNan(*slots)), ...);
   }
 };
 

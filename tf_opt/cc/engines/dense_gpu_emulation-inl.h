@@ -11,6 +11,7 @@
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/scalar_math.h"
 
 #define TF_OPT_CPU_TARGET gpu_emulation
 #include "tf_opt/cc/engines/float_conversion-inl.h"
@@ -25,12 +26,14 @@ struct EmulatedConvert {
   static float Widen(BFloat16 x) { return gpu_emulation::ToFloat(x); }
   static float Widen(float x) { return x; }
   static double Widen(double x) { return x; }
-  static Half Narrow(float x, Half) { return gpu_emulation::ToHalf(x); }
-  static BFloat16 Narrow(float x, BFloat16) {
-    return gpu_emulation::ToBFloat16(x);
+  static Half Narrow(float x, Half) {
+    return gpu_emulation::ToHalf(CanonicalNan(x));
   }
-  static float Narrow(float x, float) { return x; }
-  static double Narrow(double x, double) { return x; }
+  static BFloat16 Narrow(float x, BFloat16) {
+    return gpu_emulation::ToBFloat16(CanonicalNan(x));
+  }
+  static float Narrow(float x, float) { return CanonicalNan(x); }
+  static double Narrow(double x, double) { return CanonicalNan(x); }
 };
 
 template <typename T, typename Rule>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tf_opt/cc/engines/all_rules.h"
 #include "tf_opt/cc/engines/dense_cpu.h"
 #include "tf_opt/cc/engines/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/dense_model.h"
@@ -72,26 +73,37 @@ class DenseGpuTest : public testing::Test {};
 using Types = testing::Types<Half, BFloat16, float, double>;
 TYPED_TEST_SUITE(DenseGpuTest, Types);
 
-TYPED_TEST(DenseGpuTest, GivesTheBitsOfTheCpuEngine) {
-  using T = TypeParam;
-  using Rule = AdamRule<ComputeType<T>, true, true>;
-  Step<Adam> step;
-  step.hyperparameters.step = 3;
+template <typename RuleCase>
+class DenseGpuRuleTest : public testing::Test {};
+TYPED_TEST_SUITE(DenseGpuRuleTest, AllRules);
+
+TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngine) {
+  using T = typename TypeParam::T;
+  using Rule = typename TypeParam::Rule;
+  using Model = DenseModel<T, Rule::kSlots>;
+  Step<typename TypeParam::Description> step;
+  step.hyperparameters = TypeParam::Hyperparameters();
   std::vector<Rule> rules;
   for (size_t i = 0; i < Sizes().size(); ++i) {
     step.weight_decay.push_back(0.01 * i);
-    rules.emplace_back(AdamStep(step.hyperparameters),
+    rules.emplace_back(typename Rule::Step(step.hyperparameters),
                        step.weight_decay.back());
   }
 
-  DenseModel<T, 3> expected(Sizes());
-  ApplyDense<T>(expected.Tensors(), rules, CpuTarget::kBaseline, 1, MustNotRun);
-  // From 1 on no array is aligned for vectors.
-  for (const int offset : {0, 1}) {
-    DenseModel<T, 3> model(Sizes(), offset);
-    step.Launch<T, Rule>(model.Tensors());
-    EXPECT_TRUE(model.SameBits(expected)) << "offset " << offset;
-    EXPECT_TRUE(model.PaddingIsUntouched()) << "offset " << offset;
+  for (const bool special : {false, true}) {
+    SCOPED_TRACE(special ? "with special numbers" : "with ordinary numbers");
+    // From 1 on no array is aligned for vectors.
+    for (const int offset : {0, 1}) {
+      SCOPED_TRACE(testing::Message() << "offset " << offset);
+      Model expected(Sizes(), offset);
+      if (special) expected.AddSpecialNumbers();
+      Model model(expected);
+      ApplyDense<T>(expected.Tensors(), rules, CpuTarget::kBaseline, 1,
+                    MustNotRun);
+      step.template Launch<T, Rule>(model.Tensors());
+      EXPECT_TRUE(model.SameBits(expected));
+      EXPECT_TRUE(model.PaddingIsUntouched());
+    }
   }
 }
 

@@ -113,6 +113,37 @@ struct DenseModel {
     }
   }
 
+  // Puts infinities, zeros, the smallest, largest and subnormal numbers of both
+  // signs and NaNs with many payloads, quiet and signaling, in many places.
+  void AddSpecialNumbers() {
+    std::mt19937_64 random(8);
+    const auto add = [&random](auto* array) {
+      for (auto& value : *array) {
+        if (random() % 4 == 0)
+          value = Special<std::decay_t<decltype(value)>>(random());
+      }
+    };
+    for (auto& array : variables) add(&array);
+    for (auto& array : gradients) add(&array);
+    for (auto& array : slots) add(&array);
+  }
+
+  template <typename E>
+  static E Special(uint64_t random) {
+    constexpr int kBits = 8 * sizeof(E);
+    constexpr int kFraction = std::is_same<E, Half>::value       ? 10
+                              : std::is_same<E, BFloat16>::value ? 7
+                              : sizeof(E) == 4                   ? 23
+                                                                 : 52;
+    constexpr uint64_t kLowest = uint64_t{1} << kFraction;
+    constexpr uint64_t kInfinity = (uint64_t{1} << (kBits - 1)) - kLowest;
+    const uint64_t fraction = (random >> 8) & (kLowest - 1);
+    const uint64_t magnitudes[] = {
+        0, fraction, kLowest, kInfinity, kInfinity - 1, kInfinity | fraction};
+    return FromBits<E>(magnitudes[random % 6] | (random >> 7 & 1)
+                                                    << (kBits - 1));
+  }
+
   std::vector<DenseTensor<T, kSlots>> Tensors() {
     std::vector<DenseTensor<T, kSlots>> tensors;
     for (size_t i = 0; i < variables.size(); ++i) {

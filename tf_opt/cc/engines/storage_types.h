@@ -14,6 +14,10 @@ struct BFloat16 {
   uint16_t bits;
 };
 
+// The bits of the NaN that engines write (scalar_math.h's, narrowed).
+constexpr uint16_t kHalfNan = 0x7e00;
+constexpr uint16_t kBFloat16Nan = 0x7fc0;
+
 // Moments and arithmetic are float32 for every variable type but float64: in
 // bfloat16, 0.999 is 1 and an Adam step is exactly zero.
 template <typename T>

@@ -33,6 +33,16 @@ TF_OPT_RULE_INLINE double Sqrt(double x) { return __builtin_sqrt(x); }
 TF_OPT_RULE_INLINE float Max(float a, float b) { return a > b ? a : b; }
 TF_OPT_RULE_INLINE double Max(double a, double b) { return a > b ? a : b; }
 
+// What is written where a result is no number. Which of its operands' NaNs an
+// operation passes on, and with which sign, differs between processors and
+// orders of the operands.
+TF_OPT_RULE_INLINE float CanonicalNan(float x) {
+  return x == x ? x : __builtin_nanf("");
+}
+TF_OPT_RULE_INLINE double CanonicalNan(double x) {
+  return x == x ? x : __builtin_nan("");
+}
+
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_RULES_SCALAR_MATH_H_
