@@ -267,3 +267,30 @@ def test_what_is_not_one_handle_does_not_fill_a_group(argument, count):
         match=rf"`{argument}.*` must be one handle, got {count}",
     ):
         fill()
+
+
+@pytest.mark.parametrize("name", [*OPS, "adam"])
+def test_a_step_traced_before_xla_compiles_it_says_what_to_do(name):
+    op = OPS.get(name) or Op(
+        tf_opt.ops.resource_apply_adam_amsgrad,
+        {"m": None, "v": None},
+        {"step": 3, "v_max": ()},
+        {},
+    )
+    arguments = arguments_of(op)
+
+    @tf.function
+    def step() -> None:
+        op.apply(**arguments)
+
+    @tf.function(jit_compile=True)
+    def compiled() -> None:
+        step()
+
+    step()
+    before = arguments["variables"][0].numpy()
+    with pytest.raises(
+        tf.errors.UnimplementedError, match='implementation="composed"'
+    ):
+        compiled()
+    np.testing.assert_array_equal(arguments["variables"][0].numpy(), before)

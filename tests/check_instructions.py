@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Checks, by disassembly, which instructions stand where in the library.
+
+    tests/check_instructions.py LIBRARY
+
+The loops are compiled once for each instruction set. An AVX instruction in any
+other function would crash a processor without AVX, and a loop that the compiler
+gave up vectorizing would only be slow: neither fails another test. Needs a
+library with its symbols, and binutils' objdump.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+TARGETS = ("baseline", "avx2", "avx512")
+
+_FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
+_INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(?:[a-z0-9]+ )*?(\S+)(.*)$")
+# Instructions that begin with a v and are older than AVX.
+_NOT_VEX = {"verr", "verw"}
+_OF_AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])\b")
+_WIDE = re.compile(r"%[yz]mm")
+_PACKED_PRODUCT = re.compile(r"^vmulp[sd]$")
+_ROOT = re.compile(r"^v?sqrt[ps][sd]$")
+_PACKED_ROOT = re.compile(r"^vsqrtp[sd]$")
+
+
+def functions(library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Each function's name and instructions, as mnemonics and operands."""
+    command = ["objdump", "-d", "-C", "--no-show-raw-insn", library]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True
+    ) as process:
+        name, instructions = "", []
+        for line in process.stdout:
+            if match := _FUNCTION.match(line):
+                yield name, instructions
+                name, instructions = match[1], []
+            elif match := _INSTRUCTION.match(line.rstrip()):
+                instructions.append((match[1], match[2]))
+        yield name, instructions
+    if process.returncode:
+        sys.exit(f"objdump {library} failed")
+
+
+def problems(library: str) -> Iterator[str]:
+    """What is wrong, one line each."""
+    loops = dict.fromkeys(TARGETS, 0)
+    for name, instructions in functions(library):
+        match = re.match(r"(?:void )?tf_opt::(avx2|avx512|baseline)::", name)
+        target = match[1] if match else "baseline"
+        for mnemonic, operands in instructions:
+            is_avx = mnemonic.startswith("v") and mnemonic not in _NOT_VEX
+            is_avx512 = _OF_AVX512.search(operands) is not None
+            if (is_avx and target == "baseline") or (
+                is_avx512 and target != "avx512"
+            ):
+                yield f"{mnemonic}{operands} in {name}, which is for {target}"
+                break
+        if not match or "::ApplyRange<" not in name:
+            continue
+        loops[target] += 1
+        if target == "baseline":
+            continue
+        wide = {m for m, operands in instructions if _WIDE.search(operands)}
+        if not any(map(_PACKED_PRODUCT.match, wide)):
+            yield f"not vectorized: {name}"
+        if any(_ROOT.match(m) for m, _ in instructions) and not any(
+            map(_PACKED_ROOT.match, wide)
+        ):
+            yield f"the square root is not vectorized: {name}"
+    if len(set(loops.values())) != 1 or 0 in loops.values():
+        yield f"not the same loops for each instruction set: {loops}"
+    else:
+        print(f"{loops['baseline']} loops for each of {', '.join(loops)}")
+
+
+def main() -> None:
+    found = list(problems(sys.argv[1]))
+    if found:
+        sys.exit("\n".join(found))
+
+
+if __name__ == "__main__":
+    main()
