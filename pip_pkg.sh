@@ -10,8 +10,9 @@
 #
 # Sets up what all this needs, compiles the libraries with Bazel, packs them,
 # gives the wheel the manylinux tag that fits it, and trains a step with each of
-# them, on the CPU, with the newest in a new virtual environment. Only a wheel
-# that passes gets into DIR. Does nothing if DIR has a wheel of just these files.
+# them, on the CPU, with the newest in a new virtual environment. (--newest-only
+# doesn't install TensorFlow there once more.) Only a wheel that passes gets into
+# DIR. Does nothing if DIR has a wheel of just these files.
 set -euo pipefail
 # The oldest glibc that the wheel promises to run with. TensorFlow 2.21 itself
 # needs 2.27.
@@ -110,10 +111,18 @@ fi
 say "Checking $(basename "$wheel") in a new virtual environment"
 minors=("${older[@]}" "$newest")
 "$TF_OPT_PYTHON" -m venv "$temporary/venv"
-quietly "$temporary/venv/bin/python" -m pip install \
-  --disable-pip-version-check --constraint requirements/constraints.txt \
-  "$wheel[tensorflow-cpu]"
-# -I: nothing but that environment can be imported.
+pip=("$temporary/venv/bin/python" -m pip install --disable-pip-version-check)
+if [[ -z $newest_only ]]; then
+  quietly "${pip[@]}" --constraint requirements/constraints.txt \
+    "$wheel[tensorflow-cpu]"
+else
+  # Sees what .venv has, which must be all that the wheel requires.
+  "$TF_OPT_PYTHON" -c 'import site; print(site.getsitepackages()[0])' \
+    >"$(echo "$temporary"/venv/lib/python*/site-packages)/venv.pth"
+  quietly "${pip[@]}" --no-deps --force-reinstall "$wheel"
+  quietly "${pip[@]}" --no-index "tf_opt[tensorflow-cpu]==$version"
+fi
+# -I: nothing but what that environment sees can be imported.
 "$temporary/venv/bin/python" -I tests/wheel_check.py "${minors[@]}"
 for minor in "${older[@]}"; do
   python=build/tensorflow-$minor/venv/bin/python
