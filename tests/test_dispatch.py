@@ -32,6 +32,11 @@ import numpy as np
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     import tensorflow as tf, keras, tf_opt
+    # Fails once TensorFlow is initialized, which no import may do.
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 2,
+    )
     for optimizer in (tf_opt.Adam(0.1), tf_opt.Adam(0.1), tf_opt.AdamW(0.1)):
         variable = keras.Variable([1.0, 2.0])
         optimizer.apply([tf.constant([0.5, -0.5])], [variable])

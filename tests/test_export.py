@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import subprocess
 import sys
 import textwrap
@@ -203,17 +202,28 @@ def test_nothing_of_ours_is_in_an_export_and_only_the_op_in_training(tmp_path):
     assert b"VariableGroup" not in training
 
 
-def test_a_training_function_without_tf_opt_says_which_op_is_missing(tmp_path):
-    tf.saved_model.save(Trainer(tf_opt.Adam(0.1)), str(tmp_path))
+def test_training_loads_where_tf_opt_is_imported_and_nowhere_else(tmp_path):
+    trainer = Trainer(tf_opt.Adam(0.1))
+    tf.saved_model.save(trainer, str(tmp_path))
+    gradient = [0.5, -0.5]
+    expected = trainer.step(tf.constant(gradient))["variable"].numpy()
     script = f"""
         import tensorflow as tf
-        tf.saved_model.load({str(tmp_path)!r})
+        try:
+            tf.saved_model.load({str(tmp_path)!r})
+        except Exception as error:
+            print(error)
+        import tf_opt
+        loaded = tf.saved_model.load({str(tmp_path)!r})
+        print(loaded.step(tf.constant({gradient}))["variable"].numpy().tolist())
     """
     loaded = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
-        cwd=pathlib.Path("/"),
+        cwd="/",
     )
-    assert loaded.returncode != 0
-    assert "TfOpt>ResourceApplyAdamAmsgrad" in loaded.stderr
+    assert loaded.returncode == 0, loaded.stderr
+    *error, result = loaded.stdout.splitlines()
+    assert "TfOpt>ResourceApplyAdamAmsgrad" in "".join(error)
+    assert json.loads(result) == expected.tolist()

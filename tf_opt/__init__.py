@@ -20,6 +20,7 @@ from tf_opt.python import callbacks
 from tf_opt.python import functional
 from tf_opt.python import ops
 from tf_opt.python.build_info import build_info
+from tf_opt.python.ops import library as _library
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adamw import AdamW
 from tf_opt.python.optimizers.asgd import ASGD
@@ -27,6 +28,10 @@ from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
 from tf_opt.python.optimizers.from_keras import from_keras
 from tf_opt.python.optimizers.nadam import NAdam
 from tf_opt.version import __version__
+
+# Here, not at the first use: a saved training function, or a step that another
+# process sends to this server, names the ops without calling Python.
+_library.library()
 
 __all__ = [
     "ASGD",

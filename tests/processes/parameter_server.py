@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 import tensorflow as tf
-import tf_opt
+import tf_opt  # noqa: F401
 
 from processes import steps
 from registry import OPTIMIZERS
@@ -22,8 +22,7 @@ def device(variable: keras.Variable | Row) -> str:
 
 def serve(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None:
     """Runs what the coordinator sends, until it is killed."""
-    # Loads the ops: they run where the variables are.
-    tf_opt.build_info()
+    # With the ops, which run where the variables are: tf_opt is imported.
     tf.distribute.Server(
         resolver.cluster_spec(),
         job_name=resolver.task_type,

@@ -50,7 +50,7 @@ ax: Handles of the averages, float32 (double if T is double), one for each of
   `variables`; or, likewise, one group.
 gradients: One for each of `variables`, of its shape.
 learning_rate: Scalar; for the decoupled weight decay.
-eta: Scalar, the step size.
+eta: Scalar >= 0, the step size.
 step: Scalar, counted from 1: t.
 lambd: Scalar >= 0, how strongly the variable decays with the step size.
 t0: Scalar >= 0, after how many steps the averaging begins.

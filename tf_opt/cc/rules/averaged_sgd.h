@@ -77,7 +77,8 @@ struct AveragedSgd {
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
-      {"eta", &Hyperparameters::eta},
+      // Negative while the average is in the variables' place.
+      {"eta", &Hyperparameters::eta, Range::kNonNegative},
       {"step", &Hyperparameters::step, Range::kPositive},
       {"lambd", &Hyperparameters::lambd, Range::kNonNegative},
       {"t0", &Hyperparameters::t0, Range::kNonNegative}};

@@ -14,9 +14,14 @@ beta_1: Decay of the first moment, in [0, 1).
 beta_2: Decay of the second moment, in [0, 1).
 epsilon: Added to the denominator, >= 0.""",
     "common_arguments": """\
-weight_decay: Strength of the weight decay, >= 0. Variables named in
-    `exclude_from_weight_decay()` are left out, also after saving and
+weight_decay: Strength of the weight decay, >= 0, or None. Of a
+    `tf.Variable` or `keras.Variable` every step takes the value it has;
+    a number is read when a step is traced, as in Keras. Variables named
+    in `exclude_from_weight_decay()` are left out, also after saving and
     loading.
+clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum,
+    ema_overwrite_frequency, loss_scale_factor,
+    gradient_accumulation_steps, name: As in Keras' optimizers.
 decoupled_weight_decay: Whether the decay shrinks the variable,
     `p -= learning_rate * weight_decay * p` (Keras, AdamW), or adds to
     the gradient, `g += weight_decay * p` (L2: PyTorch's and Paddle's
@@ -26,11 +31,7 @@ implementation: `"auto"` runs the custom op where it can and the
     composed implementation elsewhere (inside XLA, on devices and types
     without a kernel, without the compiled library), with the same
     numbers. `"custom_op"` and `"composed"` force one;
-    `"custom_op"` where it can't run is a `RuntimeError` that says why.
-**kwargs: Those of Keras' base class, with Keras' meaning: `clipnorm`,
-    `clipvalue`, `global_clipnorm`, `use_ema`, `ema_momentum`,
-    `ema_overwrite_frequency`, `loss_scale_factor`,
-    `gradient_accumulation_steps`, `name`.""",
+    `"custom_op"` where it can't run is a `RuntimeError` that says why.""",
 }
 
 # A line `{{moments}}`, say, in the docstring of a class becomes that part.
