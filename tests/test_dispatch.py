@@ -363,6 +363,30 @@ def test_auto_composes_for_xla_also_in_nested_functions():
     assert variable.numpy() == pytest.approx(0.9)
 
 
+def test_auto_clustering_leaves_the_op_alone():
+    code = """
+        import keras, tensorflow as tf, tf_opt
+        variable = keras.Variable([1.0] * 64)
+        optimizer = tf_opt.Adam(0.1)
+        optimizer.build([variable])
+
+        @tf.function
+        def step():
+            gradient = tf.exp(variable.value * 0.0) * 2.0 + 1.0
+            optimizer.apply([gradient * gradient], [variable])
+
+        step(), step()
+        print(optimizer.implementation_in_use, variable.numpy()[0].round(3))
+        """
+    flags = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"
+    result = run_python(code, TF_XLA_FLAGS=flags, TF_CPP_MIN_LOG_LEVEL="0")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["custom_op", "0.8"]
+    # That XLA compiled something at all, but nothing of ours.
+    assert "Compiled cluster using XLA" in result.stderr
+    assert "TfOpt>" not in result.stderr
+
+
 def test_auto_composes_where_there_is_no_kernel():
     variable = keras.Variable(np.array([1 + 2j], "complex64"))
     assert OP not in ops_of(tf_opt.Adam(), variable)

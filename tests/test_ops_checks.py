@@ -68,7 +68,7 @@ OPS = {
         {"step": 3, "eta": 0.125},
         {
             "step": (0, "`step` must be >= 1, got 0"),
-            "eta": ([0.5], "`eta` must be a scalar"),
+            "eta": (-0.5, "`eta` must be >= 0, got -0.5"),
             "lambd": (-1.0, "`lambd` must be >= 0, got -1"),
             "t0": (-1.0, "`t0` must be >= 0, got -1"),
             "learning_rate": ([0.5], "`learning_rate` must be a scalar"),

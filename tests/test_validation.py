@@ -42,6 +42,21 @@ def test_a_constructor_names_what_is_no_number_or_out_of_range(
         make(**{name: value})
 
 
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (tf_opt.Adam, "amsgrad"),
+        (tf_opt.AdamW, "epsilon_hat"),
+        (tf_opt.NAdam, "maximize"),
+        (tf_opt.ASGD, "decoupled_weight_decay"),
+    ],
+)
+@pytest.mark.parametrize("value", ["no", None, 1, tf.constant(True)], ids=repr)
+def test_a_constructor_names_what_is_no_boolean(make, name, value):
+    with pytest.raises(ValueError, match=refused(name, value)):
+        make(**{name: value})
+
+
 @pytest.mark.parametrize("number", [0, 0.5, np.float32(0.5), np.int8(0)])
 def test_numbers_of_every_kind_are_taken(number):
     optimizer = tf_opt.AveragedSGD(lambd=number, t0=number, alpha=number)

@@ -41,7 +41,7 @@ def resource_apply_averaged_sgd(
             float64 for float64 variables.
         {{gradients}}
         {{step}}
-        eta: The step size.
+        eta: The step size, >= 0.
         learning_rate: What a decoupled weight decay is multiplied by.
         lambd: How strongly the variable decays, >= 0.
         t0: After how many steps averaging begins, >= 0.

@@ -66,14 +66,20 @@ def resource_apply(
             _check_length(name, values, len(gradients))
     # Python's numbers go to the op as they are: there they become float64 with
     # all their digits, and that costs next to nothing.
-    getattr(ops, wrapper)(
+    arguments = {
         **handles,
-        gradients=to_tensors(gradients, common_dtype(lists["variables"])),
+        "gradients": to_tensors(gradients, common_dtype(lists["variables"])),
         **{name: checked.real(name, x) for name, x in scalars.items()},
         **{name: checked.integer(name, x) for name, x in integers.items()},
-        weight_decay=_one_for_each(weight_decay, len(gradients)),
+        "weight_decay": _one_for_each(weight_decay, len(gradients)),
         **checked.booleans(**modes),
-    )
+    }
+    if tf.executing_eagerly():
+        getattr(ops, wrapper)(**arguments)
+        return
+    # Auto-clustering would take it for an op that XLA compiles.
+    with tf.xla.experimental.jit_scope(compile_ops=False):
+        getattr(ops, wrapper)(**arguments)
 
 
 def _check_length(

@@ -15,6 +15,7 @@ from tf_opt.python import ops
 from tf_opt.python.functional import adam_rule
 from tf_opt.python.ops import adam as adam_op
 from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
@@ -100,6 +101,8 @@ class Adam(MomentsOptimizer):
         maximize: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
+        validation.check_boolean("amsgrad", amsgrad)
+        validation.check_boolean("epsilon_hat", epsilon_hat)
         super().__init__(
             beta_1=beta_1,
             beta_2=beta_2,

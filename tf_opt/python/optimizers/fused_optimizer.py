@@ -69,6 +69,10 @@ class FusedOptimizer(KerasOptimizer):
     ) -> None:
         validation.check_learning_rate(learning_rate)
         validation.check_weight_decay(weight_decay)
+        validation.check_boolean(
+            "decoupled_weight_decay", decoupled_weight_decay
+        )
+        validation.check_boolean("maximize", maximize)
         validation.check_one_of(
             "implementation", implementation, dispatch.IMPLEMENTATIONS
         )

@@ -79,6 +79,14 @@ def check_positive_integer(name: str, value: int) -> None:
         )
 
 
+def check_boolean(name: str, value: bool) -> None:
+    """Raises unless `value` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(
+            f"`{name}` must be True or False. Received: {name}={value!r}"
+        )
+
+
 def check_one_of(name: str, value: str, choices: Sequence[str]) -> None:
     """Raises unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
