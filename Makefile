@@ -113,7 +113,10 @@ cc-test:
 	@tools/setup.sh build
 	@echo "==> Running Bazel's tests"
 	$(bazel) test //...
-	$(bazel) build //tests/gpu:all
+	$(bazel) build //tests/gpu:all //tf_opt:binaries
+	@echo "==> Checking the library's instructions"
+	$(bin)/python tests/check_instructions.py \
+	  bazel-bin/tf_opt/python/ops/_tf_opt_ops.so
 
 .PHONY: torch-once
 torch-once:

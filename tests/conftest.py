@@ -36,7 +36,8 @@ collect_ignore = ["bazel_smoke_test.py", "wheel_check.py"]
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the markers and checks what is under test."""
     config.addinivalue_line(
-        "markers", "core: the subset that also runs on the oldest Keras"
+        "markers",
+        "core: the subset that also runs on older Kerases and TensorFlows",
     )
     config.addinivalue_line(
         "markers",

@@ -14,7 +14,7 @@ if ! command -v nvidia-smi >/dev/null; then
   say "Skipped: nvidia-smi was not found, so there is no GPU to test on"
   exit
 fi
-./pip_pkg.sh --cuda
+./pip_pkg.sh --newest-only --cuda build/gpu/wheel
 
 venv=build/gpu/venv
 say "Installing TensorFlow for GPUs and the wheel into $venv"
@@ -24,7 +24,7 @@ version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)'
   --constraint requirements/constraints.txt --requirement requirements/test.txt \
   "tensorflow[and-cuda]==$version"
 "$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
-  --no-deps --force-reinstall dist/cuda/tf_opt-*.whl
+  --no-deps --force-reinstall build/gpu/wheel/tf_opt-*.whl
 
 # -I: the installed package, not the sources here.
 "$venv/bin/python" -I -m tf_opt
