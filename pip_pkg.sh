@@ -94,7 +94,7 @@ quietly() {
 quietly "$TF_OPT_PYTHON" -m build --wheel --no-isolation \
   --outdir "$temporary/built" "$temporary/staging"
 # TensorFlow's libraries are in the process already, and must not be there twice.
-quietly auditwheel repair --wheel-dir "$temporary/repaired" \
+quietly auditwheel repair --strip --wheel-dir "$temporary/repaired" \
   --exclude libtensorflow_framework.so.2 --exclude libtensorflow_cc.so.2 \
   "$temporary"/built/*.whl
 wheel=$(echo "$temporary"/repaired/*.whl)

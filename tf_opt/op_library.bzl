@@ -22,7 +22,6 @@ def op_library(name, deps, **kwargs):
         ],
         linkopts = [
             "-Wl,--version-script=$(location %s)" % _EXPORTED_SYMBOLS,
-            "-Wl,--strip-all",
             "$(location %s)" % _TENSORFLOW,
         ],
         linkshared = True,
