@@ -325,6 +325,50 @@ def test_a_saved_function_goes_on_where_it_was(name, tmp_path):
         )
 
 
+def bfloat16_model(optimizer: keras.optimizers.Optimizer) -> keras.Model:
+    keras.utils.set_random_seed(5)
+    model = keras.Sequential(
+        [keras.layers.Input((4,)), keras.layers.Dense(2, dtype="bfloat16")]
+    )
+    model.compile(optimizer, "mse")
+    return model
+
+
+@pytest.mark.parametrize("from_ours", [True, False])
+def test_state_of_16_bit_variables_moves_in_keras_files_and_no_others(
+    from_ours, tmp_path
+):
+    pair = COUNTERPARTS["Adam"]
+    makes = (pair.ours, pair.keras) if from_ours else (pair.keras, pair.ours)
+    source, target = (bfloat16_model(make()) for make in makes)
+    train(source)
+    path = str(tmp_path / "model.weights.h5")
+    source.save_weights(path)
+    target.optimizer.build(target.trainable_variables)
+    target.load_weights(path)
+    for found, expected in zip(state(target), state(source), strict=True):
+        np.testing.assert_allclose(
+            np.asarray(found, "float32"),
+            np.asarray(expected, "float32"),
+            # Half a unit of bfloat16's last place.
+            rtol=2**-8,
+        )
+    assert int(target.optimizer.iterations.numpy()) == 8
+
+    # As the README says, with TensorFlow's words.
+    path = tf.train.Checkpoint(optimizer=source.optimizer).save(
+        str(tmp_path / "ckpt")
+    )
+    types = ("bfloat16", "float") if from_ours else ("float", "bfloat16")
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="expected dtype {} does not equal original dtype {}".format(
+            *types
+        ),
+    ):
+        tf.train.Checkpoint(optimizer=target.optimizer).restore(path)
+
+
 def test_a_model_is_never_loaded_with_keras_optimizer_instead(tmp_path):
     model = compiled(tf_opt.Adam(0.01))
     train(model)
