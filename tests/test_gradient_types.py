@@ -82,10 +82,17 @@ def test_a_variable_that_occurs_twice_is_updated_twice(
 
 @in_graph
 @implementations
-@pytest.mark.parametrize("dtypes", [["float32"] * 2, ["float32", "float64"]])
+@pytest.mark.parametrize(
+    "dtypes",
+    [["float32"] * 2, ["float32", "float64"], ["float32", "complex64"]],
+    ids="_".join,
+)
 def test_a_gradient_of_a_wrong_shape_names_the_variable_and_writes_nothing(
     implementation, in_graph, dtypes
 ):
+    if "complex64" in dtypes and implementation == "custom_op":
+        # By itself: one variable by the op, the other composed.
+        implementation = "auto"
     names = ["first", "second"]
     variables = [
         keras.Variable([1.0, 2.0], name=name, dtype=dtype)
@@ -107,6 +114,17 @@ def test_what_is_no_gradient_names_the_variable(implementation):
     optimizer = tf_opt.Adam(0.1, implementation=implementation)
     with pytest.raises(TypeError, match="`kernel`.*Received: {'a': 1}"):
         optimizer.apply([{"a": 1}], [variable])
+
+
+def test_no_gradients_at_all_are_no_step_as_in_keras():
+    variable = keras.Variable([1.0])
+    for optimizer in (tf_opt.Adam(0.1), keras.optimizers.Adam(0.1)):
+        optimizer.build([variable])
+        optimizer.apply([])
+        optimizer.apply([], [variable])
+        assert int(optimizer.iterations.numpy()) == 0
+        with pytest.raises(ValueError, match="No gradients provided"):
+            optimizer.apply([None], [variable])
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -282,9 +282,7 @@ class FusedOptimizer(KerasOptimizer):
             self._exclusions.var_names, variables, self._excluded_positions()
         )
 
-    def _weight_decay(
-        self, decays: Sequence[bool]
-    ) -> list[float] | tf.Tensor | None:
+    def _weight_decay(self, decays: Sequence[bool]) -> list[float] | tf.Tensor:
         """The decay of each variable, of which some have none."""
         if self._decays_before_the_step():
             return [0.0] * len(decays)
@@ -316,9 +314,9 @@ class FusedOptimizer(KerasOptimizer):
             TypeError: If one doesn't convert to a tensor.
         """
         grads = list(grads)
-        if trainable_variables is None and not self.built:
-            # Keras says what to do.
-            super().apply(grads)
+        if not grads or (trainable_variables is None and not self.built):
+            # Keras says what to do, if there is anything to do.
+            super().apply(grads, trainable_variables)
             return
         if trainable_variables is None:
             variables = self._trainable_variables
@@ -413,34 +411,29 @@ class FusedOptimizer(KerasOptimizer):
         # All gradients before the first launch: a wrong one must not leave
         # half a step.
         ready = [
-            [
-                gradients.for_update(grads[i], variable, path_of(variables[i]))
-                for i, variable in zip(
-                    launch.positions, launch.variables, strict=True
-                )
-            ]
-            for launch in plan.launches
+            gradients.for_update(gradient, variable, known_as)
+            for gradient, variable, known_as in zip(
+                grads, plan.variables, variables, strict=True
+            )
         ]
-        for launch, own in zip(plan.launches, ready, strict=True):
+        for launch in plan.launches:
+            own = [ready[i] for i in launch.positions]
             if distributed:
                 # The sum of the gradients is all that replicas share.
-                own = self._sum_over_replicas(own, launch.variables)
+                updated = [plan.variables[i] for i in launch.positions]
+                own = self._sum_over_replicas(own, updated)
             self._custom_op_step(
                 *launch.lists,
                 gradients=own,
                 weight_decay=self._weight_decay(launch.decays),
                 **scalars,
             )
-        if plan.composed and distributed:
-            self._update_one_by_one(
-                [grads[i] for i in plan.composed],
-                [variables[i] for i in plan.composed],
-                learning_rate,
-            )
-        elif plan.composed:
-            self._compose(
-                [(grads[i], variables[i]) for i in plan.composed], **scalars
-            )
+        if plan.composed:
+            rest = [(ready[i], plan.variables[i]) for i in plan.composed]
+            if distributed:
+                self._update_one_by_one(*zip(*rest, strict=True), learning_rate)
+            else:
+                self._compose(rest, **scalars)
 
     def _plan(
         self,
@@ -478,28 +471,20 @@ class FusedOptimizer(KerasOptimizer):
             launches.append(
                 Launch(
                     tuple(positions),
-                    tuple(updated),
                     tuple(lists),
                     tuple(map(self._decays, updated)),
                 )
             )
-        return Plan(tuple(launches), tuple(composed))
+        return Plan(tuple(tf_variables), tuple(launches), tuple(composed))
 
     def _compose(
         self,
-        pairs: Sequence[tuple[GradientLike, Variable]],
+        pairs: Sequence[tuple[tf.Tensor, tf.Variable]],
         **scalars: tf.Tensor,
     ) -> None:
         """Runs the composed implementation, a variable at a time."""
-        variables = [tf_variable(variable) for _, variable in pairs]
-        ready = [
-            gradients.for_update(gradient, tf_variable, path_of(variable))
-            for (gradient, variable), tf_variable in zip(
-                pairs, variables, strict=True
-            )
-        ]
         apply = self._composed_step(**scalars)
-        for gradient, variable in zip(ready, variables, strict=True):
+        for gradient, variable in pairs:
             slots = self._slots(self._index_of(variable))
             decays = self._decays(variable)
             value, *slot_values = apply(

@@ -64,14 +64,14 @@ def to_dense(
 
 
 def for_update(
-    gradient: GradientLike, variable: tf.Variable, path: str
+    gradient: GradientLike, variable: tf.Variable, known_as: Variable
 ) -> tf.Tensor:
     """The gradient as a dense tensor of the variable's type and shape.
 
     Args:
         gradient: What the user gave; it is broadcast, as Keras does.
         variable: The variable that it is of.
-        path: What an error calls that variable.
+        known_as: That variable as the user knows it, for an error.
 
     Raises:
         ValueError: If it has a shape that doesn't broadcast to the variable's.
@@ -85,7 +85,7 @@ def for_update(
         # Nearly always, and in every eager step.
         return gradient
     gradient = to_dense(
-        as_gradient(gradient, variable), variable, variable.dtype
+        as_gradient(gradient, known_as), variable, variable.dtype
     )
     if gradient.shape.is_compatible_with(shape):
         return gradient
@@ -95,7 +95,7 @@ def for_update(
         fits = False
     if not fits:
         raise ValueError(
-            f"The gradient of `{path}` must have its shape, {shape}. "
-            f"Received: {gradient.shape}"
+            f"The gradient of `{path_of(known_as)}` must have its shape, "
+            f"{shape}. Received: {gradient.shape}"
         )
     return tf.broadcast_to(gradient, shape)

@@ -20,13 +20,11 @@ class Launch(NamedTuple):
 
     Attributes:
         positions: Where they stand among the step's variables.
-        variables: The variables.
         lists: What the op takes for the variables and for each kind of slot.
         decays: For each, whether weight decay applies to it.
     """
 
     positions: tuple[int, ...]
-    variables: tuple[tf.Variable, ...]
     lists: tuple[Sequence[Any], ...]
     decays: tuple[bool, ...]
 
@@ -35,10 +33,12 @@ class Plan(NamedTuple):
     """What runs: custom ops, and variables for the composed implementation.
 
     Attributes:
+        variables: All variables of the step.
         launches: In their order.
         composed: Where the other variables stand among the step's.
     """
 
+    variables: tuple[tf.Variable, ...]
     launches: tuple[Launch, ...]
     composed: tuple[int, ...]
 
