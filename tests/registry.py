@@ -200,7 +200,8 @@ def _asgd_slots(arguments: Arguments) -> tuple[str, ...]:
 def _find_asgd_slots(
     optimizer: keras.optimizers.Optimizer, count: int
 ) -> dict[str, Sequence[Slot]]:
-    *slots, _, _ = optimizer.variables[2:]
+    # Behind the slots: the order, which have been seen, which is said.
+    *slots, _, _, _ = optimizer.variables[2:]
     tables = slots[1::2]
     found: dict[str, Sequence[Slot]] = {"d": slots[::2]}
     for i in range(tables[0].shape[0]):

@@ -154,7 +154,7 @@ def test_a_batch_that_is_none_is_refused(index, device, capfd):
         optimizer.batch_index = index
     with pytest.raises(ValueError, match=r"`batch_order` must be in \[0, 3\)"):
         optimizer.batch_order = [0, 1, index]
-    with pytest.raises(ValueError, match="`batch_order` must have"):
+    with pytest.raises(ValueError, match="`batch_order` must be `batch_num`"):
         optimizer.batch_order = [0, 1]
 
     @tf.function
@@ -256,3 +256,26 @@ def test_fit_warns_also_when_nothing_is_traced_anew():
     model.fit(X, X, batch_size=4, shuffle=False, verbose=0)
     with pytest.warns(UserWarning, match=SHUFFLED):
         model.fit(X, X, batch_size=4, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batch_index", 1.5),
+        ("batch_index", np.float32(1)),
+        ("batch_index", True),
+        ("batch_index", "1"),
+        ("batch_index", None),
+        ("batch_index", [0, 1]),
+        ("batch_order", [0.5, 1.0, 2.0]),
+        ("batch_order", 1),
+        ("batch_order", [[0, 1, 2]]),
+    ],
+)
+def test_what_is_no_number_of_a_batch_is_named(name, value):
+    variable = keras.Variable([1.0])
+    optimizer = tf_opt.ASGD(0.1, batch_num=3)
+    optimizer.build([variable])
+    with pytest.raises(ValueError, match=f"`{name}` must be"):
+        setattr(optimizer, name, value)
+    np.testing.assert_array_equal(optimizer.batch_order, [0, 1, 2])

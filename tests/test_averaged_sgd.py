@@ -176,6 +176,9 @@ def test_swapping_changes_nothing(dtype, steps, rate):
             if steps == 0
             else before[3].astype(dtype),
         )
+    if steps == 0:
+        # Then the average begins: as the variable.
+        before[3] = before[0].astype(before[3].dtype)
     for known, v in zip(before, [variable, *optimizer.variables], strict=True):
         np.testing.assert_array_equal(v, known)
 
@@ -337,3 +340,43 @@ def test_replicas_swap_and_raise():
         for copy in strategy.experimental_local_results(variable.value):
             assert copy.numpy() == [expected]
     assert int(optimizer.iterations.numpy()) == 5
+
+
+def test_the_first_step_may_be_compiled_by_xla():
+    x = np.ones((8, 4), "float32")
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(tf_opt.AveragedSGD(0.1), "mse", jit_compile=True)
+    before = model.get_weights()[0]
+    model.fit(x, x[:, :1], verbose=0)
+    assert (model.get_weights()[0] != before).all()
+
+
+def test_iterations_that_were_set_before_the_first_step():
+    variable, untouched = tf.Variable([1.0]), tf.Variable([3.0])
+    optimizer = tf_opt.AveragedSGD(0.5, lambd=0.0)
+    optimizer.build([variable, untouched])
+    optimizer.iterations.assign(1000)
+    for expected in ([0.5], [0.0]):
+        optimizer.apply([tf.ones(1), None])
+        np.testing.assert_array_equal(variable.numpy(), expected)
+    with optimizer.averaged_weights():
+        assert untouched.numpy() == [3.0]
+
+
+@pytest.mark.parametrize("rates", [(0.0, 0.5, 0.5), (0.5, 0.0, 0.5)])
+def test_a_learning_rate_of_zero_lags_a_step_as_in_pytorch(rates):
+    torch = pytest.importorskip("torch")
+    parameter = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    # Without decay, whose powers PyTorch rounds to float32.
+    theirs = torch.optim.ASGD(
+        [parameter], lr=rates[0], lambd=0.0, foreach=False
+    )
+    variable = tf.Variable([1.0], dtype=tf.float64)
+    ours = tf_opt.AveragedSGD(rates[0], lambd=0.0)
+    for rate in rates:
+        theirs.param_groups[0]["lr"] = rate
+        parameter.grad = torch.ones(1, dtype=torch.float64)
+        theirs.step()
+        ours.learning_rate = rate
+        ours.apply([tf.ones(1, tf.float64)], [variable])
+        assert variable.numpy() == parameter.detach().numpy()

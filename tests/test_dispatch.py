@@ -402,3 +402,32 @@ def test_complex_variables_are_updated_as_two_reals():
     optimizer.apply([tf.constant([3 - 4j], tf.complex64)], [variable])
     np.testing.assert_allclose(variable.numpy(), [0.9 + 2.1j], atol=1e-6)
     assert optimizer.variables[2].dtype == "complex64"
+
+
+@pytest.mark.parametrize(
+    ("target", "warns"), [("avx1024", True), ("baseline", False)]
+)
+def test_an_instruction_set_that_there_is_not_is_said(target, warns):
+    code = """
+        import warnings
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            import tf_opt
+        print(tf_opt.build_info()["cpu_kernels"])
+        print(*(w.message for w in caught if "TF_OPT" in str(w.message)))
+        """
+    result = run_python(code, TF_OPT_CPU_TARGET=target)
+    assert result.returncode == 0, result.stderr
+    runs, said = result.stdout.splitlines()
+    assert (f"Received: {target!r}. What runs is {runs}" in said) == warns
+
+
+def test_in_the_source_tree_the_message_says_so(tmp_path):
+    package = copy_package(tmp_path)
+    shutil.rmtree(package / "python/ops/libraries")
+    (package.parent / "WORKSPACE").touch()
+    result = run_python(
+        'import tf_opt; print(tf_opt.build_info()["custom_ops"])', package
+    )
+    assert "this is the source tree" in result.stdout, result.stderr
+    assert "run Python from another folder" in result.stdout

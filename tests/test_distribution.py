@@ -212,3 +212,25 @@ def test_a_sparse_gradient_on_two_replicas(strategy):
     expected = np.ones((3, 2))
     expected[1] -= 0.1 * 4 / (4 + 1)
     np.testing.assert_allclose(table.numpy(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_replicas_that_share_one_copy_update_it_once(name):
+    central = tf.distribute.experimental.CentralStorageStrategy(
+        ["CPU:0", "CPU:1"], "CPU:0"
+    )
+    make = OPTIMIZERS[name].make
+    with central.scope():
+        shared, optimizer = tf.Variable([1.0]), make(0.1)
+        optimizer.build([shared])
+
+    @tf.function
+    def step() -> None:
+        central.run(lambda: optimizer.apply([tf.constant([0.5])], [shared]))
+
+    alone, expected = tf.Variable([1.0]), make(0.1)
+    for _ in range(3):
+        step()
+        expected.apply([tf.constant([1.0])], [alone])
+        np.testing.assert_array_equal(shared.numpy(), alone.numpy())
+    assert int(optimizer.iterations.numpy()) == 3

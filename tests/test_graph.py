@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tensorflow.python.autograph.impl import api
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 
@@ -208,3 +211,34 @@ def test_a_graph_of_tensorflow_1_trains():
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(step)
         np.testing.assert_allclose(session.run(variable), [0.9, 2.1], atol=1e-6)
+
+
+def test_autograph_leaves_the_package_alone():
+    variable, slot = tf.Variable([1.0]), tf.Variable([0.0])
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build([variable])
+    converted = []
+
+    def helper() -> None:
+        tf_opt.ops.resource_apply_averaged_sgd(
+            [variable], [slot], [tf.ones(1)], step=1, eta=0.1
+        )
+
+    @tf.function
+    def step():
+        helper()
+        optimizer.apply([tf.ones(1)], [variable])
+        tf_opt.functional.asgd(
+            tf.ones(1), tf.ones(1), tf.zeros(1), tf.zeros(1), seen_batches=1
+        )
+
+    convert = api._convert_actual
+
+    def note(function, *arguments, **more):
+        converted.append(function.__module__)
+        return convert(function, *arguments, **more)
+
+    with mock.patch.object(api, "_convert_actual", note):
+        step()
+    # The test's own helper, and nothing else.
+    assert set(converted) == {__name__}

@@ -461,3 +461,35 @@ def test_a_wrong_list_is_named(wrong: str, in_graph: bool) -> None:
     with pytest.raises(error, match=message):
         state.apply(in_graph, **change(state))
     np.testing.assert_equal(state.numpy(), before)
+
+
+@pytest.mark.parametrize(
+    ("decay", "message"),
+    [(0.5, None), ([0.5, 0.5], None), ([0.5], "1"), ([0.5] * 3, "3")],
+)
+def test_a_weight_decay_of_whose_shape_the_graph_knows_nothing(decay, message):
+    variables = [tf.Variable([1.0]), tf.Variable([2.0])]
+    averages = [tf.Variable([0.0]), tf.Variable([0.0])]
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.float64)])
+    def step(weight_decay):
+        tf_opt.ops.resource_apply_averaged_sgd(
+            variables,
+            averages,
+            [tf.zeros(1)] * 2,
+            step=1,
+            eta=0.5,
+            learning_rate=0.5,
+            lambd=0.0,
+            weight_decay=weight_decay,
+        )
+
+    if message is None:
+        step(tf.constant(decay, tf.float64))
+        assert [float(v[0]) for v in variables] == [0.75, 1.5]
+        return
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=f"`weight_decay` must have one element .* got {message}",
+    ):
+        step(tf.constant(decay, tf.float64))

@@ -100,3 +100,17 @@ def test_exclusions_are_found_again_by_path_and_by_name():
         assert decayed(loaded, variables[::-1]) == [False, False, True]
         optimizer.build(variables)
     assert decayed(optimizer, variables) == [True, False, False]
+
+
+@pytest.mark.parametrize("how", ["var_names", "var_list"])
+def test_what_is_excluded_after_a_step_is_so_in_the_next(how):
+    results = []
+    for make in (COUNTERPARTS["AdamW"].ours, COUNTERPARTS["AdamW"].keras):
+        bias = keras.Variable([1.0], name="bias")
+        optimizer = make()
+        optimizer.apply([tf.zeros(1)], [bias])
+        excluded = "bias" if how == "var_names" else bias
+        optimizer.exclude_from_weight_decay(**{how: [excluded]})
+        optimizer.apply([tf.zeros(1)], [bias])
+        results.append(bias.numpy())
+    np.testing.assert_allclose(*results, rtol=1e-6)

@@ -19,6 +19,7 @@ if _keras.backend.backend() != "tensorflow":
 from tf_opt.python import callbacks
 from tf_opt.python import functional
 from tf_opt.python import ops
+from tf_opt.python import tensorflow_internals as _tensorflow_internals
 from tf_opt.python.build_info import build_info
 from tf_opt.python.ops import library as _library
 from tf_opt.python.optimizers.adam import Adam
@@ -28,6 +29,8 @@ from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
 from tf_opt.python.optimizers.from_keras import from_keras
 from tf_opt.python.optimizers.nadam import NAdam
 from tf_opt.version import __version__
+
+_tensorflow_internals.exclude_from_autograph(__name__)
 
 # Here, not at the first use: a saved training function, or a step that another
 # process sends to this server, names the ops without calling Python.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 
 import tensorflow as tf
+from tensorflow.python.autograph.core import config as autograph_config
 from tensorflow.python.framework import kernels
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
@@ -34,3 +35,14 @@ def registered_kernels(op_name: str) -> frozenset[tuple[str, tf.DType]]:
                 for dtype in constraint.allowed_values.list.type:
                     pairs.add((kernel.device_type, tf.dtypes.as_dtype(dtype)))
     return frozenset(pairs)
+
+
+def exclude_from_autograph(package: str) -> None:
+    """Has AutoGraph call a package's functions as they are, as it does Keras'.
+
+    Converting them would double the time to trace a step, and warn of what
+    AutoGraph doesn't understand.
+    """
+    rule = autograph_config.DoNotConvert(package)
+    rules = autograph_config.CONVERSION_RULES
+    autograph_config.CONVERSION_RULES = (rule, *rules)

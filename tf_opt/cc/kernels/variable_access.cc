@@ -44,6 +44,12 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
       return NotOneHandle(absl::StrCat(name, "[", i, "]"), handles[i]);
     }
     if (handle->hash_code() == kGroupType) {
+      if (handles.size() > 1) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("`", name, "[", i,
+                         "]` is a group, which stands for the whole list; got ",
+                         handles.size(), " handles"));
+      }
       RefCountPtr<VariableGroup> group;
       status = LookupResource(context, *handle, &group);
       if (!status.ok()) return status;

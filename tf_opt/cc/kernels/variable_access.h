@@ -27,8 +27,8 @@ const tensorflow::ResourceHandle* HandleIn(const tensorflow::Tensor& tensor);
 absl::Status NotOneHandle(const std::string& name,
                           const tensorflow::Tensor& tensor);
 
-// One input list of resource handles, with the variables behind them: each
-// handle is a variable's or a group's.
+// One input list of resource handles, with the variables behind them: those of
+// variables, or one of a group.
 class VariableList {
  public:
   // Looks up input list `name` of the running op.

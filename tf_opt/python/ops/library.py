@@ -8,16 +8,19 @@ import json
 import os
 import pathlib
 import types
+import warnings
 from typing import NamedTuple
 
 import tensorflow as tf
 
 DISABLE_VARIABLE = "TF_OPT_DISABLE_CUSTOM_OPS"
+CPU_TARGET_VARIABLE = "TF_OPT_CPU_TARGET"
 
 # A folder for each TensorFlow minor, in which the library lies and, readable
 # also where that can't be loaded, what it was built against.
 _LIBRARIES = pathlib.Path(__file__).parent / "libraries"
 _LIBRARY = "_tf_opt_ops.so"
+_SOURCE = pathlib.Path(__file__).resolve().parents[3]
 _BUILT_AGAINST = "built_against.json"
 
 
@@ -84,12 +87,17 @@ def library() -> Library:
         cpu_target=None,
         handle=None,
     )
-    if os.environ.get(DISABLE_VARIABLE, "0") not in ("", "0"):
+    disabled = os.environ.get(DISABLE_VARIABLE, "0").lower()
+    if disabled not in ("", "0", "false"):
         return unloaded._replace(problem=f"{DISABLE_VARIABLE} is set")
     if not found:
-        return unloaded._replace(
-            problem="this installation has no compiled library"
-        )
+        problem = "this installation has no compiled library"
+        if (_SOURCE / "WORKSPACE").exists():
+            problem = (
+                f"this is the source tree, {_SOURCE}, and not the installed "
+                "wheel: run Python from another folder"
+            )
+        return unloaded._replace(problem=problem)
     # TensorFlow's C++ interface changes with every minor version: a library
     # built for another one may load and then crash, so none is tried.
     if path is None:
@@ -103,9 +111,17 @@ def library() -> Library:
     except (tf.errors.OpError, OSError) as error:
         return unloaded._replace(problem=f"it could not be loaded: {error}")
     handle.TfOptCpuTarget.restype = ctypes.c_char_p
-    return unloaded._replace(
-        ops=ops, cpu_target=handle.TfOptCpuTarget().decode(), handle=handle
-    )
+    cpu_target = handle.TfOptCpuTarget().decode()
+    wanted = os.environ.get(CPU_TARGET_VARIABLE)
+    if wanted and wanted != cpu_target:
+        warnings.warn(
+            f"{CPU_TARGET_VARIABLE} must be baseline, avx2 or avx512, and one "
+            f"that this processor has. Received: {wanted!r}. What runs is "
+            f"{cpu_target}.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return unloaded._replace(ops=ops, cpu_target=cpu_target, handle=handle)
 
 
 def explain_problem() -> str:

@@ -117,4 +117,9 @@ def _one_for_each(
     decay = checked.real("weight_decay", weight_decay, may_be_vector=True)
     if isinstance(decay, float):
         return np.full(count, decay)
-    return decay if decay.shape.rank == 1 else tf.broadcast_to(decay, [count])
+    if decay.shape.rank == 1:
+        return decay
+    # Of unknown rank it may still be a vector: that one keeps its length, which
+    # the op checks.
+    shape = tf.concat([tf.shape(decay), [count]], axis=0)[:1]
+    return tf.broadcast_to(decay, shape)

@@ -186,8 +186,8 @@ class ASGD(FusedOptimizer):
     @batch_index.setter
     def batch_index(self, index: int | tf.Tensor) -> None:
         self._check_built("batch_index")
-        index = self._check_indices("batch_index", index)
-        self._assign_shared(self._said_batch, tf.reshape(index, []))
+        index = self._check_indices("batch_index", index, rank=0)
+        self._assign_shared(self._said_batch, index)
 
     @property
     def batch_order(self) -> tf.Tensor:
@@ -204,12 +204,7 @@ class ASGD(FusedOptimizer):
     @batch_order.setter
     def batch_order(self, order: Sequence[int] | tf.Tensor) -> None:
         self._check_built("batch_order")
-        order = self._check_indices("batch_order", order)
-        if order.shape != (self.batch_num,):
-            raise ValueError(
-                f"`batch_order` must have `batch_num` = {self.batch_num} "
-                f"elements. Received: shape {order.shape}"
-            )
+        order = self._check_indices("batch_order", order, rank=1)
         order = tf.roll(order, self._position(), axis=0)
         self._assign_shared(self._batch_order, order)
         self._assign_shared(self._said_batch, _NOT_SAID)
@@ -225,17 +220,33 @@ class ASGD(FusedOptimizer):
                 "`optimizer.build(variables)` first."
             )
 
-    def _check_indices(self, name: str, indices: Any) -> tf.Tensor:
+    def _check_indices(self, name: str, indices: Any, rank: int) -> tf.Tensor:
         """`indices` as int64; in eager mode checked, in graphs by the op."""
-        indices = tf.cast(tf.convert_to_tensor(indices), tf.int64)
-        if isinstance(indices, tf.__internal__.EagerTensor):
-            for index in indices.numpy().ravel():
+        try:
+            given = tf.convert_to_tensor(indices)
+        except (TypeError, ValueError):
+            given = None
+        if given is None or not given.dtype.is_integer:
+            raise ValueError(
+                f"`{name}` must be made of integers. Received: "
+                f"{name}={indices!r}"
+            )
+        expected = [self.batch_num] * rank
+        if not given.shape.is_compatible_with(expected):
+            raise ValueError(
+                f"`{name}` must be "
+                + ("`batch_num` numbers, " if rank else "one number, ")
+                + f"of shape {tuple(expected)}. Received: shape {given.shape}"
+            )
+        given = tf.cast(given, tf.int64)
+        if isinstance(given, tf.__internal__.EagerTensor):
+            for index in given.numpy().ravel():
                 if not 0 <= index < self.batch_num:
                     raise ValueError(
                         f"`{name}` must be in [0, {self.batch_num}), the "
                         f"batches of `batch_num`. Received: {index}"
                     )
-        return indices
+        return given
 
     # ---- Whether `fit` goes through the batches that this counts. ----
 

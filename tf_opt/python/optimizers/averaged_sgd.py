@@ -26,8 +26,8 @@ from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 from tf_opt.python.optimizers.gradients import GradientLike
 
-# Added to a step size before its sign is changed: it changes no other than 0,
-# which would have no sign.
+# The least step size. It is also added to one before its sign is changed, which
+# changes no other than 0: that would have no sign.
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -126,7 +126,7 @@ class AveragedSGD(FusedOptimizer):
         self._exact_averages: list[tf.Tensor] | None = None
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Creates the state: averages that equal the variables.
+        """Creates the state.
 
         Args:
             variables: The model variables that will be updated.
@@ -134,10 +134,9 @@ class AveragedSGD(FusedOptimizer):
         if self.built:
             return
         super().build(variables)
-        (self._averages,) = self._add_slots(
-            variables, ["average"], copies_of_variables=True
-        )
-        # In float64: it is made of scalars that are.
+        (self._averages,) = self._add_slots(variables, ["average"])
+        # The step size of the next step; 0 before the first, which takes the
+        # learning rate. In float64: it is made of scalars that are.
         self._eta = self.add_variable((), dtype="float64", name="eta")
 
     # ---- The average. ----
@@ -168,7 +167,7 @@ class AveragedSGD(FusedOptimizer):
                 "The average is in the variables' place already; call "
                 "`swap_out_average()` first."
             )
-        has_begun = int(self.iterations.numpy()) > 0
+        has_begun = bool(self._eta.numpy() != 0)
         exact = []
         for variable, average in self._averaged():
             value = tf.convert_to_tensor(variable)
@@ -275,8 +274,11 @@ class AveragedSGD(FusedOptimizer):
         """
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
-        if not self.built:
-            # A tf.function in which this builds is traced once more.
+        if grads and trainable_variables and not self.built:
+            # Before the averages are begun below.
+            with keras.name_scope(self.name, caller=self):
+                self.build(trainable_variables)
+        if not self.built:  # Nothing to do, or an error.
             super().apply(grads, trainable_variables)
             return
         with tf.control_dependencies(self._refuse_swapped_in()):
@@ -325,9 +327,8 @@ class AveragedSGD(FusedOptimizer):
             if self._var_key(variable) not in updated:
                 value = tf.cast(tf.convert_to_tensor(variable), average.dtype)
                 so_far = tf.convert_to_tensor(average)
-                self._assign_shared(
-                    average, tf.where(self.iterations == 0, value, so_far)
-                )
+                begins = tf.convert_to_tensor(self._eta) == 0
+                self._assign_shared(average, tf.where(begins, value, so_far))
 
     def _slots(self, index: int) -> list[keras.Variable]:
         return [self._averages[index]]
@@ -342,9 +343,7 @@ class AveragedSGD(FusedOptimizer):
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
         scalars = super()._scalars(learning_rate)
         eta = tf.convert_to_tensor(self._eta)
-        scalars["eta"] = tf.where(
-            (scalars["step"] == 1) & (eta >= 0), scalars["learning_rate"], eta
-        )
+        scalars["eta"] = tf.where(eta == 0, scalars["learning_rate"], eta)
         return scalars
 
     def _finish_step(
@@ -358,9 +357,9 @@ class AveragedSGD(FusedOptimizer):
         following = averaged_sgd_rule.next_eta(
             step, learning_rate, self.lambd, self.alpha
         )
-        self._assign_shared(
-            self._eta, tf.where(eta < 0, eta, tf.maximum(following, 0.0))
-        )
+        # Not 0 again, where the learning rate is.
+        following = tf.maximum(following, _TINY)
+        self._assign_shared(self._eta, tf.where(eta < 0, eta, following))
 
     def _custom_op_step(
         self,

@@ -188,7 +188,6 @@ class FusedOptimizer(KerasOptimizer):
         names: Sequence[str],
         *,
         rows: Mapping[str, int] = {},
-        copies_of_variables: bool = False,
     ) -> tuple[list[keras.Variable | None], ...]:
         """Adds one slot of each name for each variable, a variable at a time.
 
@@ -200,8 +199,6 @@ class FusedOptimizer(KerasOptimizer):
             names: The slots' names.
             rows: By name, how many of the variable's shape a slot holds, if it
                 is a table of them.
-            copies_of_variables: Whether the slots begin as the variables
-                rather than as zeros.
 
         Returns:
             For each name, its slots in the order of `variables`; None for a
@@ -214,16 +211,7 @@ class FusedOptimizer(KerasOptimizer):
                 if is_overwritten_by_gradient(variable):
                     slot.append(None)
                 else:
-                    slot.append(
-                        self._add_slot(
-                            variable,
-                            name,
-                            rows.get(name),
-                            _copy_of(variable)
-                            if copies_of_variables
-                            else "zeros",
-                        )
-                    )
+                    slot.append(self._add_slot(variable, name, rows.get(name)))
         return slots
 
     def _add_slot(
@@ -231,7 +219,6 @@ class FusedOptimizer(KerasOptimizer):
         variable: Variable,
         name: str,
         rows: int | None,
-        initializer: str | Callable[..., tf.Tensor],
     ) -> keras.Variable:
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
@@ -240,7 +227,6 @@ class FusedOptimizer(KerasOptimizer):
         ):
             return self.add_variable(
                 shape=(*(() if rows is None else (rows,)), *variable.shape),
-                initializer=initializer,
                 dtype=arithmetic.slot_dtype(variable.dtype).name,
                 layout=layout_of(variable),
                 name=f"{prefix}_{name}",
@@ -267,6 +253,8 @@ class FusedOptimizer(KerasOptimizer):
         super().exclude_from_weight_decay(
             var_list=var_list, var_names=var_names
         )
+        # They say what decays.
+        self._plans.clear()
         self._exclusions = Exclusions(
             var_names=tuple(sorted(set(var_names or ()))),
             paths=tuple(sorted(map(path_of, var_list or ()))),
@@ -358,9 +346,12 @@ class FusedOptimizer(KerasOptimizer):
         learning_rate: arithmetic.Scalar,
     ) -> None:
         scalars = self._scalars(learning_rate)
-        # Without gradients to sum, each copy of each variable is updated.
-        cross_replica = tf.distribute.in_cross_replica_context()
-        if cross_replica or self._overrides_update_step():
+        if (
+            self._overrides_update_step()
+            # Without gradients to sum, each copy of each variable is updated.
+            or tf.distribute.in_cross_replica_context()
+            or _replicas_share(variables)
+        ):
             self._update_one_by_one(grads, variables, learning_rate)
         else:
             self._update(grads, variables, learning_rate, scalars)
@@ -428,10 +419,11 @@ class FusedOptimizer(KerasOptimizer):
                 weight_decay=self._weight_decay(launch.decays),
                 **scalars,
             )
-        if plan.composed:
-            rest = [(ready[i], plan.variables[i]) for i in plan.composed]
+        for positions in plan.composed:
+            rest = [(ready[i], plan.variables[i]) for i in positions]
             if distributed:
-                self._update_one_by_one(*zip(*rest, strict=True), learning_rate)
+                own, updated = zip(*rest, strict=True)
+                self._update_one_by_one(own, updated, learning_rate)
             else:
                 self._compose(rest, **scalars)
 
@@ -456,12 +448,12 @@ class FusedOptimizer(KerasOptimizer):
             buckets.setdefault(bucket, []).append(i)
             occurrences[key] += 1
         launches: list[Launch] = []
-        composed: list[int] = []
+        composed: list[tuple[int, ...]] = []
         for (dtype, device, _), positions in buckets.items():
             if not dispatch.runs_custom_op(
                 self.implementation, self._op_name, dtype, device
             ):
-                composed += positions
+                composed.append(tuple(positions))
                 continue
             updated = [tf_variables[i] for i in positions]
             indices = list(map(self._index_of, updated))
@@ -566,8 +558,9 @@ class FusedOptimizer(KerasOptimizer):
         return optimizer
 
 
-def _copy_of(
-    variable: Variable,
-) -> Callable[..., tf.Tensor]:
-    """An initializer with the variable's value."""
-    return lambda shape, dtype: tf.cast(tf_variable(variable), dtype)
+def _replicas_share(variables: Sequence[Variable]) -> bool:
+    """Whether several replicas have one copy (CentralStorageStrategy)."""
+    return tf.distribute.get_strategy().num_replicas_in_sync > 1 and not all(
+        isinstance(tf_variable(variable), tf.distribute.DistributedValues)
+        for variable in variables
+    )

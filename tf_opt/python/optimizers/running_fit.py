@@ -20,10 +20,12 @@ class RunningFit(NamedTuple):
     """The data of `fit`.
 
     Attributes:
+        x: What it was given as `x`.
         shuffles: Whether Keras shuffles its samples or batches.
         num_batches: How many batches it is; None if that isn't known.
     """
 
+    x: Any
     shuffles: bool
     num_batches: int | None
 
@@ -58,6 +60,7 @@ def _read(arguments: dict[str, Any]) -> RunningFit:
         types.GeneratorType,
     )
     return RunningFit(
+        x=arguments.get("x"),
         shuffles=bool(arguments.get("shuffle"))
         and not isinstance(arguments.get("x"), ordered),
         num_batches=getattr(data, "num_batches", None)

@@ -35,12 +35,14 @@ class Plan(NamedTuple):
     Attributes:
         variables: All variables of the step.
         launches: In their order.
-        composed: Where the other variables stand among the step's.
+        composed: Where the other variables stand among the step's, those of one
+            type and device together: under a strategy their gradients are
+            summed together.
     """
 
     variables: tuple[tf.Variable, ...]
     launches: tuple[Launch, ...]
-    composed: tuple[int, ...]
+    composed: tuple[tuple[int, ...], ...]
 
     def describe(self) -> str:
         """Names the implementations."""
