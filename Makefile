@@ -77,7 +77,7 @@ wheel: ## Builds and checks the wheel in dist/, for every TensorFlow minor
 	@./pip_pkg.sh
 
 .PHONY: install
-install: ## Builds one for the newest TensorFlow and installs it into .venv
+install: ## Installs into .venv a wheel for the newest TensorFlow alone
 	@./pip_pkg.sh --newest-only $(development_wheel)
 	@tools/install_wheel.sh $(development_wheel) .venv
 

@@ -201,6 +201,27 @@ def _memory_floor(problem: Problem) -> Contender:
     return _in_graph(Contender(step, _norms_of([variable])))
 
 
+def _call(problem: Problem) -> Contender:
+    """A tf.function with a step's variables and slots that leaves them alone.
+
+    What TensorFlow takes for calling it, no optimizer can save.
+    """
+    variables = [
+        tf.Variable(tf.zeros(shape))
+        for shape in problem.workload.shapes
+        for _ in range(1 + problem.variant.slots)
+    ]
+    calls = tf.Variable(0.0)
+
+    def step() -> None:
+        calls.assign_add(1.0, read_value=False)
+        for variable in variables:
+            # So that the function has it among its inputs.
+            tf.raw_ops.VarIsInitializedOp(resource=variable.handle)
+
+    return _in_graph(Contender(step, _norms_of([calls])))
+
+
 def _tf_core(problem: Problem) -> Contender:
     variant = problem.variant
     variables = [variable.value for variable in problem.keras_variables()]
@@ -253,6 +274,7 @@ def _torch(problem: Problem, implementation: str) -> Contender:
 # How to make each contender, by its name in the tables.
 BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.FLOOR: _memory_floor,
+    variants.CALL: _call,
     variants.TF_OPT: lambda problem: _in_graph(problem.tf_opt_eager),
     variants.TF_OPT_EAGER: lambda problem: problem.tf_opt_eager,
     variants.KERAS: lambda problem: _in_graph(problem.keras_eager),

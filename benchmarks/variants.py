@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 FLOOR = "memory floor"
+CALL = "call alone, tf.function"
 TF_OPT = "tf_opt, tf.function"
 TF_OPT_EAGER = "tf_opt, eager"
 KERAS = "Keras, tf.function"
@@ -17,6 +18,7 @@ TORCH_FOREACH = "torch, foreach"
 
 ALL_CONTENDERS = (
     FLOOR,
+    CALL,
     TF_OPT,
     TF_OPT_EAGER,
     TORCH_FUSED,

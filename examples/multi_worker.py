@@ -80,6 +80,12 @@ def connect(
     worker: int, addresses: list[str]
 ) -> tf.distribute.MultiWorkerMirroredStrategy:
     """Waits for the other workers; nothing of TensorFlow's comes before it."""
+    others = [a for i, a in enumerate(addresses) if i != worker]
+    print(
+        f"Worker {worker} waits for the one at {', '.join(others)} "
+        "(kill -9 ends it)",
+        flush=True,
+    )
     os.environ["TF_CONFIG"] = json.dumps(
         {
             "cluster": {"worker": addresses},

@@ -78,6 +78,13 @@ def test_an_implementation_changed_later_is_used():
         assert optimizer.implementation_in_use == implementation
 
 
+def test_an_implementation_that_there_is_not_is_refused_later_too():
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.implementation = "fast"
+    with pytest.raises(ValueError, match="`implementation` must be .*'fast'"):
+        optimizer.apply([tf.ones(1)], [keras.Variable([1.0])])
+
+
 def test_fit_tells_which_implementation_it_used():
     x = np.ones((4, 2), "float32")
     for jit_compile, expected in ((False, "custom_op"), (True, "composed")):

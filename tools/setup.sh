@@ -10,6 +10,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 
+[[ $PWD != *[[:space:]]* ]] ||
+  fail "Bazel can't work in a folder with a space in its path: $PWD"
+
 venv=.venv
 python=${PYTHON:-python3}
 

@@ -57,7 +57,13 @@ def runs_custom_op(
     Raises:
         RuntimeError: If `implementation` is `"custom_op"` and the op can't
             run here.
+        ValueError: If `implementation` is none.
     """
+    if implementation not in IMPLEMENTATIONS:
+        raise ValueError(
+            f"`implementation` must be one of {', '.join(IMPLEMENTATIONS)}. "
+            f"Received: {implementation!r}"
+        )
     if implementation == COMPOSED:
         return False
     if library.library().ops is None:

@@ -89,7 +89,9 @@ def library() -> Library:
     )
     disabled = os.environ.get(DISABLE_VARIABLE, "0").lower()
     if disabled not in ("", "0", "false"):
-        return unloaded._replace(problem=f"{DISABLE_VARIABLE} is set")
+        return unloaded._replace(
+            problem=f"{DISABLE_VARIABLE} is set; unset it to use them"
+        )
     if not found:
         problem = "this installation has no compiled library"
         if (_SOURCE / "WORKSPACE").exists():
@@ -125,12 +127,19 @@ def library() -> Library:
 
 
 def explain_problem() -> str:
-    """One sentence: why the custom ops can't run, and what to do."""
+    """Why the custom ops can't run, and what to do."""
     loaded = library()
     minors = ", ".join(loaded.minors) or "none"
+    minor = _minor(tf.__version__)
+    if minor in loaded.minors:
+        # There is one, and why it isn't loaded says what to do.
+        advice = ""
+    else:
+        advice = (
+            f"Install a tf_opt wheel with a library for TensorFlow {minor}; "
+        )
     return (
         f"tf_opt's custom ops are not available: {loaded.problem} (libraries "
-        f"for TensorFlow {minors}, found {tf.__version__}). Install a tf_opt "
-        f"wheel with a library for TensorFlow {_minor(tf.__version__)}; "
+        f"for TensorFlow {minors}, found {tf.__version__}). {advice}"
         "`python -m tf_opt` shows the details."
     )
