@@ -93,8 +93,7 @@ def replicated_steps(strategy, optimizer, variable, gradients) -> None:
 
 
 @pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
-def test_outside_of_the_strategys_scope(scaled):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+def test_outside_of_the_strategys_scope(strategy, scaled):
     outcomes = []
     for continues_with in lambda optimizer: optimizer, tf_opt.from_keras:
         with strategy.scope():
@@ -115,8 +114,7 @@ def test_outside_of_the_strategys_scope(scaled):
     np.testing.assert_allclose(outcomes[1], outcomes[0], rtol=TOLERANCE)
 
 
-def test_inside_of_a_strategys_scope():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+def test_inside_of_a_strategys_scope(strategy):
     new = keras.optimizers.Adam()
     built = keras.optimizers.Adam()
     built.build([keras.Variable([1.0])])
