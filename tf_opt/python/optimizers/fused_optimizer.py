@@ -385,12 +385,11 @@ class FusedOptimizer(KerasOptimizer):
     ) -> None:
         """Updates variables and slots; what variables share stays."""
         # In replica context each replica updates its own copies.
+        has_strategy = tf.distribute.has_strategy()
         distributed = (
-            tf.distribute.has_strategy()
-            and not tf.distribute.in_cross_replica_context()
-            and tf.distribute.get_replica_context() is not None
+            has_strategy and tf.distribute.get_replica_context() is not None
         )
-        if tf.executing_eagerly() and not tf.distribute.has_strategy():
+        if tf.executing_eagerly() and not has_strategy:
             plan = self._plans.of(
                 variables,
                 self.implementation,
