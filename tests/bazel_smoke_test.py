@@ -31,6 +31,16 @@ class AdamStepTest(unittest.TestCase):
             beta_2=tf.constant(0.75, tf.float64),
             epsilon=tf.constant(2.0, tf.float64),
             weight_decay=tf.constant([0.0], tf.float64),
+            accumulators=[],
+            averages=[],
+            learning_rate_factors=tf.constant(1.0, tf.float64),
+            gradient_factors=tf.constant(1.0, tf.float64),
+            gradient_scale=tf.constant(1.0, tf.float64),
+            clip_value=tf.constant(8.0, tf.float64),
+            ema_momentum=tf.constant(0.0, tf.float64),
+            overwrite_with_average=False,
+            enabled=True,
+            update=True,
         )
         self.assertEqual(m.numpy(), 1.0)  # 0.5 * 2
         self.assertEqual(v.numpy(), 1.0)  # 0.25 * 2**2

@@ -23,6 +23,8 @@ _INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(?:[a-z0-9]+ )*?(\S+)(.*)$")
 # Instructions that begin with a v and are older than AVX.
 _NOT_VEX = {"verr", "verw"}
 _OF_AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])\b")
+# What is compiled once for each instruction set, and must be vectorized.
+_LOOP = re.compile(r"::ApplyRange<|::(?:Transform|Accumulate|Average)Block<")
 _WIDE = re.compile(r"%[yz]mm")
 _PACKED_PRODUCT = re.compile(r"^vmulp[sd]$")
 _ROOT = re.compile(r"^v?sqrt[ps][sd]$")
@@ -61,7 +63,7 @@ def problems(library: str) -> Iterator[str]:
             ):
                 yield f"{mnemonic}{operands} in {name}, which is for {target}"
                 break
-        if not match or "::ApplyRange<" not in name:
+        if not match or not _LOOP.search(name):
             continue
         loops[target] += 1
         if target == "baseline":

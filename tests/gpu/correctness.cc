@@ -101,7 +101,7 @@ class Run {
     const typename ExactRule::Step step(Case::At(t, modes_));
     double worst = 0;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      const ExactRule rule(step, Launch<Case>::WeightDecay(i));
+      const ExactRule rule(step, {Launch<Case>::WeightDecay(i)});
       for (int64_t j = 0; j < sizes_[i]; ++j) {
         double p = Before<T>(before, variables_[i], j);
         double slots[kSlots];

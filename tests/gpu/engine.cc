@@ -108,12 +108,12 @@ const char* TfOptApply(const TfOptStep* step, void* stream) {
       tf_opt::Choose(*step, [&](auto description, auto type, auto chosen) {
         using Rule = typename decltype(chosen)::type;
         tf_opt::GpuInputsOf<Rule> inputs;
-        tf_opt::SetModes(*step, &inputs.modes);
+        tf_opt::SetModes(*step, &inputs.scalars.known);
         const void* const* at = step->scalars;
         for (const auto& input : decltype(description)::kScalars) {
-          inputs.Add(input, *at++);
+          inputs.scalars.Add(input, *at++);
         }
-        inputs.weight_decay = step->weight_decay;
+        inputs.weight_decay.at = step->weight_decay;
         if (step->row != nullptr) {
           inputs.SetRow(1, "batch_index", step->rows, step->row);
         }

@@ -3,6 +3,7 @@
 #define TF_OPT_CC_ENGINES_ALL_RULES_H_
 
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "tf_opt/cc/engines/storage_types.h"
@@ -10,6 +11,7 @@
 #include "tf_opt/cc/rules/asgd.h"
 #include "tf_opt/cc/rules/averaged_sgd.h"
 #include "tf_opt/cc/rules/nadam.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -29,6 +31,21 @@ struct RuleCase {
     return hyperparameters;
   }
 };
+
+// Of a step's frame, each part: what is on matters, what is off must not.
+inline std::vector<FrameInputs> AllFrames() {
+  FrameInputs update;
+  update.gradient_scale = 0.75;
+  update.clip_value = 1.25;
+  update.ema_momentum = 0.9;
+  FrameInputs overwrite = update;
+  overwrite.overwrite_with_average = true;
+  FrameInputs accumulate = update;
+  accumulate.update = false;
+  FrameInputs accumulate_and_overwrite = overwrite;
+  accumulate_and_overwrite.update = false;
+  return {update, overwrite, accumulate, accumulate_and_overwrite};
+}
 
 #define TF_OPT_RULE_CASES(T, V)                            \
   RuleCase<T, Adam, AdamRule<V, false, false>>,            \

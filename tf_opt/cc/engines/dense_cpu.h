@@ -13,17 +13,23 @@
 #include "tf_opt/cc/engines/cpu_target.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
-// Applies `rule` to the elements [begin, end) of `tensor`. One definition per
-// instruction set, in engines/dense_cpu_range-inl.h.
+// Applies `rule` and its frame to the elements [begin, end) of `tensor`, or
+// does what a step does that only accumulates. One definition per instruction
+// set, in engines/dense_cpu_range-inl.h.
 #define TF_OPT_DECLARE_CPU_TARGET(target)                                    \
   namespace target {                                                         \
   template <typename T, typename Rule>                                       \
-  void ApplyRange(const Rule& rule,                                          \
+  void ApplyRange(const FramedRule<Rule>& rule,                              \
                   const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin, \
                   int64_t end);                                              \
+  template <typename T, typename Rule>                                       \
+  void AccumulateRange(const FramedRule<Rule>& rule,                         \
+                       const DenseTensor<T, Rule::kSlots>& tensor,           \
+                       int64_t begin, int64_t end);                          \
   }
 TF_OPT_DECLARE_CPU_TARGET(baseline)
 #if defined(__x86_64__)
@@ -33,16 +39,24 @@ TF_OPT_DECLARE_CPU_TARGET(avx512)
 #undef TF_OPT_DECLARE_CPU_TARGET
 
 template <typename T, typename Rule>
-using RangeFunction = void (*)(const Rule&, const DenseTensor<T, Rule::kSlots>&,
-                               int64_t, int64_t);
+using RangeFunction = void (*)(const FramedRule<Rule>&,
+                               const DenseTensor<T, Rule::kSlots>&, int64_t,
+                               int64_t);
 
+// `update` is whether a step updates, or only accumulates.
 template <typename T, typename Rule>
-RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target) {
+RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target, bool update = true) {
 #if defined(__x86_64__)
-  if (target == CpuTarget::kAvx512) return avx512::ApplyRange<T, Rule>;
-  if (target == CpuTarget::kAvx2) return avx2::ApplyRange<T, Rule>;
+  if (target == CpuTarget::kAvx512) {
+    return update ? avx512::ApplyRange<T, Rule>
+                  : avx512::AccumulateRange<T, Rule>;
+  }
+  if (target == CpuTarget::kAvx2) {
+    return update ? avx2::ApplyRange<T, Rule> : avx2::AccumulateRange<T, Rule>;
+  }
 #endif
-  return baseline::ApplyRange<T, Rule>;
+  return update ? baseline::ApplyRange<T, Rule>
+                : baseline::AccumulateRange<T, Rule>;
 }
 
 // Runs body(begin, end) over all of [0, total), in pieces of about
@@ -59,20 +73,22 @@ constexpr int64_t kInlineBytes = 512 * 1024;
 constexpr int64_t kLargestPieceBytes = 4 * 1024 * 1024;
 constexpr int kPiecesPerThread = 8;
 
-// Applies rules[i] to tensors[i], for all i. The work is one range over all
-// elements of all tensors, so a thousand small tensors and a single large one
-// spread over the threads alike.
+// Applies rules[i] to tensors[i], for all i; `update` is as above. The work is
+// one range over all elements of all tensors, so a thousand small tensors and a
+// single large one spread over the threads alike.
 template <typename T, typename Rule>
 void ApplyDense(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
-                const std::vector<Rule>& rules, CpuTarget target,
-                int num_threads, const ParallelFor& parallel_for) {
+                const std::vector<FramedRule<Rule>>& rules, CpuTarget target,
+                int num_threads, const ParallelFor& parallel_for,
+                bool update = true) {
   // ends[i] is where tensor i ends in that range.
   std::vector<int64_t> ends;
   ends.reserve(tensors.size());
   int64_t total = 0;
   for (const auto& tensor : tensors) ends.push_back(total += tensor.size);
 
-  const RangeFunction<T, Rule> apply_range = RangeFunctionFor<T, Rule>(target);
+  const RangeFunction<T, Rule> apply_range =
+      RangeFunctionFor<T, Rule>(target, update);
   const auto body = [&](int64_t begin, int64_t end) {
     size_t i = std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
     while (begin < end) {

@@ -22,6 +22,7 @@
 #include "tf_opt/cc/engines/float_conversion-inl.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
@@ -97,22 +98,92 @@ inline __attribute__((always_inline)) void Update(const Rule rule, int n,
   }
 }
 
+// What surrounds the rule, as loops of their own over a block, which is in the
+// first cache by then: the rule's own loop is the same with and without it. Not
+// inlined into the loop of each rule, for the library's size.
+
+// Writes the gradient that the rule is given to `transformed`; `accumulator`
+// may be null.
+template <typename V>
+__attribute__((noinline)) void TransformBlock(
+    const GradientTransform<V> transform, int n, const V* __restrict gradient,
+    V* __restrict accumulator, V* __restrict transformed) {
+  if (accumulator == nullptr) {
+    for (int i = 0; i < n; ++i) transformed[i] = transform(gradient[i]);
+    return;
+  }
+  for (int i = 0; i < n; ++i) {
+    transformed[i] = transform(gradient[i], accumulator[i]);
+    accumulator[i] = 0;
+  }
+}
+
+template <typename V>
+__attribute__((noinline)) void AccumulateBlock(
+    const GradientTransform<V> transform, int n, const V* __restrict gradient,
+    V* __restrict accumulator) {
+  for (int i = 0; i < n; ++i) {
+    accumulator[i] =
+        CanonicalNan(transform.Accumulate(accumulator[i], gradient[i]));
+  }
+}
+
+template <typename V>
+__attribute__((noinline)) void AverageBlock(const MovingAverage<V> average,
+                                            int n, V* __restrict p,
+                                            V* __restrict averages) {
+  for (int i = 0; i < n; ++i) averages[i] = average(averages[i], p[i]);
+  if (!average.overwrite) return;
+  for (int i = 0; i < n; ++i) p[i] = averages[i];
+}
+
+// Lets the average follow the variable as it lies in memory.
+template <typename V, typename T>
+inline __attribute__((always_inline)) void FollowVariable(
+    const MovingAverage<V>& average, T* variable, V* averages, int n) {
+  Block<V, T> stored(variable, n);
+  AverageBlock<V>(average, n, stored.values(), averages);
+  if (average.overwrite) stored.Store();
+}
+
 template <typename T, typename Rule, std::size_t... kIndices>
 inline __attribute__((always_inline)) void ApplyBlock(
-    const Rule& rule, const DenseTensor<T, Rule::kSlots>& tensor, int64_t start,
-    int n, std::index_sequence<kIndices...>) {
+    const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
+    int64_t start, int n, bool transforms, std::index_sequence<kIndices...>) {
   using V = ComputeType<T>;
   Block<V, T> variable(tensor.variable + start, n);
   Block<V, const T> gradient(tensor.gradient + start, n);
-  Update<V>(rule, n, variable.values(), gradient.values(),
+  const V* g = gradient.values();
+  alignas(64) V transformed[kBlockSize];
+  if (transforms) {
+    TransformBlock<V>(
+        rule.gradient, n, g,
+        tensor.accumulator == nullptr ? nullptr : tensor.accumulator + start,
+        transformed);
+    g = transformed;
+  }
+  Update<V>(rule.rule, n, variable.values(), g,
             tensor.slots[kIndices] + start...);
   variable.Store();
+  if (tensor.average != nullptr) {
+    FollowVariable(rule.average, tensor.variable + start,
+                   tensor.average + start, n);
+  }
+}
+
+// Asks memory for a block ahead of a tensor that may not be there.
+template <bool kWritten, typename V>
+inline __attribute__((always_inline)) void PrefetchOptional(const V* tensor,
+                                                            int64_t start) {
+  if (tensor != nullptr) PrefetchBlock<kWritten>(tensor + start);
 }
 
 template <typename T, typename Rule, std::size_t... kIndices>
 inline __attribute__((always_inline)) void ApplyBlocks(
-    const Rule& rule, const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin,
-    int64_t end, std::index_sequence<kIndices...> indices) {
+    const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
+    int64_t begin, int64_t end, std::index_sequence<kIndices...> indices) {
+  const bool transforms =
+      tensor.accumulator != nullptr || !rule.gradient.IsIdentity();
   int64_t start = begin;
   // Full blocks by themselves, so that the compiler knows their size.
   for (; start + kBlockSize <= end; start += kBlockSize) {
@@ -120,29 +191,62 @@ inline __attribute__((always_inline)) void ApplyBlocks(
       PrefetchBlock<true>(tensor.variable + start);
       PrefetchBlock<false>(tensor.gradient + start);
       (PrefetchBlock<true>(tensor.slots[kIndices] + start), ...);
+      PrefetchOptional<true>(tensor.accumulator, start);
+      PrefetchOptional<true>(tensor.average, start);
     }
-    ApplyBlock(rule, tensor, start, kBlockSize, indices);
+    ApplyBlock(rule, tensor, start, kBlockSize, transforms, indices);
   }
   if (start < end) {
-    ApplyBlock(rule, tensor, start, static_cast<int>(end - start), indices);
+    ApplyBlock(rule, tensor, start, static_cast<int>(end - start), transforms,
+               indices);
   }
 }
 
 }  // namespace
 
 template <typename T, typename Rule>
-void ApplyRange(const Rule& rule, const DenseTensor<T, Rule::kSlots>& tensor,
-                int64_t begin, int64_t end) {
+void ApplyRange(const FramedRule<Rule>& rule,
+                const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin,
+                int64_t end) {
   ApplyBlocks<T>(rule, tensor, begin, end,
                  std::make_index_sequence<Rule::kSlots>());
+}
+
+template <typename T, typename Rule>
+void AccumulateRange(const FramedRule<Rule>& rule,
+                     const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin,
+                     int64_t end) {
+  using V = ComputeType<T>;
+  for (int64_t start = begin; start < end; start += kBlockSize) {
+    const int n =
+        static_cast<int>(end - start < kBlockSize ? end - start : kBlockSize);
+    if (start + kPrefetchDistance < tensor.size) {
+      PrefetchBlock<false>(tensor.gradient + start);
+      PrefetchOptional<true>(tensor.accumulator, start);
+      PrefetchOptional<true>(tensor.average, start);
+    }
+    if (tensor.accumulator != nullptr) {
+      Block<V, const T> gradient(tensor.gradient + start, n);
+      AccumulateBlock<V>(rule.gradient, n, gradient.values(),
+                         tensor.accumulator + start);
+    }
+    if (tensor.average != nullptr) {
+      FollowVariable(rule.average, tensor.variable + start,
+                     tensor.average + start, n);
+    }
+  }
 }
 
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt
 
-// Instantiates the loop of Rule<V, ...> for variables of type T.
+// Instantiates the loops of Rule<V, ...> for variables of type T.
 #define TF_OPT_INSTANTIATE_DENSE(T, Rule, ...)                          \
   template void TF_OPT_CPU_TARGET::ApplyRange<T>(                       \
-      const Rule<ComputeType<T>, __VA_ARGS__>&,                         \
+      const FramedRule<Rule<ComputeType<T>, __VA_ARGS__>>&,             \
+      const DenseTensor<T, Rule<ComputeType<T>, __VA_ARGS__>::kSlots>&, \
+      int64_t, int64_t);                                                \
+  template void TF_OPT_CPU_TARGET::AccumulateRange<T>(                  \
+      const FramedRule<Rule<ComputeType<T>, __VA_ARGS__>>&,             \
       const DenseTensor<T, Rule<ComputeType<T>, __VA_ARGS__>::kSlots>&, \
       int64_t, int64_t)

@@ -13,6 +13,7 @@
 #include "tf_opt/cc/engines/all_rules.h"
 #include "tf_opt/cc/engines/dense_model.h"
 #include "tf_opt/cc/rules/adam.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 namespace {
@@ -58,10 +59,10 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
   using T = typename TypeParam::T;
   using Rule = typename TypeParam::Rule;
   using Model = DenseModel<T, Rule::kSlots>;
-  std::vector<Rule> rules;
+  std::vector<FramedRule<Rule>> rules;
   for (size_t i = 0; i < Sizes().size(); ++i) {
-    rules.emplace_back(typename Rule::Step(TypeParam::Hyperparameters()),
-                       0.01 * i);
+    rules.emplace_back(
+        Rule(typename Rule::Step(TypeParam::Hyperparameters()), {0.01 * i}));
   }
 
   for (const bool special : {false, true}) {
@@ -89,17 +90,91 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
   }
 }
 
+TYPED_TEST(DenseCpuRuleTest,
+           EveryTargetAndSplitGivesTheBitsOfOneAtATimeFramed) {
+  using T = typename TypeParam::T;
+  using Rule = typename TypeParam::Rule;
+  using Model = DenseModel<T, Rule::kSlots>;
+  for (const FrameInputs& frame : AllFrames()) {
+    SCOPED_TRACE(testing::Message()
+                 << "update " << frame.update << ", overwrite "
+                 << frame.overwrite_with_average);
+    std::vector<FramedRule<Rule>> rules;
+    for (size_t i = 0; i < Sizes().size(); ++i) {
+      rules.emplace_back(typename Rule::Step(TypeParam::Hyperparameters()),
+                         frame, VariableInputs{0.01 * i, 1.5, 1.25});
+    }
+    Model original(Sizes(), 0, /*framed=*/true);
+    original.AddSpecialNumbers();
+    Model expected(original);
+    const auto tensors = expected.Tensors();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      for (int64_t j = 0; j < tensors[i].size; ++j) {
+        RangeFunctionFor<T, Rule>(kBaseline, frame.update)(rules[i], tensors[i],
+                                                           j, j + 1);
+      }
+    }
+    ASSERT_FALSE(expected.SameBits(original));
+    for (const CpuTarget target : SupportedCpuTargets()) {
+      SCOPED_TRACE(CpuTargetName(target));
+      Model split(original);
+      ApplyDense<T>(split.Tensors(), rules, target, 3, RunInPieces,
+                    frame.update);
+      EXPECT_TRUE(split.SameBits(expected));
+      EXPECT_TRUE(split.PaddingIsUntouched());
+    }
+  }
+}
+
+TYPED_TEST(DenseCpuTest, FramesARuleAsItsFormulasSay) {
+  using T = TypeParam;
+  using V = ComputeType<T>;
+  using Rule = AdamRule<V, false, false>;
+  const double tolerance = std::is_same<T, BFloat16>::value ? 0x1p-7
+                           : std::is_same<T, Half>::value   ? 0x1p-10
+                                                            : 1e-6;
+  for (const FrameInputs& frame : AllFrames()) {
+    const VariableInputs own = {0.1, 2.0, 1.25};
+    DenseModel<T, 2> model({300}, 0, /*framed=*/true);
+    DenseModel<T, 2> original(model);
+    ApplyDense<T>(model.Tensors(),
+                  std::vector{FramedRule<Rule>(AdamStep(AdamHyperparameters()),
+                                               frame, own)},
+                  ChosenCpuTarget(), 1, MustNotRun, frame.update);
+    for (int i = 0; i < 300; ++i) {
+      double p = ToDouble(original.variables[0][i]);
+      double m = original.slots[0][i], v = original.slots[1][i];
+      double a = original.accumulators[0][i] +
+                 0.75 * ToDouble(original.gradients[0][i]);
+      if (frame.update) {
+        const double g = std::fmin(1.25 * a, 1.25);
+        AdamHyperparameters h;
+        h.learning_rate *= 2;
+        AdamRule<double, false, false>(AdamStep(h), {0.1})(p, g, m, v);
+        a = 0;
+      }
+      const double e = 0.9 * original.averages[0][i] + (1 - 0.9) * p;
+      if (frame.overwrite_with_average) p = e;
+      ASSERT_NEAR(model.accumulators[0][i], a, 1e-6);
+      ASSERT_NEAR(model.slots[0][i], m, 1e-6);
+      ASSERT_NEAR(model.slots[1][i], v, 1e-6);
+      ASSERT_NEAR(model.averages[0][i], e, tolerance);
+      ASSERT_NEAR(ToDouble(model.variables[0][i]), p, tolerance);
+    }
+  }
+}
+
 TYPED_TEST(DenseCpuTest, EqualsTheRuleAppliedToEachElement) {
   using T = TypeParam;
   using V = ComputeType<T>;
-  const AdamRule<V, false, false> rule(AdamStep(AdamHyperparameters()), 0.1);
+  const AdamRule<V, false, false> rule(AdamStep(AdamHyperparameters()), {0.1});
   // A 16-bit variable is off by at most half a unit of its last place.
   const double tolerance = std::is_same<T, BFloat16>::value ? 0x1p-8
                            : std::is_same<T, Half>::value   ? 0x1p-11
                                                             : 1e-6;
   DenseModel<T, 2> model({4097}), original({4097});
-  ApplyDense<T>(model.Tensors(), std::vector{rule}, ChosenCpuTarget(), 1,
-                MustNotRun);
+  ApplyDense<T>(model.Tensors(), std::vector{FramedRule(rule)},
+                ChosenCpuTarget(), 1, MustNotRun);
   for (int i = 0; i < 4097; ++i) {
     V p = ToDouble(original.variables[0][i]);
     V m = original.slots[0][i];
@@ -114,9 +189,10 @@ TYPED_TEST(DenseCpuTest, EqualsTheRuleAppliedToEachElement) {
 TYPED_TEST(DenseCpuTest, SmallStepsRunInline) {
   using T = TypeParam;
   const AdamRule<ComputeType<T>, false, false> rule(
-      AdamStep(AdamHyperparameters()), 0);
+      AdamStep(AdamHyperparameters()), {});
   DenseModel<T, 2> model({100});
-  ApplyDense<T>(model.Tensors(), std::vector{rule}, kBaseline, 8, MustNotRun);
+  ApplyDense<T>(model.Tensors(), std::vector{FramedRule(rule)}, kBaseline, 8,
+                MustNotRun);
 }
 
 // A rule that leaves or halves its variable shows what loading and storing do.
@@ -126,15 +202,15 @@ std::vector<T> StoreOf(const std::vector<T>& values, CpuTarget target,
   AdamHyperparameters h;
   h.learning_rate = learning_rate;
   // With a gradient of 0 only the decay remains: p * (1 - lr * 1).
-  const AdamRule<float, false, false> rule(AdamStep(h), 1.0);
+  const AdamRule<float, false, false> rule(AdamStep(h), {1.0});
   std::vector<T> result = values, gradient(values.size(), FromBits<T>(0));
   std::vector<float> m(values.size()), v(values.size());
   const DenseTensor<T, 2> tensor = {result.data(),
                                     gradient.data(),
                                     {m.data(), v.data()},
                                     static_cast<int64_t>(values.size())};
-  RangeFunctionFor<T, AdamRule<float, false, false>>(target)(rule, tensor, 0,
-                                                             values.size());
+  RangeFunctionFor<T, AdamRule<float, false, false>>(target)(
+      FramedRule(rule), tensor, 0, values.size());
   return result;
 }
 

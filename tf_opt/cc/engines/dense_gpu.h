@@ -16,6 +16,7 @@
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -105,7 +106,7 @@ class GpuThread {
                                      const GpuRules<Rule>& rules,
                                      int table_slot, int32_t block, int thread,
                                      int threads) {
-    if (!rules.valid()) return;
+    if (!rules.writes()) return;
     RunChunk(batch, rules, table_slot, block, thread, threads,
              std::make_index_sequence<kSlots>());
   }
@@ -121,7 +122,7 @@ class GpuThread {
     const int i = FindTensor(batch, block);
     const int32_t chunk = block - (i == 0 ? 0 : batch.ends[i - 1]);
     const int64_t tensor_size = batch.tensors[i].size;
-    const Rule rule = rules[batch.first + i];
+    const FramedRule<Rule> rule = rules[batch.first + i];
 
     const int64_t begin = chunk * kGpuChunk;
     const int64_t left = tensor_size - begin;
@@ -132,11 +133,20 @@ class GpuThread {
         {batch.tensors[i].slots[kIndices] + begin +
          (table_slot == static_cast<int>(kIndices) ? rules.row() * tensor_size
                                                    : 0)...},
-        size};
+        size,
+        Shifted(batch.tensors[i].accumulator, begin),
+        Shifted(batch.tensors[i].average, begin)};
+    if (!rules.updates()) {
+      for (int64_t k = thread; k < size; k += threads)
+        Accumulate(rule, part, k);
+      return;
+    }
     const bool aligned =
         GpuPack<T, kPack>::IsAligned(part.variable) &&
         GpuPack<T, kPack>::IsAligned(part.gradient) &&
-        (GpuPack<V, kPack>::IsAligned(part.slots[kIndices]) && ...);
+        (GpuPack<V, kPack>::IsAligned(part.slots[kIndices]) && ...) &&
+        GpuPack<V, kPack>::IsAligned(part.accumulator) &&
+        GpuPack<V, kPack>::IsAligned(part.average);
     int64_t done = 0;
     if (aligned) {
       // Neighbouring threads on neighbouring vectors: first several of each
@@ -158,6 +168,10 @@ class GpuThread {
     }
   }
 
+  TF_OPT_RULE_INLINE static V* Shifted(V* array, int64_t by) {
+    return array == nullptr ? nullptr : array + by;
+  }
+
   // The tensor whose chunk this block is; empty tensors have none.
   TF_OPT_RULE_INLINE static int FindTensor(const GpuBatch<T, kSlots>& batch,
                                            int32_t block) {
@@ -177,41 +191,92 @@ class GpuThread {
   // apart; all are loaded before the first is needed.
   template <int kCount, std::size_t... kIndices>
   TF_OPT_RULE_INLINE static void UpdatePacks(
-      const Rule& rule, const DenseTensor<T, kSlots>& tensor, int64_t at,
-      int64_t row, std::index_sequence<kIndices...>) {
+      const FramedRule<Rule>& rule, const DenseTensor<T, kSlots>& tensor,
+      int64_t at, int64_t row, std::index_sequence<kIndices...>) {
     GpuPack<T, kPack> variable[kCount];
     GpuPack<T, kPack> gradient[kCount];
     GpuPack<V, kPack> slots[kSlots][kCount];
+    GpuPack<V, kPack> accumulator[kCount];
+    GpuPack<V, kPack> average[kCount];
     for (int u = 0; u < kCount; ++u) {
       variable[u].Load(tensor.variable + at + u * row);
       gradient[u].Load(tensor.gradient + at + u * row);
       (slots[kIndices][u].Load(tensor.slots[kIndices] + at + u * row), ...);
+      if (tensor.accumulator != nullptr) {
+        accumulator[u].Load(tensor.accumulator + at + u * row);
+      }
+      if (tensor.average != nullptr) {
+        average[u].Load(tensor.average + at + u * row);
+      }
     }
     for (int u = 0; u < kCount; ++u) {
       for (int j = 0; j < kPack; ++j) {
         Update(rule, &variable[u].elements[j], gradient[u].elements[j],
+               tensor.accumulator == nullptr ? nullptr
+                                             : &accumulator[u].elements[j],
+               tensor.average == nullptr ? nullptr : &average[u].elements[j],
                &slots[kIndices][u].elements[j]...);
       }
       variable[u].Store(tensor.variable + at + u * row);
       (slots[kIndices][u].Store(tensor.slots[kIndices] + at + u * row), ...);
+      if (tensor.accumulator != nullptr) {
+        accumulator[u].Store(tensor.accumulator + at + u * row);
+      }
+      if (tensor.average != nullptr) {
+        average[u].Store(tensor.average + at + u * row);
+      }
     }
   }
 
   template <std::size_t... kIndices>
   TF_OPT_RULE_INLINE static void UpdateElement(
-      const Rule& rule, const DenseTensor<T, kSlots>& tensor, int64_t at,
-      std::index_sequence<kIndices...>) {
+      const FramedRule<Rule>& rule, const DenseTensor<T, kSlots>& tensor,
+      int64_t at, std::index_sequence<kIndices...>) {
     Update(rule, &tensor.variable[at], tensor.gradient[at],
+           Shifted(tensor.accumulator, at), Shifted(tensor.average, at),
            &tensor.slots[kIndices][at]...);
   }
 
+  // `accumulator` and `average` may be null.
   template <typename... Slot>
-  TF_OPT_RULE_INLINE static void Update(const Rule& rule, T* variable,
-                                        const T& gradient, Slot*... slots) {
+  TF_OPT_RULE_INLINE static void Update(const FramedRule<Rule>& rule,
+                                        T* variable, const T& gradient,
+                                        V* accumulator, V* average,
+                                        Slot*... slots) {
+    V g = Convert::Widen(gradient);
+    if (accumulator == nullptr) {
+      g = rule.gradient(g);
+    } else {
+      g = rule.gradient(g, *accumulator);
+      *accumulator = 0;
+    }
     V p = Convert::Widen(*variable);
-    rule(p, Convert::Widen(gradient), *slots...);
+    rule.rule(p, g, *slots...);
     *variable = Convert::Narrow(p, T());
     ((*slots = CanonicalNan(*slots)), ...);
+    if (average != nullptr) Follow(rule.average, variable, average);
+  }
+
+  // Lets the average follow the variable as it is stored.
+  TF_OPT_RULE_INLINE static void Follow(const MovingAverage<V>& rule,
+                                        T* variable, V* average) {
+    *average = rule(*average, Convert::Widen(*variable));
+    if (rule.overwrite) *variable = Convert::Narrow(*average, T());
+  }
+
+  // What a step does that is no update. An element at a time: neighbouring
+  // threads are on neighbouring elements.
+  TF_OPT_RULE_INLINE static void Accumulate(
+      const FramedRule<Rule>& rule, const DenseTensor<T, kSlots>& tensor,
+      int64_t at) {
+    if (tensor.accumulator != nullptr) {
+      V* const accumulator = &tensor.accumulator[at];
+      *accumulator = CanonicalNan(rule.gradient.Accumulate(
+          *accumulator, Convert::Widen(tensor.gradient[at])));
+    }
+    if (tensor.average != nullptr) {
+      Follow(rule.average, &tensor.variable[at], &tensor.average[at]);
+    }
   }
 };
 

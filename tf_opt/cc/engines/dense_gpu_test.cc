@@ -15,6 +15,7 @@
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/asgd.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 namespace {
@@ -27,11 +28,15 @@ struct Step {
   template <typename T, typename Rule>
   void Launch(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors) const {
     GpuInputsOf<Rule> inputs;
-    inputs.modes = hyperparameters;
     for (const auto& input : Description::kScalars) {
-      inputs.Add(input, input.Address(hyperparameters));
+      inputs.scalars.Add(input, input.Address(hyperparameters));
     }
-    inputs.weight_decay = weight_decay.data();
+    for (const auto& input : kFrameScalars) {
+      inputs.frame.Add(input, input.Address(frame));
+    }
+    inputs.weight_decay.at = weight_decay.data();
+    inputs.learning_rate_factors = {&learning_rate_factor, true};
+    inputs.gradient_factors = {&gradient_factor, true};
     if (rows > 0) inputs.SetRow(1, "batch_index", rows, &row);
     std::vector<double> workspace(
         GpuRules<Rule>::Bytes(tensors.size()) / sizeof(double) + 1);
@@ -41,7 +46,9 @@ struct Step {
   }
 
   Hyperparameters hyperparameters;
+  FrameInputs frame;
   std::vector<double> weight_decay;
+  double learning_rate_factor = 1, gradient_factor = 1;
   int64_t row = 0;
   int64_t rows = 0;
 };
@@ -83,11 +90,11 @@ TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngine) {
   using Model = DenseModel<T, Rule::kSlots>;
   Step<typename TypeParam::Description> step;
   step.hyperparameters = TypeParam::Hyperparameters();
-  std::vector<Rule> rules;
+  std::vector<FramedRule<Rule>> rules;
   for (size_t i = 0; i < Sizes().size(); ++i) {
     step.weight_decay.push_back(0.01 * i);
-    rules.emplace_back(typename Rule::Step(step.hyperparameters),
-                       step.weight_decay.back());
+    rules.emplace_back(Rule(typename Rule::Step(step.hyperparameters),
+                            {step.weight_decay.back()}));
   }
 
   for (const bool special : {false, true}) {
@@ -107,6 +114,38 @@ TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngine) {
   }
 }
 
+TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngineFramed) {
+  using T = typename TypeParam::T;
+  using Rule = typename TypeParam::Rule;
+  using Model = DenseModel<T, Rule::kSlots>;
+  Step<typename TypeParam::Description> step;
+  step.hyperparameters = TypeParam::Hyperparameters();
+  step.weight_decay.assign(Sizes().size(), 0.1);
+  step.learning_rate_factor = 1.5;
+  step.gradient_factor = 1.25;
+  for (const FrameInputs& frame : AllFrames()) {
+    SCOPED_TRACE(testing::Message()
+                 << "update " << frame.update << ", overwrite "
+                 << frame.overwrite_with_average);
+    step.frame = frame;
+    const std::vector<FramedRule<Rule>> rules(
+        Sizes().size(),
+        FramedRule<Rule>(typename Rule::Step(step.hyperparameters), frame,
+                         VariableInputs{0.1, 1.5, 1.25}));
+    for (const int offset : {0, 1}) {
+      SCOPED_TRACE(testing::Message() << "offset " << offset);
+      Model expected(Sizes(), offset, /*framed=*/true);
+      expected.AddSpecialNumbers();
+      Model model(expected);
+      ApplyDense<T>(expected.Tensors(), rules, CpuTarget::kBaseline, 1,
+                    MustNotRun, frame.update);
+      step.template Launch<T, Rule>(model.Tensors());
+      EXPECT_TRUE(model.SameBits(expected));
+      EXPECT_TRUE(model.PaddingIsUntouched());
+    }
+  }
+}
+
 TYPED_TEST(DenseGpuTest, UpdatesTheRowOfATableThatTheDeviceNames) {
   using T = TypeParam;
   using V = ComputeType<T>;
@@ -118,10 +157,10 @@ TYPED_TEST(DenseGpuTest, UpdatesTheRowOfATableThatTheDeviceNames) {
   step.rows = kRows;
 
   DenseModel<T, 2> expected({kSize}), model({kSize});
-  ApplyDense<T>(
-      expected.Tensors(),
-      std::vector{Rule(AsgdStep(step.hyperparameters), step.weight_decay[0])},
-      CpuTarget::kBaseline, 1, MustNotRun);
+  ApplyDense<T>(expected.Tensors(),
+                std::vector{FramedRule(Rule(AsgdStep(step.hyperparameters),
+                                            {step.weight_decay[0]}))},
+                CpuTarget::kBaseline, 1, MustNotRun);
 
   auto tensors = model.Tensors();
   std::vector<V> table(kRows * kSize, V(7));
@@ -158,6 +197,23 @@ TEST(DenseGpu, WritesNothingIfANumberIsOutOfItsRange) {
             "tf_opt: `beta_2` must be in [0, 1), got 1; nothing was written\n");
   step.hyperparameters.beta_2 = NAN;
   EXPECT_NE((MessageOf<Adam, Rule>(step)), "");
+}
+
+TEST(DenseGpu, WritesAndPrintsNothingIfItIsNotEnabled) {
+  Step<Adam> step;
+  step.weight_decay = {0.0, 0.0};
+  step.hyperparameters.step = 0;
+  step.frame.enabled = false;
+  EXPECT_EQ((MessageOf<Adam, AdamRule<float, false, false>>(step)), "");
+}
+
+TEST(DenseGpu, WritesNothingIfANumberOfItsFrameIsOutOfItsRange) {
+  Step<Adam> step;
+  step.weight_decay = {0.0, 0.0};
+  step.frame.ema_momentum = 1.5;
+  EXPECT_EQ((MessageOf<Adam, AdamRule<float, false, false>>(step)),
+            "tf_opt: `ema_momentum` must be in [0, 1], got 1.5; nothing was "
+            "written\n");
 }
 
 TEST(DenseGpu, WritesNothingIfThereIsNoSuchRow) {

@@ -87,7 +87,9 @@ class PaddedArray {
 template <typename T, int kSlots,
           template <typename> class Allocator = std::allocator>
 struct DenseModel {
-  explicit DenseModel(const std::vector<int64_t>& sizes, int offset = 0) {
+  // A framed one has accumulators and averages as well.
+  explicit DenseModel(const std::vector<int64_t>& sizes, int offset = 0,
+                      bool framed = false) {
     std::mt19937 random(7);
     for (const int64_t size : sizes) {
       variables.emplace_back(size, offset);
@@ -98,6 +100,11 @@ struct DenseModel {
       for (int k = 0; k < kSlots; ++k) {
         slots.emplace_back(size, offset);
         for (auto& value : slots.back()) value = (random() % 1000) * 1e-3;
+      }
+      if (!framed) continue;
+      for (auto* arrays : {&accumulators, &averages}) {
+        arrays->emplace_back(size, offset);
+        for (auto& value : arrays->back()) value = (random() % 1000) * 1e-3;
       }
     }
   }
@@ -125,7 +132,9 @@ struct DenseModel {
     };
     for (auto& array : variables) add(&array);
     for (auto& array : gradients) add(&array);
-    for (auto& array : slots) add(&array);
+    for (auto* arrays : {&slots, &accumulators, &averages}) {
+      for (auto& array : *arrays) add(&array);
+    }
   }
 
   template <typename E>
@@ -154,6 +163,10 @@ struct DenseModel {
         tensor.slots[k] = slots[i * kSlots + k].data();
       }
       tensor.size = variables[i].size();
+      if (!averages.empty()) {
+        tensor.accumulator = accumulators[i].data();
+        tensor.average = averages[i].data();
+      }
       tensors.push_back(tensor);
     }
     return tensors;
@@ -165,7 +178,9 @@ struct DenseModel {
           a.begin(), a.end(), b.begin(), b.end(),
           [](const auto& x, const auto& y) { return x.SameBits(y); });
     };
-    return same(variables, other.variables) && same(slots, other.slots);
+    return same(variables, other.variables) && same(slots, other.slots) &&
+           same(accumulators, other.accumulators) &&
+           same(averages, other.averages);
   }
 
   bool PaddingIsUntouched() const {
@@ -174,11 +189,13 @@ struct DenseModel {
         return array.PaddingIsUntouched();
       });
     };
-    return untouched(variables) && untouched(gradients) && untouched(slots);
+    return untouched(variables) && untouched(gradients) && untouched(slots) &&
+           untouched(accumulators) && untouched(averages);
   }
 
   std::vector<PaddedArray<T, Allocator>> variables, gradients;
-  std::vector<PaddedArray<ComputeType<T>, Allocator>> slots;
+  std::vector<PaddedArray<ComputeType<T>, Allocator>> slots, accumulators,
+      averages;
 };
 
 }  // namespace tf_opt

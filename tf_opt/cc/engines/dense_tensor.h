@@ -14,7 +14,9 @@ struct DenseTensor {
   T* variable;
   const T* gradient;
   ComputeType<T>* slots[kSlots];
-  int64_t size;  // Elements.
+  int64_t size;                           // Elements.
+  ComputeType<T>* accumulator = nullptr;  // Of gradients; null: there is none.
+  ComputeType<T>* average = nullptr;      // Of the variable; likewise.
 };
 
 }  // namespace tf_opt

@@ -11,45 +11,97 @@
 
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/step_frame.h"
+#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
+
+// The host's own text is out of a device's reach.
+constexpr int kGpuNameCapacity = 24;
+using GpuName = char[kGpuNameCapacity];
+
+// Some of the numbers in a struct, each with its address in the device's
+// memory; the others are as the host knows them.
+template <typename Numbers, int kCapacity>
+struct GpuScalars {
+  struct Entry {
+    ScalarInput<Numbers> input;
+    GpuName name;
+    const void* at;
+  };
+
+  void Add(const ScalarInput<Numbers>& input, const void* at) {
+    Entry& entry = entries[count++];
+    entry.input = input;
+    std::snprintf(entry.name, kGpuNameCapacity, "%s", input.name);
+    entry.at = at;
+  }
+
+  TF_OPT_HOST_DEVICE Numbers Read() const {
+    Numbers numbers = known;
+    for (int k = 0; k < count; ++k) {
+      entries[k].input.Read(entries[k].at, &numbers);
+    }
+    return numbers;
+  }
+
+  // Prints which of `numbers` is out of its range.
+  TF_OPT_HOST_DEVICE bool Check(const Numbers& numbers) const {
+    bool valid = true;
+    for (int k = 0; k < count; ++k) {
+      const ScalarInput<Numbers>& input = entries[k].input;
+      if (input.InRange(numbers)) continue;
+      valid = false;
+      printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",
+             entries[k].name, Describe(input.range), input.Get(numbers));
+    }
+    return valid;
+  }
+
+  Numbers known;
+  int count = 0;
+  Entry entries[kCapacity];
+};
+
+// A number for each tensor, or one for all; null: what VariableInputs says.
+struct GpuVector {
+  TF_OPT_HOST_DEVICE void Read(int64_t i, double* to) const {
+    if (at != nullptr) *to = ReadOnce(at + (one_for_all ? 0 : i));
+  }
+
+  const double* at = nullptr;
+  bool one_for_all = false;
+};
 
 // What a step goes by. All pointers are to the device's memory.
 template <typename Hyperparameters>
 struct GpuStepInputs {
-  // The host's own text is out of a device's reach.
-  static constexpr int kNameCapacity = 24;
-  using Name = char[kNameCapacity];
-
-  struct Entry {
-    ScalarInput<Hyperparameters> input;
-    Name name;
-    const void* at;
-  };
   static constexpr int kCapacity = 8;
-
-  void Add(const ScalarInput<Hyperparameters>& input, const void* at) {
-    Entry& entry = entries[count++];
-    entry.input = input;
-    std::snprintf(entry.name, kNameCapacity, "%s", input.name);
-    entry.at = at;
-  }
 
   // Slot `slot` is a row of a table, the one whose number is at `at`.
   void SetRow(int slot, const char* name, int64_t row_count,
               const int64_t* at) {
     table_slot = slot;
-    std::snprintf(row_name, kNameCapacity, "%s", name);
+    std::snprintf(row_name, kGpuNameCapacity, "%s", name);
     rows = row_count;
     row = at;
   }
 
-  Hyperparameters modes;  // With what the host knows already.
-  int count = 0;
-  Entry entries[kCapacity];
-  const double* weight_decay = nullptr;  // One for each tensor.
-  int table_slot = -1;                   // Negative: no slot is one.
-  Name row_name;
+  TF_OPT_HOST_DEVICE VariableInputs OfVariable(int64_t i) const {
+    VariableInputs own;
+    weight_decay.Read(i, &own.weight_decay);
+    learning_rate_factors.Read(i, &own.learning_rate_factor);
+    gradient_factors.Read(i, &own.gradient_factor);
+    return own;
+  }
+
+  GpuScalars<Hyperparameters, kCapacity> scalars;
+  GpuScalars<FrameInputs, FrameInputs::kScalarCount> frame;
+  GpuVector weight_decay;
+  GpuVector learning_rate_factors;
+  GpuVector gradient_factors;
+  int table_slot = -1;  // Negative: no slot is one.
+  GpuName row_name;
   int64_t rows = 0;
   const int64_t* row = nullptr;
 };
@@ -57,17 +109,17 @@ struct GpuStepInputs {
 // The rules of a step, in the device's memory.
 template <typename Rule>
 class GpuRules {
-  static_assert(std::is_trivially_copyable<Rule>::value,
+  static_assert(std::is_trivially_copyable<FramedRule<Rule>>::value,
                 "rules lie in memory that nobody constructed");
 
  public:
   // `memory` must be aligned for doubles.
   TF_OPT_HOST_DEVICE explicit GpuRules(void* memory)
       : header_(static_cast<Header*>(memory)),
-        rules_(reinterpret_cast<Rule*>(header_ + 1)) {}
+        rules_(reinterpret_cast<FramedRule<Rule>*>(header_ + 1)) {}
 
   static std::size_t Bytes(std::size_t tensors) {
-    return sizeof(Header) + tensors * sizeof(Rule);
+    return sizeof(Header) + tensors * sizeof(FramedRule<Rule>);
   }
 
   // Computes what thread `i` contributes: tensor i's rule. Thread 0 also checks
@@ -76,47 +128,34 @@ class GpuRules {
   template <typename Hyperparameters>
   TF_OPT_HOST_DEVICE void Compute(const GpuStepInputs<Hyperparameters>& inputs,
                                   int64_t i) const {
-    Hyperparameters hyperparameters = inputs.modes;
-    for (int k = 0; k < inputs.count; ++k) {
-      inputs.entries[k].input.Read(inputs.entries[k].at, &hyperparameters);
-    }
-    rules_[i] =
-        Rule(typename Rule::Step(hyperparameters), inputs.weight_decay[i]);
+    const Hyperparameters hyperparameters = inputs.scalars.Read();
+    const FrameInputs frame = inputs.frame.Read();
+    rules_[i] = FramedRule<Rule>(typename Rule::Step(hyperparameters), frame,
+                                 inputs.OfVariable(i));
     if (i == 0) {
       const int64_t row = inputs.row == nullptr ? 0 : ReadOnce(inputs.row);
-      const bool numbers_are_valid = CheckNumbers(inputs, hyperparameters);
-      *header_ = {row, CheckRow(inputs, row) && numbers_are_valid};
+      // Of a step that does nothing no number matters.
+      const bool writes = frame.enabled &&
+                          inputs.scalars.Check(hyperparameters) &
+                              inputs.frame.Check(frame) & CheckRow(inputs, row);
+      *header_ = {row, writes, frame.update};
     }
   }
 
-  // Whether a step may be done at all.
-  TF_OPT_HOST_DEVICE bool valid() const { return header_->valid; }
+  // Whether a step may write at all, and whether it updates or accumulates.
+  TF_OPT_HOST_DEVICE bool writes() const { return header_->writes; }
+  TF_OPT_HOST_DEVICE bool updates() const { return header_->updates; }
   TF_OPT_HOST_DEVICE int64_t row() const { return header_->row; }
-  TF_OPT_HOST_DEVICE const Rule& operator[](int64_t i) const {
+  TF_OPT_HOST_DEVICE const FramedRule<Rule>& operator[](int64_t i) const {
     return rules_[i];
   }
 
  private:
   struct alignas(16) Header {
     int64_t row;
-    bool valid;
+    bool writes;
+    bool updates;
   };
-
-  template <typename Hyperparameters>
-  TF_OPT_HOST_DEVICE static bool CheckNumbers(
-      const GpuStepInputs<Hyperparameters>& inputs,
-      const Hyperparameters& hyperparameters) {
-    bool valid = true;
-    for (int k = 0; k < inputs.count; ++k) {
-      const ScalarInput<Hyperparameters>& input = inputs.entries[k].input;
-      if (input.InRange(hyperparameters)) continue;
-      valid = false;
-      printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",
-             inputs.entries[k].name, Describe(input.range),
-             input.Get(hyperparameters));
-    }
-    return valid;
-  }
 
   template <typename Hyperparameters>
   TF_OPT_HOST_DEVICE static bool CheckRow(
@@ -129,7 +168,7 @@ class GpuRules {
   }
 
   Header* header_;
-  Rule* rules_;
+  FramedRule<Rule>* rules_;
 };
 
 }  // namespace tf_opt

@@ -18,6 +18,8 @@
 #include "tf_opt/cc/engines/dense_cpu.h"
 #include "tf_opt/cc/kernels/dense_launch.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/rules/step_frame.h"
+#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -45,32 +47,37 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
       : OpKernel(context), optimizer_(context) {}
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    const tensorflow::Tensor* tensor;
+    FrameInputs frame;
+    OP_REQUIRES_OK(context, ReadScalars(context, kFrameScalars, &frame));
+    if (!frame.enabled) return;
     auto hyperparameters = optimizer_.modes();
-    for (const auto& input : Optimizer::kScalars) {
-      OP_REQUIRES_OK(context, FindScalar(context, input.name, &tensor));
-      input.Read(tensor->data(), &hyperparameters);
-    }
+    OP_REQUIRES_OK(context,
+                   ReadScalars(context, Optimizer::kScalars, &hyperparameters));
     DenseLaunch<T> launch;
-    OP_REQUIRES_OK(context, launch.Prepare(context, optimizer_.slots(),
-                                           [](void* to, const void* from,
-                                              std::size_t bytes) {
-                                             std::memcpy(to, from, bytes);
-                                             return absl::OkStatus();
-                                           }));
+    OP_REQUIRES_OK(
+        context,
+        launch.Prepare(context, optimizer_.slots(), frame.update,
+                       [](void* to, const void* from, std::size_t bytes) {
+                         std::memcpy(to, from, bytes);
+                         return absl::OkStatus();
+                       }));
+    OP_REQUIRES(context, frame.update || launch.has_accumulators(),
+                absl::InvalidArgumentError(
+                    "`accumulators` must hold one variable for each gradient "
+                    "where `update` is false, got none"));
     int64_t row = 0;
     if (launch.table_slot() >= 0) {
       row = ReadOnce(launch.row());
       OP_REQUIRES_OK(context, CheckRow(launch, row));
     }
     // After the row: a wrong one is what a wrong count comes from.
-    for (const auto& input : Optimizer::kScalars) {
-      OP_REQUIRES_OK(context, CheckRange(input, hyperparameters));
-    }
+    OP_REQUIRES_OK(context, CheckRanges(Optimizer::kScalars, hyperparameters));
+    OP_REQUIRES_OK(context, CheckRanges(kFrameScalars, frame));
     optimizer_.template ChooseRule<typename DenseLaunch<T>::Slot>(
         [&](auto chosen) {
           using Rule = typename decltype(chosen)::type;
-          Run<Rule>(context, launch, row, typename Rule::Step(hyperparameters));
+          Run<Rule>(context, launch, row, typename Rule::Step(hyperparameters),
+                    frame);
         });
   }
 
@@ -78,21 +85,24 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
   static absl::Status CheckRow(const DenseLaunch<T>& launch, int64_t row) {
     if (row >= 0 && row < launch.rows()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
-        "`", launch.table().row_input, "` must be in [0, ", launch.rows(),
-        "), the rows of `", launch.table().name, "`, got ", row));
+        "`", launch.row_input(), "` must be in [0, ", launch.rows(),
+        "), the rows of `", launch.table(), "`, got ", row));
   }
 
-  // Applies Rule(step, weight decay) to each variable, on TensorFlow's intra-op
+  // Applies the rule, framed, to each variable, on TensorFlow's intra-op
   // threads. Of a table only `row` is read and written, where it lies.
   template <typename Rule>
   static void Run(tensorflow::OpKernelContext* context,
                   const DenseLaunch<T>& launch, int64_t row,
-                  const typename Rule::Step& step) {
+                  const typename Rule::Step& step, const FrameInputs& frame) {
     auto tensors = launch.template Tensors<Rule::kSlots>();
-    std::vector<Rule> rules;
+    std::vector<FramedRule<Rule>> rules;
     rules.reserve(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
-      rules.emplace_back(step, launch.weight_decay()[i]);
+      const VariableInputs own = {launch.weight_decay()[i],
+                                  launch.learning_rate_factors()[i],
+                                  launch.gradient_factors()[i]};
+      rules.emplace_back(step, frame, own);
       if (launch.table_slot() >= 0) {
         tensors[i].slots[launch.table_slot()] += row * tensors[i].size;
       }
@@ -109,7 +119,8 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
           using Params = tensorflow::thread::ThreadPool::SchedulingParams;
           workers.workers->ParallelFor(
               total, FixedBlocks<Params>(block_size, 0), body);
-        });
+        },
+        frame.update);
   }
 
   const Optimizer optimizer_;

@@ -4,6 +4,7 @@
 #ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_
 #define TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -18,6 +19,7 @@
 #include "tf_opt/cc/kernels/dense_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -33,24 +35,25 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
     GpuStepInputs<typename Optimizer::Hyperparameters> inputs;
     static_assert(std::size(Optimizer::kScalars) <= inputs.kCapacity,
                   "GpuStepInputs must hold all scalar inputs");
-    inputs.modes = optimizer_.modes();
-    const tensorflow::Tensor* tensor;
-    for (const auto& input : Optimizer::kScalars) {
-      OP_REQUIRES_OK(context, FindScalar(context, input.name, &tensor));
-      inputs.Add(input, tensor->data());
-    }
+    inputs.scalars.known = optimizer_.modes();
+    OP_REQUIRES_OK(context,
+                   AddScalars(context, Optimizer::kScalars, &inputs.scalars));
+    OP_REQUIRES_OK(context, AddScalars(context, kFrameScalars, &inputs.frame));
     void* const stream = GpuStream(context);
     DenseLaunch<T> launch;
     OP_REQUIRES_OK(
         context,
-        launch.Prepare(context, optimizer_.slots(),
+        // Whether it updates only the device knows.
+        launch.Prepare(context, optimizer_.slots(), /*updates=*/true,
                        [stream](void* to, const void* from, std::size_t bytes) {
                          return ToStatus(CopyOnGpu(to, from, bytes, stream));
                        }));
-    inputs.weight_decay = launch.weight_decay();
+    inputs.weight_decay = OnGpu(launch.weight_decay());
+    inputs.learning_rate_factors = OnGpu(launch.learning_rate_factors());
+    inputs.gradient_factors = OnGpu(launch.gradient_factors());
     if (launch.table_slot() >= 0) {
-      inputs.SetRow(launch.table_slot(), launch.table().row_input.c_str(),
-                    launch.rows(), launch.row());
+      inputs.SetRow(launch.table_slot(), launch.row_input(), launch.rows(),
+                    launch.row());
     }
     optimizer_.template ChooseRule<typename DenseLaunch<T>::Slot>(
         [&](auto chosen) {
@@ -73,6 +76,23 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
   }
 
  private:
+  template <typename Inputs, std::size_t kCount, typename Numbers>
+  static absl::Status AddScalars(tensorflow::OpKernelContext* context,
+                                 const ScalarInput<Numbers> (&from)[kCount],
+                                 Inputs* inputs) {
+    const tensorflow::Tensor* tensor;
+    for (const ScalarInput<Numbers>& input : from) {
+      absl::Status status = FindScalar(context, input.name, &tensor);
+      if (!status.ok()) return status;
+      inputs->Add(input, tensor->data());
+    }
+    return absl::OkStatus();
+  }
+
+  static GpuVector OnGpu(const PerVariable& vector) {
+    return {vector.numbers, vector.one_for_all};
+  }
+
   static absl::Status ToStatus(const char* error) {
     return error == nullptr
                ? absl::OkStatus()

@@ -6,16 +6,19 @@
 //
 //   Optimizer::kScalars        the op's scalar inputs, as ScalarInput
 //   modes()                    Hyperparameters with what the attributes say
-//   slots()                    the op's lists of slots, in the rule's order
+//   Optimizer::kSlotLists      all lists of slots that the op has
+//   slots()                    those of this kernel, in the rule's order
 //   ChooseRule<V>(use)         calls use(TypeTag<Rule>()) with its rule
 #ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_KERNELS_H_
 #define TF_OPT_CC_KERNELS_RESOURCE_APPLY_KERNELS_H_
 
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/rules/slot_list.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/kernels/resource_apply_gpu.h"
 #else
@@ -24,12 +27,18 @@
 
 namespace tf_opt {
 
-// An Optimizer but for its slots, of a rule's description, for an op with no
-// other attributes than these.
+// An Optimizer of a rule's description, for an op with no other attributes than
+// these.
 template <typename Description>
 class OptimizerOf : public Description {
  public:
   explicit OptimizerOf(tensorflow::OpKernelConstruction* context) {
+    for (const SlotList& list : Description::kSlotLists) {
+      int length = 0;
+      OP_REQUIRES_OK(
+          context, context->GetAttr(absl::StrCat("num_", list.name), &length));
+      if (length > 0) slots_.push_back(list);
+    }
     OP_REQUIRES_OK(context,
                    context->GetAttr("decoupled_weight_decay", &decoupled_));
     OP_REQUIRES_OK(context, context->GetAttr("maximize", &maximize_));
@@ -41,6 +50,8 @@ class OptimizerOf : public Description {
     return hyperparameters;
   }
 
+  const std::vector<SlotList>& slots() const { return slots_; }
+
   template <typename V, typename Use>
   void ChooseRule(const Use& use) const {
     Description::template ChooseRule<V>(l2(), use);
@@ -50,6 +61,7 @@ class OptimizerOf : public Description {
   bool l2() const { return !decoupled_; }
 
  private:
+  std::vector<SlotList> slots_;
   bool decoupled_ = true;
   bool maximize_ = false;
 };
@@ -69,22 +81,24 @@ using ResourceApplyOp = ResourceApplyCpuOp<T, Optimizer>;
 template <typename Optimizer>
 class KernelRegistration {
  public:
-  // `slots` are all lists of slots that the op has.
-  KernelRegistration(const char* op, const std::vector<const char*>& slots) {
-    Register<Eigen::half>(op, slots);
-    Register<Eigen::bfloat16>(op, slots);
-    Register<float>(op, slots);
-    Register<double>(op, slots);
+  explicit KernelRegistration(const char* op) {
+    Register<Eigen::half>(op);
+    Register<Eigen::bfloat16>(op);
+    Register<float>(op);
+    Register<double>(op);
   }
 
  private:
   template <typename T>
-  static void Register(const char* op, const std::vector<const char*>& slots) {
+  static void Register(const char* op) {
     tensorflow::KernelDefBuilder builder(op);
-    builder.Device(kKernelDevice)
-        .TypeConstraint<T>("T")
-        .HostMemory("variables");
-    for (const char* slot : slots) builder.HostMemory(slot);
+    builder.Device(kKernelDevice).TypeConstraint<T>("T");
+    for (const char* handles : {"variables", "accumulators", "averages"}) {
+      builder.HostMemory(handles);
+    }
+    for (const SlotList& list : Optimizer::kSlotLists) {
+      builder.HostMemory(list.name);
+    }
     tensorflow::kernel_factory::OpKernelRegistrar(
         builder.Build(), op,
         [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {

@@ -3,6 +3,7 @@
 #ifndef TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_
 #define TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,19 +19,31 @@ absl::Status FindScalar(tensorflow::OpKernelContext* context,
                         const std::string& name,
                         const tensorflow::Tensor** tensor);
 
-// A vector, by its shape.
-absl::Status FindVector(tensorflow::OpKernelContext* context,
-                        const std::string& name,
-                        const tensorflow::Tensor** tensor);
+// Reads numbers that are on the host.
+template <typename Numbers, std::size_t kCount>
+absl::Status ReadScalars(tensorflow::OpKernelContext* context,
+                         const ScalarInput<Numbers> (&inputs)[kCount],
+                         Numbers* numbers) {
+  const tensorflow::Tensor* tensor;
+  for (const ScalarInput<Numbers>& input : inputs) {
+    absl::Status status = FindScalar(context, input.name, &tensor);
+    if (!status.ok()) return status;
+    input.Read(tensor->data(), numbers);
+  }
+  return absl::OkStatus();
+}
 
-// Whether a number that has been read is what it may be.
-template <typename Hyperparameters>
-absl::Status CheckRange(const ScalarInput<Hyperparameters>& input,
-                        const Hyperparameters& hyperparameters) {
-  if (input.InRange(hyperparameters)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("`", input.name, "` must be ", Describe(input.range),
-                   ", got ", input.Get(hyperparameters)));
+// Whether numbers that have been read are what they may be.
+template <typename Numbers, std::size_t kCount>
+absl::Status CheckRanges(const ScalarInput<Numbers> (&inputs)[kCount],
+                         const Numbers& numbers) {
+  for (const ScalarInput<Numbers>& input : inputs) {
+    if (input.InRange(numbers)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", input.name, "` must be ", Describe(input.range),
+                     ", got ", input.Get(numbers)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tf_opt

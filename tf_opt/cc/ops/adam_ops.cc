@@ -1,35 +1,14 @@
-#include "tensorflow/core/framework/op.h"
-#include "tf_opt/cc/ops/shape_functions.h"
+#include "tf_opt/cc/ops/resource_apply_op.h"
+#include "tf_opt/cc/rules/adam.h"
 
 namespace tf_opt {
+namespace {
 
-REGISTER_OP("TfOpt>ResourceApplyAdamAmsgrad")
-    .Input("variables: num_variables * resource")
-    .Input("m: num_m * resource")
-    .Input("v: num_v * resource")
-    .Input("v_max: num_v_max * resource")
-    .Input("gradients: N * T")
-    .Input("learning_rate: double")
-    .Input("step: int64")
-    .Input("beta_1: double")
-    .Input("beta_2: double")
-    .Input("epsilon: double")
-    .Input("weight_decay: double")
-    .Attr("N: int >= 1")
-    .Attr("num_variables: int >= 1")
-    .Attr("num_m: int >= 1")
-    .Attr("num_v: int >= 1")
-    .Attr("num_v_max: int >= 0")
-    .Attr("T: {half, bfloat16, float, double}")
-    .Attr("decoupled_weight_decay: bool = true")
-    .Attr("maximize: bool = false")
-    .Attr("epsilon_hat: bool = false")
-    .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
-      return CheckApplyShapes(
-          c, {"m", "v", "v_max"},
-          {"learning_rate", "step", "beta_1", "beta_2", "epsilon"});
-    })
-    .Doc(R"doc(
+ResourceApplyOp Op() {
+  ResourceApplyOp op =
+      ResourceApplyOp::Of(Adam(), "TfOpt>ResourceApplyAdamAmsgrad");
+  op.attributes = {"epsilon_hat: bool = false"};
+  op.rule = R"doc(
 One step of Adam or AdamW, with or without AMSGrad, over a list of variables.
 
 For each variable p with gradient g, all at the time t that `step` gives:
@@ -41,35 +20,25 @@ For each variable p with gradient g, all at the time t that `step` gives:
   v <- beta_2 * v + (1 - beta_2) * g^2
   v_max <- max(v_max, v)                   AMSGrad; v_max takes v's place below
   p <- p - learning_rate / (1 - beta_1^t)
-           * m / (sqrt(v / (1 - beta_2^t)) + epsilon)
-
-The variables and slots are written in place, under all their locks; a buffer
-that somebody else still reads is copied first. If anything is wrong with the
-arguments nothing is written. The arithmetic is float32 (float64 if T is
-double), the step's scalars are double.
-
-On a GPU all inputs but the handles are in its memory, and nothing is read back:
-a number out of its range is printed by the device, and nothing is written.
-
-variables: Handles of the variables to update, of type T; or one
-  TfOpt>VariableGroup of them.
-m: Handles of the first moments, float32 (double if T is double), one for each
+           * m / (sqrt(v / (1 - beta_2^t)) + epsilon))doc";
+  op.arguments =
+      R"doc(m: Handles of the first moments, float32 (double if T is double), one for each
   of `variables`; or, likewise, one group.
 v: Likewise, the second moments.
 v_max: Likewise, their running maximum. Empty: no AMSGrad.
-gradients: One for each of `variables`, of its shape.
 learning_rate: Scalar.
 step: Scalar, counted from 1: t.
 beta_1: Scalar in [0, 1), the decay of the first moment.
 beta_2: Scalar in [0, 1), the decay of the second moment.
 epsilon: Scalar >= 0.
-weight_decay: Vector, one element for each of `variables`; 0 is no decay.
-decoupled_weight_decay: Decay the variable (AdamW) rather than add to the
-  gradient (L2).
-maximize: Ascend instead of descend.
 epsilon_hat: Add epsilon to sqrt(v) before its bias correction, as Keras and
   TensorFlow do: p <- p - learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
   * m / (sqrt(v) + epsilon).
-)doc");
+)doc";
+  return op;
+}
 
+const bool registered = RegisterResourceApplyOp(Op());
+
+}  // namespace
 }  // namespace tf_opt

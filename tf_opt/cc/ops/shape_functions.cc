@@ -20,7 +20,7 @@ using ::tensorflow::shape_inference::ShapeHandle;
 absl::Status MergeHandles(InferenceContext* c, const SlotList& list, int begin,
                           int count, DataType dtype,
                           std::vector<ShapeHandle>* shapes) {
-  const std::string& name = list.name;
+  const char* const name = list.name;
   for (int i = 0; i < count; ++i) {
     const std::vector<ShapeAndType>* data =
         c->input_handle_shapes_and_types(begin + i);
@@ -33,13 +33,13 @@ absl::Status MergeHandles(InferenceContext* c, const SlotList& list, int begin,
     }
     ShapeHandle shape = variable.shape;
     ShapeHandle merged;
-    if ((list.is_table && !c->Subshape(variable.shape, 1, &shape).ok()) ||
+    if ((list.is_table() && !c->Subshape(variable.shape, 1, &shape).ok()) ||
         !c->Merge((*shapes)[i], shape, &merged).ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`", name, "[", i, "]` must ",
-          list.is_table ? "hold rows of" : "have", " the shape of `variables[",
-          i, "]`, ", c->DebugString((*shapes)[i]), ", got ",
-          c->DebugString(variable.shape)));
+          list.is_table() ? "hold rows of" : "have",
+          " the shape of `variables[", i, "]`, ", c->DebugString((*shapes)[i]),
+          ", got ", c->DebugString(variable.shape)));
     }
     (*shapes)[i] = merged;
   }
@@ -49,7 +49,7 @@ absl::Status MergeHandles(InferenceContext* c, const SlotList& list, int begin,
 }  // namespace
 
 absl::Status CheckApplyShapes(InferenceContext* c,
-                              const std::vector<SlotList>& slots,
+                              const std::vector<SlotList>& slot_lists,
                               const std::vector<std::string>& scalars) {
   DataType dtype;
   if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
@@ -69,8 +69,14 @@ absl::Status CheckApplyShapes(InferenceContext* c,
   std::vector<ShapeHandle> inputs;
   int begin = 0;
   std::vector<SlotList> lists = {"variables"};
-  lists.insert(lists.end(), slots.begin(), slots.end());
-  for (const SlotList& list : lists) {
+  lists.insert(lists.end(), slot_lists.begin(), slot_lists.end());
+  // They stand behind the gradients.
+  const size_t first_behind = lists.size();
+  lists.push_back(SlotList::Optional("accumulators"));
+  lists.push_back(SlotList::Optional("averages"));
+  for (size_t k = 0; k < lists.size(); ++k) {
+    const SlotList& list = lists[k];
+    if (k == first_behind) begin += n;
     s = c->input(list.name, &inputs);
     if (!s.ok()) return s;
     const int count = inputs.size();
@@ -81,8 +87,8 @@ absl::Status CheckApplyShapes(InferenceContext* c,
           " `gradients` (or be one group), got ", count));
     }
     if (count == n) {
-      s = MergeHandles(c, list, begin, count,
-                       list.name == "variables" ? dtype : slot_dtype, &shapes);
+      s = MergeHandles(c, list, begin, count, k == 0 ? dtype : slot_dtype,
+                       &shapes);
       if (!s.ok()) return s;
     }
     begin += count;
@@ -108,13 +114,17 @@ absl::Status CheckApplyShapes(InferenceContext* c,
     }
   }
 
-  s = c->input("weight_decay", &inputs);
-  if (!s.ok()) return s;
-  ShapeHandle unused;
-  if (!c->Merge(inputs[0], c->Vector(n), &unused).ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`weight_decay` must be a vector with one element for each of the ", n,
-        " `variables`, got shape ", c->DebugString(inputs[0])));
+  for (const char* vector : kPerVariableInputs) {
+    s = c->input(vector, &inputs);
+    if (!s.ok()) return s;
+    ShapeHandle unused;
+    if (c->RankKnown(inputs[0]) && c->Rank(inputs[0]) > 0 &&
+        !c->Merge(inputs[0], c->Vector(n), &unused).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`", vector, "` must be a scalar, or a vector with one element for ",
+          "each of the ", n, " `variables`, got shape ",
+          c->DebugString(inputs[0])));
+    }
   }
   return absl::OkStatus();
 }

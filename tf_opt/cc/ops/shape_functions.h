@@ -7,25 +7,21 @@
 
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tf_opt/cc/rules/slot_list.h"
 
 namespace tf_opt {
 
-// A list of slots. A table's have their variable's shape behind a dimension of
-// rows.
-struct SlotList {
-  SlotList(const char* name, bool is_table = false)
-      : name(name), is_table(is_table) {}
+// The inputs of every resource-apply op that are one number for all variables
+// or a vector with one for each.
+inline constexpr const char* kPerVariableInputs[] = {
+    "weight_decay", "learning_rate_factors", "gradient_factors"};
 
-  std::string name;
-  bool is_table;
-};
-
-// Checks what a graph knows before it runs: `scalars` are scalars,
-// `weight_decay` has one element for each of `variables`, and `gradients` and
-// the slots (where `slots` names lists of variables, not groups) have their
-// variable's shape. Every message names the argument.
+// Checks what a graph knows before it runs: `scalars` are scalars, the vectors
+// have one element for each of `variables`, and `gradients` and all lists of
+// variables (where they are no groups) have their variable's shape. Every
+// message names the argument.
 absl::Status CheckApplyShapes(tensorflow::shape_inference::InferenceContext* c,
-                              const std::vector<SlotList>& slots,
+                              const std::vector<SlotList>& slot_lists,
                               const std::vector<std::string>& scalars);
 
 }  // namespace tf_opt

@@ -20,6 +20,8 @@
 #include "tf_opt/cc/rules/power.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/slot_list.h"
+#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -55,16 +57,17 @@ struct AdamStep {
 template <typename V, bool kAmsgrad, bool kL2>
 struct AdamRule {
   using Step = AdamStep;
+  using Value = V;
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
 
-  TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, double weight_decay)
-      : descent(step.hyperparameters.learning_rate,
-                step.hyperparameters.maximize, weight_decay),
+  TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, const VariableInputs& own)
+      : descent(own.learning_rate(step.hyperparameters),
+                step.hyperparameters.maximize, own.weight_decay),
         moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
-        step_size(step.hyperparameters.learning_rate / step.bias_correction_1 *
-                  (step.hyperparameters.epsilon_hat
-                       ? step.root_bias_correction_2
-                       : 1.0)),
+        step_size(
+            own.learning_rate(step.hyperparameters) / step.bias_correction_1 *
+            (step.hyperparameters.epsilon_hat ? step.root_bias_correction_2
+                                              : 1.0)),
         root_scale(step.hyperparameters.epsilon_hat
                        ? 1.0
                        : 1.0 / step.root_bias_correction_2),
@@ -100,6 +103,8 @@ struct AdamRule {
 struct Adam {
   using Hyperparameters = AdamHyperparameters;
 
+  static constexpr SlotList kSlotLists[] = {
+      {"m"}, {"v"}, SlotList::Optional("v_max")};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       {"step", &Hyperparameters::step, Range::kPositive},

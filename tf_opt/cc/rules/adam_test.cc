@@ -61,7 +61,7 @@ void Compare(bool maximize, bool epsilon_hat, double tolerance) {
     h.step = step;
     const V g = static_cast<V>(Gradient(step));
     expected.Step(h, g, decay, kL2, kAmsgrad);
-    const AdamRule<V, kAmsgrad, kL2> rule(AdamStep(h), decay);
+    const AdamRule<V, kAmsgrad, kL2> rule(AdamStep(h), {decay});
     if constexpr (kAmsgrad) {
       rule(p, g, m, v, v_max);
       ASSERT_NEAR(v_max, expected.v_max, tolerance) << "step " << step;
@@ -98,15 +98,15 @@ TEST(AdamRule, FirstStepHasTheSizeOfTheLearningRate) {
   h.epsilon = 0;
   for (const float g : {1e-12f, 1.0f, 1e12f}) {
     float p = 0, m = 0, v = 0;
-    AdamRule<float, false, false>(AdamStep(h), 0)(p, g, m, v);
+    AdamRule<float, false, false>(AdamStep(h), {})(p, g, m, v);
     EXPECT_NEAR(p, -1e-3, 1e-9) << "gradient " << g;
   }
 }
 
 TEST(AdamRule, ANanGradientIsNotHiddenByTheMaximum) {
   float p = 1, m = 0, v = 0, v_max = 1e6f;
-  AdamRule<float, true, false>(AdamStep(AdamHyperparameters()), 0)(p, NAN, m, v,
-                                                                   v_max);
+  AdamRule<float, true, false>(AdamStep(AdamHyperparameters()), {})(p, NAN, m,
+                                                                    v, v_max);
   EXPECT_TRUE(std::isnan(v_max));
   EXPECT_TRUE(std::isnan(p));
 }

@@ -18,6 +18,8 @@
 #include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/slot_list.h"
+#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -59,12 +61,13 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
 template <typename V, bool kL2>
 struct AsgdRule {
   using Step = AsgdStep;
+  using Value = V;
   static constexpr int kSlots = 2;
 
-  TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, double weight_decay)
-      : descent(step.hyperparameters.learning_rate,
-                step.hyperparameters.maximize, weight_decay),
-        step_size(step.step_size) {}
+  TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, const VariableInputs& own)
+      : descent(own.learning_rate(step.hyperparameters),
+                step.hyperparameters.maximize, own.weight_decay),
+        step_size(own.learning_rate_factor * step.step_size) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& d, V& y) const {
     g = descent.Gradient(g, p);
@@ -81,6 +84,8 @@ struct AsgdRule {
 struct Asgd {
   using Hyperparameters = AsgdHyperparameters;
 
+  static constexpr SlotList kSlotLists[] = {
+      {"d"}, SlotList::Table("y", "batch_index")};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       {"seen_batches", &Hyperparameters::seen_batches, Range::kPositive}};

@@ -43,7 +43,7 @@ void Compare(bool maximize, double tolerance) {
     for (const long double row : rows) sum += row;
     expected -= h.learning_rate * sum / h.seen_batches;
 
-    const AsgdRule<V, kL2> rule(AsgdStep(h), decay);
+    const AsgdRule<V, kL2> rule(AsgdStep(h), {decay});
     rule(p, static_cast<V>(Gradient(step)), d, y[batch]);
     ASSERT_NEAR(p, expected, tolerance) << "step " << step;
     ASSERT_NEAR(d, sum, tolerance) << "step " << step;
@@ -75,7 +75,7 @@ double DriftAfterAMillionSteps(double (*scale)(int step)) {
   AsgdHyperparameters h;
   h.learning_rate = 0;
   h.seen_batches = kRows;
-  const AsgdRule<float, false> rule(AsgdStep(h), 0);
+  const AsgdRule<float, false> rule(AsgdStep(h), {});
   float p = 0, d = 0, y[kRows] = {};
   for (int step = 0; step < 1000000; ++step) {
     const int batch = step % kRows;
@@ -101,7 +101,7 @@ TEST(AsgdRule, TheSumHardlyDriftsWhenTheGradientsSettle) {
 TEST(AsgdRule, WithOneBatchTheSumIsTheGradient) {
   std::mt19937 random(2);
   std::normal_distribution<float> noise;
-  const AsgdRule<float, false> rule(AsgdStep(AsgdHyperparameters()), 0);
+  const AsgdRule<float, false> rule(AsgdStep(AsgdHyperparameters()), {});
   float p = 0, d = 0, y = 0;
   for (int step = 0; step < 1000; ++step) {
     const float g = noise(random) * std::exp(4 * noise(random));

@@ -20,6 +20,8 @@
 #include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/slot_list.h"
+#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -48,14 +50,16 @@ struct AveragedSgdStep {
 template <typename V, bool kL2>
 struct AveragedSgdRule {
   using Step = AveragedSgdStep;
+  using Value = V;
   static constexpr int kSlots = 1;
 
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
-                                     double weight_decay)
-      : descent(step.hyperparameters.learning_rate,
-                step.hyperparameters.maximize, weight_decay,
-                1.0 - step.hyperparameters.lambd * step.hyperparameters.eta),
-        eta(step.hyperparameters.eta),
+                                     const VariableInputs& own)
+      : descent(own.learning_rate(step.hyperparameters),
+                step.hyperparameters.maximize, own.weight_decay,
+                1.0 - step.hyperparameters.lambd * own.learning_rate_factor *
+                          step.hyperparameters.eta),
+        eta(own.learning_rate_factor * step.hyperparameters.eta),
         mu(step.mu) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& ax) const {
@@ -75,6 +79,7 @@ struct AveragedSgdRule {
 struct AveragedSgd {
   using Hyperparameters = AveragedSgdHyperparameters;
 
+  static constexpr SlotList kSlotLists[] = {{"ax"}};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       // Negative while the average is in the variables' place.

@@ -49,7 +49,7 @@ void Compare(bool maximize, double tolerance) {
 
     const AveragedSgdStep scalars(h);
     const V gradient = Gradient(step);
-    AveragedSgdRule<V, kL2>(scalars, decay)(p, gradient, ax);
+    AveragedSgdRule<V, kL2>(scalars, {decay})(p, gradient, ax);
     averaged |= p != ax;
     ASSERT_NEAR(p, expected, tolerance) << "step " << step;
     ASSERT_NEAR(ax, average, tolerance) << "step " << step;

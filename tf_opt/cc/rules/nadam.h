@@ -23,6 +23,8 @@
 #include "tf_opt/cc/rules/power.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/slot_list.h"
+#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -69,14 +71,15 @@ struct NAdamStep {
 template <typename V, bool kL2>
 struct NAdamRule {
   using Step = NAdamStep;
+  using Value = V;
   static constexpr int kSlots = 2;
 
-  TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, double weight_decay)
-      : descent(step.hyperparameters.learning_rate,
-                step.hyperparameters.maximize, weight_decay),
+  TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, const VariableInputs& own)
+      : descent(own.learning_rate(step.hyperparameters),
+                step.hyperparameters.maximize, own.weight_decay),
         moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
-        moment_size(step.moment_size),
-        gradient_size(step.gradient_size),
+        moment_size(own.learning_rate_factor * step.moment_size),
+        gradient_size(own.learning_rate_factor * step.gradient_size),
         root_scale(step.root_scale),
         epsilon(step.hyperparameters.epsilon) {}
 
@@ -99,6 +102,7 @@ struct NAdamRule {
 struct NAdam {
   using Hyperparameters = NAdamHyperparameters;
 
+  static constexpr SlotList kSlotLists[] = {{"m"}, {"v"}};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       {"step", &Hyperparameters::step, Range::kPositive},

@@ -55,7 +55,7 @@ void Compare(bool maximize, double momentum_decay, double tolerance) {
     h.momentum_product = expected.product;
     const V g = (step % 3 == 0 ? -1.0 : 1.0) * 4.0 / (1 + step * step);
     expected.Step(h, g, decay, kL2);
-    NAdamRule<V, kL2>(NAdamStep(h), decay)(p, g, m, v);
+    NAdamRule<V, kL2>(NAdamStep(h), {decay})(p, g, m, v);
     ASSERT_NEAR(p, expected.p, tolerance) << "step " << step;
     ASSERT_NEAR(m, expected.m, tolerance) << "step " << step;
     ASSERT_NEAR(v, expected.v, tolerance) << "step " << step;

@@ -21,6 +21,7 @@ enum class Range {
   kAny,
   kNonNegative,
   kDecayRate,  // Of a moving average: in [0, 1).
+  kFraction,   // In [0, 1].
   // A step, whose bias corrections divide by zero at 0, or a count that
   // something is divided by.
   kPositive,
@@ -33,6 +34,8 @@ TF_OPT_HOST_DEVICE inline const char* Describe(Range range) {
       return ">= 0";
     case Range::kDecayRate:
       return "in [0, 1)";
+    case Range::kFraction:
+      return "in [0, 1]";
     case Range::kPositive:
       return ">= 1";
     default:
@@ -40,7 +43,7 @@ TF_OPT_HOST_DEVICE inline const char* Describe(Range range) {
   }
 }
 
-// One of the numbers in Hyperparameters, a double or an int64_t.
+// One of the numbers in Hyperparameters: a double, an int64_t or a bool.
 template <typename Hyperparameters>
 struct ScalarInput {
   constexpr ScalarInput() = default;
@@ -50,11 +53,15 @@ struct ScalarInput {
   constexpr ScalarInput(const char* name, int64_t Hyperparameters::* integer,
                         Range range = Range::kAny)
       : name(name), integer(integer), range(range) {}
+  constexpr ScalarInput(const char* name, bool Hyperparameters::* boolean)
+      : name(name), boolean(boolean) {}
 
   // Sets it from memory that holds its type.
   TF_OPT_HOST_DEVICE void Read(const void* from, Hyperparameters* to) const {
     if (integer != nullptr) {
       to->*integer = ReadOnce(static_cast<const int64_t*>(from));
+    } else if (boolean != nullptr) {
+      to->*boolean = ReadOnce(static_cast<const bool*>(from));
     } else {
       to->*number = ReadOnce(static_cast<const double*>(from));
     }
@@ -63,11 +70,13 @@ struct ScalarInput {
   // Where it lies, as such memory.
   const void* Address(const Hyperparameters& in) const {
     if (integer != nullptr) return &(in.*integer);
+    if (boolean != nullptr) return &(in.*boolean);
     return &(in.*number);
   }
 
   TF_OPT_HOST_DEVICE double Get(const Hyperparameters& from) const {
-    return integer != nullptr ? from.*integer : from.*number;
+    if (integer != nullptr) return from.*integer;
+    return boolean != nullptr ? from.*boolean : from.*number;
   }
 
   // A NaN is in no range but kAny.
@@ -78,6 +87,8 @@ struct ScalarInput {
         return value >= 0;
       case Range::kDecayRate:
         return value >= 0 && value < 1;
+      case Range::kFraction:
+        return value >= 0 && value <= 1;
       case Range::kPositive:
         return value >= 1;
       default:
@@ -88,6 +99,7 @@ struct ScalarInput {
   const char* name = nullptr;
   double Hyperparameters::* number = nullptr;
   int64_t Hyperparameters::* integer = nullptr;
+  bool Hyperparameters::* boolean = nullptr;
   Range range = Range::kAny;
 };
 

@@ -78,6 +78,28 @@ def integer(name: str, value: Scalar) -> int | tf.Tensor:
     return tensor if tensor.dtype == tf.int64 else tf.cast(tensor, tf.int64)
 
 
+def boolean(name: str, value: bool | tf.Tensor) -> bool | tf.Tensor:
+    """True or False, which may be a tensor: a step only reads it.
+
+    Args:
+        name: The argument's name.
+        value: What the user gave.
+
+    Returns:
+        The bool, where it was.
+
+    Raises:
+        ValueError: If it is no bool, or not one.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    tensor = _to_tensor(name, value, "True or False")
+    if tensor.dtype != tf.bool:
+        raise ValueError(_message(name, "True or False", value))
+    _check_rank(name, tensor, 0)
+    return tensor
+
+
 def numbers_of_step(**values: Scalar) -> dict[str, float | int | tf.Tensor]:
     """What a rule goes by, by its arguments' names; each checked.
 

@@ -8,9 +8,21 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops.docstrings import with_common_arguments
 from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.ops.resource_apply import COMMON_MODES
+from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.resource_apply import resource_apply
+from tf_opt.python.ops.step_frame import BARE
+from tf_opt.python.ops.step_frame import StepFrame
 
-OP_NAME = "TfOpt>ResourceApplyAdamAmsgrad"
+OP = ResourceApplyOp(
+    name="TfOpt>ResourceApplyAdamAmsgrad",
+    wrapper="tf_opt_resource_apply_adam_amsgrad",
+    slots=("m", "v", "v_max"),
+    reals=("learning_rate", "beta_1", "beta_2", "epsilon"),
+    integers=("step",),
+    modes=(*COMMON_MODES, "epsilon_hat"),
+    optional_slots=("v_max",),
+)
 
 
 @with_common_arguments
@@ -27,6 +39,7 @@ def resource_apply_adam_amsgrad(
     beta_2: Scalar = 0.999,
     epsilon: Scalar = 1e-8,
     weight_decay: Scalar | Sequence[Scalar] = 0.0,
+    frame: StepFrame = BARE,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
     epsilon_hat: bool = False,
@@ -64,18 +77,18 @@ def resource_apply_adam_amsgrad(
     [0.8999999761581421, 2.0999999046325684]
     """
     resource_apply(
-        "tf_opt_resource_apply_adam_amsgrad",
+        OP,
         {"variables": variables, "m": m, "v": v, "v_max": v_max},
         gradients,
-        scalars={
+        numbers={
             "learning_rate": learning_rate,
             "beta_1": beta_1,
             "beta_2": beta_2,
             "epsilon": epsilon,
+            "step": step,
         },
-        integers={"step": step},
         weight_decay=weight_decay,
-        optional=["v_max"],
+        frame=frame,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
         epsilon_hat=epsilon_hat,

@@ -8,9 +8,18 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops.docstrings import with_common_arguments
 from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.resource_apply import resource_apply
+from tf_opt.python.ops.step_frame import BARE
+from tf_opt.python.ops.step_frame import StepFrame
 
-OP_NAME = "TfOpt>ResourceApplyASGD"
+OP = ResourceApplyOp(
+    name="TfOpt>ResourceApplyASGD",
+    wrapper="tf_opt_resource_apply_asgd",
+    slots=("d", "y"),
+    reals=("learning_rate",),
+    integers=("batch_index", "seen_batches"),
+)
 
 
 @with_common_arguments
@@ -24,6 +33,7 @@ def resource_apply_asgd(
     seen_batches: Scalar,
     learning_rate: Scalar = 1e-3,
     weight_decay: Scalar | Sequence[Scalar] = 0.0,
+    frame: StepFrame = BARE,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:
@@ -64,12 +74,16 @@ def resource_apply_asgd(
     ([0.75, 2.25], [[0.0, 0.0], [0.5, -0.5], [0.0, 0.0]])
     """
     resource_apply(
-        "tf_opt_resource_apply_asgd",
+        OP,
         {"variables": variables, "d": d, "y": y},
         gradients,
-        scalars={"learning_rate": learning_rate},
-        integers={"batch_index": batch_index, "seen_batches": seen_batches},
+        numbers={
+            "learning_rate": learning_rate,
+            "batch_index": batch_index,
+            "seen_batches": seen_batches,
+        },
         weight_decay=weight_decay,
+        frame=frame,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
     )

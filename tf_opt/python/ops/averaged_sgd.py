@@ -8,9 +8,18 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops.docstrings import with_common_arguments
 from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.resource_apply import resource_apply
+from tf_opt.python.ops.step_frame import BARE
+from tf_opt.python.ops.step_frame import StepFrame
 
-OP_NAME = "TfOpt>ResourceApplyAveragedSGD"
+OP = ResourceApplyOp(
+    name="TfOpt>ResourceApplyAveragedSGD",
+    wrapper="tf_opt_resource_apply_averaged_sgd",
+    slots=("ax",),
+    reals=("learning_rate", "eta", "lambd", "t0"),
+    integers=("step",),
+)
 
 
 @with_common_arguments
@@ -25,6 +34,7 @@ def resource_apply_averaged_sgd(
     lambd: Scalar = 1e-4,
     t0: Scalar = 1e6,
     weight_decay: Scalar | Sequence[Scalar] = 0.0,
+    frame: StepFrame = BARE,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:
@@ -60,17 +70,18 @@ def resource_apply_averaged_sgd(
     ([0.75, 2.25], [0.75, 2.25])
     """
     resource_apply(
-        "tf_opt_resource_apply_averaged_sgd",
+        OP,
         {"variables": variables, "ax": ax},
         gradients,
-        scalars={
+        numbers={
             "learning_rate": learning_rate,
             "eta": eta,
             "lambd": lambd,
             "t0": t0,
+            "step": step,
         },
-        integers={"step": step},
         weight_decay=weight_decay,
+        frame=frame,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
     )

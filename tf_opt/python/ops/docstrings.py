@@ -27,6 +27,7 @@ epsilon: Added to the denominator, >= 0.""",
     direction="""\
 weight_decay: One number for all variables, or a list or vector with
     one for each.
+frame: What is done around the rule: see `tf_opt.ops.StepFrame`.
 decoupled_weight_decay: Whether the decay shrinks the variable (as AdamW
     does) or adds to the gradient (L2).
 maximize: Whether to ascend instead of descend.""",

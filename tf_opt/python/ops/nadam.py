@@ -8,9 +8,18 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops.docstrings import with_common_arguments
 from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.resource_apply import resource_apply
+from tf_opt.python.ops.step_frame import BARE
+from tf_opt.python.ops.step_frame import StepFrame
 
-OP_NAME = "TfOpt>ResourceApplyNAdam"
+OP = ResourceApplyOp(
+    name="TfOpt>ResourceApplyNAdam",
+    wrapper="tf_opt_resource_apply_n_adam",
+    slots=("m", "v"),
+    reals=("learning_rate", "momentum_product", "beta_1", "beta_2", "epsilon", "momentum_decay"),
+    integers=("step",),
+)
 
 
 @with_common_arguments
@@ -28,6 +37,7 @@ def resource_apply_nadam(
     epsilon: Scalar = 1e-8,
     momentum_decay: Scalar = 4e-3,
     weight_decay: Scalar | Sequence[Scalar] = 0.0,
+    frame: StepFrame = BARE,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:
@@ -66,19 +76,20 @@ def resource_apply_nadam(
     [0.8944000005722046, 2.105600118637085]
     """
     resource_apply(
-        "tf_opt_resource_apply_n_adam",
+        OP,
         {"variables": variables, "m": m, "v": v},
         gradients,
-        scalars={
+        numbers={
             "learning_rate": learning_rate,
             "momentum_product": momentum_product,
             "beta_1": beta_1,
             "beta_2": beta_2,
             "epsilon": epsilon,
             "momentum_decay": momentum_decay,
+            "step": step,
         },
-        integers={"step": step},
         weight_decay=weight_decay,
+        frame=frame,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
     )

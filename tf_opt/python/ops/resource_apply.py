@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -19,29 +19,55 @@ from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.handles import common_dtype
 from tf_opt.python.ops.handles import to_handles
 from tf_opt.python.ops.lists import to_list
+from tf_opt.python.ops.step_frame import BARE
+from tf_opt.python.ops.step_frame import StepFrame
+
+
+# The attributes of every such op.
+COMMON_MODES = ("decoupled_weight_decay", "maximize")
+
+
+class ResourceApplyOp(NamedTuple):
+    """An op that updates variables in place.
+
+    Attributes:
+        name: Its registered name.
+        wrapper: The name of its generated wrapper.
+        slots: The names of its lists of slots, in the rule's order.
+        reals: Those of its float64 inputs that only it has.
+        integers: Those of its int64 inputs.
+        modes: Those of its attributes.
+        optional_slots: Which of its lists may be empty.
+    """
+
+    name: str
+    wrapper: str
+    slots: tuple[str, ...]
+    reals: tuple[str, ...]
+    integers: tuple[str, ...]
+    modes: tuple[str, ...] = COMMON_MODES
+    optional_slots: tuple[str, ...] = ()
 
 
 def resource_apply(
-    wrapper: str,
+    op: ResourceApplyOp,
     variables: Mapping[str, Sequence[VariableLike]],
     gradients: Sequence[TensorLike],
     *,
-    scalars: Mapping[str, Scalar],
-    integers: Mapping[str, Scalar],
+    numbers: Mapping[str, Scalar],
     weight_decay: Scalar | Sequence[Scalar],
-    optional: Collection[str] = (),
+    frame: StepFrame = BARE,
     **modes: bool,
 ) -> None:
     """Runs an op that updates variables in place.
 
     Args:
-        wrapper: The name of the op's generated wrapper.
+        op: The op.
         variables: Its lists of variables and slots, by name.
         gradients: One for each variable.
-        scalars: Its float64 inputs, by name.
-        integers: Its int64 inputs, by name.
+        numbers: Its float64 and int64 inputs, by name.
         weight_decay: One number for all variables, or one for each.
-        optional: Which of the lists may be empty.
+        frame: What is done around the rule.
         **modes: The op's attributes, by name.
 
     Raises:
@@ -56,30 +82,46 @@ def resource_apply(
     gradients = to_list(gradients, "gradients", "tensors")
     if not gradients:
         raise ValueError("`gradients` must not be empty")
+    around = {"accumulators": frame.accumulators, "averages": frame.averages}
     lists = {
         name: to_list(values, name, "variables")
-        for name, values in variables.items()
+        for name, values in {**variables, **around}.items()
     }
     handles = {name: to_handles(name, lists[name]) for name in lists}
     for name, values in lists.items():
-        if values or name not in optional:
+        if values or not (name in op.optional_slots or name in around):
             _check_length(name, values, len(gradients))
     # Python's numbers go to the op as they are: there they become float64 with
     # all their digits, and that costs next to nothing.
     arguments = {
         **handles,
         "gradients": to_tensors(gradients, common_dtype(lists["variables"])),
-        **{name: checked.real(name, x) for name, x in scalars.items()},
-        **{name: checked.integer(name, x) for name, x in integers.items()},
-        "weight_decay": _one_for_each(weight_decay, len(gradients)),
+        **{name: checked.real(name, numbers[name]) for name in op.reals},
+        **{name: checked.integer(name, numbers[name]) for name in op.integers},
+        **{
+            name: _one_for_each(name, x, len(gradients))
+            for name, x in {
+                "weight_decay": weight_decay,
+                "learning_rate_factors": frame.learning_rate_factors,
+                "gradient_factors": frame.gradient_factors,
+            }.items()
+        },
+        **{
+            name: checked.real(name, getattr(frame, name))
+            for name in ("gradient_scale", "clip_value", "ema_momentum")
+        },
+        **{
+            name: checked.boolean(name, getattr(frame, name))
+            for name in ("overwrite_with_average", "enabled", "update")
+        },
         **checked.booleans(**modes),
     }
     if tf.executing_eagerly():
-        getattr(ops, wrapper)(**arguments)
+        getattr(ops, op.wrapper)(**arguments)
         return
     # Auto-clustering would take it for an op that XLA compiles.
     with tf.xla.experimental.jit_scope(compile_ops=False):
-        getattr(ops, wrapper)(**arguments)
+        getattr(ops, op.wrapper)(**arguments)
 
 
 def _check_length(
@@ -94,32 +136,24 @@ def _check_length(
 
 
 def _one_for_each(
-    weight_decay: Scalar | Sequence[Scalar], count: int
-) -> np.ndarray | tf.Tensor:
-    """A weight decay for each of `count` variables: a vector in float64."""
-    if isinstance(weight_decay, np.ndarray):
-        weight_decay = weight_decay.tolist()
-    if isinstance(weight_decay, (list, tuple)):
-        if len(weight_decay) != count:
-            raise ValueError(
-                "`weight_decay` must be one number, or have one element for "
-                f"each of the {count} `variables`, got {len(weight_decay)}"
-            )
-        if set(map(type, weight_decay)) == {float}:
-            # A list would take the op's slow path.
-            return np.array(weight_decay)
-        return tf.stack(
-            [
-                arithmetic.float64(checked.real(f"weight_decay[{i}]", decay))
-                for i, decay in enumerate(weight_decay)
-            ]
+    name: str, value: Scalar | Sequence[Scalar], count: int
+) -> float | np.ndarray | tf.Tensor:
+    """A float64 scalar, or a vector with an element for each of `count`."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        value = value.tolist()
+    if not isinstance(value, (list, tuple)):
+        return checked.real(name, value, may_be_vector=True)
+    if len(value) != count:
+        raise ValueError(
+            f"`{name}` must be one number, or have one element for each of "
+            f"the {count} `variables`, got {len(value)}"
         )
-    decay = checked.real("weight_decay", weight_decay, may_be_vector=True)
-    if isinstance(decay, float):
-        return np.full(count, decay)
-    if decay.shape.rank == 1:
-        return decay
-    # Of unknown rank it may still be a vector: that one keeps its length, which
-    # the op checks.
-    shape = tf.concat([tf.shape(decay), [count]], axis=0)[:1]
-    return tf.broadcast_to(decay, shape)
+    if set(map(type, value)) == {float}:
+        # A list would take the op's slow path.
+        return np.array(value)
+    return tf.stack(
+        [
+            arithmetic.float64(checked.real(f"{name}[{i}]", x))
+            for i, x in enumerate(value)
+        ]
+    )

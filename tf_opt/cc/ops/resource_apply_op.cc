@@ -1,0 +1,111 @@
+#include "tf_opt/cc/ops/resource_apply_op.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_def_builder.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tf_opt/cc/ops/shape_functions.h"
+#include "tf_opt/cc/rules/step_frame.h"
+
+namespace tf_opt {
+namespace {
+
+constexpr char kCommonDoc[] = R"doc(
+
+Around the rule, for each variable with its gradient g, and where there are any
+its accumulator a and its average e:
+
+  g <- gradient_scale * g
+  g <- g + a;  a <- 0
+  g <- gradient_factor * g
+  g <- min(max(g, -clip_value), clip_value)
+  the rule
+  e <- ema_momentum * e + (1 - ema_momentum) * p
+  p <- e                                   if overwrite_with_average
+
+Where `update` is false a step only accumulates, a <- a + gradient_scale * g, and
+averages; where `enabled` is false nothing is read or written.
+
+The variables and slots are written in place, under all their locks; a buffer
+that somebody else still reads is copied first. If anything is wrong with the
+arguments nothing is written. The arithmetic is float32 (float64 if T is
+double), the step's scalars are double.
+
+On a GPU all inputs but the handles are in its memory, and nothing is read back:
+a number out of its range is printed by the device, and nothing is written.
+
+variables: Handles of the variables to update, of type T; or one
+  TfOpt>VariableGroup of them.
+gradients: One for each of `variables`, of its shape.
+accumulators: Handles of sums of gradients, float32 (double if T is double), one
+  for each of `variables`; or, likewise, one group. Empty: nothing is
+  accumulated.
+averages: Likewise, the variables' moving averages. Empty: none are kept.
+weight_decay: Scalar, or a vector with one element for each of `variables`; 0 is
+  no decay.
+learning_rate_factors: Likewise, what the learning rate is multiplied by.
+gradient_factors: Likewise, what the gradient is multiplied by.
+gradient_scale: Scalar, what the gradient is multiplied by before it is added to
+  what was accumulated.
+clip_value: Scalar >= 0; infinity is no clipping.
+ema_momentum: Scalar in [0, 1], how much of an average stays.
+overwrite_with_average: Scalar, whether the variables become their averages.
+enabled: Scalar, whether there is a step at all.
+update: Scalar, whether it updates or only accumulates.
+decoupled_weight_decay: Decay the variable rather than add to the gradient (L2).
+maximize: Ascend instead of descend.
+)doc";
+
+void AddHandles(const std::string& name, bool optional,
+                tensorflow::OpDefBuilder* builder) {
+  builder->Input(absl::StrCat(name, ": num_", name, " * resource"));
+  builder->Attr(absl::StrCat("num_", name, ": int >= ", optional ? "0" : "1"));
+}
+
+}  // namespace
+
+bool RegisterResourceApplyOp(const ResourceApplyOp& op) {
+  tensorflow::OpRegistry::Global()->Register(
+      [op](tensorflow::OpRegistrationData* data) -> absl::Status {
+        tensorflow::OpDefBuilder builder(op.name);
+        AddHandles("variables", false, &builder);
+        for (const SlotList& list : op.slot_lists) {
+          AddHandles(list.name, list.optional, &builder);
+        }
+        builder.Input("gradients: N * T").Attr("N: int >= 1");
+        AddHandles("accumulators", true, &builder);
+        AddHandles("averages", true, &builder);
+        std::vector<std::string> scalars;
+        for (const ResourceApplyOp::Scalar& scalar : op.scalars) {
+          builder.Input(absl::StrCat(scalar.name, ": ",
+                                     scalar.is_integer ? "int64" : "double"));
+          scalars.push_back(scalar.name);
+        }
+        for (const char* name : kPerVariableInputs) {
+          builder.Input(absl::StrCat(name, ": double"));
+        }
+        for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
+          builder.Input(
+              absl::StrCat(scalar.name, ": ",
+                           scalar.boolean != nullptr ? "bool" : "double"));
+          scalars.push_back(scalar.name);
+        }
+        builder.Attr("T: {half, bfloat16, float, double}")
+            .Attr("decoupled_weight_decay: bool = true")
+            .Attr("maximize: bool = false");
+        for (const std::string& attribute : op.attributes) {
+          builder.Attr(attribute);
+        }
+        builder.SetShapeFn(
+            [slot_lists = op.slot_lists,
+             scalars](tensorflow::shape_inference::InferenceContext* c) {
+              return CheckApplyShapes(c, slot_lists, scalars);
+            });
+        builder.Doc(absl::StrCat(op.rule, kCommonDoc, op.arguments));
+        return builder.Finalize(data);
+      });
+  return true;
+}
+
+}  // namespace tf_opt

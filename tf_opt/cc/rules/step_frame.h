@@ -1,0 +1,124 @@
+// What a step does around its rule, in every optimizer alike:
+//
+//   x <- gradient_scale * g
+//   x <- x + a;  a <- 0                   if gradients were accumulated
+//   x <- gradient_factor * x              a mean, a norm that is clipped
+//   x <- min(max(x, -clip_value), clip_value)
+//   RULE(p, x, slots)
+//   e <- ema_momentum * e + (1 - ema_momentum) * p      if an average is kept
+//   p <- e                                if overwrite_with_average
+//
+// A step that is no update only accumulates:
+//
+//   a <- a + gradient_scale * g;  e as above
+//
+// and one that is not enabled does nothing at all.
+#ifndef TF_OPT_CC_RULES_STEP_FRAME_H_
+#define TF_OPT_CC_RULES_STEP_FRAME_H_
+
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/variable_inputs.h"
+
+namespace tf_opt {
+
+// The numbers that it goes by, the same for all variables of a step.
+struct FrameInputs {
+  double gradient_scale = 1.0;
+  double clip_value = __builtin_inf();
+  double ema_momentum = 0.0;
+  bool overwrite_with_average = false;
+  bool enabled = true;
+  bool update = true;
+
+  static constexpr int kScalarCount = 6;
+};
+
+// Not in the struct itself, which is not complete there.
+inline constexpr ScalarInput<FrameInputs>
+    kFrameScalars[FrameInputs::kScalarCount] = {
+        {"gradient_scale", &FrameInputs::gradient_scale},
+        {"clip_value", &FrameInputs::clip_value, Range::kNonNegative},
+        {"ema_momentum", &FrameInputs::ema_momentum, Range::kFraction},
+        {"overwrite_with_average", &FrameInputs::overwrite_with_average},
+        {"enabled", &FrameInputs::enabled},
+        {"update", &FrameInputs::update}};
+
+// The gradient that the rule is given.
+template <typename V>
+struct GradientTransform {
+  GradientTransform() = default;
+  TF_OPT_HOST_DEVICE GradientTransform(const FrameInputs& inputs,
+                                       double gradient_factor)
+      : scale(inputs.gradient_scale),
+        factor(gradient_factor),
+        clip_value(inputs.clip_value) {}
+
+  // Whether it leaves a gradient as it is.
+  TF_OPT_HOST_DEVICE bool IsIdentity() const {
+    return scale == 1 && factor == 1 &&
+           clip_value == static_cast<V>(__builtin_inf());
+  }
+
+  TF_OPT_RULE_INLINE V Accumulate(V accumulated, V g) const {
+    return accumulated + scale * g;
+  }
+
+  TF_OPT_RULE_INLINE V operator()(V g) const { return Finish(scale * g); }
+
+  // With what was accumulated.
+  TF_OPT_RULE_INLINE V operator()(V g, V accumulated) const {
+    return Finish(Accumulate(accumulated, g));
+  }
+
+  // A NaN stays one.
+  TF_OPT_RULE_INLINE V Finish(V x) const {
+    x = factor * x;
+    x = x > clip_value ? clip_value : x;
+    return x < -clip_value ? -clip_value : x;
+  }
+
+  V scale = 1;
+  V factor = 1;
+  V clip_value = __builtin_inf();
+};
+
+// The exponential moving average of a variable.
+template <typename V>
+struct MovingAverage {
+  MovingAverage() = default;
+  TF_OPT_HOST_DEVICE explicit MovingAverage(const FrameInputs& inputs)
+      : momentum(inputs.ema_momentum),
+        rest(1.0 - inputs.ema_momentum),
+        overwrite(inputs.overwrite_with_average) {}
+
+  TF_OPT_RULE_INLINE V operator()(V average, V p) const {
+    return CanonicalNan(momentum * average + rest * p);
+  }
+
+  V momentum = 0;
+  V rest = 1;
+  bool overwrite = false;
+};
+
+// A rule and its frame, for one variable.
+template <typename Rule>
+struct FramedRule {
+  using V = typename Rule::Value;
+
+  explicit FramedRule(const Rule& rule) : rule(rule) {}
+  TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Step& step,
+                                const FrameInputs& inputs,
+                                const VariableInputs& own)
+      : rule(step, own),
+        gradient(inputs, own.gradient_factor),
+        average(inputs) {}
+
+  Rule rule;
+  GradientTransform<V> gradient;
+  MovingAverage<V> average;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_STEP_FRAME_H_

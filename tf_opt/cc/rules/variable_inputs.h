@@ -1,0 +1,22 @@
+// What a step knows of a single variable, besides what all share.
+#ifndef TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
+#define TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
+
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+struct VariableInputs {
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE double learning_rate(const Hyperparameters& shared) const {
+    return learning_rate_factor * shared.learning_rate;
+  }
+
+  double weight_decay = 0.0;
+  double learning_rate_factor = 1.0;
+  double gradient_factor = 1.0;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_VARIABLE_INPUTS_H_

@@ -1,0 +1,87 @@
+"""What a step does around its rule, composed of TensorFlow's ops.
+
+The formulas are those of `tf_opt.ops.StepFrame`; what is off costs no op.
+"""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Scalar
+
+
+def _is(x: Scalar | bool, number: float) -> bool:
+    """Whether it is known, while a step is traced, to be this number."""
+    return not tf.is_tensor(x) and x == number
+
+
+def _times(factor: Scalar, x: tf.Tensor) -> tf.Tensor:
+    if _is(factor, 1):
+        return x
+    return tf.cast(arithmetic.float64(factor), x.dtype) * x
+
+
+def accumulate(
+    accumulated: tf.Tensor | None, gradient: tf.Tensor, scale: Scalar
+) -> tf.Tensor:
+    """What was accumulated, if anything was, and a gradient times `scale`.
+
+    Args:
+        accumulated: A sum of gradients, in the arithmetic's type.
+        gradient: A gradient of the same shape.
+        scale: A scalar.
+
+    Returns:
+        The new sum, in the arithmetic's type.
+    """
+    dtype = arithmetic.slot_dtype(gradient.dtype)
+    scaled = _times(scale, tf.cast(gradient, dtype))
+    return scaled if accumulated is None else accumulated + scaled
+
+
+def finish_gradient(
+    gradient: tf.Tensor, factor: Scalar, clip_value: Scalar
+) -> tf.Tensor:
+    """Multiplies a gradient, and clips its elements; a NaN stays one.
+
+    Args:
+        gradient: A tensor.
+        factor: A scalar.
+        clip_value: The greatest magnitude of an element; of a complex one, of
+            its real and of its imaginary part.
+
+    Returns:
+        A tensor of its type.
+    """
+    gradient = _times(factor, gradient)
+    if _is(clip_value, math.inf):
+        return gradient
+    dtype = gradient.dtype
+    gradient = arithmetic.as_real(gradient, dtype.real_dtype)
+    bound = tf.cast(arithmetic.float64(clip_value), gradient.dtype)
+    # Not clip_by_value, which under XLA drops NaNs.
+    gradient = tf.where(gradient > bound, bound, gradient)
+    gradient = tf.where(gradient < -bound, -bound, gradient)
+    return arithmetic.from_real(gradient, dtype)
+
+
+def moving_average(
+    average: tf.Tensor, variable: tf.Tensor, momentum: Scalar
+) -> tf.Tensor:
+    """The average after the variable's new value.
+
+    Args:
+        average: The average so far, in the arithmetic's type.
+        variable: The variable's new value.
+        momentum: How much of the average stays, a scalar in [0, 1].
+
+    Returns:
+        The new average.
+    """
+    momentum = arithmetic.float64(momentum)
+    variable = tf.cast(variable, average.dtype)
+    kept = tf.cast(momentum, average.dtype) * average
+    return kept + tf.cast(1 - momentum, average.dtype) * variable

@@ -1,0 +1,44 @@
+"""Assigning to variables, in a replica only to its own copy.
+
+Each replica computes the same. TensorFlow would have the replicas wait for each
+other, which they can't inside a condition, or refuse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
+
+
+def in_replica() -> bool:
+    """Whether this is what a strategy runs in each replica."""
+    return (
+        tf.distribute.has_strategy()
+        and tf.distribute.get_replica_context() is not None
+    )
+
+
+def assign(variable: Variable, value: Any) -> None:
+    """Assigns `value`, cast to the variable's type."""
+    variable = tf_variable(variable)
+    value = tf.cast(value, variable.dtype)
+    if in_replica():
+        tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
+    else:
+        variable.assign(value)
+
+
+def assign_row(variable: Variable, index: tf.Tensor, row: tf.Tensor) -> None:
+    """Assigns one row of a table."""
+    variable = tf_variable(variable)
+    row = tf.cast(row, variable.dtype)
+    if in_replica():
+        tf.raw_ops.ResourceScatterUpdate(
+            resource=variable.handle, indices=index[None], updates=row[None]
+        )
+    else:
+        variable.scatter_update(tf.IndexedSlices(row[None], index[None]))
