@@ -26,6 +26,8 @@ _OF_AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])\b")
 # What is compiled once for each instruction set, and must be vectorized.
 _LOOP = re.compile(r"::ApplyRange<|::(?:Transform|Accumulate|Average)Block<")
 _WIDE = re.compile(r"%[yz]mm")
+# The inner loops of the engines.
+_LOOP = re.compile("::(ApplyRange|MeasureTile)<")
 _PACKED_PRODUCT = re.compile(r"^vmulp[sd]$")
 _ROOT = re.compile(r"^v?sqrt[ps][sd]$")
 _PACKED_ROOT = re.compile(r"^vsqrtp[sd]$")

@@ -8,11 +8,14 @@ Keras 3.12 to 3.15. (What `fit` is doing, for a warning of ASGD's, is asked in
 from __future__ import annotations
 
 import abc
+import contextlib
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 Variable = keras.Variable | tf.Variable
@@ -97,11 +100,17 @@ class _Counter(keras.Variable):
         # Nobody asks for the sum, which would be one more op.
         self.value.assign_add(value, read_value=False)
 
+    def count_eagerly(self) -> None:
+        """Adds one in an eager step that no strategy runs."""
+        tf.raw_ops.AssignAddVariableOp(
+            resource=self.value.handle, value=np.int64(1)
+        )
+
 
 class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     """A Keras optimizer that updates all variables of a step at once.
 
-    A subclass says how, in `_update_all`, and which variables it decays itself.
+    A subclass brings its own `apply`; here is what that asks of Keras.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -112,51 +121,111 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     # ---- What Keras calls. ----
 
     @abc.abstractmethod
-    def _update_all(
-        self,
-        grads: Sequence[Any],
-        variables: Sequence[Variable],
-        learning_rate: Any,
-    ) -> None:
-        """Updates variables and slots, given gradients without None."""
-
-    @abc.abstractmethod
     def _decays_before_the_step(self) -> bool:
         """Whether Keras' own pass of weight decay goes over the variables."""
 
-    def _backend_update_step(
-        self,
-        grads: Sequence[Any],
-        trainable_variables: Sequence[Variable],
-        learning_rate: Any,
+    def _overwrite_model_variables_with_average_value(
+        self, trainable_variables: Sequence[Variable]
     ) -> None:
-        self._update_all(grads, trainable_variables, learning_rate)
-
-    def _apply_weight_decay(self, variables: Sequence[Variable]) -> None:
-        if self._decays_before_the_step():
-            super()._apply_weight_decay(variables)
+        # Keras' own doesn't convert types, and takes no None.
+        for variable, average in zip(
+            trainable_variables,
+            self._model_variables_moving_average,
+            strict=True,
+        ):
+            if average is not None:
+                self._distribution_strategy.extended.update(
+                    tf_variable(variable),
+                    lambda a, b: a.assign(tf.cast(b, a.dtype)),
+                    args=(tf_variable(average),),
+                )
 
     # ---- What we ask. ----
+
+    def _get_ready_for(self, variables: Sequence[Variable]) -> None:
+        """Builds the optimizer if need be.
+
+        Raises:
+            ValueError: If it was built with others.
+        """
+        if not self.built:
+            with keras.name_scope(self.name, caller=self):
+                self.build(variables)
+        self._check_variables_are_known(variables)
+
+    def _name_scope(self) -> contextlib.AbstractContextManager:
+        """What the names of a step's ops begin with; eager ops have none."""
+        if tf.executing_eagerly():
+            return contextlib.nullcontext()
+        return keras.name_scope(self.name, caller=self)
+
+    def _to_update(
+        self, grads: Sequence[Any], variables: Sequence[Variable]
+    ) -> tuple[list[Any], list[Variable]]:
+        """Those that have gradients; overwrites what its gradient overwrites.
+
+        Raises:
+            ValueError: If none has.
+        """
+        if any(gradient is None for gradient in grads):
+            grads, variables = self._filter_empty_gradients(grads, variables)
+        return self._overwrite_variables_directly_with_gradients(
+            grads, variables
+        )
+
+    def _decay(self, variables: Sequence[Variable]) -> None:
+        """Keras' own pass of weight decay."""
+        self._apply_weight_decay(variables)
 
     def _update_one_by_one(
         self,
         grads: Sequence[Any],
-        variables: Sequence[Variable],
-        learning_rate: Any,
+        variables: Sequence[tf.Variable],
+        learning_rates: Sequence[Any],
     ) -> None:
-        """Goes through `update_step`, as Keras does.
+        """Goes through `update_step`, as Keras does, for every copy."""
 
-        In replica context the gradients are summed first; in cross-replica
-        context each copy of a variable is updated.
+        def update(
+            strategy: tf.distribute.Strategy, *lists: Sequence[Any]
+        ) -> None:
+            for variable, gradient, learning_rate in zip(*lists, strict=True):
+                strategy.extended.update(
+                    variable,
+                    lambda variable, *args: self.update_step(
+                        args[0], variable, args[1]
+                    ),
+                    args=(gradient, learning_rate),
+                    group=False,
+                )
+
+        tf.__internal__.distribute.interim.maybe_merge_call(
+            update,
+            self._distribution_strategy,
+            list(variables),
+            list(grads),
+            list(learning_rates),
+        )
+
+    def _when(self, condition: tf.Tensor, do: Callable[[], None]) -> None:
+        """Does something in every replica, where the condition holds.
+
+        Some strategies can't have replicas meet inside a condition: there the
+        condition is outside of them, and that of the first one counts.
         """
-        if tf.distribute.in_cross_replica_context():
-            self._distributed_tf_update_step(
-                self._distribution_strategy,
-                list(zip(grads, map(tf_variable, variables), strict=True)),
-                learning_rate,
+        if tf.__internal__.distribute.strategy_supports_no_merge_call():
+            tf.cond(condition, do, lambda: None)
+            return
+
+        def when(strategy: tf.distribute.Strategy, conditions: Any) -> None:
+            first = strategy.experimental_local_results(conditions)[0]
+            tf.cond(
+                first,
+                lambda: strategy.extended.call_for_each_replica(do),
+                lambda: None,
             )
-        else:
-            super()._backend_update_step(grads, variables, learning_rate)
+
+        replica_context = tf.distribute.get_replica_context()
+        replica_context.merge_call(when, args=(condition,))
 
     def _sum_over_replicas(
         self, gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable]

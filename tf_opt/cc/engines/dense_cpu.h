@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu_target.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/parallel_for.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -58,20 +58,6 @@ RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target, bool update = true) {
   return update ? baseline::ApplyRange<T, Rule>
                 : baseline::AccumulateRange<T, Rule>;
 }
-
-// Runs body(begin, end) over all of [0, total), in pieces of about
-// `block_size`, perhaps on several threads.
-using ParallelFor =
-    std::function<void(int64_t total, int64_t block_size,
-                       const std::function<void(int64_t, int64_t)>& body)>;
-
-// Below this many bytes waking another thread costs more than it saves (an MLP
-// of 350 KB took twice the time with it).
-constexpr int64_t kInlineBytes = 512 * 1024;
-// Pieces small enough that a core which the machine slows down holds up the
-// step by little, large enough that handing them out costs nothing.
-constexpr int64_t kLargestPieceBytes = 4 * 1024 * 1024;
-constexpr int kPiecesPerThread = 8;
 
 // Applies rules[i] to tensors[i], for all i; `update` is as above. The work is
 // one range over all elements of all tensors, so a thousand small tensors and a

@@ -15,24 +15,11 @@
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 #include "tf_opt/cc/rules/slot_list.h"
 
 namespace tf_opt {
-
-// The engine's name for a TensorFlow element type of the same bits.
-template <typename T>
-struct StorageTypeOf {
-  using type = T;
-};
-template <>
-struct StorageTypeOf<Eigen::half> {
-  using type = Half;
-};
-template <>
-struct StorageTypeOf<Eigen::bfloat16> {
-  using type = BFloat16;
-};
 
 // An input that is one number for each variable or a single one for all.
 struct PerVariable {

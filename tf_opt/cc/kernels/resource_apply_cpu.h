@@ -4,8 +4,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,29 +12,14 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/denormal.h"
-#include "tensorflow/core/platform/threadpool.h"
 #include "tf_opt/cc/engines/dense_cpu.h"
 #include "tf_opt/cc/kernels/dense_launch.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/kernels/worker_threads.h"
 #include "tf_opt/cc/rules/step_frame.h"
 #include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
-
-// How ThreadPool::ParallelFor makes blocks of a fixed size. TensorFlow 2.20 has
-// a function for it and deprecates the constructor that was there before: taken
-// is the function where it exists.
-template <typename Params>
-auto FixedBlocks(int64_t block_size, int)
-    -> decltype(Params::Fixed(block_size)) {
-  return Params::Fixed(block_size);
-}
-template <typename Params>
-Params FixedBlocks(int64_t block_size, ...) {
-  return Params(
-      tensorflow::thread::ThreadPool::SchedulingStrategy::kFixedBlockSize,
-      std::nullopt, block_size);
-}
 
 // T is TensorFlow's type of the variables; `Optimizer` is described in
 // resource_apply_kernels.h.
@@ -111,16 +94,10 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
     // here. A moment that decays towards zero must not slow the loop down a
     // hundredfold, nor give other numbers on another thread.
     const tensorflow::port::ScopedFlushDenormal flush_denormals;
-    const auto& workers = *context->device()->tensorflow_cpu_worker_threads();
+    const WorkerThreads workers(context);
     ApplyDense<typename DenseLaunch<T>::Storage>(
-        tensors, rules, ChosenCpuTarget(), workers.num_threads,
-        [&workers](int64_t total, int64_t block_size,
-                   const std::function<void(int64_t, int64_t)>& body) {
-          using Params = tensorflow::thread::ThreadPool::SchedulingParams;
-          workers.workers->ParallelFor(
-              total, FixedBlocks<Params>(block_size, 0), body);
-        },
-        frame.update);
+        tensors, rules, ChosenCpuTarget(), workers.count(),
+        workers.parallel_for(), frame.update);
   }
 
   const Optimizer optimizer_;

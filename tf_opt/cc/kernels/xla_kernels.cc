@@ -27,8 +27,9 @@ class NotForXlaOp : public tensorflow::OpKernel {
 struct NotForXlaRegistration {
   NotForXlaRegistration() {
     for (const char* op :
-         {"TfOpt>ResourceApplyAdamAmsgrad", "TfOpt>ResourceApplyASGD",
-          "TfOpt>ResourceApplyAveragedSGD", "TfOpt>ResourceApplyNAdam"}) {
+         {"TfOpt>MeasureGradients", "TfOpt>ResourceApplyAdamAmsgrad",
+          "TfOpt>ResourceApplyASGD", "TfOpt>ResourceApplyAveragedSGD",
+          "TfOpt>ResourceApplyNAdam"}) {
       for (const char* device : {"XLA_CPU_JIT", "XLA_GPU_JIT"}) {
         tensorflow::kernel_factory::OpKernelRegistrar(
             tensorflow::KernelDefBuilder(op).Device(device).Build(), op,

@@ -14,11 +14,11 @@ using ::tensorflow::shape_inference::ShapeAndType;
 using ::tensorflow::shape_inference::ShapeHandle;
 
 // Checks the `count` handles from input `begin` on, which the user knows by
-// their list's name, against the element type and, where known, `shapes`; then
-// leaves the more precise of both in `shapes`. A handle that carries nothing
-// passes: the kernel checks it again.
+// their list's name, against the element type and, where known, `shapes`, those
+// of the list `whose`; then leaves the more precise of both in `shapes`. A
+// handle that carries nothing passes: the kernel checks it again.
 absl::Status MergeHandles(InferenceContext* c, const SlotList& list, int begin,
-                          int count, DataType dtype,
+                          int count, DataType dtype, const std::string& whose,
                           std::vector<ShapeHandle>* shapes) {
   const char* const name = list.name;
   for (int i = 0; i < count; ++i) {
@@ -37,11 +37,33 @@ absl::Status MergeHandles(InferenceContext* c, const SlotList& list, int begin,
         !c->Merge((*shapes)[i], shape, &merged).ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`", name, "[", i, "]` must ",
-          list.is_table() ? "hold rows of" : "have",
-          " the shape of `variables[", i, "]`, ", c->DebugString((*shapes)[i]),
-          ", got ", c->DebugString(variable.shape)));
+          list.is_table() ? "hold rows of" : "have", " the shape of `", whose,
+          "[", i, "]`, ", c->DebugString((*shapes)[i]), ", got ",
+          c->DebugString(variable.shape)));
     }
     (*shapes)[i] = merged;
+  }
+  return absl::OkStatus();
+}
+
+// The type of what is kept for a variable of type `dtype`.
+DataType SlotType(DataType dtype) {
+  return dtype == tensorflow::DT_DOUBLE ? tensorflow::DT_DOUBLE
+                                        : tensorflow::DT_FLOAT;
+}
+
+absl::Status CheckScalars(InferenceContext* c,
+                          const std::vector<std::string>& scalars) {
+  std::vector<ShapeHandle> inputs;
+  for (const std::string& scalar : scalars) {
+    absl::Status s = c->input(scalar, &inputs);
+    if (!s.ok()) return s;
+    ShapeHandle unused;
+    if (!c->WithRank(inputs[0], 0, &unused).ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", scalar, "` must be a scalar, got shape ",
+                       c->DebugString(inputs[0])));
+    }
   }
   return absl::OkStatus();
 }
@@ -53,9 +75,7 @@ absl::Status CheckApplyShapes(InferenceContext* c,
                               const std::vector<std::string>& scalars) {
   DataType dtype;
   if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
-  const DataType slot_dtype = dtype == tensorflow::DT_DOUBLE
-                                  ? tensorflow::DT_DOUBLE
-                                  : tensorflow::DT_FLOAT;
+  const DataType slot_dtype = SlotType(dtype);
 
   std::vector<ShapeHandle> gradients;
   absl::Status s = c->input("gradients", &gradients);
@@ -88,7 +108,7 @@ absl::Status CheckApplyShapes(InferenceContext* c,
     }
     if (count == n) {
       s = MergeHandles(c, list, begin, count, k == 0 ? dtype : slot_dtype,
-                       &shapes);
+                       "variables", &shapes);
       if (!s.ok()) return s;
     }
     begin += count;
@@ -103,16 +123,8 @@ absl::Status CheckApplyShapes(InferenceContext* c,
     }
   }
 
-  for (const std::string& scalar : scalars) {
-    s = c->input(scalar, &inputs);
-    if (!s.ok()) return s;
-    ShapeHandle unused;
-    if (!c->WithRank(inputs[0], 0, &unused).ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`", scalar, "` must be a scalar, got shape ",
-                       c->DebugString(inputs[0])));
-    }
-  }
+  s = CheckScalars(c, scalars);
+  if (!s.ok()) return s;
 
   for (const char* vector : kPerVariableInputs) {
     s = c->input(vector, &inputs);
@@ -126,6 +138,34 @@ absl::Status CheckApplyShapes(InferenceContext* c,
           c->DebugString(inputs[0])));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status MeasureShapes(InferenceContext* c) {
+  DataType dtype;
+  if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
+  std::vector<ShapeHandle> gradients, accumulators;
+  absl::Status s = c->input("gradients", &gradients);
+  if (!s.ok()) return s;
+  s = c->input("accumulators", &accumulators);
+  if (!s.ok()) return s;
+  const int n = gradients.size();
+  const int count = accumulators.size();
+  // One handle for several gradients is a group's; it carries no shapes.
+  if (count > 1 && count != n) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`accumulators` must be empty, have one variable for each of the ", n,
+        " `gradients` or be one group, got ", count));
+  }
+  if (count == n) {
+    s = MergeHandles(c, "accumulators", /*begin=*/n, count, SlotType(dtype),
+                     "gradients", &gradients);
+    if (!s.ok()) return s;
+  }
+  s = CheckScalars(c, {"gradient_scale", "enabled"});
+  if (!s.ok()) return s;
+  c->set_output(0, c->Vector(n));
+  c->set_output(1, c->Vector(n));
   return absl::OkStatus();
 }
 

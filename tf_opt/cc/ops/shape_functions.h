@@ -1,4 +1,4 @@
-// Shape checks that the resource-apply ops share.
+// The ops' shape functions.
 #ifndef TF_OPT_CC_OPS_SHAPE_FUNCTIONS_H_
 #define TF_OPT_CC_OPS_SHAPE_FUNCTIONS_H_
 
@@ -23,6 +23,10 @@ inline constexpr const char* kPerVariableInputs[] = {
 absl::Status CheckApplyShapes(tensorflow::shape_inference::InferenceContext* c,
                               const std::vector<SlotList>& slot_lists,
                               const std::vector<std::string>& scalars);
+
+// The same for TfOpt>MeasureGradients: `accumulators` have their gradient's
+// shape, the numbers are scalars. There is one result for each gradient.
+absl::Status MeasureShapes(tensorflow::shape_inference::InferenceContext* c);
 
 }  // namespace tf_opt
 

@@ -6,6 +6,8 @@ from tf_opt.python.functional.asgd_rule import ASGDResult
 from tf_opt.python.functional.asgd_rule import asgd
 from tf_opt.python.functional.averaged_sgd_rule import AveragedSGDResult
 from tf_opt.python.functional.averaged_sgd_rule import averaged_sgd
+from tf_opt.python.functional.measure import GradientMeasures
+from tf_opt.python.functional.measure import measure_gradients
 from tf_opt.python.functional.nadam_rule import NAdamResult
 from tf_opt.python.functional.nadam_rule import nadam
 
@@ -13,9 +15,11 @@ __all__ = [
     "ASGDResult",
     "AdamResult",
     "AveragedSGDResult",
+    "GradientMeasures",
     "NAdamResult",
     "adam",
     "asgd",
     "averaged_sgd",
+    "measure_gradients",
     "nadam",
 ]

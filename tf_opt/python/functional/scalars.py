@@ -78,28 +78,6 @@ def integer(name: str, value: Scalar) -> int | tf.Tensor:
     return tensor if tensor.dtype == tf.int64 else tf.cast(tensor, tf.int64)
 
 
-def boolean(name: str, value: bool | tf.Tensor) -> bool | tf.Tensor:
-    """True or False, which may be a tensor: a step only reads it.
-
-    Args:
-        name: The argument's name.
-        value: What the user gave.
-
-    Returns:
-        The bool, where it was.
-
-    Raises:
-        ValueError: If it is no bool, or not one.
-    """
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    tensor = _to_tensor(name, value, "True or False")
-    if tensor.dtype != tf.bool:
-        raise ValueError(_message(name, "True or False", value))
-    _check_rank(name, tensor, 0)
-    return tensor
-
-
 def numbers_of_step(**values: Scalar) -> dict[str, float | int | tf.Tensor]:
     """What a rule goes by, by its arguments' names; each checked.
 
@@ -144,6 +122,30 @@ def booleans(**values: bool | np.bool_) -> dict[str, bool]:
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(_message(name, "True or False", value))
     return {name: bool(value) for name, value in values.items()}
+
+
+def boolean(
+    name: str, value: bool | np.bool_ | tf.Tensor | tf.Variable
+) -> bool | tf.Tensor:
+    """A bool that may be known only when a step runs.
+
+    Args:
+        name: The argument's name.
+        value: What the user gave.
+
+    Returns:
+        Python's bool, or a scalar tensor of one.
+
+    Raises:
+        ValueError: If it isn't a bool, or not one.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    tensor = _to_tensor(name, value, "a bool")
+    if tensor.dtype != tf.bool:
+        raise ValueError(_message(name, "a bool", value))
+    _check_rank(name, tensor, 0)
+    return tensor
 
 
 def _to_tensor(name: str, value: Any, expected: str) -> tf.Tensor:

@@ -14,7 +14,9 @@ DTYPES = (tf.float32, tf.bfloat16, tf.float16, tf.float64)
 
 
 def to_tensors(
-    gradients: Sequence[TensorLike], dtype: tf.DType | None
+    gradients: Sequence[TensorLike],
+    dtype: tf.DType | None,
+    whose: str = "variables",
 ) -> list[tf.Tensor]:
     """The gradients as tensors of one type.
 
@@ -22,6 +24,7 @@ def to_tensors(
         gradients: What the user gave, at least one. Numbers that have no
             TensorFlow type yet, as in lists and NumPy arrays, get `dtype`.
         dtype: The variables' type; None if unknown: the first gradient's.
+        whose: The argument that has this type, for errors.
 
     Returns:
         A tensor for each.
@@ -35,7 +38,7 @@ def to_tensors(
     if dtype not in DTYPES:
         names = ", ".join(dtype.name for dtype in DTYPES)
         raise ValueError(
-            f"`variables` must have one of the types {names}. Received: "
+            f"`{whose}` must have one of the types {names}. Received: "
             f"{dtype.name}"
         )
     tensors = [
@@ -46,7 +49,7 @@ def to_tensors(
         # Types are mostly one object, and `!=` is slow.
         if tensor.dtype is not dtype and tensor.dtype != dtype:
             raise ValueError(
-                f"`gradients[{i}]` must be a tensor of the variables' type, "
+                f"`gradients[{i}]` must be a tensor of the {whose}' type, "
                 f"{dtype.name}. Received: {tensor.dtype.name}"
             )
     return tensors

@@ -35,3 +35,22 @@ def to_list(values: Iterable[Any], argument: str, of: str) -> Sequence[Any]:
             f"`{argument}` must be a list of {of}. Received: {values!r}"
         )
     return list(values)
+
+
+def check_length(argument: str, variables: Sequence[Any], count: int) -> None:
+    """Checks that there is a variable for each gradient, or one group of them.
+
+    Args:
+        argument: The argument's name.
+        variables: The list of variables.
+        count: The number of gradients.
+
+    Raises:
+        ValueError: If there isn't.
+    """
+    may_be_group = len(variables) == 1 and isinstance(variables[0], tf.Tensor)
+    if len(variables) != count and not may_be_group:
+        raise ValueError(
+            f"`{argument}` must have one variable for each of the {count} "
+            f"`gradients`, got {len(variables)}"
+        )

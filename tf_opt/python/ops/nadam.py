@@ -17,7 +17,14 @@ OP = ResourceApplyOp(
     name="TfOpt>ResourceApplyNAdam",
     wrapper="tf_opt_resource_apply_n_adam",
     slots=("m", "v"),
-    reals=("learning_rate", "momentum_product", "beta_1", "beta_2", "epsilon", "momentum_decay"),
+    reals=(
+        "learning_rate",
+        "momentum_product",
+        "beta_1",
+        "beta_2",
+        "epsilon",
+        "momentum_decay",
+    ),
     integers=("step",),
 )
 

@@ -18,10 +18,11 @@ from tf_opt.python.ops.gradients import to_tensors
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.handles import common_dtype
 from tf_opt.python.ops.handles import to_handles
+from tf_opt.python.ops.lists import check_length
 from tf_opt.python.ops.lists import to_list
+from tf_opt.python.ops.outside_xla import run_op
 from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.ops.step_frame import StepFrame
-
 
 # The attributes of every such op.
 COMMON_MODES = ("decoupled_weight_decay", "maximize")
@@ -90,7 +91,7 @@ def resource_apply(
     handles = {name: to_handles(name, lists[name]) for name in lists}
     for name, values in lists.items():
         if values or not (name in op.optional_slots or name in around):
-            _check_length(name, values, len(gradients))
+            check_length(name, values, len(gradients))
     # Python's numbers go to the op as they are: there they become float64 with
     # all their digits, and that costs next to nothing.
     arguments = {
@@ -116,23 +117,7 @@ def resource_apply(
         },
         **checked.booleans(**modes),
     }
-    if tf.executing_eagerly():
-        getattr(ops, op.wrapper)(**arguments)
-        return
-    # Auto-clustering would take it for an op that XLA compiles.
-    with tf.xla.experimental.jit_scope(compile_ops=False):
-        getattr(ops, op.wrapper)(**arguments)
-
-
-def _check_length(
-    name: str, variables: Sequence[VariableLike], count: int
-) -> None:
-    may_be_group = len(variables) == 1 and isinstance(variables[0], tf.Tensor)
-    if len(variables) != count and not may_be_group:
-        raise ValueError(
-            f"`{name}` must have one variable for each of the {count} "
-            f"`gradients`, got {len(variables)}"
-        )
+    run_op(getattr(ops, op.wrapper), **arguments)
 
 
 def _one_for_each(

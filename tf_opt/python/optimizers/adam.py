@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +12,8 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python import dispatch
-from tf_opt.python import ops
 from tf_opt.python.functional import adam_rule
 from tf_opt.python.ops import adam as adam_op
-from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
@@ -76,7 +75,7 @@ class Adam(MomentsOptimizer):
           the maximum is over uncorrected moments, as in PyTorch and Keras.
     """
 
-    _op_name = adam_op.OP_NAME
+    _op = adam_op.OP
 
     def __init__(
         self,
@@ -99,6 +98,10 @@ class Adam(MomentsOptimizer):
         epsilon_hat: bool = False,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        weight_decay_multipliers: Mapping[str, float] | None = None,
+        skip_nonfinite: bool = False,
+        track_gradient_norm: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_boolean("amsgrad", amsgrad)
@@ -134,23 +137,6 @@ class Adam(MomentsOptimizer):
 
     def _hyperparameters(self) -> dict[str, Any]:
         return {**super()._hyperparameters(), "epsilon_hat": self.epsilon_hat}
-
-    def _custom_op_step(
-        self,
-        variables: Sequence[VariableLike],
-        m: Sequence[VariableLike],
-        v: Sequence[VariableLike],
-        v_max: Sequence[VariableLike] = (),
-        **arguments: Any,
-    ) -> None:
-        ops.resource_apply_adam_amsgrad(
-            variables,
-            m,
-            v,
-            v_max=v_max,
-            **arguments,
-            **self._hyperparameters(),
-        )
 
     def _composed_step(
         self, **scalars: tf.Tensor

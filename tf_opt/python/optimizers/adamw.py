@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import keras
 
 from tf_opt.python import dispatch
@@ -70,6 +72,10 @@ class AdamW(Adam):
         epsilon_hat: bool = False,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        weight_decay_multipliers: Mapping[str, float] | None = None,
+        skip_nonfinite: bool = False,
+        track_gradient_norm: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         if weight_decay is None:

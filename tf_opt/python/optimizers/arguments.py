@@ -24,6 +24,10 @@ COMMON_ARGUMENTS = (
     "name",
     "decoupled_weight_decay",
     "maximize",
+    "learning_rate_multipliers",
+    "weight_decay_multipliers",
+    "skip_nonfinite",
+    "track_gradient_norm",
     "implementation",
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +13,10 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python import dispatch
-from tf_opt.python import ops
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.ops import asgd as asgd_op
-from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers import running_fit
 from tf_opt.python.optimizers import state_size
 from tf_opt.python.optimizers import validation
@@ -100,7 +100,7 @@ class ASGD(FusedOptimizer):
         - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388).
     """
 
-    _op_name = asgd_op.OP_NAME
+    _op = asgd_op.OP
     _has_warned = False
 
     def __init__(
@@ -120,6 +120,10 @@ class ASGD(FusedOptimizer):
         name: str | None = None,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        weight_decay_multipliers: Mapping[str, float] | None = None,
+        skip_nonfinite: bool = False,
+        track_gradient_norm: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_positive_integer("batch_num", batch_num)
@@ -187,7 +191,7 @@ class ASGD(FusedOptimizer):
     def batch_index(self, index: int | tf.Tensor) -> None:
         self._check_built("batch_index")
         index = self._check_indices("batch_index", index, rank=0)
-        self._assign_shared(self._said_batch, index)
+        local_state.assign(self._said_batch, index)
 
     @property
     def batch_order(self) -> tf.Tensor:
@@ -206,12 +210,12 @@ class ASGD(FusedOptimizer):
         self._check_built("batch_order")
         order = self._check_indices("batch_order", order, rank=1)
         order = tf.roll(order, self._position(), axis=0)
-        self._assign_shared(self._batch_order, order)
-        self._assign_shared(self._said_batch, _NOT_SAID)
+        local_state.assign(self._batch_order, order)
+        local_state.assign(self._said_batch, _NOT_SAID)
 
     def _position(self) -> tf.Tensor:
         """The place of the next step in `_batch_order`."""
-        return tf.cast(self.iterations, tf.int64) % self.batch_num
+        return self._update_count() % self.batch_num
 
     def _check_built(self, what: str) -> None:
         if not self.built:
@@ -319,22 +323,10 @@ class ASGD(FusedOptimizer):
             "seen_batches": tf.math.count_nonzero(seen),
         }
 
-    def _finish_step(self, *, seen: tf.Tensor, **scalars: tf.Tensor) -> None:
-        self._assign_shared(self._seen, seen)
-        self._assign_shared(self._said_batch, _NOT_SAID)
-
-    def _custom_op_step(
-        self,
-        variables: Sequence[VariableLike],
-        d: Sequence[VariableLike],
-        y: Sequence[VariableLike],
-        *,
-        seen: tf.Tensor,
-        **arguments: Any,
-    ) -> None:
-        ops.resource_apply_asgd(
-            variables, d, y, **arguments, **self._hyperparameters()
-        )
+    def _next_shared(
+        self, *, seen: tf.Tensor, **scalars: tf.Tensor
+    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
+        return [(self._seen, seen), (self._said_batch, _NOT_SAID)]
 
     def _composed_step(
         self, *, batch_index: tf.Tensor, seen: tf.Tensor, **scalars: tf.Tensor
@@ -363,8 +355,8 @@ class ASGD(FusedOptimizer):
         **scalars: tf.Tensor,
     ) -> None:
         (d, y), (new_d, new_row) = slots, values
-        self.assign(d, new_d)
-        self.assign(y, tf.IndexedSlices(new_row[None], batch_index[None]))
+        local_state.assign(d, new_d)
+        local_state.assign_row(y, batch_index, new_row)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,14 +14,16 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python import dispatch
-from tf_opt.python import ops
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
 from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
-from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
+from tf_opt.python.optimizers.flags import Flag
+from tf_opt.python.optimizers.flags import both
+from tf_opt.python.optimizers.flags import choose
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
@@ -92,7 +95,7 @@ class AveragedSGD(FusedOptimizer):
           by Averaging"; Ruppert, 1988.
     """
 
-    _op_name = averaged_sgd_op.OP_NAME
+    _op = averaged_sgd_op.OP
 
     def __init__(
         self,
@@ -113,6 +116,10 @@ class AveragedSGD(FusedOptimizer):
         name: str | None = None,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        weight_decay_multipliers: Mapping[str, float] | None = None,
+        skip_nonfinite: bool = False,
+        track_gradient_norm: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_not_negative("lambd", lambd)
@@ -272,19 +279,8 @@ class AveragedSGD(FusedOptimizer):
             RuntimeError: If the average is in the variables' place; in a
                 `tf.function` that is a `tf.errors.InvalidArgumentError`.
         """
-        if trainable_variables is not None:
-            trainable_variables = list(trainable_variables)
-        if grads and trainable_variables and not self.built:
-            # Before the averages are begun below.
-            with keras.name_scope(self.name, caller=self):
-                self.build(trainable_variables)
-        if not self.built:  # Nothing to do, or an error.
-            super().apply(grads, trainable_variables)
-            return
-        with tf.control_dependencies(self._refuse_swapped_in()):
-            self._begin_averages(
-                grads, trainable_variables or self._trainable_variables
-            )
+        refusals = self._refuse_swapped_in() if self.built else []
+        with tf.control_dependencies(refusals):
             super().apply(grads, trainable_variables)
 
     def _refuse_swapped_in(self) -> list[tf.Operation]:
@@ -303,32 +299,21 @@ class AveragedSGD(FusedOptimizer):
         eta = tf.convert_to_tensor(self._eta)
         return [tf.debugging.Assert(tf.logical_not(eta < 0), [message])]
 
-    def _begin_averages(
-        self,
-        grads: Sequence[GradientLike | None],
-        trainable_variables: Sequence[keras.Variable | tf.Variable],
+    def _begin_step(
+        self, variables: Sequence[tf.Variable], commits: Flag
     ) -> None:
         """Until the first step is done, lets averages follow their variables.
 
         Those may be set after `build`. It is for what this step has no gradient
         of: of the others it makes the average anyway.
         """
-        updated = [
-            variable
-            for gradient, variable in zip(
-                grads, trainable_variables, strict=False
-            )
-            if gradient is not None
-        ]
-        if len(set(map(id, updated))) == len(self._trainable_variables):
-            return
-        updated = set(map(self._var_key, updated))
-        for variable, average in self._averaged():
-            if self._var_key(variable) not in updated:
-                value = tf.cast(tf.convert_to_tensor(variable), average.dtype)
-                so_far = tf.convert_to_tensor(average)
-                begins = tf.convert_to_tensor(self._eta) == 0
-                self._assign_shared(average, tf.where(begins, value, so_far))
+        updated = set(map(self._index_of, variables))
+        begins = both(commits, tf.convert_to_tensor(self._eta) == 0)
+        for index, average in enumerate(self._averages):
+            if average is not None and index not in updated:
+                value = tf.convert_to_tensor(self._trainable_variables[index])
+                value = tf.cast(value, average.dtype)
+                local_state.assign(average, choose(begins, value, average))
 
     def _slots(self, index: int) -> list[keras.Variable]:
         return [self._averages[index]]
@@ -346,30 +331,26 @@ class AveragedSGD(FusedOptimizer):
         scalars["eta"] = tf.where(eta == 0, scalars["learning_rate"], eta)
         return scalars
 
-    def _finish_step(
+    def _with_learning_rate_factor(
+        self, factor: arithmetic.Scalar, scalars: dict[str, Any]
+    ) -> dict[str, Any]:
+        scaled = super()._with_learning_rate_factor(factor, scalars)
+        return {**scaled, "eta": factor * arithmetic.float64(scaled["eta"])}
+
+    def _next_shared(
         self,
         *,
         step: tf.Tensor,
         learning_rate: tf.Tensor,
         eta: tf.Tensor,
         **scalars: tf.Tensor,
-    ) -> None:
+    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
         following = averaged_sgd_rule.next_eta(
             step, learning_rate, self.lambd, self.alpha
         )
         # Not 0 again, where the learning rate is.
         following = tf.maximum(following, _TINY)
-        self._assign_shared(self._eta, tf.where(eta < 0, eta, following))
-
-    def _custom_op_step(
-        self,
-        variables: Sequence[VariableLike],
-        ax: Sequence[VariableLike],
-        **arguments: Any,
-    ) -> None:
-        ops.resource_apply_averaged_sgd(
-            variables, ax, **arguments, **self._hyperparameters()
-        )
+        return [(self._eta, tf.where(eta < 0, eta, following))]
 
     def _composed_step(
         self, *, eta: tf.Tensor, **scalars: tf.Tensor

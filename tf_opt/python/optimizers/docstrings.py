@@ -27,6 +27,14 @@ decoupled_weight_decay: Whether the decay shrinks the variable,
     the gradient, `g += weight_decay * p` (L2: PyTorch's and Paddle's
     way in every optimizer but AdamW).
 maximize: Whether to ascend instead of descend.
+learning_rate_multipliers, weight_decay_multipliers: Factors for single
+    variables: a dictionary of regular expressions, looked for in the
+    variables' paths, and numbers >= 0; the first that is found counts,
+    1 where none is. See `tf_opt.layerwise_multipliers`.
+skip_nonfinite: Whether a step whose gradients hold an infinity or NaN
+    leaves everything as it was; `optimizer.skipped_steps` counts them.
+track_gradient_norm: Whether `optimizer.gradient_norm` tells the norm of
+    the last update's gradients, before clipping.
 implementation: `"auto"` runs the custom op where it can and the
     composed implementation elsewhere (inside XLA, on devices and types
     without a kernel, without the compiled library), with the same

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -20,16 +21,25 @@ from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import layout_of
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.ops.resource_apply import ResourceApplyOp
+from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.ops.variable_group import variable_group
+from tf_opt.python.optimizers import composed_step
+from tf_opt.python.optimizers import eager_step
 from tf_opt.python.optimizers import gradients
+from tf_opt.python.optimizers import local_state
+from tf_opt.python.optimizers import multipliers
+from tf_opt.python.optimizers import step
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.exclusions import Exclusions
+from tf_opt.python.optimizers.flags import Flag
+from tf_opt.python.optimizers.flags import choose
 from tf_opt.python.optimizers.gradients import GradientLike
 from tf_opt.python.optimizers.gradients import path_of
-from tf_opt.python.optimizers.step_plan import Launch
+from tf_opt.python.optimizers.step_plan import Bucket
 from tf_opt.python.optimizers.step_plan import Plan
 from tf_opt.python.optimizers.step_plan import PlanKeeper
+from tf_opt.python.optimizers.unlisted_state import UnlistedState
 
 LearningRate = (
     float | keras.optimizers.schedules.LearningRateSchedule | Callable
@@ -46,8 +56,8 @@ class FusedOptimizer(KerasOptimizer):
     implementation; everything else of Keras' base class works unchanged.
     """
 
-    # The registered name of the custom op.
-    _op_name: str
+    # The custom op.
+    _op: ResourceApplyOp
 
     def __init__(
         self,
@@ -65,6 +75,10 @@ class FusedOptimizer(KerasOptimizer):
         *,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        weight_decay_multipliers: Mapping[str, float] | None = None,
+        skip_nonfinite: bool = False,
+        track_gradient_norm: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_learning_rate(learning_rate)
@@ -73,6 +87,8 @@ class FusedOptimizer(KerasOptimizer):
             "decoupled_weight_decay", decoupled_weight_decay
         )
         validation.check_boolean("maximize", maximize)
+        validation.check_boolean("skip_nonfinite", skip_nonfinite)
+        validation.check_boolean("track_gradient_norm", track_gradient_norm)
         validation.check_one_of(
             "implementation", implementation, dispatch.IMPLEMENTATIONS
         )
@@ -91,7 +107,12 @@ class FusedOptimizer(KerasOptimizer):
         )
         self.decoupled_weight_decay = decoupled_weight_decay
         self.maximize = maximize
+        self.skip_nonfinite = skip_nonfinite
+        self.track_gradient_norm = track_gradient_norm
         self.implementation = implementation
+        self._unlisted = UnlistedState()
+        self.learning_rate_multipliers = learning_rate_multipliers
+        self.weight_decay_multipliers = weight_decay_multipliers
         self._plans = PlanKeeper()
         self._exclusions = Exclusions()
 
@@ -100,21 +121,6 @@ class FusedOptimizer(KerasOptimizer):
     @abc.abstractmethod
     def _slots(self, index: int) -> list[keras.Variable]:
         """The slots of the variable with this index, in the rule's order."""
-
-    @abc.abstractmethod
-    def _custom_op_step(
-        self,
-        variables: Sequence[VariableLike],
-        *slots: Sequence[VariableLike],
-        gradients: Sequence[tf.Tensor],
-        weight_decay: Sequence[float] | tf.Tensor,
-        **scalars: tf.Tensor,
-    ) -> None:
-        """Updates variables of one type; `slots[k]` holds all their k-th.
-
-        Variables and slots come as lists or as one group each; `scalars` are
-        those of `_scalars`.
-        """
 
     @abc.abstractmethod
     def _composed_step(
@@ -137,7 +143,7 @@ class FusedOptimizer(KerasOptimizer):
         """What a step goes by, before it."""
         # By the ops themselves: a small step is mostly such calls.
         return {
-            "step": tf.raw_ops.AddV2(x=tf_variable(self.iterations), y=1),
+            "step": tf.raw_ops.AddV2(x=self._update_count(), y=1),
             "learning_rate": self._float64(learning_rate),
         }
 
@@ -148,11 +154,26 @@ class FusedOptimizer(KerasOptimizer):
             return tf.raw_ops.Cast(x=x, DstT=tf.float64)
         return arithmetic.float64(x)
 
-    def _finish_step(self, **scalars: tf.Tensor) -> None:
-        """Advances, once a step and after it, what all variables share.
+    def _with_learning_rate_factor(
+        self, factor: arithmetic.Scalar, scalars: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The scalars of a variable whose learning rate is another."""
+        learning_rate = factor * arithmetic.float64(scalars["learning_rate"])
+        return {**scalars, "learning_rate": learning_rate}
 
-        That is scalar state besides `iterations`, by `_assign_shared`.
+    def _begin_step(
+        self, variables: Sequence[tf.Variable], commits: Flag
+    ) -> None:
+        """Does what a step does before it, if it is to be one."""
+
+    def _next_shared(
+        self, **scalars: tf.Tensor
+    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
+        """What all variables share, besides `iterations`, after a step.
+
+        That is each variable with its next value.
         """
+        return ()
 
     def _read_slots(
         self, slots: Sequence[keras.Variable], **scalars: tf.Tensor
@@ -168,7 +189,7 @@ class FusedOptimizer(KerasOptimizer):
     ) -> None:
         """Assigns what the functional rule made of them."""
         for slot, value in zip(slots, values, strict=True):
-            self.assign(slot, value)
+            local_state.assign(slot, value)
 
     # ---- Building. ----
 
@@ -181,6 +202,13 @@ class FusedOptimizer(KerasOptimizer):
         super().build(variables)
         self._plans.clear()
         self._exclude_what_was_saved(variables)
+        with strategy_of(self).scope():
+            self._unlisted.build(
+                track_gradient_norm=self.track_gradient_norm,
+                skip_nonfinite=self.skip_nonfinite,
+            )
+        for name in multipliers.NAMES:
+            self._set_multipliers(name, getattr(self, name))
 
     def _add_slots(
         self,
@@ -214,11 +242,32 @@ class FusedOptimizer(KerasOptimizer):
                     slot.append(self._add_slot(variable, name, rows.get(name)))
         return slots
 
+    def add_variable_from_reference(
+        self,
+        reference_variable: Variable,
+        name: str | None = None,
+        initializer: Any = "zeros",
+    ) -> keras.Variable:
+        """Adds a variable of another's shape, in the type of the arithmetic.
+
+        As Keras', whose variable has the other's type: a sum or an average of
+        16-bit numbers would lose what is added to it.
+
+        Args:
+            reference_variable: The other variable.
+            name: What its name ends with.
+            initializer: What it begins as.
+        """
+        return self._add_slot(
+            reference_variable, name or "var", None, initializer
+        )
+
     def _add_slot(
         self,
         variable: Variable,
         name: str,
         rows: int | None,
+        initializer: Any = "zeros",
     ) -> keras.Variable:
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
@@ -227,6 +276,7 @@ class FusedOptimizer(KerasOptimizer):
         ):
             return self.add_variable(
                 shape=(*(() if rows is None else (rows,)), *variable.shape),
+                initializer=initializer,
                 dtype=arithmetic.slot_dtype(variable.dtype).name,
                 layout=layout_of(variable),
                 name=f"{prefix}_{name}",
@@ -270,16 +320,146 @@ class FusedOptimizer(KerasOptimizer):
             self._exclusions.var_names, variables, self._excluded_positions()
         )
 
-    def _weight_decay(self, decays: Sequence[bool]) -> list[float] | tf.Tensor:
+    def _weight_decay(self, bucket: Bucket) -> list[float] | tf.Tensor:
         """The decay of each variable, of which some have none."""
         if self._decays_before_the_step():
-            return [0.0] * len(decays)
+            return [0.0] * len(bucket.decays)
         decay = self.weight_decay
-        if isinstance(decay, (keras.Variable, tf.Variable, tf.Tensor)):
-            decay = arithmetic.float64(tf.convert_to_tensor(decay))
-            return decay * tf.constant(decays, tf.float64)
+        factors = self._unlisted.multipliers(
+            "weight_decay_multipliers", bucket.indices
+        )
+        if factors is not None or isinstance(
+            decay, (keras.Variable, tf.Variable, tf.Tensor)
+        ):
+            decay = arithmetic.float64(0.0 if decay is None else decay)
+            decays = decay * tf.constant(bucket.decays, tf.float64)
+            return decays if factors is None else decays * factors
         decay = float(decay or 0.0)
-        return [decay if applies else 0.0 for applies in decays]
+        return [decay if applies else 0.0 for applies in bucket.decays]
+
+    # ---- Factors for single variables. ----
+
+    @property
+    def learning_rate_multipliers(self) -> dict[str, float] | None:
+        """Factors of the learning rate by regular expression, or None.
+
+        What is assigned takes effect in the next step, also of a step that was
+        traced with others; but where there were none before, only in what is
+        traced afterwards.
+        """
+        return self._learning_rate_multipliers
+
+    @learning_rate_multipliers.setter
+    def learning_rate_multipliers(
+        self, value: Mapping[str, float] | None
+    ) -> None:
+        self._set_multipliers("learning_rate_multipliers", value)
+
+    @property
+    def weight_decay_multipliers(self) -> dict[str, float] | None:
+        """Factors of the weight decay, likewise."""
+        return self._weight_decay_multipliers
+
+    @weight_decay_multipliers.setter
+    def weight_decay_multipliers(
+        self, value: Mapping[str, float] | None
+    ) -> None:
+        self._set_multipliers("weight_decay_multipliers", value)
+
+    def _set_multipliers(
+        self, name: str, value: Mapping[str, float] | None
+    ) -> None:
+        value = multipliers.check(name, value)
+        if self.built:
+            with strategy_of(self).scope():
+                self._unlisted.set_multipliers(
+                    name,
+                    None
+                    if value is None
+                    else multipliers.factors(
+                        name, value, self._trainable_variables
+                    ),
+                    len(self._trainable_variables),
+                )
+        # A plain dictionary: Keras would wrap what it is given.
+        object.__setattr__(self, f"_{name}", value)
+
+    def _learning_rate_factors(self, bucket: Bucket) -> float | tf.Tensor:
+        factors = self._unlisted.multipliers(
+            "learning_rate_multipliers", bucket.indices
+        )
+        return 1.0 if factors is None else factors
+
+    def _learning_rates_of(
+        self, variables: Sequence[tf.Variable]
+    ) -> list[arithmetic.Scalar]:
+        """What `update_step` is given; our own knows the factors itself."""
+        learning_rates = [self.learning_rate] * len(variables)
+        factors = self._unlisted.multipliers(
+            "learning_rate_multipliers", list(map(self._index_of, variables))
+        )
+        if factors is None or not self._overrides_update_step():
+            return learning_rates
+        return [
+            tf.cast(learning_rate, tf.float64) * factors[i]
+            for i, learning_rate in enumerate(learning_rates)
+        ]
+
+    # ---- What a step is told of, and tells. ----
+
+    @property
+    def gradient_norm(self) -> tf.Tensor:
+        """The norm of all gradients of the last update, before clipping.
+
+        A scalar in float64, 0 before the first; needs
+        `track_gradient_norm=True`.
+        """
+        return self._unlisted.value("gradient_norm", "track_gradient_norm")
+
+    @property
+    def skipped_steps(self) -> tf.Tensor:
+        """How many steps were left out, an int64 scalar.
+
+        Needs `skip_nonfinite=True`.
+        """
+        return self._unlisted.value("skipped_steps", "skip_nonfinite")
+
+    def _needs_norms(self) -> bool:
+        return bool(
+            self.clipnorm or self.global_clipnorm or self.track_gradient_norm
+        )
+
+    def _next_gradient_norm(
+        self, measures: step.Measures | None
+    ) -> Sequence[tuple[tf.Variable, tf.Tensor]]:
+        if self._unlisted.gradient_norm is None:
+            return ()
+        return [(self._unlisted.gradient_norm, measures.global_norm)]
+
+    def _update_count(self) -> tf.Tensor:
+        """How many updates there have been, without the ops of Keras."""
+        count = tf.convert_to_tensor(self._iterations)
+        if self.gradient_accumulation_steps:
+            count //= self.gradient_accumulation_steps
+        return count
+
+    def _is_update_step(self) -> tf.Tensor:
+        """Whether this micro-step is the last of an update."""
+        steps = self.gradient_accumulation_steps
+        return tf.equal((tf.convert_to_tensor(self._iterations) + 1) % steps, 0)
+
+    def _averaging(self) -> tuple[tf.Tensor, Flag]:
+        """How much of the averages stays, and whether they overwrite."""
+        count = self._update_count()
+        # In the first step an average becomes the variable.
+        momentum = tf.where(
+            tf.equal(count, 0),
+            tf.constant(0.0, tf.float64),
+            arithmetic.float64(self.ema_momentum),
+        )
+        if not self.ema_overwrite_frequency:
+            return momentum, False
+        return momentum, tf.equal((count + 1) % self.ema_overwrite_frequency, 0)
 
     # ---- A step. ----
 
@@ -301,61 +481,140 @@ class FusedOptimizer(KerasOptimizer):
                 variables, or one has a shape that doesn't fit its variable's.
             TypeError: If one doesn't convert to a tensor.
         """
+        self._apply(grads, trainable_variables)
+
+    def _apply(
+        self,
+        grads: Sequence[GradientLike | None],
+        trainable_variables: Sequence[Variable] | None,
+        *,
+        gradient_scale: arithmetic.Scalar | None = None,
+        skips_nonfinite: bool = False,
+    ) -> Flag:
+        """`apply`, which a `LossScaleOptimizer` asks for more.
+
+        Args:
+            grads: As in `apply`.
+            trainable_variables: Likewise.
+            gradient_scale: What gradients are multiplied by, instead of what
+                `loss_scale_factor` says.
+            skips_nonfinite: Whether a step whose gradients aren't finite is
+                skipped, whatever `skip_nonfinite` says.
+
+        Returns:
+            Whether there was a step.
+        """
         grads = list(grads)
         if not grads or (trainable_variables is None and not self.built):
             # Keras says what to do, if there is anything to do.
             super().apply(grads, trainable_variables)
-            return
+            return True
         if trainable_variables is None:
             variables = self._trainable_variables
         else:
-            variables = trainable_variables = list(trainable_variables)
+            variables = list(trainable_variables)
+        if gradient_scale is None and eager_step.run(self, grads, variables):
+            return True
         if len(grads) != len(variables):
             raise ValueError(
                 "`grads` must have one gradient for each of the "
                 f"{len(variables)} variables. Received: {len(grads)}"
             )
-        # Keras can't divide or add slices, and the norm of slices that repeat
-        # a row is not the gradient's.
-        dense = (
-            self.clipnorm
-            or self.global_clipnorm
-            or self.clipvalue
-            or self.loss_scale_factor
-            or self.gradient_accumulation_steps
-        )
-        for i, gradient in enumerate(grads):
-            if gradient is None:
-                continue
-            if not isinstance(gradient, tf.Tensor):
-                gradient = gradients.as_gradient(gradient, variables[i])
-                if dense:
-                    gradient = gradients.to_dense(gradient, variables[i])
-                grads[i] = gradient
-        super().apply(grads, trainable_variables)
+        if gradient_scale is None:
+            gradient_scale = 1.0 / (self.loss_scale_factor or 1.0)
+        skips_nonfinite = skips_nonfinite or self.skip_nonfinite
+        grads = [
+            gradient
+            if gradient is None or isinstance(gradient, tf.Tensor)
+            else gradients.as_gradient(gradient, variable)
+            for gradient, variable in zip(grads, variables, strict=True)
+        ]
+        if trainable_variables is not None:
+            self._get_ready_for(variables)
+        with self._name_scope():
+            restore = self._overwritten(variables, skips_nonfinite)
+            grads, variables = self._to_update(grads, variables)
+            enabled: Flag = True
+            if grads:
+                enabled = step.Step(
+                    self,
+                    grads,
+                    variables,
+                    gradient_scale=gradient_scale,
+                    skips_nonfinite=skips_nonfinite,
+                ).run()
+                self._constrain(variables, enabled)
+            self._commit(restore, enabled, undo=True)
+            self._count_step(enabled)
+        return enabled
+
+    def _overwritten(
+        self, variables: Sequence[Variable], skips_nonfinite: bool
+    ) -> list[tuple[Variable, tf.Tensor]]:
+        """What gradients overwrite, as it is, if the step may be skipped."""
+        overwritten = [
+            variable
+            for variable in variables
+            if skips_nonfinite and is_overwritten_by_gradient(variable)
+        ]
+        if self.gradient_accumulation_steps:
+            overwritten += [
+                self._accumulated_gradients[self._index_of(variable)]
+                for variable in overwritten
+            ]
+        return [
+            (variable, tf.identity(tf.convert_to_tensor(variable)))
+            for variable in overwritten
+        ]
+
+    def _constrain(self, variables: Sequence[Variable], enabled: Flag) -> None:
+        for variable in variables:
+            if variable.constraint is not None:
+                old = tf.convert_to_tensor(variable)
+                new = tf.convert_to_tensor(variable.constraint(variable))
+                local_state.assign(variable, choose(enabled, new, old))
+
+    def _commit(
+        self,
+        values: Sequence[tuple[Variable, tf.Tensor]],
+        commits: Flag,
+        undo: bool = False,
+    ) -> None:
+        """Assigns what is no slot, if the step was one (to undo: if not)."""
+        for variable, value in values:
+            if undo:
+                value = choose(commits, tf.convert_to_tensor(variable), value)
+            elif commits is not True:
+                dtype = tf_variable(variable).dtype
+                value = choose(commits, tf.cast(value, dtype), variable)
+            local_state.assign(variable, value)
+
+    def _count_step(self, enabled: Flag) -> None:
+        """The one place where counters advance."""
+        if enabled is True:
+            self._iterations.assign_add(1)
+            return
+        counted = tf.cast(enabled, self._iterations.dtype)
+        self._iterations.assign_add(counted)
+        skipped = self._unlisted.skipped_steps
+        if skipped is not None:
+            local_state.assign(
+                skipped, tf.convert_to_tensor(skipped) + 1 - counted
+            )
 
     def _overrides_update_step(self) -> bool:
         """Whether a subclass, or a user, has put another rule in place."""
         update_step = getattr(self.update_step, "__func__", None)
         return update_step is not FusedOptimizer.update_step
 
-    def _update_all(
-        self,
-        grads: Sequence[GradientLike],
-        variables: Sequence[Variable],
-        learning_rate: arithmetic.Scalar,
-    ) -> None:
-        scalars = self._scalars(learning_rate)
-        if (
+    def _updates_one_by_one(self, variables: Sequence[tf.Variable]) -> bool:
+        """Whether a step goes through `update_step`."""
+        return (
             self._overrides_update_step()
             # Without gradients to sum, each copy of each variable is updated.
             or tf.distribute.in_cross_replica_context()
             or _replicas_share(variables)
-        ):
-            self._update_one_by_one(grads, variables, learning_rate)
-        else:
-            self._update(grads, variables, learning_rate, scalars)
-        self._finish_step(**scalars)
+        )
 
     def update_step(
         self,
@@ -374,22 +633,26 @@ class FusedOptimizer(KerasOptimizer):
             learning_rate: The step size, a scalar.
         """
         scalars = self._scalars(learning_rate)
-        self._update([gradient], [variable], learning_rate, scalars)
-
-    def _update(
-        self,
-        grads: Sequence[GradientLike],
-        variables: Sequence[Variable],
-        learning_rate: arithmetic.Scalar,
-        scalars: dict[str, Any],
-    ) -> None:
-        """Updates variables and slots; what variables share stays."""
-        # In replica context each replica updates its own copies.
-        has_strategy = tf.distribute.has_strategy()
-        distributed = (
-            has_strategy and tf.distribute.get_replica_context() is not None
+        plan = self._plan([variable])
+        self._plans.last = plan
+        (bucket,) = plan.buckets
+        frame = dataclasses.replace(
+            BARE, learning_rate_factors=self._learning_rate_factors(bucket)
         )
-        if tf.executing_eagerly() and not has_strategy:
+        (own,) = plan.variables
+        grads = [gradients.for_update(gradient, own, variable)]
+        if bucket.lists is None:
+            composed_step.update(
+                self, bucket, grads, frame, scalars, accumulates=False
+            )
+        else:
+            step.launch(self, bucket, grads, frame, scalars)
+
+    def _plan_of(self, variables: Sequence[Variable]) -> Plan:
+        """The plan of a step over these variables, perhaps a kept one."""
+        if self._updates_one_by_one(variables):
+            plan = self._plan(variables, composed=True)
+        elif tf.executing_eagerly() and not tf.distribute.has_strategy():
             plan = self._plans.of(
                 variables,
                 self.implementation,
@@ -398,96 +661,70 @@ class FusedOptimizer(KerasOptimizer):
         else:
             plan = self._plan(variables)
         self._plans.last = plan
-        # All gradients before the first launch: a wrong one must not leave
-        # half a step.
-        ready = [
-            gradients.for_update(gradient, variable, known_as)
-            for gradient, variable, known_as in zip(
-                grads, plan.variables, variables, strict=True
-            )
-        ]
-        for launch in plan.launches:
-            own = [ready[i] for i in launch.positions]
-            if distributed:
-                # The sum of the gradients is all that replicas share.
-                updated = [plan.variables[i] for i in launch.positions]
-                own = self._sum_over_replicas(own, updated)
-            self._custom_op_step(
-                *launch.lists,
-                gradients=own,
-                weight_decay=self._weight_decay(launch.decays),
-                **scalars,
-            )
-        for positions in plan.composed:
-            rest = [(ready[i], plan.variables[i]) for i in positions]
-            if distributed:
-                own, updated = zip(*rest, strict=True)
-                self._update_one_by_one(own, updated, learning_rate)
-            else:
-                self._compose(rest, **scalars)
+        return plan
 
     def _plan(
         self,
         variables: Sequence[Variable],
+        *,
         groups: bool = False,
+        composed: bool = False,
     ) -> Plan:
         """Decides what updates which variables.
 
         Args:
             variables: The variables of a step.
             groups: Whether a launch takes each of its lists as one group.
+            composed: Whether no custom op is to run.
         """
-        buckets: dict[tuple[tf.DType, str, int], list[int]] = {}
+        parts: dict[tuple[tf.DType, str, int], list[int]] = {}
         occurrences: collections.Counter[int] = collections.Counter()
-        tf_variables = list(map(tf_variable, variables))
+        tf_variables = tuple(map(tf_variable, variables))
         for i, variable in enumerate(tf_variables):
             # One that occurs twice is updated twice, one after the other.
             key = id(variable)
-            bucket = (variable.dtype, variable.device, occurrences[key])
-            buckets.setdefault(bucket, []).append(i)
+            part = (variable.dtype, variable.device, occurrences[key])
+            parts.setdefault(part, []).append(i)
             occurrences[key] += 1
-        launches: list[Launch] = []
-        composed: list[tuple[int, ...]] = []
-        for (dtype, device, _), positions in buckets.items():
-            if not dispatch.runs_custom_op(
-                self.implementation, self._op_name, dtype, device
+        buckets = []
+        for (dtype, device, _), positions in parts.items():
+            updated = tuple(tf_variables[i] for i in positions)
+            indices = tuple(map(self._index_of, updated))
+            lists = None
+            if not composed and dispatch.runs_custom_op(
+                self.implementation, self._op.name, dtype, device
             ):
-                composed.append(tuple(positions))
-                continue
-            updated = [tf_variables[i] for i in positions]
-            indices = list(map(self._index_of, updated))
-            lists = [updated, *zip(*map(self._slots, indices), strict=True)]
-            if groups:
-                lists = [[variable_group(list_, device)] for list_ in lists]
-            launches.append(
-                Launch(
+                lists = self._lists(updated, indices)
+                if groups:
+                    lists = {
+                        name: [variable_group(list_, device)] if list_ else ()
+                        for name, list_ in lists.items()
+                    }
+            buckets.append(
+                Bucket(
                     tuple(positions),
-                    tuple(lists),
+                    updated,
+                    indices,
                     tuple(map(self._decays, updated)),
+                    lists,
                 )
             )
-        return Plan(tuple(tf_variables), tuple(launches), tuple(composed))
+        return Plan(tf_variables, tuple(buckets))
 
-    def _compose(
-        self,
-        pairs: Sequence[tuple[tf.Tensor, tf.Variable]],
-        **scalars: tf.Tensor,
-    ) -> None:
-        """Runs the composed implementation, a variable at a time."""
-        apply = self._composed_step(**scalars)
-        for gradient, variable in pairs:
-            slots = self._slots(self._index_of(variable))
-            decays = self._decays(variable)
-            value, *slot_values = apply(
-                tf.convert_to_tensor(variable),
-                gradient,
-                self._read_slots(slots, **scalars),
-                self._weight_decay([decays])[0],
-            )
-            self.assign(variable, value)
-            # A rule returns more than the slots: what the step shares, or None
-            # for a slot that its mode doesn't have.
-            self._write_slots(slots, slot_values[: len(slots)], **scalars)
+    def _lists(
+        self, variables: Sequence[tf.Variable], indices: Sequence[int]
+    ) -> dict[str, Sequence[Variable]]:
+        """What the op takes for these variables, by the names of its lists."""
+        slots = zip(*map(self._slots, indices), strict=True)
+        lists = dict.fromkeys(self._op.slots, ())
+        lists.update(zip(self._op.slots, slots, strict=False))
+        lists["variables"] = variables
+        for name, kept in (
+            ("accumulators", getattr(self, "_accumulated_gradients", ())),
+            ("averages", getattr(self, "_model_variables_moving_average", ())),
+        ):
+            lists[name] = [kept[i] for i in indices] if kept else ()
+        return lists
 
     @property
     def implementation_in_use(self) -> str | None:
@@ -500,24 +737,6 @@ class FusedOptimizer(KerasOptimizer):
         last = self._plans.last
         return None if last is None else last.describe()
 
-    def _assign_shared(
-        self, variable: keras.Variable, value: tf.Tensor
-    ) -> None:
-        """Assigns what all variables share, after a step.
-
-        In a replica only to its own copy: each computes the same, and
-        TensorFlow would have them wait for each other, which it can't inside
-        a condition.
-        """
-        value = tf.cast(value, variable.dtype)
-        in_replica = not tf.distribute.in_cross_replica_context()
-        if tf.distribute.has_strategy() and in_replica:
-            tf.raw_ops.AssignVariableOp(
-                resource=variable.value.handle, value=value
-            )
-        else:
-            variable.assign(value)
-
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         config = super().get_config()
@@ -527,6 +746,10 @@ class FusedOptimizer(KerasOptimizer):
             {
                 "decoupled_weight_decay": self.decoupled_weight_decay,
                 "maximize": self.maximize,
+                "learning_rate_multipliers": self.learning_rate_multipliers,
+                "weight_decay_multipliers": self.weight_decay_multipliers,
+                "skip_nonfinite": self.skip_nonfinite,
+                "track_gradient_norm": self.track_gradient_norm,
                 "implementation": self.implementation,
             }
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +12,9 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python import dispatch
-from tf_opt.python import ops
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
 from tf_opt.python.ops import nadam as nadam_op
-from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
@@ -75,7 +74,7 @@ class NAdam(MomentsOptimizer):
           the schedule is PyTorch's and Paddle's.
     """
 
-    _op_name = nadam_op.OP_NAME
+    _op = nadam_op.OP
 
     def __init__(
         self,
@@ -97,6 +96,10 @@ class NAdam(MomentsOptimizer):
         momentum_decay: float = 4e-3,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        weight_decay_multipliers: Mapping[str, float] | None = None,
+        skip_nonfinite: bool = False,
+        track_gradient_norm: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_not_negative("momentum_decay", momentum_decay)
@@ -137,26 +140,15 @@ class NAdam(MomentsOptimizer):
             "momentum_product": arithmetic.float64(self._u_product),
         }
 
-    def _finish_step(
+    def _next_shared(
         self,
         *,
         step: tf.Tensor,
         momentum_product: tf.Tensor,
         **scalars: tf.Tensor,
-    ) -> None:
+    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
         momentum = nadam_rule.momentum(step, self.beta_1, self.momentum_decay)
-        self._assign_shared(self._u_product, momentum_product * momentum)
-
-    def _custom_op_step(
-        self,
-        variables: Sequence[VariableLike],
-        m: Sequence[VariableLike],
-        v: Sequence[VariableLike],
-        **arguments: Any,
-    ) -> None:
-        ops.resource_apply_nadam(
-            variables, m, v, **arguments, **self._hyperparameters()
-        )
+        return [(self._u_product, momentum_product * momentum)]
 
     def _composed_step(
         self, **scalars: tf.Tensor

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Hashable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -15,39 +16,42 @@ import keras
 import tensorflow as tf
 
 
-class Launch(NamedTuple):
-    """Variables of one type, on one device, that one op updates.
+class Bucket(NamedTuple):
+    """Variables of one type, on one device, that are updated together.
 
     Attributes:
         positions: Where they stand among the step's variables.
-        lists: What the op takes for the variables and for each kind of slot.
+        variables: The variables.
+        indices: Where they stand among the optimizer's.
         decays: For each, whether weight decay applies to it.
+        lists: What the op takes as its lists of variables, slots, accumulators
+            and averages, by name; None if the composed implementation runs.
     """
 
     positions: tuple[int, ...]
-    lists: tuple[Sequence[Any], ...]
+    variables: tuple[tf.Variable, ...]
+    indices: tuple[int, ...]
     decays: tuple[bool, ...]
+    lists: Mapping[str, Sequence[Any]] | None
 
 
 class Plan(NamedTuple):
-    """What runs: custom ops, and variables for the composed implementation.
+    """What runs.
 
     Attributes:
         variables: All variables of the step.
-        launches: In their order.
-        composed: Where the other variables stand among the step's, those of one
-            type and device together: under a strategy their gradients are
-            summed together.
+        buckets: The same in parts, in their order. Under a strategy the
+            gradients of each part are summed together.
     """
 
     variables: tuple[tf.Variable, ...]
-    launches: tuple[Launch, ...]
-    composed: tuple[tuple[int, ...], ...]
+    buckets: tuple[Bucket, ...]
 
     def describe(self) -> str:
         """Names the implementations."""
-        names = ["custom_op"] * bool(self.launches)
-        names += ["composed"] * bool(self.composed)
+        is_custom = {bucket.lists is not None for bucket in self.buckets}
+        names = ["custom_op"] * (True in is_custom)
+        names += ["composed"] * (False in is_custom)
         return " and ".join(names)
 
 
@@ -73,6 +77,20 @@ class PlanKeeper:
         """Forgets everything: the optimizer has new slots."""
         self._plans.clear()
 
+    def find(
+        self,
+        variables: Sequence[keras.Variable | tf.Variable],
+        mode: Hashable,
+    ) -> Plan | None:
+        """The plan that is kept for these variables, if one is.
+
+        Args:
+            variables: The variables of a step.
+            mode: What else a plan depends on.
+        """
+        kept = self._plans.get((mode, *map(id, variables)))
+        return None if kept is None else kept[1]
+
     def of(
         self,
         variables: Sequence[keras.Variable | tf.Variable],
@@ -86,11 +104,12 @@ class PlanKeeper:
             mode: What else a plan depends on.
             make: Makes a plan.
         """
-        key = (mode, *map(id, variables))
-        kept = self._plans.get(key)
-        if kept is None:
+        plan = self.find(variables, mode)
+        if plan is None:
+            plan = make()
             if len(self._plans) >= self.LIMIT:
                 self._plans.clear()
             # With the variables, so that no others can have their ids.
-            kept = self._plans[key] = (list(variables), make())
-        return kept[1]
+            key = (mode, *map(id, variables))
+            self._plans[key] = (list(variables), plan)
+        return plan

@@ -1,0 +1,494 @@
+"""What is measured of gradients: by the custom op and composed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+from tf_opt.python.ops import library
+from tf_opt.python.ops.variable_group import variable_group
+
+from devices import refusal
+
+pytestmark = pytest.mark.kernels
+
+custom_op = tf_opt.ops.measure_gradients
+composed = tf_opt.functional.measure_gradients
+
+DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64]
+# Neither float32 nor a 16-bit float holds it.
+SCALE = 0.3
+# Around the lanes and tiles of the engines; empty, scalar, of many dimensions.
+SHAPES = [
+    (),
+    (0,),
+    (1,),
+    (127,),
+    (128,),
+    (513,),
+    (8191,),
+    (2, 4096),
+    (8193,),
+    (0, 3),
+    (3, 5, 7),
+    (200, 300),
+    (1100000,),
+]
+
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+both = pytest.mark.parametrize("measure", [custom_op, composed])
+
+
+def accumulator_dtype(dtype: tf.DType) -> tf.DType:
+    return tf.float64 if dtype == tf.float64 else tf.float32
+
+
+class Model(NamedTuple):
+    """Gradients and what was accumulated."""
+
+    gradients: list[tf.Tensor]
+    accumulators: list[tf.Variable]
+
+    @staticmethod
+    def make(shapes: list[tuple[int, ...]], dtype: tf.DType) -> Model:
+        random = np.random.default_rng(5)
+        return Model(
+            [tf.cast(random.standard_normal(shape), dtype) for shape in shapes],
+            [
+                tf.Variable(
+                    tf.cast(
+                        random.standard_normal(shape), accumulator_dtype(dtype)
+                    )
+                )
+                for shape in shapes
+            ],
+        )
+
+    def values(self, scale: float, *, accumulated: bool) -> list[np.ndarray]:
+        """What is measured, in the type that it is computed in."""
+        dtype = accumulator_dtype(self.gradients[0].dtype).as_numpy_dtype
+        scaled = [
+            dtype(scale) * g.numpy().astype(dtype) for g in self.gradients
+        ]
+        if not accumulated:
+            return scaled
+        return [
+            x + a.numpy()
+            for x, a in zip(scaled, self.accumulators, strict=True)
+        ]
+
+
+def assert_measured(measures, values: list[np.ndarray]) -> None:
+    expected = [
+        math.fsum(np.square(x, dtype=np.float64).ravel()) for x in values
+    ]
+    # No more roundings than a sum of a million squares, one after the other,
+    # could come to; TensorFlow's own sum is free in its order.
+    np.testing.assert_allclose(measures.sums_of_squares, expected, rtol=1e-12)
+    assert measures.finite.numpy().tolist() == [True] * len(values)
+
+
+@both
+@pytest.mark.parametrize("accumulated", [False, True])
+@every_dtype
+def test_equals_numpy(dtype, accumulated, measure, device):
+    model = Model.make(SHAPES, dtype)
+    measures = measure(
+        model.gradients,
+        model.accumulators if accumulated else (),
+        gradient_scale=SCALE,
+    )
+    assert measures.sums_of_squares.dtype == tf.float64
+    assert_measured(measures, model.values(SCALE, accumulated=accumulated))
+
+
+@both
+def test_thousand_tensors(measure, device):
+    shapes = [(k % 300,) for k in range(1000)]
+    model = Model.make(shapes, tf.float32)
+    measures = measure(model.gradients, model.accumulators)
+    assert_measured(measures, model.values(1.0, accumulated=True))
+
+
+@every_dtype
+def test_the_op_gives_the_same_bits_in_every_run_and_company(dtype, device):
+    model = Model.make(SHAPES, dtype)
+    together = custom_op(model.gradients, gradient_scale=SCALE)
+    for i, gradient in enumerate(model.gradients):
+        alone = custom_op([gradient], gradient_scale=SCALE)
+        assert alone.sums_of_squares[0] == together.sums_of_squares[i]
+
+
+@both
+@every_dtype
+def test_what_is_not_finite(dtype, measure, device):
+    shapes = [(600,)] * 4
+    for at in (0, 130, 599):
+        for special in (math.inf, -math.inf, math.nan):
+            model = Model.make(shapes, dtype)
+            gradient = model.gradients[1].numpy()
+            gradient[at] = special
+            model.gradients[1] = tf.constant(gradient)
+            model.accumulators[2][at].assign(special)
+            measures = measure(model.gradients, model.accumulators)
+            finite = [True, False, False, True]
+            assert measures.finite.numpy().tolist() == finite
+            sums = measures.sums_of_squares.numpy()
+            assert np.isfinite(sums).tolist() == finite
+            assert np.isnan(sums[1]) == np.isnan(special)
+
+
+@both
+def test_large_numbers_are_finite_though_their_squares_are_not(measure, device):
+    for large in (1e200, -1e308):
+        gradient = np.ones(700)
+        gradient[333] = large
+        measures = measure([tf.constant(gradient)])
+        assert measures.sums_of_squares.numpy().tolist() == [math.inf]
+        assert measures.finite.numpy().tolist() == [True]
+
+
+@both
+def test_the_largest_float32_have_a_finite_sum(measure, device):
+    largest = np.finfo(np.float32).max
+    measures = measure([tf.fill([1000], largest)])
+    np.testing.assert_allclose(
+        measures.sums_of_squares, [1000 * float(largest) ** 2], rtol=1e-12
+    )
+    assert measures.finite.numpy().tolist() == [True]
+
+
+@both
+def test_what_the_scale_makes_infinite_is_not_finite(measure, device):
+    measures = measure([tf.fill([10], 1e38)], gradient_scale=1e3)
+    assert measures.finite.numpy().tolist() == [False]
+
+
+@both
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize(
+    "make", [bool, np.bool_, tf.constant, tf.Variable], ids=lambda x: x.__name__
+)
+def test_enabled(make, in_graph, measure, device):
+    gradients = [tf.constant([3.0, 4.0]), tf.constant([math.nan])]
+    enabled, disabled = make(True), make(False)  # noqa: FBT003
+
+    def run(enabled):
+        return measure(gradients, enabled=enabled)
+
+    if in_graph:
+        run = tf.function(run)
+    measures = run(enabled)
+    np.testing.assert_array_equal(measures.sums_of_squares, [25, math.nan])
+    assert measures.finite.numpy().tolist() == [True, False]
+    measures = run(disabled)
+    assert measures.sums_of_squares.numpy().tolist() == [0, 0]
+    assert measures.finite.numpy().tolist() == [True, True]
+
+
+@both
+@pytest.mark.parametrize(
+    "make", [float, np.float32, tf.constant, tf.Variable, keras.Variable]
+)
+def test_scales_of_many_kinds(make, measure, device):
+    measures = measure([tf.constant([3.0, 4.0])], gradient_scale=make(0.5))
+    assert measures.sums_of_squares.numpy().tolist() == [6.25]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_group_of_accumulators(count, device):
+    model = Model.make([(7,)] * count, tf.bfloat16)
+    group = variable_group(model.accumulators, device)
+    expected = custom_op(model.gradients, model.accumulators)
+    measures = custom_op(model.gradients, [group])
+    np.testing.assert_array_equal(
+        measures.sums_of_squares, expected.sums_of_squares
+    )
+    assert (
+        (measures.sums_of_squares != custom_op(model.gradients)[0])
+        .numpy()
+        .all()
+    )
+
+
+def test_numbers_and_arrays_get_the_type_of_the_first(device):
+    measures = custom_op(
+        [tf.constant([1.0], tf.float16), [3.0, 4.0], np.array([2.0])]
+    )
+    assert measures.sums_of_squares.numpy().tolist() == [1, 25, 4]
+
+
+@both
+def test_accumulators_are_read_in_order_and_never_written(measure, device):
+    accumulator = tf.Variable([3.0, 4.0])
+    zero = tf.zeros(2)
+
+    @tf.function
+    def run():
+        before = measure([zero], [accumulator]).sums_of_squares
+        accumulator.assign([6.0, 8.0])
+        between = measure([zero], [accumulator]).sums_of_squares
+        accumulator.assign([0.0, 1.0])
+        return before, between, measure([zero], [accumulator]).sums_of_squares
+
+    assert [x.numpy().tolist() for x in run()] == [[25], [100], [1]]
+    assert accumulator.numpy().tolist() == [0, 1]
+
+
+def test_the_graph_knows_the_shapes_of_the_results():
+    @tf.function
+    def run(gradient):
+        measures = custom_op([gradient, gradient], gradient_scale=SCALE)
+        assert measures.sums_of_squares.shape == (2,)
+        assert measures.finite.shape == (2,)
+        return measures
+
+    run.get_concrete_function(tf.TensorSpec(None, tf.float32))
+    assert run(tf.constant([1.0])).finite.numpy().tolist() == [True, True]
+
+
+def never_assigned() -> tf.Tensor:
+    return tf.raw_ops.VarHandleOp(
+        dtype=tf.float32, shape=(4,), shared_name="never_assigned"
+    )
+
+
+# What is wrong, and what the message must say.
+WRONG: dict[str, tuple[Callable[[Model], dict[str, Any]], str]] = {
+    "an accumulator's shape": (
+        lambda m: {
+            "accumulators": [m.accumulators[0], tf.Variable(tf.zeros(5))]
+        },
+        r"`accumulators\[1\]` must have the shape of "
+        r"`gradients\[1\]`, \[4\], got \[5\]",
+    ),
+    "an accumulator's type": (
+        lambda m: {
+            "accumulators": [
+                tf.Variable(tf.zeros((2, 3), tf.float64)),
+                m.accumulators[1],
+            ]
+        },
+        r"`accumulators\[0\]` must be a variable of float, got double",
+    ),
+    "a group of too few": (
+        lambda m: {
+            "accumulators": [variable_group(m.accumulators[:1], "CPU:0")]
+        },
+        "`accumulators` must .*one variable for each of the 2 .*got 1",
+    ),
+    "the same accumulator twice": (
+        lambda m: {
+            "gradients": [m.gradients[0]] * 2,
+            "accumulators": [m.accumulators[0]] * 2,
+        },
+        r"`accumulators\[0\]` and `accumulators\[1\]` are the same variable",
+    ),
+    "never assigned": (
+        lambda m: {"accumulators": [m.accumulators[0], never_assigned()]},
+        r"`accumulators\[1\]`.* is not an initialized variable",
+    ),
+    "a vector as scale": (
+        lambda m: {"gradient_scale": tf.constant([0.1, 0.2])},
+        r"`gradient_scale` must be a scalar, got shape \[2\]",
+    ),
+    "a vector as enabled": (
+        lambda m: {"enabled": tf.constant([True])},
+        r"`enabled` must be a scalar, got shape \[1\]",
+    ),
+    "a number as enabled": (
+        lambda m: {"enabled": 1},
+        "`enabled` must be a bool. Received: enabled=1",
+    ),
+    "a tensor of numbers as enabled": (
+        lambda m: {"enabled": tf.constant(1)},
+        "`enabled` must be a bool",
+    ),
+    "a bool as scale": (
+        lambda m: {"gradient_scale": True},
+        "`gradient_scale` must be a number",
+    ),
+    "too few accumulators": (
+        lambda m: {
+            "gradients": [*m.gradients, m.gradients[0]],
+            "accumulators": m.accumulators,
+        },
+        "`accumulators` must have one variable for each of the 3",
+    ),
+    "no gradients": (
+        lambda m: {"gradients": []},
+        "`gradients` must not be empty",
+    ),
+    "gradients of several types": (
+        lambda m: {
+            "gradients": [m.gradients[0], tf.constant([1.0], tf.float16)]
+        },
+        r"`gradients\[1\]` must be a tensor of the gradients' type, float32",
+    ),
+    "gradients of another type": (
+        lambda m: {"gradients": [tf.constant([1])]},
+        "`gradients` must have one of the types float32.* Received: int32",
+    ),
+}
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_argument_is_named(wrong, in_graph, device, capfd):
+    change, message = WRONG[wrong]
+    model = Model.make([(2, 3), (4,)], tf.float32)
+    arguments = {"gradients": model.gradients, **change(model)}
+
+    def run():
+        return custom_op(**arguments)
+
+    with refusal(device, message, capfd, is_of_a_number=False):
+        (tf.function(run) if in_graph else run)()
+
+
+def test_a_wrong_argument_that_only_the_kernel_sees(device):
+    # The shapes are unknown while the function is traced.
+    ops = library.library().ops
+    accumulator = tf.Variable([1.0, 2.0])
+
+    @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)] * 2)
+    def run(gradient, scale):
+        return ops.tf_opt_measure_gradients(
+            [gradient], [accumulator.handle], tf.cast(scale, tf.float64), True
+        )
+
+    run(tf.zeros(2), tf.constant(1.0))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"`accumulators\[0\]` must have the shape of `gradients\[0\]`",
+    ):
+        run(tf.zeros(3), tf.constant(1.0))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="`gradient_scale` must be a scalar",
+    ):
+        run(tf.zeros(2), tf.constant([1.0]))
+
+
+def test_the_shape_function_checks_a_graph_before_it_runs():
+    accumulators = [tf.Variable([1.0]), tf.Variable([1.0, 2.0])]
+
+    @tf.function
+    def run():
+        return custom_op([tf.zeros(1), tf.zeros(3)], accumulators)
+
+    with pytest.raises(ValueError, match=r"`accumulators\[1\]` must have the"):
+        run.get_concrete_function()
+
+
+def test_what_is_no_variable_is_a_type_error():
+    gradients = [tf.zeros(2)]
+    with pytest.raises(TypeError, match=r"`accumulators\[0\]` must be a var"):
+        custom_op(gradients, [np.zeros(2)])
+    with pytest.raises(TypeError, match="`accumulators` must be a list"):
+        custom_op(gradients, tf.Variable([1.0, 2.0]))
+    with pytest.raises(TypeError, match="`gradients` must be a list"):
+        custom_op(gradients[0])
+
+
+def test_a_function_traced_before_xla_compiles_it_says_what_to_do():
+    @tf.function
+    def measure():
+        return custom_op([tf.constant([3.0, 4.0])])
+
+    @tf.function(jit_compile=True)
+    def compiled():
+        return measure()
+
+    measure()
+    with pytest.raises(
+        tf.errors.UnimplementedError, match='implementation="composed"'
+    ):
+        compiled()
+
+
+@every_dtype
+def test_composed_under_xla(dtype):
+    model = Model.make([(), (0,), (600,), (3, 5)], dtype)
+
+    @tf.function(jit_compile=True)
+    def run(scale, enabled):
+        return composed(
+            model.gradients,
+            [a.read_value() for a in model.accumulators],
+            gradient_scale=scale,
+            enabled=enabled,
+        )
+
+    scale = tf.constant(SCALE, tf.float64)
+    measures = run(scale, tf.constant(True))
+    expected = composed(
+        model.gradients, model.accumulators, gradient_scale=SCALE
+    )
+    # XLA may round x once instead of twice.
+    unit = np.finfo(accumulator_dtype(dtype).as_numpy_dtype).eps
+    np.testing.assert_allclose(
+        measures.sums_of_squares, expected.sums_of_squares, rtol=8 * unit
+    )
+    assert measures.finite.numpy().all()
+    assert run(scale, tf.constant(False)).sums_of_squares.numpy().sum() == 0
+
+
+def test_composed_takes_gradients_of_several_types():
+    measures = composed(
+        [tf.constant([1.5], dtype) for dtype in DTYPES]
+        + [tf.constant([3 + 4j, 1 - 1j], tf.complex64)],
+        gradient_scale=2.0,
+    )
+    np.testing.assert_array_equal(
+        measures.sums_of_squares, [9.0] * 4 + [4 * 27.0]
+    )
+    assert measures.finite.numpy().all()
+
+
+@pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
+def test_composed_on_complex_numbers(dtype):
+    gradient = tf.constant([3 + 4j, 1 - 1j], dtype)
+    accumulator = tf.constant([1j, 1 + 0j], dtype)
+    measures = composed([gradient], [accumulator])
+    np.testing.assert_array_equal(measures.sums_of_squares, [9 + 25 + 4 + 1])
+    special = tf.constant([complex(1, math.inf), 0], dtype)
+    measures = composed([gradient, special])
+    assert measures.finite.numpy().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gradients": []}, "`gradients` must not be empty"),
+        (
+            {"accumulators": [tf.zeros(2)] * 2},
+            "`accumulators` must be empty or have one tensor for each of the 1",
+        ),
+        (
+            {"gradients": [tf.constant([1])]},
+            r"`gradients\[0\]` must be floating point or complex.*int32",
+        ),
+        (
+            {"accumulators": [tf.zeros(3)]},
+            r"`accumulators\[0\]` must have the shape of `gradients\[0\]`",
+        ),
+        (
+            {"accumulators": [tf.zeros(2, tf.float64)]},
+            r"`accumulators\[0\]` must be float32 for a gradient of float32",
+        ),
+        ({"gradient_scale": "x"}, "`gradient_scale` must be a number"),
+        ({"enabled": "no"}, "`enabled` must be a bool"),
+    ],
+)
+def test_what_the_composed_one_refuses(changes, message):
+    arguments = {"gradients": [tf.zeros(2)], **changes}
+    with pytest.raises(ValueError, match=message):
+        composed(**arguments)

@@ -1,0 +1,114 @@
+// The CPU engine that measures gradients: one reduction over many tensors, in
+// one launch, with the same bits on every instruction set and any number of
+// threads.
+#ifndef TF_OPT_CC_ENGINES_MEASURE_CPU_H_
+#define TF_OPT_CC_ENGINES_MEASURE_CPU_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "tf_opt/cc/engines/cpu_target.h"
+#include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/parallel_for.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
+
+namespace tf_opt {
+
+// Measures a tile of `size` elements. One definition per instruction set, in
+// engines/measure_cpu_tile-inl.h.
+#define TF_OPT_DECLARE_CPU_TARGET(target)                           \
+  namespace target {                                                \
+  template <typename T>                                             \
+  void MeasureTile(ComputeType<T> scale, const T* gradient,         \
+                   const ComputeType<T>* accumulator, int64_t size, \
+                   Measure* measure);                               \
+  }
+TF_OPT_DECLARE_CPU_TARGET(baseline)
+#if defined(__x86_64__)
+TF_OPT_DECLARE_CPU_TARGET(avx2)
+TF_OPT_DECLARE_CPU_TARGET(avx512)
+#endif
+#undef TF_OPT_DECLARE_CPU_TARGET
+
+template <typename T>
+using TileFunction = void (*)(ComputeType<T>, const T*, const ComputeType<T>*,
+                              int64_t, Measure*);
+
+template <typename T>
+TileFunction<T> TileFunctionFor(CpuTarget target) {
+#if defined(__x86_64__)
+  if (target == CpuTarget::kAvx512) return avx512::MeasureTile<T>;
+  if (target == CpuTarget::kAvx2) return avx2::MeasureTile<T>;
+#endif
+  return baseline::MeasureTile<T>;
+}
+
+// A tensor's measure, of its tiles'.
+inline Measure AddTiles(const Measure* tiles, int64_t count) {
+  double lanes[kLanes] = {};
+  Measure tensor = {0, true};
+  for (int64_t k = 0; k < count; ++k) {
+    lanes[k % kLanes] += tiles[k].sum_of_squares;
+    tensor.finite &= tiles[k].finite;
+  }
+  tensor.sum_of_squares = CanonicalNan(AddLanes(lanes));
+  return tensor;
+}
+
+// Measures tensors[i], for all i.
+template <typename T>
+std::vector<Measure> MeasureGradients(
+    const std::vector<MeasuredTensor<T>>& tensors, double gradient_scale,
+    CpuTarget target, int num_threads, const ParallelFor& parallel_for) {
+  std::vector<int64_t> sizes;
+  sizes.reserve(tensors.size());
+  int64_t bytes = 0;
+  for (const auto& tensor : tensors) {
+    sizes.push_back(tensor.size);
+    bytes += tensor.size * sizeof(T);
+    if (tensor.accumulator != nullptr) {
+      bytes += tensor.size * sizeof(ComputeType<T>);
+    }
+  }
+
+  const TileTable table(std::move(sizes));
+  std::vector<Measure> tiles(table.size());
+  const TileFunction<T> measure_tile = TileFunctionFor<T>(target);
+  const auto scale = static_cast<ComputeType<T>>(gradient_scale);
+  const auto body = [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const Tile tile = table[k];
+      const MeasuredTensor<T>& tensor = tensors[tile.tensor];
+      measure_tile(scale, tensor.gradient + tile.begin,
+                   tensor.accumulator == nullptr
+                       ? nullptr
+                       : tensor.accumulator + tile.begin,
+                   tile.size, &tiles[k]);
+    }
+  };
+  if (bytes <= kInlineBytes || num_threads <= 1) {
+    body(0, table.size());
+  } else {
+    // Tiles, of a size as if all were full: only small tensors have others.
+    const int64_t tile_bytes = kTileSize * sizeof(ComputeType<T>);
+    parallel_for(table.size(),
+                 std::clamp(table.size() / (kPiecesPerThread * num_threads),
+                            kInlineBytes / 2 / tile_bytes,
+                            kLargestPieceBytes / tile_bytes),
+                 body);
+  }
+
+  std::vector<Measure> measures;
+  measures.reserve(tensors.size());
+  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+    measures.push_back(
+        AddTiles(tiles.data() + table.begin(i), table.end(i) - table.begin(i)));
+  }
+  return measures;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_MEASURE_CPU_H_

@@ -1,0 +1,87 @@
+// From the inputs of TfOpt>MeasureGradients to an engine's arguments.
+#ifndef TF_OPT_CC_KERNELS_MEASURE_LAUNCH_H_
+#define TF_OPT_CC_KERNELS_MEASURE_LAUNCH_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/kernels/storage_type.h"
+#include "tf_opt/cc/kernels/variable_access.h"
+
+namespace tf_opt {
+
+// The op's inputs: looked up, locked and checked. T is TensorFlow's type. What
+// it reads is on the host, whatever the device.
+template <typename T>
+class MeasureLaunch {
+ public:
+  using Storage = typename StorageTypeOf<T>::type;
+  using Accumulator = ComputeType<Storage>;
+
+  // After an error nothing may be launched.
+  absl::Status Prepare(tensorflow::OpKernelContext* context) {
+    const tensorflow::Tensor* scalar;
+    absl::Status status = FindScalar(context, "gradient_scale", &scalar);
+    if (!status.ok()) return status;
+    gradient_scale_ = static_cast<const double*>(scalar->data());
+    status = FindScalar(context, "enabled", &scalar);
+    if (!status.ok()) return status;
+    enabled_ = static_cast<const bool*>(scalar->data());
+    status = context->input_list("gradients", &gradients_);
+    if (!status.ok()) return status;
+    status = accumulators_.Lookup(context, "accumulators");
+    if (!status.ok()) return status;
+    if (accumulators_.size() != 0 && accumulators_.size() != size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`accumulators` must be empty or have one variable for each of the ",
+          size(), " `gradients`, got ", accumulators_.size()));
+    }
+    status = locks_.Lock({&accumulators_});
+    if (!status.ok()) return status;
+    for (int i = 0; i < accumulators_.size(); ++i) {
+      status = CheckVariable(accumulators_, i,
+                             tensorflow::DataTypeToEnum<Accumulator>::v(),
+                             gradients_[i].shape(), "gradients");
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  int size() const { return gradients_.size(); }
+
+  // In the device's memory.
+  const double* gradient_scale() const { return gradient_scale_; }
+  const bool* enabled() const { return enabled_; }
+
+  std::vector<MeasuredTensor<Storage>> Tensors() const {
+    std::vector<MeasuredTensor<Storage>> tensors(size());
+    for (int i = 0; i < size(); ++i) {
+      tensors[i].gradient = static_cast<const Storage*>(gradients_[i].data());
+      tensors[i].accumulator = accumulators_.size() == 0
+                                   ? nullptr
+                                   : static_cast<const Accumulator*>(
+                                         accumulators_[i]->tensor()->data());
+      tensors[i].size = gradients_[i].NumElements();
+    }
+    return tensors;
+  }
+
+ private:
+  const double* gradient_scale_ = nullptr;
+  const bool* enabled_ = nullptr;
+  tensorflow::OpInputList gradients_;
+  VariableList accumulators_;
+  // Last, so that it unlocks before the variables are let go of.
+  ScopedVariableLocks locks_;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_MEASURE_LAUNCH_H_

@@ -1,0 +1,45 @@
+#include "tensorflow/core/framework/op.h"
+#include "tf_opt/cc/ops/shape_functions.h"
+
+namespace tf_opt {
+
+REGISTER_OP("TfOpt>MeasureGradients")
+    .Input("gradients: N * T")
+    .Input("accumulators: num_accumulators * resource")
+    .Input("gradient_scale: double")
+    .Input("enabled: bool")
+    .Output("sums_of_squares: double")
+    .Output("finite: bool")
+    .Attr("N: int >= 1")
+    .Attr("num_accumulators: int >= 0")
+    .Attr("T: {half, bfloat16, float, double}")
+    .SetIsStateful()
+    .SetShapeFn(MeasureShapes)
+    .Doc(R"doc(
+Measures gradients: the sum of squares of each, and whether it is finite.
+
+For each gradient g, with its accumulator if there are any:
+
+  x <- gradient_scale * g + accumulator
+  sum_of_squares <- sum of x^2
+  finite <- whether no x is infinite or a NaN
+
+x is computed in float32 (float64 if T is double), `gradient_scale` rounded to
+that; the squares and their sum in float64, in an order that depends on nothing
+but the number of elements. Nothing is written to the accumulators, which are
+read under their locks.
+
+On a GPU all inputs but the handles are in its memory, and nothing is read back.
+
+gradients: Tensors of any shapes.
+accumulators: Handles of variables, float32 (double if T is double), one for
+  each of `gradients` and of its shape; or one TfOpt>VariableGroup of them; or
+  none.
+gradient_scale: Scalar.
+enabled: Scalar. If false nothing is read: the sums are 0 and all is finite.
+sums_of_squares: Vector, one element for each of `gradients`; infinite where it
+  is too large for float64 although all is finite.
+finite: Vector, one element for each of `gradients`.
+)doc");
+
+}  // namespace tf_opt

@@ -1,0 +1,143 @@
+"""What is measured of gradients, on pure tensors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import scalars
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.tensors import to_tensor
+
+
+class GradientMeasures(NamedTuple):
+    """What is measured of a list of gradients.
+
+    Attributes:
+        sums_of_squares: A vector in float64 with one element for each.
+        finite: A vector of bools, likewise: whether there is no infinity and
+            no NaN.
+    """
+
+    sums_of_squares: tf.Tensor
+    finite: tf.Tensor
+
+
+def measure_gradients(
+    gradients: Sequence[TensorLike],
+    accumulators: Sequence[TensorLike] = (),
+    *,
+    gradient_scale: Scalar = 1.0,
+    enabled: bool | tf.Tensor = True,
+) -> GradientMeasures:
+    r"""Measures gradients: their sums of squares, and whether they are finite.
+
+    For each gradient $g$, with $a$ = its accumulator or 0 and $s$ =
+    `gradient_scale`:
+
+    $$
+    \begin{aligned}
+    x &= s g + a \\
+    \text{sum of squares} &= \sum_i x_i^2 \\
+    \text{finite} &= \text{no } x_i \text{ is infinite or a NaN}
+    \end{aligned}
+    $$
+
+    $x$ is computed in the type of a gradient's slots, float32 for 16-bit
+    gradients; its squares and their sum in float64. A complex number is two
+    reals. Runs in eager mode, in `tf.function` and under XLA; the gradients may
+    be of several types.
+
+    Args:
+        gradients: Floating point or complex tensors of any shapes, at least
+            one.
+        accumulators: What is added, one tensor for each gradient and of its
+            shape: float32 for a float16, bfloat16 or float32 gradient, the
+            gradient's type for others. Or empty.
+        gradient_scale: What the gradients are multiplied by, a scalar.
+        enabled: Whether to measure, a bool or a scalar tensor of one. If not,
+            all sums are 0 and all is finite.
+
+    Returns:
+        The `GradientMeasures`, in the gradients' order.
+
+    Raises:
+        ValueError: If `gradients` is empty, `accumulators` is of another
+            length, or a tensor or number can't be used. The error names the
+            argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> measures = tf_opt.functional.measure_gradients(
+    ...     [tf.constant([3.0, 4.0]), tf.constant([1.0, float("inf")])],
+    ...     gradient_scale=2.0)
+    >>> measures.sums_of_squares.numpy().tolist()
+    [100.0, inf]
+    >>> measures.finite.numpy().tolist()
+    [True, False]
+    """
+    count = len(gradients)
+    if count == 0:
+        raise ValueError("`gradients` must not be empty")
+    if len(accumulators) not in (0, count):
+        raise ValueError(
+            "`accumulators` must be empty or have one tensor for each of the "
+            f"{count} `gradients`, got {len(accumulators)}"
+        )
+    scale = arithmetic.float64(scalars.real("gradient_scale", gradient_scale))
+    enabled = scalars.boolean("enabled", enabled)
+    sums, finite = zip(
+        *(
+            _measure(i, gradient, accumulator, scale)
+            for i, (gradient, accumulator) in enumerate(
+                itertools.zip_longest(gradients, accumulators)
+            )
+        ),
+        strict=True,
+    )
+    return GradientMeasures(
+        sums_of_squares=tf.where(
+            enabled, tf.stack(sums), tf.zeros((), sums[0].dtype)
+        ),
+        finite=tf.stack(finite) | ~tf.convert_to_tensor(enabled),
+    )
+
+
+def _measure(
+    i: int,
+    gradient: TensorLike,
+    accumulator: TensorLike | None,
+    scale: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The sum of squares of gradient `i`, and whether it is finite."""
+    gradient = to_tensor(f"gradients[{i}]", gradient)
+    if not (gradient.dtype.is_floating or gradient.dtype.is_complex):
+        raise ValueError(
+            f"`gradients[{i}]` must be floating point or complex. Received: "
+            f"{gradient.dtype.name}"
+        )
+    slot_dtype = arithmetic.slot_dtype(gradient.dtype)
+    dtype = slot_dtype.real_dtype
+    x = tf.cast(scale, dtype) * arithmetic.as_real(gradient, dtype)
+    if accumulator is not None:
+        name = f"accumulators[{i}]"
+        accumulator = to_tensor(name, accumulator, slot_dtype)
+        if accumulator.dtype != slot_dtype:
+            raise ValueError(
+                f"`{name}` must be {slot_dtype.name} for a gradient of "
+                f"{gradient.dtype.name}. Received: {accumulator.dtype.name}"
+            )
+        if not accumulator.shape.is_compatible_with(gradient.shape):
+            raise ValueError(
+                f"`{name}` must have the shape of `gradients[{i}]`, "
+                f"{gradient.shape}. Received: {accumulator.shape}"
+            )
+        x += arithmetic.as_real(accumulator, dtype)
+    finite = tf.reduce_all(tf.math.is_finite(x))
+    return tf.reduce_sum(tf.square(tf.cast(x, tf.float64))), finite

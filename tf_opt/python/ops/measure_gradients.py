@@ -1,0 +1,106 @@
+"""The op TfOpt>MeasureGradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_opt.python.functional import scalars
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.measure import GradientMeasures
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.ops import library
+from tf_opt.python.ops.gradients import to_tensors
+from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.ops.handles import to_handles
+from tf_opt.python.ops.lists import check_length
+from tf_opt.python.ops.lists import to_list
+from tf_opt.python.ops.outside_xla import run_op
+
+OP_NAME = "TfOpt>MeasureGradients"
+
+
+def measure_gradients(
+    gradients: Sequence[TensorLike],
+    accumulators: Sequence[VariableLike] = (),
+    *,
+    gradient_scale: Scalar = 1.0,
+    enabled: bool | tf.Tensor = True,
+) -> GradientMeasures:
+    r"""Measures many gradients in one launch, reading each once.
+
+    For each gradient $g$, with $a$ = its accumulator or 0 and $s$ =
+    `gradient_scale`:
+
+    $$
+    \begin{aligned}
+    x &= s g + a \\
+    \text{sum of squares} &= \sum_i x_i^2 \\
+    \text{finite} &= \text{no } x_i \text{ is infinite or a NaN}
+    \end{aligned}
+    $$
+
+    $x$ is computed in float32 (float64 for float64 gradients); its squares and
+    their sum in float64, in an order that depends on nothing but the number of
+    elements: the bits are the same on any number of threads. Nothing is
+    written, and nothing read back from a device.
+
+    Args:
+        gradients: Dense tensors of one type: float16, bfloat16, float32 or
+            float64, of any shapes. Lists of numbers and NumPy arrays are
+            converted to the first one's type.
+        accumulators: Variables that are added, one for each gradient and of its
+            shape: float32, or float64 for float64 gradients. Or empty.
+        gradient_scale: What the gradients are multiplied by. May be Python's,
+            NumPy's, a tensor or a variable; it is used in float64 until it is
+            rounded to the type of $x$.
+        enabled: Whether to measure, a bool or a scalar tensor of one. If not,
+            nothing is read, all sums are 0 and all is finite.
+
+    Returns:
+        The `tf_opt.functional.GradientMeasures`: `sums_of_squares`, a vector in
+        float64, and `finite`, a vector of bools, both in the gradients' order.
+        A sum may be infinite where all is finite.
+
+    Raises:
+        RuntimeError: If the library of custom ops isn't loaded.
+        TypeError: If a list isn't one, or `accumulators` holds something else
+            than variables.
+        ValueError: If `gradients` is empty, a list is of another length, the
+            gradients aren't of one type that there are kernels for, or a number
+            isn't one. In a graph, also if a shape or an accumulator's type is
+            wrong.
+        tf.errors.InvalidArgumentError: If a shape or an accumulator's type is
+            wrong, or a variable occurs twice.
+        tf.errors.FailedPreconditionError: If an accumulator isn't initialized.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> accumulator = tf.Variable([1.0, 0.0])
+    >>> measures = tf_opt.ops.measure_gradients(
+    ...     [tf.constant([1.0, 2.0])], [accumulator], gradient_scale=2.0)
+    >>> measures.sums_of_squares.numpy().tolist()
+    [25.0]
+    >>> measures.finite.numpy().tolist()
+    [True]
+    """
+    ops = library.library().ops
+    if ops is None:
+        raise RuntimeError(library.explain_problem())
+    gradients = to_list(gradients, "gradients", "tensors")
+    if not gradients:
+        raise ValueError("`gradients` must not be empty")
+    accumulators = to_list(accumulators, "accumulators", "variables")
+    handles = to_handles("accumulators", accumulators)
+    if handles:
+        check_length("accumulators", accumulators, len(gradients))
+    results = run_op(
+        ops.tf_opt_measure_gradients,
+        gradients=to_tensors(gradients, None, whose="gradients"),
+        accumulators=handles,
+        gradient_scale=scalars.real("gradient_scale", gradient_scale),
+        enabled=scalars.boolean("enabled", enabled),
+    )
+    return GradientMeasures(*results)

@@ -1,0 +1,113 @@
+"""The quick way through an eager step that does nothing around its rule.
+
+Small models are trained in eager loops, where a step is mostly calls: this one
+makes as few as can be. Whatever isn't as it expects goes the usual way, which
+also says what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.ops import library
+
+if TYPE_CHECKING:
+    from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+
+_EagerTensor = tf.__internal__.EagerTensor
+
+# A frame that does nothing.
+_BARE = {
+    "accumulators": (),
+    "averages": (),
+    "learning_rate_factors": 1.0,
+    "gradient_factors": 1.0,
+    "gradient_scale": 1.0,
+    "clip_value": math.inf,
+    "ema_momentum": 0.0,
+    "overwrite_with_average": False,
+    "enabled": True,
+    "update": True,
+}
+
+
+def run(
+    optimizer: FusedOptimizer,
+    grads: Sequence[Any],
+    variables: Sequence[Variable],
+) -> bool:
+    """Does a step if it can.
+
+    Args:
+        optimizer: The optimizer.
+        grads: What the user gave.
+        variables: The variables.
+
+    Returns:
+        Whether it did; if not, nothing was written.
+    """
+    if not tf.executing_eagerly() or tf.distribute.has_strategy():
+        return False
+    plan = optimizer._plans.find(variables, optimizer.implementation)
+    if (
+        plan is None
+        or len(plan.buckets) != 1
+        or plan.buckets[0].lists is None
+        or len(grads) != len(variables)
+        or not _is_bare(optimizer)
+        or not all(type(gradient) is _EagerTensor for gradient in grads)
+        or any(variable.constraint is not None for variable in variables)
+    ):
+        return False
+    (bucket,) = plan.buckets
+    op = optimizer._op
+    numbers = optimizer._hyperparameters()
+    numbers.update(optimizer._scalars(optimizer.learning_rate))
+    weight_decay = optimizer._weight_decay(bucket)
+    if isinstance(weight_decay, list):
+        weight_decay = np.array(weight_decay)
+    lists = bucket.lists
+    try:
+        getattr(library.library().ops, op.wrapper)(
+            variables=lists["variables"],
+            gradients=grads,
+            weight_decay=weight_decay,
+            **{name: lists[name] for name in op.slots},
+            **{
+                name: numbers[name]
+                for name in (*op.reals, *op.integers, *op.modes)
+            },
+            **_BARE,
+        )
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError):
+        # Before anything was written: shapes that broadcast, say.
+        return False
+    optimizer._plans.last = plan
+    optimizer._begin_step(plan.variables, True)
+    optimizer._commit(optimizer._next_shared(**numbers), True)
+    optimizer._iterations.count_eagerly()
+    return True
+
+
+def _is_bare(optimizer: FusedOptimizer) -> bool:
+    """Whether a step of it does nothing around the rule."""
+    return not (
+        optimizer.clipnorm
+        or optimizer.global_clipnorm
+        or optimizer.clipvalue
+        or optimizer.use_ema
+        or optimizer.loss_scale_factor
+        or optimizer.gradient_accumulation_steps
+        or optimizer.skip_nonfinite
+        or optimizer.track_gradient_norm
+        or optimizer.learning_rate_multipliers
+        or optimizer.weight_decay_multipliers
+        or optimizer._overrides_update_step()
+    )

@@ -1,0 +1,393 @@
+"""One step: from gradients to updated variables.
+
+    measure   norms, and whether all is finite, if something asks for it
+    update    a launch, or the composed implementation, for each bucket, with
+              what it does around its rule
+    commit    what all variables share, in one place
+
+A step that is skipped, or that only accumulates, is one whose kernels read a
+flag: nothing waits for a device, and there is no condition around it. (The
+composed implementation has one between accumulating and updating.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+
+import tensorflow as tf
+
+from tf_opt.python import ops
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import measure
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.ops.resource_apply import resource_apply
+from tf_opt.python.ops.step_frame import BARE
+from tf_opt.python.ops.step_frame import StepFrame
+from tf_opt.python.optimizers import composed_step
+from tf_opt.python.optimizers import gradients
+from tf_opt.python.optimizers import local_state
+from tf_opt.python.optimizers.flags import Flag
+from tf_opt.python.optimizers.flags import both
+from tf_opt.python.optimizers.gradients import GradientLike
+from tf_opt.python.optimizers.step_plan import Bucket
+
+if TYPE_CHECKING:
+    from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Measures:
+    """What was measured of a step's gradients, before clipping.
+
+    Attributes:
+        norms: For each bucket, the norms of its gradients.
+        global_norm: The norm of all of them.
+        finite: Whether all are finite.
+    """
+
+    norms: tuple[tf.Tensor, ...]
+    global_norm: tf.Tensor
+    finite: tf.Tensor
+
+
+class Step:
+    """One step of an optimizer over some variables."""
+
+    def __init__(
+        self,
+        optimizer: FusedOptimizer,
+        grads: Sequence[GradientLike],
+        variables: Sequence[Variable],
+        *,
+        gradient_scale: Scalar,
+        skips_nonfinite: bool,
+    ) -> None:
+        self._optimizer = optimizer
+        self._gradient_scale = gradient_scale
+        self._skips_nonfinite = skips_nonfinite
+        self._plan = optimizer._plan_of(variables)
+        # All gradients before the first launch: a wrong one must not leave
+        # half a step.
+        self._gradients = [
+            gradients.for_update(gradient, variable, known_as)
+            for gradient, variable, known_as in zip(
+                grads, self._plan.variables, variables, strict=True
+            )
+        ]
+        self._micro_steps = optimizer.gradient_accumulation_steps or 1
+
+    def run(self) -> Flag:
+        """Runs it.
+
+        Returns:
+            Whether it was one: a tensor of False if it was skipped.
+        """
+        optimizer = self._optimizer
+        accumulates = self._micro_steps > 1
+        if (
+            accumulates
+            and local_state.in_replica()
+            and tf.distribute.get_strategy().num_replicas_in_sync > 1
+        ):
+            return self._run_in_replicas()
+        frame = self._averaging(optimizer.use_ema)
+        if accumulates:
+            update = optimizer._is_update_step()
+            frame = dataclasses.replace(frame, update=update)
+        return self._update(
+            self._sum_over_replicas(self._gradients),
+            dataclasses.replace(frame, gradient_scale=self._gradient_scale),
+            accumulates=accumulates,
+        )
+
+    def _averaging(self, averages: bool) -> StepFrame:
+        """A frame that averages, or doesn't."""
+        if not averages:
+            return BARE
+        momentum, overwrite = self._optimizer._averaging()
+        return StepFrame(
+            averages=self._optimizer._model_variables_moving_average,
+            ema_momentum=momentum,
+            overwrite_with_average=overwrite,
+        )
+
+    # ---- Replicas that accumulate. ----
+
+    def _run_in_replicas(self) -> Flag:
+        """Each replica adds up its own gradients; an update sums the sums.
+
+        The sum over replicas is formed once for each update: in a condition.
+        """
+        optimizer = self._optimizer
+        enabled: Flag = True
+        if self._skips_nonfinite:
+            measures = self._measure(
+                self._gradients, StepFrame(gradient_scale=self._gradient_scale)
+            )
+            # One replica's gradients are enough to skip the step in all.
+            wrong = tf.distribute.get_replica_context().all_reduce(
+                tf.distribute.ReduceOp.SUM,
+                tf.cast(~measures.finite, tf.float32),
+            )
+            enabled = tf.equal(wrong, 0)
+        for bucket in self._plan.buckets:
+            composed_step.accumulate(
+                optimizer,
+                bucket,
+                [self._gradients[i] for i in bucket.positions],
+                self._gradient_scale,
+                enabled,
+            )
+        optimizer._when(
+            both(enabled, optimizer._is_update_step()),
+            self._update_with_accumulated,
+        )
+        frame = self._averaging(optimizer.use_ema)
+        if optimizer.use_ema:
+            composed_step.average(
+                optimizer,
+                range(len(optimizer._trainable_variables)),
+                dataclasses.replace(frame, enabled=enabled),
+            )
+        return enabled
+
+    def _update_with_accumulated(self) -> None:
+        accumulators: list[Any] = [None] * len(self._gradients)
+        for bucket in self._plan.buckets:
+            for position, index in zip(
+                bucket.positions, bucket.indices, strict=True
+            ):
+                accumulators[position] = self._optimizer._accumulated_gradients[
+                    index
+                ]
+        sums = [
+            tf.cast(tf.convert_to_tensor(accumulator), variable.dtype)
+            for accumulator, variable in zip(
+                accumulators, self._plan.variables, strict=True
+            )
+        ]
+        self._update(self._sum_over_replicas(sums), BARE, accumulates=False)
+        for accumulator in accumulators:
+            zeros = tf.zeros(accumulator.shape, accumulator.dtype)
+            local_state.assign(accumulator, zeros)
+
+    def _sum_over_replicas(
+        self, grads: Sequence[tf.Tensor]
+    ) -> Sequence[tf.Tensor]:
+        """In a replica, the sums: all that replicas share."""
+        if not local_state.in_replica():
+            return grads
+        summed = list(grads)
+        for bucket in self._plan.buckets:
+            sums = self._optimizer._sum_over_replicas(
+                [grads[i] for i in bucket.positions], bucket.variables
+            )
+            for i, total in zip(bucket.positions, sums, strict=True):
+                summed[i] = total
+        return summed
+
+    # ---- Measure, update, commit. ----
+
+    def _update(
+        self,
+        grads: Sequence[tf.Tensor],
+        frame: StepFrame,
+        *,
+        accumulates: bool,
+    ) -> Flag:
+        optimizer = self._optimizer
+        measures = None
+        if self._skips_nonfinite or optimizer._needs_norms():
+            measures = self._measure(grads, frame, accumulates=accumulates)
+        if self._skips_nonfinite:
+            frame = dataclasses.replace(frame, enabled=measures.finite)
+        commits = both(frame.enabled, frame.update)
+        if frame.clip_value == math.inf and optimizer.clipvalue:
+            clip_value = float(optimizer.clipvalue)
+            frame = dataclasses.replace(frame, clip_value=clip_value)
+        optimizer._begin_step(self._plan.variables, commits)
+        scalars = optimizer._scalars(optimizer.learning_rate)
+
+        composed = []
+        averaged: set[int] = set()
+        for k, bucket in enumerate(self._plan.buckets):
+            own = [grads[i] for i in bucket.positions]
+            own_frame = self._frame_of(bucket, k, frame, measures)
+            if bucket.lists is None:
+                composed.append((bucket, own, own_frame))
+            else:
+                launch(optimizer, bucket, own, own_frame, scalars, accumulates)
+                averaged.update(bucket.indices)
+        if composed:
+            self._compose(composed, scalars, accumulates)
+        if frame.averages:
+            rest = set(range(len(optimizer._trainable_variables))) - averaged
+            composed_step.average(optimizer, sorted(rest), frame)
+        optimizer._commit(
+            [
+                *optimizer._next_shared(**scalars),
+                *optimizer._next_gradient_norm(measures),
+            ],
+            commits,
+        )
+        return frame.enabled
+
+    def _measure(
+        self,
+        grads: Sequence[tf.Tensor],
+        frame: StepFrame,
+        *,
+        accumulates: bool = False,
+    ) -> Measures:
+        optimizer = self._optimizer
+        norms, squares, finite = [], [], []
+        for bucket in self._plan.buckets:
+            own = [grads[i] for i in bucket.positions]
+            arguments = {
+                "gradient_scale": frame.gradient_scale,
+                # Finite they must be in every step; norms are an update's.
+                "enabled": self._skips_nonfinite or frame.update,
+            }
+            if bucket.lists is None:
+                accumulators = [
+                    tf.convert_to_tensor(optimizer._accumulated_gradients[i])
+                    for i in bucket.indices
+                    if accumulates
+                ]
+                measured = measure.measure_gradients(
+                    own, accumulators, **arguments
+                )
+            else:
+                accumulators = bucket.lists["accumulators"]
+                measured = ops.measure_gradients(
+                    own, accumulators if accumulates else (), **arguments
+                )
+            norms.append(tf.sqrt(measured.sums_of_squares) / self._micro_steps)
+            squares.append(tf.reduce_sum(measured.sums_of_squares))
+            finite.append(tf.reduce_all(measured.finite))
+        return Measures(
+            norms=tuple(norms),
+            global_norm=tf.sqrt(tf.add_n(squares)) / self._micro_steps,
+            finite=tf.reduce_all(tf.stack(finite)),
+        )
+
+    def _frame_of(
+        self,
+        bucket: Bucket,
+        k: int,
+        frame: StepFrame,
+        measures: Measures | None,
+    ) -> StepFrame:
+        optimizer = self._optimizer
+        factors: Scalar = 1.0 / self._micro_steps
+        if optimizer.clipnorm and optimizer.clipnorm > 0:
+            bound = arithmetic.float64(optimizer.clipnorm)
+            factors *= bound / tf.maximum(measures.norms[k], bound)
+        elif optimizer.global_clipnorm and optimizer.global_clipnorm > 0:
+            bound = arithmetic.float64(optimizer.global_clipnorm)
+            norm = measures.global_norm
+            # Where it is no number no gradient is one, as in Keras.
+            factors *= bound / tf.maximum(norm, bound) + (norm - norm)
+        return dataclasses.replace(
+            frame,
+            gradient_factors=factors,
+            learning_rate_factors=optimizer._learning_rate_factors(bucket),
+        )
+
+    def _compose(
+        self,
+        parts: Sequence[tuple[Bucket, Sequence[tf.Tensor], StepFrame]],
+        scalars: dict[str, Any],
+        accumulates: bool,
+    ) -> None:
+        optimizer = self._optimizer
+
+        def update() -> None:
+            if optimizer._updates_one_by_one(self._plan.variables):
+                self._update_one_by_one(parts, accumulates)
+                return
+            for bucket, grads, frame in parts:
+                composed_step.update(
+                    optimizer,
+                    bucket,
+                    grads,
+                    frame,
+                    scalars,
+                    accumulates=accumulates,
+                )
+
+        def accumulate() -> None:
+            for bucket, grads, frame in parts:
+                scale, enabled = frame.gradient_scale, frame.enabled
+                composed_step.accumulate(
+                    optimizer, bucket, grads, scale, enabled
+                )
+
+        flag = parts[0][2].update
+        if flag is True:
+            update()
+        else:
+            tf.cond(flag, update, accumulate)
+
+    def _update_one_by_one(
+        self,
+        parts: Sequence[tuple[Bucket, Sequence[tf.Tensor], StepFrame]],
+        accumulates: bool,
+    ) -> None:
+        """Through `update_step`, which may be anybody's."""
+        optimizer = self._optimizer
+        finished: list[Any] = [None] * len(self._gradients)
+        for bucket, grads, frame in parts:
+            ready = composed_step.finished_gradients(
+                optimizer, bucket, grads, frame, accumulates=accumulates
+            )
+            for position, gradient, variable in zip(
+                bucket.positions, ready, bucket.variables, strict=True
+            ):
+                finished[position] = tf.cast(gradient, variable.dtype)
+        variables = self._plan.variables
+        enabled = parts[0][2].enabled
+        # What it may write, nobody knows: if the step is skipped, all of it
+        # becomes again what it was.
+        kept = [*variables, *optimizer.variables] if enabled is not True else []
+        before = [tf.identity(tf.convert_to_tensor(x)) for x in kept]
+        if optimizer._decays_before_the_step():
+            optimizer._decay(variables)
+        optimizer._update_one_by_one(
+            finished, variables, optimizer._learning_rates_of(variables)
+        )
+        for variable, old in zip(kept, before, strict=True):
+            local_state.assign(
+                variable, tf.where(enabled, tf.convert_to_tensor(variable), old)
+            )
+
+
+def launch(
+    optimizer: FusedOptimizer,
+    bucket: Bucket,
+    grads: Sequence[tf.Tensor],
+    frame: StepFrame,
+    scalars: dict[str, Any],
+    accumulates: bool = False,
+) -> None:
+    """Updates a bucket's variables and slots by the custom op."""
+    op = optimizer._op
+    hyperparameters = optimizer._hyperparameters()
+    resource_apply(
+        op,
+        {name: bucket.lists[name] for name in ("variables", *op.slots)},
+        grads,
+        numbers={**hyperparameters, **scalars},
+        weight_decay=optimizer._weight_decay(bucket),
+        frame=dataclasses.replace(
+            frame,
+            accumulators=bucket.lists["accumulators"] if accumulates else (),
+            averages=bucket.lists["averages"] if frame.averages else (),
+        ),
+        **{mode: hyperparameters[mode] for mode in op.modes},
+    )
