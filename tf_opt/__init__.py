@@ -27,6 +27,8 @@ from tf_opt.python.optimizers.adamw import AdamW
 from tf_opt.python.optimizers.asgd import ASGD
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
 from tf_opt.python.optimizers.from_keras import from_keras
+from tf_opt.python.optimizers.layerwise import layerwise_multipliers
+from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_opt.python.optimizers.nadam import NAdam
 from tf_opt.version import __version__
 
@@ -41,11 +43,13 @@ __all__ = [
     "Adam",
     "AdamW",
     "AveragedSGD",
+    "LossScaleOptimizer",
     "NAdam",
     "__version__",
     "build_info",
     "callbacks",
     "from_keras",
     "functional",
+    "layerwise_multipliers",
     "ops",
 ]

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 Variable = keras.Variable | tf.Variable
@@ -89,6 +89,13 @@ def exclude_same_from_weight_decay(
     target._exclude_from_weight_decay = set(keys)
 
 
+@functools.cache
+def _one() -> tf.Tensor:
+    """Kept, as to make it would take longer than to add it."""
+    with tf.init_scope(), tf.device("CPU"):
+        return tf.constant(1, tf.int64)
+
+
 class _Counter(keras.Variable):
     """Keras' variable, but it adds in one op.
 
@@ -102,9 +109,7 @@ class _Counter(keras.Variable):
 
     def count_eagerly(self) -> None:
         """Adds one in an eager step that no strategy runs."""
-        tf.raw_ops.AssignAddVariableOp(
-            resource=self.value.handle, value=np.int64(1)
-        )
+        tf.raw_ops.AssignAddVariableOp(resource=self.value.handle, value=_one())
 
 
 class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):

@@ -317,7 +317,7 @@ class ASGD(FusedOptimizer):
         this = tf.range(self.batch_num, dtype=tf.int64) == batch_index
         seen = tf.convert_to_tensor(self._seen) | this
         return {
-            "learning_rate": arithmetic.float64(learning_rate),
+            "learning_rate": local_state.number(learning_rate),
             "batch_index": batch_index,
             "seen": seen,
             "seen_batches": tf.math.count_nonzero(seen),

@@ -72,6 +72,7 @@ def run(
     numbers.update(optimizer._scalars(optimizer.learning_rate))
     weight_decay = optimizer._weight_decay(bucket)
     if isinstance(weight_decay, list):
+        # The op would take a list's elements one by one.
         weight_decay = np.array(weight_decay)
     lists = bucket.lists
     try:

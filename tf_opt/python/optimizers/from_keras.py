@@ -12,6 +12,7 @@ from tf_opt.python import keras_internals
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adamw import AdamW
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_opt.python.optimizers.nadam import NAdam
 
 # For each Keras class, ours and the arguments that give Keras' numbers.
@@ -37,7 +38,7 @@ def from_keras(
     Returns:
         A `tf_opt.Adam`, `tf_opt.AdamW` or `tf_opt.NAdam` with its
         hyper-parameters, in Keras' conventions, and its state; around it a
-        `keras.optimizers.LossScaleOptimizer` if there was one, with its scale.
+        `tf_opt.LossScaleOptimizer` if there was one, with its scale.
 
     Raises:
         TypeError: If `optimizer` is of another class, a subclass included: it
@@ -54,7 +55,7 @@ def from_keras(
     """
     with _strategy_of(optimizer):
         if type(optimizer) is keras.optimizers.LossScaleOptimizer:
-            result = keras.optimizers.LossScaleOptimizer(
+            result = LossScaleOptimizer(
                 from_keras(optimizer.inner_optimizer),
                 initial_scale=optimizer.initial_scale,
                 dynamic_growth_steps=optimizer.dynamic_growth_steps,

@@ -141,18 +141,10 @@ class FusedOptimizer(KerasOptimizer):
 
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
         """What a step goes by, before it."""
-        # By the ops themselves: a small step is mostly such calls.
         return {
-            "step": tf.raw_ops.AddV2(x=self._update_count(), y=1),
-            "learning_rate": self._float64(learning_rate),
+            "step": self._update_count() + 1,
+            "learning_rate": local_state.number(learning_rate),
         }
-
-    @staticmethod
-    def _float64(x: arithmetic.Scalar | keras.Variable) -> tf.Tensor:
-        x = tf_variable(x)
-        if isinstance(x, (tf.Variable, tf.Tensor)):
-            return tf.raw_ops.Cast(x=x, DstT=tf.float64)
-        return arithmetic.float64(x)
 
     def _with_learning_rate_factor(
         self, factor: arithmetic.Scalar, scalars: dict[str, Any]
@@ -320,10 +312,10 @@ class FusedOptimizer(KerasOptimizer):
             self._exclusions.var_names, variables, self._excluded_positions()
         )
 
-    def _weight_decay(self, bucket: Bucket) -> list[float] | tf.Tensor:
-        """The decay of each variable, of which some have none."""
+    def _weight_decay(self, bucket: Bucket) -> float | list[float] | tf.Tensor:
+        """The decay of each variable, of which some have none, or of all."""
         if self._decays_before_the_step():
-            return [0.0] * len(bucket.decays)
+            return 0.0
         decay = self.weight_decay
         factors = self._unlisted.multipliers(
             "weight_decay_multipliers", bucket.indices
@@ -335,6 +327,8 @@ class FusedOptimizer(KerasOptimizer):
             decays = decay * tf.constant(bucket.decays, tf.float64)
             return decays if factors is None else decays * factors
         decay = float(decay or 0.0)
+        if all(bucket.decays):
+            return decay
         return [decay if applies else 0.0 for applies in bucket.decays]
 
     # ---- Factors for single variables. ----
@@ -436,9 +430,9 @@ class FusedOptimizer(KerasOptimizer):
             return ()
         return [(self._unlisted.gradient_norm, measures.global_norm)]
 
-    def _update_count(self) -> tf.Tensor:
+    def _update_count(self) -> int | tf.Tensor:
         """How many updates there have been, without the ops of Keras."""
-        count = tf.convert_to_tensor(self._iterations)
+        count = local_state.number(self._iterations)
         if self.gradient_accumulation_steps:
             count //= self.gradient_accumulation_steps
         return count

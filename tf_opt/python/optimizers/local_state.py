@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 
@@ -20,6 +21,25 @@ def in_replica() -> bool:
         tf.distribute.has_strategy()
         and tf.distribute.get_replica_context() is not None
     )
+
+
+def number(x: Any) -> Any:
+    """The number that is in a scalar variable or tensor.
+
+    In an eager step a number of Python's where that waits for no device: an op
+    takes it at no cost. Otherwise a tensor, in float64 if it isn't an integer.
+    """
+    x = tf_variable(x)
+    if isinstance(x, tf.Variable):
+        if tf.executing_eagerly() and not tf.distribute.has_strategy():
+            x = tf.raw_ops.ReadVariableOp(resource=x.handle, dtype=x.dtype)
+        else:
+            x = tf.convert_to_tensor(x)
+    if isinstance(x, tf.__internal__.EagerTensor) and "GPU" not in x.device:
+        return x.numpy().item()
+    if isinstance(x, tf.Tensor) and x.dtype.is_integer:
+        return x
+    return arithmetic.float64(x)
 
 
 def assign(variable: Variable, value: Any) -> None:

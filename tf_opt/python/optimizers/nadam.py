@@ -15,6 +15,7 @@ from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
 from tf_opt.python.ops import nadam as nadam_op
+from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
@@ -137,7 +138,7 @@ class NAdam(MomentsOptimizer):
     def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
         return {
             **super()._scalars(learning_rate),
-            "momentum_product": arithmetic.float64(self._u_product),
+            "momentum_product": local_state.number(self._u_product),
         }
 
     def _next_shared(

@@ -26,6 +26,14 @@ def check_in_unit_interval(name: str, value: float) -> None:
         )
 
 
+def check_fraction(name: str, value: float) -> None:
+    """Raises unless `value` is in [0, 1]."""
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise ValueError(
+            f"`{name}` must be a number in [0, 1]. Received: {name}={value!r}"
+        )
+
+
 def check_not_negative(
     name: str, value: float, *, may_be_infinite: bool = False
 ) -> None:
@@ -76,6 +84,14 @@ def check_positive_integer(name: str, value: int) -> None:
     ):
         raise ValueError(
             f"`{name}` must be an integer >= 1. Received: {name}={value!r}"
+        )
+
+
+def check_positive_number(name: str, value: float) -> None:
+    """Raises unless `value` is a finite number > 0."""
+    if not _is_number(value) or not 0 < value < math.inf:
+        raise ValueError(
+            f"`{name}` must be a number > 0. Received: {name}={value!r}"
         )
 
 

@@ -1,0 +1,149 @@
+"""A whole `apply` in NumPy and float64: all that Keras' base class does too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+State = dict[str, Any]
+
+
+class WholeStep:
+    """Trains variables as an optimizer with these arguments should.
+
+    Attributes:
+        states: For each variable its value, as "variable", and its slots.
+        averages: For each variable its moving average.
+        updates: How many updates there have been.
+        skipped: How many steps were skipped.
+        norm: The norm of the last update's gradients.
+        scale: What the loss is multiplied by.
+    """
+
+    def __init__(
+        self,
+        rule: Callable[..., State],
+        states: Sequence[State],
+        paths: Sequence[str],
+        *,
+        learning_rate: float,
+        arguments: Mapping[str, Any],
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        weight_decay_multipliers: Mapping[str, float] | None = None,
+        skip_nonfinite: bool = False,
+        dynamic_growth_steps: int | None = None,
+    ) -> None:
+        self.states = [dict(state) for state in states]
+        self.averages = [np.zeros_like(state["variable"]) for state in states]
+        self.updates = 0
+        self.skipped = 0
+        self.norm = 0.0
+        self.scale = loss_scale_factor or 1.0
+        self._sums = [np.zeros_like(state["variable"]) for state in states]
+        self._micro_steps = 0
+        self._finite_steps = 0
+        self._rule = rule
+        self._learning_rate = learning_rate
+        self._arguments = dict(arguments)
+        self._clipnorm = clipnorm
+        self._clipvalue = clipvalue
+        self._global_clipnorm = global_clipnorm
+        self._momentum = ema_momentum if use_ema else None
+        self._frequency = ema_overwrite_frequency
+        self._each = gradient_accumulation_steps or 1
+        self._rates = _factors(learning_rate_multipliers, paths)
+        self._decays = _factors(weight_decay_multipliers, paths)
+        self._skips = skip_nonfinite or dynamic_growth_steps is not None
+        self._growth_steps = dynamic_growth_steps
+
+    def apply(self, gradients: Sequence[np.ndarray]) -> None:
+        """One step with gradients of the scaled loss."""
+        gradients = [np.asarray(g, np.float64) / self.scale for g in gradients]
+        finite = all(np.isfinite(g).all() for g in gradients)
+        self._rescale(finite)
+        if self._skips and not finite:
+            self.skipped += 1
+            return
+        self._sums = [a + g for a, g in zip(self._sums, gradients, strict=True)]
+        self._micro_steps += 1
+        is_update = self._micro_steps % self._each == 0
+        before = self.updates
+        if is_update:
+            self._update([a / self._each for a in self._sums])
+            self._sums = [np.zeros_like(a) for a in self._sums]
+        if self._momentum is not None:
+            self._average(before)
+
+    def _rescale(self, finite: bool) -> None:
+        if self._growth_steps is None:
+            return
+        self._finite_steps = self._finite_steps + 1 if finite else 0
+        if not finite:
+            self.scale /= 2
+        elif self._finite_steps == self._growth_steps:
+            self.scale *= 2
+            self._finite_steps = 0
+
+    def _update(self, gradients: Sequence[np.ndarray]) -> None:
+        norms = [np.linalg.norm(g.ravel()) for g in gradients]
+        self.norm = np.linalg.norm(norms)
+        if self._clipnorm:
+            gradients = [
+                g * min(1, self._clipnorm / norm)
+                for g, norm in zip(gradients, norms, strict=True)
+            ]
+        if self._global_clipnorm:
+            factor = min(1, self._global_clipnorm / self.norm)
+            gradients = [g * factor for g in gradients]
+        if self._clipvalue:
+            bound = self._clipvalue
+            gradients = [np.clip(g, -bound, bound) for g in gradients]
+        self.updates += 1
+        for i, gradient in enumerate(gradients):
+            arguments = dict(self._arguments)
+            if "weight_decay" in arguments:
+                arguments["weight_decay"] *= self._decays[i]
+            self.states[i] = self._rule(
+                self.states[i],
+                gradient,
+                t=self.updates,
+                learning_rate=self._learning_rate * self._rates[i],
+                **arguments,
+            )
+
+    def _average(self, updates_before: int) -> None:
+        momentum = self._momentum if updates_before > 0 else 0.0
+        overwrites = (
+            self._frequency and (updates_before + 1) % self._frequency == 0
+        )
+        for i, state in enumerate(self.states):
+            self.averages[i] = (
+                momentum * self.averages[i] + (1 - momentum) * state["variable"]
+            )
+            if overwrites:
+                state["variable"] = self.averages[i].copy()
+
+
+def _factors(
+    multipliers: Mapping[str, float] | None, paths: Sequence[str]
+) -> list[float]:
+    found = []
+    for path in paths:
+        factors = [
+            x for key, x in (multipliers or {}).items() if re.search(key, path)
+        ]
+        found.append(factors[0] if factors else 1.0)
+    return found

@@ -1,0 +1,240 @@
+"""The whole of `apply`: every pair of features, ways to run and optimizers.
+
+Against NumPy in float64 (reference/whole_step.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+from allpairspy import AllPairs
+
+from reference.whole_step import WholeStep
+from registry import OPTIMIZERS
+
+LEARNING_RATE = 0.05
+STEPS = 16
+# Of these steps one gradient is no number.
+NONFINITE = {4: np.inf, 5: np.nan}
+SHAPES = ((3, 5), (70,), ())
+
+FEATURES: dict[str, dict[str, dict[str, Any]]] = {
+    "clipping": {
+        "none": {},
+        "norm": {"clipnorm": 1.5},
+        "global": {"global_clipnorm": 2.0},
+        "value": {"clipvalue": 0.4},
+    },
+    "averaging": {
+        "none": {},
+        "average": {"use_ema": True, "ema_momentum": 0.75},
+        "overwrite": {
+            "use_ema": True,
+            "ema_momentum": 0.5,
+            "ema_overwrite_frequency": 2,
+        },
+    },
+    "scaling": {
+        "none": {},
+        "factor": {"loss_scale_factor": 3.0},
+        "dynamic": {"dynamic_growth_steps": 3},
+    },
+    "accumulation": {"none": {}, "three": {"gradient_accumulation_steps": 3}},
+    "skipping": {"none": {}, "skip": {"skip_nonfinite": True}},
+    "multipliers": {
+        "none": {},
+        "some": {
+            "learning_rate_multipliers": {"a$": 0.5, ".": 2.0},
+            "weight_decay_multipliers": {"[bc]": 3.0},
+        },
+    },
+    "norm": {"none": {}, "track": {"track_gradient_norm": True}},
+}
+RUNS = (
+    "op, eager",
+    "op, graph",
+    "composed, eager",
+    "composed, graph",
+    "composed, XLA",
+    "op, replicas",
+    "composed, replicas",
+)
+DTYPES = ("float32", "float64", "mixed")
+MODES: dict[str, dict[str, Any]] = {
+    "Adam": {"beta_2": 0.9, "weight_decay": 0.1},
+    "AdamW": {"amsgrad": True, "beta_2": 0.8, "weight_decay": 0.1},
+    "NAdam": {
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": False,
+        "maximize": True,
+    },
+    "ASGD": {"batch_num": 2, "weight_decay": 0.1},
+    # A factor of the learning rate multiplies eta, which with `lambd` isn't
+    # proportional to it.
+    "AveragedSGD": {"t0": 2, "lambd": 0.0, "weight_decay": 0.1},
+}
+
+
+def _cases() -> list[Any]:
+    names = [*FEATURES]
+    choices = [list(options) for options in FEATURES.values()]
+    return [
+        pytest.param(
+            optimizer,
+            run,
+            dtype,
+            dict(zip(names, chosen, strict=True)),
+            id="-".join([optimizer, run, dtype, *chosen]),
+        )
+        for optimizer, run, dtype, *chosen in AllPairs(
+            [list(MODES), list(RUNS), list(DTYPES), *choices]
+        )
+    ]
+
+
+def _dtypes(dtype: str) -> list[str]:
+    if dtype == "mixed":
+        return ["float32", "float64", "float32"]
+    return [dtype] * len(SHAPES)
+
+
+def _gradients(step: int, wrong: bool) -> list[np.ndarray]:
+    random = np.random.default_rng(step)
+    gradients = [np.asarray(random.normal(size=shape)) for shape in SHAPES]
+    if wrong and step in NONFINITE:
+        gradients[1][7] = NONFINITE[step]
+    return gradients
+
+
+def _stepper(
+    run: str,
+    optimizer: keras.optimizers.Optimizer,
+    variables: list[keras.Variable],
+    strategy: tf.distribute.Strategy,
+) -> Callable[[list[tf.Tensor]], None]:
+    """A function of gradients that does a step as `run` says."""
+
+    def step(gradients: list[tf.Tensor]) -> None:
+        optimizer.apply(gradients, variables)
+
+    if "replicas" in run:
+
+        @tf.function
+        def in_replicas(gradients: list[tf.Tensor]) -> None:
+            def replica() -> None:
+                # Two thirds of the gradient in one, a third in the other.
+                context = tf.distribute.get_replica_context()
+                part = context.replica_id_in_sync_group + 1
+                step([g * tf.cast(part, g.dtype) / 3 for g in gradients])
+
+            strategy.run(replica)
+
+        return in_replicas
+    if "graph" in run:
+        return tf.function(step)
+    if "XLA" in run:
+        return tf.function(step, jit_compile=True)
+    return step
+
+
+@pytest.mark.parametrize(("name", "run", "dtype", "chosen"), _cases())
+def test_all_features_together(
+    name: str,
+    run: str,
+    dtype: str,
+    chosen: dict[str, str],
+    strategy: tf.distribute.Strategy,
+) -> None:
+    features = {}
+    for feature, choice in chosen.items():
+        features.update(FEATURES[feature][choice])
+    growth = features.pop("dynamic_growth_steps", None)
+    skips = growth is not None or features.get("skip_nonfinite", False)
+    implementation = "custom_op" if run.startswith("op") else "composed"
+    optimizer_under_test = OPTIMIZERS[name]
+    random = np.random.default_rng(0)
+    begins = [random.normal(size=shape) for shape in SHAPES]
+    scope = strategy if "replicas" in run else tf.distribute.get_strategy()
+    with scope.scope():
+        variables = [
+            keras.Variable(value, dtype=dtype_, name=variable_name)
+            for value, dtype_, variable_name in zip(
+                begins, _dtypes(dtype), "abc", strict=True
+            )
+        ]
+        inner = optimizer = optimizer_under_test.make(
+            learning_rate=LEARNING_RATE,
+            implementation=implementation,
+            **MODES[name],
+            **features,
+        )
+        if growth is not None:
+            optimizer = tf_opt.LossScaleOptimizer(inner, 4.0, growth)
+        optimizer.build(variables)
+    slots = optimizer_under_test.slots(MODES[name])
+    tracks = features.pop("track_gradient_norm", False)
+    reference = WholeStep(
+        optimizer_under_test.reference,
+        [
+            {"variable": v.numpy().astype(float)}
+            | {slot: np.zeros(v.shape) for slot in slots}
+            for v in variables
+        ],
+        [v.path for v in variables],
+        learning_rate=float(np.float32(LEARNING_RATE)),
+        arguments=MODES[name],
+        **features,
+        dynamic_growth_steps=growth,
+    )
+    if growth is not None:
+        reference.scale = 4.0
+    step = _stepper(run, optimizer, variables, strategy)
+
+    norms = []
+    for i in range(STEPS):
+        gradients = _gradients(i, skips)
+        step(
+            [
+                tf.constant(g, v.dtype)
+                for g, v in zip(gradients, variables, strict=True)
+            ]
+        )
+        updates = reference.updates
+        reference.apply(gradients)
+        if tracks and reference.updates > updates:
+            norms.append((float(inner.gradient_norm), reference.norm))
+
+    assert reference.updates > 3
+    assert bool(reference.skipped) == skips
+    tolerance = 1e-12 if dtype == "float64" else 2e-5
+    for variable, state in zip(variables, reference.states, strict=True):
+        np.testing.assert_allclose(
+            variable.numpy(),
+            state["variable"],
+            rtol=tolerance,
+            atol=tolerance,
+        )
+    if features.get("use_ema"):
+        for average, expected in zip(
+            inner._model_variables_moving_average,
+            reference.averages,
+            strict=True,
+        ):
+            np.testing.assert_allclose(
+                average.numpy(), expected, rtol=tolerance, atol=tolerance
+            )
+    if features.get("skip_nonfinite"):
+        assert int(inner.skipped_steps) == reference.skipped
+    if growth is not None:
+        assert optimizer.dynamic_scale.numpy() == reference.scale
+    each = features.get("gradient_accumulation_steps", 1)
+    iterations = keras.ops.convert_to_numpy(inner.iterations)
+    assert iterations == (STEPS - reference.skipped) // each
+    if norms:
+        np.testing.assert_allclose(*np.transpose(norms), rtol=1e-5)
