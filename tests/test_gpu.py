@@ -128,6 +128,33 @@ def test_a_step_takes_nothing_back_to_the_host(name):
             )
 
 
+def test_measuring_takes_nothing_back_to_the_host():
+    accumulator = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def measure(gradient, scale, enabled):
+        return tf_opt.ops.measure_gradients(
+            [gradient], [accumulator], gradient_scale=scale, enabled=enabled
+        )
+
+    function = measure.get_concrete_function(
+        tf.TensorSpec(2, tf.float32),
+        tf.TensorSpec((), tf.float64),
+        tf.TensorSpec((), tf.bool),
+    )
+    (operation,) = (
+        operation
+        for operation in function.graph.get_operations()
+        if operation.type == "TfOpt>MeasureGradients"
+    )
+    assert [x.dtype for x in host_inputs(operation)] == [tf.resource]
+    measures = function(
+        tf.ones(2), tf.constant(1.0, tf.float64), tf.constant(value=True)
+    )
+    assert "GPU" in measures.sums_of_squares.device
+    assert measures.sums_of_squares.numpy().tolist() == [13]
+
+
 def test_variables_and_slots_stay_on_the_gpu():
     with tf.device("GPU:0"):
         variables = [keras.Variable(tf.ones(4097)) for _ in range(3)]

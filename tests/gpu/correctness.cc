@@ -1,6 +1,6 @@
 // Every rule, variable type and mode on a GPU, step by step, against the same
 // rule in double on the host; a CUDA graph against plain launches; tensors of
-// more than 2^31 elements.
+// more than 2^31 elements; what is measured of gradients, to the bit.
 //
 //   correctness [--quick | --brief]
 //
@@ -13,14 +13,17 @@
 #include <random>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tests/gpu/arena.h"
 #include "tests/gpu/cases.h"
 #include "tests/gpu/device.h"
 #include "tests/gpu/launch.h"
+#include "tests/gpu/measures.h"
 #include "tf_opt/cc/engines/dense_gpu.h"
 #include "tf_opt/cc/engines/dense_model.h"
+#include "tf_opt/cc/engines/measure_model.h"
 
 namespace tf_opt {
 namespace {
@@ -378,6 +381,36 @@ void CheckType() {
   }
 }
 
+// What is measured of gradients, with special numbers and without.
+template <typename T>
+void CheckMeasures() {
+  std::vector<int64_t> many(3000);
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = i % 37;
+  for (const auto* sizes : {&MeasuredSizes(), &std::as_const(many)}) {
+    for (int bits = 0; bits < 16; ++bits) {
+      const bool accumulated = bits & 1, special = bits & 2,
+                 unaligned = bits & 4, enabled = !(bits & 8);
+      if (!enabled && bits != 8) continue;
+      MeasureModel<T> model(*sizes, accumulated);
+      if (special) model.AddSpecialNumbers();
+      const auto tensors = model.Tensors();
+      const std::string name = std::string("measures, ") + kDtype<T> + ", " +
+                               std::to_string(tensors.size()) + " tensors" +
+                               (accumulated ? ", accumulated" : "") +
+                               (special ? ", special numbers" : "") +
+                               (unaligned ? ", unaligned" : "") +
+                               (enabled ? "" : ", disabled");
+      DeviceMeasures<T> launched(tensors, 0.3, enabled, unaligned);
+      Require(launched(nullptr));
+      Report(name, launched.AreRight(), "");
+      DeviceMeasures<T> replayed(tensors, 0.3, enabled, unaligned);
+      Graph graph([&](void* stream) { return replayed(stream); });
+      graph.Replay();
+      Report(name + ", CUDA graph", replayed.AreRight(), "");
+    }
+  }
+}
+
 template <typename Case>
 void Check() {
   CheckType<Half, Case>();
@@ -410,6 +443,10 @@ int main(int argc, char** argv) {
   Check<NAdamCase>();
   Check<AsgdCase>();
   Check<AveragedSgdCase>();
+  CheckMeasures<Half>();
+  CheckMeasures<BFloat16>();
+  CheckMeasures<float>();
+  CheckMeasures<double>();
   std::printf("%d failed\n", failures);
   return failures != 0;
 }

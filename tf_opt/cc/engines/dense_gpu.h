@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/gpu_pack.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -31,8 +32,6 @@ constexpr int64_t kGpuChunk = 8192;
 constexpr int kGpuVectorBytes = 16;
 // It asks for this many vectors of each array before it needs the first.
 constexpr int kGpuVectorsInFlight = 2;
-// What the arguments of a kernel may take, since CUDA 12.1.
-constexpr std::size_t kGpuArgumentBytes = 32764;
 
 // The tensors of one launch, passed by value: no memory to fill before it.
 template <typename T, int kSlots>
@@ -69,29 +68,6 @@ std::vector<GpuBatch<T, kSlots>> PlanGpuBatches(
   }
   return batches;
 }
-
-// kCount neighbours of an array, read and written at once.
-template <typename E, int kCount>
-struct GpuPack {
-  struct alignas(sizeof(E) * kCount) Vector {
-    uint32_t words[sizeof(E) * kCount / sizeof(uint32_t)];
-  };
-
-  union {
-    E elements[kCount];
-    Vector vector;
-  };
-
-  TF_OPT_RULE_INLINE void Load(const E* from) {
-    vector = *reinterpret_cast<const Vector*>(from);
-  }
-  TF_OPT_RULE_INLINE void Store(E* to) const {
-    *reinterpret_cast<Vector*>(to) = vector;
-  }
-  TF_OPT_RULE_INLINE static bool IsAligned(const E* pointer) {
-    return reinterpret_cast<uintptr_t>(pointer) % sizeof(Vector) == 0;
-  }
-};
 
 // One thread of one block. `Convert` widens and narrows 16-bit elements.
 template <typename Convert, typename T, typename Rule>

@@ -9,32 +9,13 @@
 #include "tf_opt/cc/engines/dense_gpu.h"
 #include "tf_opt/cc/engines/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/emulated_convert-inl.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/storage_types.h"
-#include "tf_opt/cc/rules/scalar_math.h"
-
-#define TF_OPT_CPU_TARGET gpu_emulation
-#include "tf_opt/cc/engines/float_conversion-inl.h"
-#undef TF_OPT_CPU_TARGET
 
 namespace tf_opt {
 
 constexpr int kEmulatedThreads = 96;
-
-struct EmulatedConvert {
-  static float Widen(Half x) { return gpu_emulation::ToFloat(x); }
-  static float Widen(BFloat16 x) { return gpu_emulation::ToFloat(x); }
-  static float Widen(float x) { return x; }
-  static double Widen(double x) { return x; }
-  static Half Narrow(float x, Half) {
-    return gpu_emulation::ToHalf(CanonicalNan(x));
-  }
-  static BFloat16 Narrow(float x, BFloat16) {
-    return gpu_emulation::ToBFloat16(CanonicalNan(x));
-  }
-  static float Narrow(float x, float) { return CanonicalNan(x); }
-  static double Narrow(double x, double) { return CanonicalNan(x); }
-};
 
 template <typename T, typename Rule>
 const char* ApplyDenseGpu(

@@ -1,8 +1,26 @@
-// What a file includes that instantiates the measuring of gradients. As
-// dense-inl.h it is compiled for each engine.
+// What a file includes that instantiates the measuring of gradients. It is
+// compiled for each engine: with TF_OPT_CPU_TARGET for an instruction set of
+// the CPU's, without it for the GPU's (with CUDA's compiler the engine, with
+// any other its emulation).
 #ifndef TF_OPT_CC_ENGINES_MEASURE_INL_H_
 #define TF_OPT_CC_ENGINES_MEASURE_INL_H_
 
+#if defined(TF_OPT_CPU_TARGET)
 #include "tf_opt/cc/engines/measure_cpu_tile-inl.h"
+#else
+
+#if defined(__CUDACC__)
+#include "tf_opt/cc/engines/measure_cuda-inl.cuh"
+#else
+#include "tf_opt/cc/engines/measure_gpu_emulation-inl.h"
+#endif
+
+// Instantiates the measuring of gradients of type T.
+#define TF_OPT_INSTANTIATE_MEASURE(T)                                    \
+  template const char* MeasureGradientsGpu<T>(                           \
+      const std::vector<MeasuredTensor<T>>&, const GpuMeasureArguments&, \
+      void*, void*)
+
+#endif
 
 #endif  // TF_OPT_CC_ENGINES_MEASURE_INL_H_

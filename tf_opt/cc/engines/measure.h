@@ -55,10 +55,11 @@ TF_OPT_RULE_INLINE bool IsFinite(V x) {
   return x - x == 0;
 }
 
-// The sum of all lanes: each of the first half takes in the one half of all
-// lanes further on, again and again. Overwrites them.
+// The sum of kCount lanes, a power of two: each of the first half takes in the
+// one half of them further on, again and again. Overwrites them.
+template <int kCount>
 TF_OPT_RULE_INLINE double AddLanes(double* lanes) {
-  for (int half = kLanes / 2; half > 0; half /= 2) {
+  for (int half = kCount / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
   }
   return lanes[0];

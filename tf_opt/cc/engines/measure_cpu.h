@@ -53,7 +53,7 @@ inline Measure AddTiles(const Measure* tiles, int64_t count) {
     lanes[k % kLanes] += tiles[k].sum_of_squares;
     tensor.finite &= tiles[k].finite;
   }
-  tensor.sum_of_squares = CanonicalNan(AddLanes(lanes));
+  tensor.sum_of_squares = CanonicalNan(AddLanes<kLanes>(lanes));
   return tensor;
 }
 

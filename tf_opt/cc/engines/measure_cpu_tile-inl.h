@@ -98,7 +98,7 @@ inline __attribute__((always_inline)) double SumOfSquares(
                            n - i < kLanes ? n - i : kLanes, lanes);
                      }
                    });
-  return AddLanes(lanes);
+  return AddLanes<kLanes>(lanes);
 }
 
 template <bool kAccumulated, typename T>

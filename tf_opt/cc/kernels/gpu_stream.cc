@@ -1,5 +1,6 @@
 #include "tf_opt/cc/kernels/gpu_stream.h"
 
+#include "absl/strings/str_cat.h"
 #include "xla/stream_executor/stream.h"
 
 namespace tf_opt {
@@ -8,6 +9,11 @@ void* GpuStream(tensorflow::OpKernelContext* context) {
   tensorflow::DeviceContext* const device = context->op_device_context();
   if (device == nullptr || device->stream() == nullptr) return nullptr;
   return device->stream()->platform_specific_handle().stream;
+}
+
+absl::Status CudaStatus(const char* error) {
+  return error == nullptr ? absl::OkStatus()
+                          : absl::InternalError(absl::StrCat("CUDA: ", error));
 }
 
 }  // namespace tf_opt

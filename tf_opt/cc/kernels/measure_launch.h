@@ -1,4 +1,5 @@
-// From the inputs of TfOpt>MeasureGradients to an engine's arguments.
+// From the inputs and outputs of TfOpt>MeasureGradients to an engine's
+// arguments.
 #ifndef TF_OPT_CC_KERNELS_MEASURE_LAUNCH_H_
 #define TF_OPT_CC_KERNELS_MEASURE_LAUNCH_H_
 
@@ -17,8 +18,8 @@
 
 namespace tf_opt {
 
-// The op's inputs: looked up, locked and checked. T is TensorFlow's type. What
-// it reads is on the host, whatever the device.
+// The op's inputs, looked up, locked and checked, and its outputs, allocated. T
+// is TensorFlow's type. What it reads is on the host, whatever the device.
 template <typename T>
 class MeasureLaunch {
  public:
@@ -51,7 +52,9 @@ class MeasureLaunch {
                              gradients_[i].shape(), "gradients");
       if (!status.ok()) return status;
     }
-    return absl::OkStatus();
+    status = context->allocate_output(0, {size()}, &sums_of_squares_);
+    if (!status.ok()) return status;
+    return context->allocate_output(1, {size()}, &finite_);
   }
 
   int size() const { return gradients_.size(); }
@@ -59,6 +62,12 @@ class MeasureLaunch {
   // In the device's memory.
   const double* gradient_scale() const { return gradient_scale_; }
   const bool* enabled() const { return enabled_; }
+
+  // The results, likewise: one for each gradient.
+  double* sums_of_squares() const {
+    return static_cast<double*>(sums_of_squares_->data());
+  }
+  bool* finite() const { return static_cast<bool*>(finite_->data()); }
 
   std::vector<MeasuredTensor<Storage>> Tensors() const {
     std::vector<MeasuredTensor<Storage>> tensors(size());
@@ -76,6 +85,8 @@ class MeasureLaunch {
  private:
   const double* gradient_scale_ = nullptr;
   const bool* enabled_ = nullptr;
+  tensorflow::Tensor* sums_of_squares_ = nullptr;
+  tensorflow::Tensor* finite_ = nullptr;
   tensorflow::OpInputList gradients_;
   VariableList accumulators_;
   // Last, so that it unlocks before the variables are let go of.

@@ -9,8 +9,6 @@
 #include <iterator>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
@@ -46,7 +44,7 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
         // Whether it updates only the device knows.
         launch.Prepare(context, optimizer_.slots(), /*updates=*/true,
                        [stream](void* to, const void* from, std::size_t bytes) {
-                         return ToStatus(CopyOnGpu(to, from, bytes, stream));
+                         return CudaStatus(CopyOnGpu(to, from, bytes, stream));
                        }));
     inputs.weight_decay = OnGpu(launch.weight_decay());
     inputs.learning_rate_factors = OnGpu(launch.learning_rate_factors());
@@ -69,7 +67,7 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
                   &workspace));
           OP_REQUIRES_OK(
               context,
-              ToStatus(ApplyDenseGpu<typename DenseLaunch<T>::Storage, Rule>(
+              CudaStatus(ApplyDenseGpu<typename DenseLaunch<T>::Storage, Rule>(
                   launch.template Tensors<Rule::kSlots>(), inputs,
                   workspace.data(), stream)));
         });
@@ -91,12 +89,6 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
 
   static GpuVector OnGpu(const PerVariable& vector) {
     return {vector.numbers, vector.one_for_all};
-  }
-
-  static absl::Status ToStatus(const char* error) {
-    return error == nullptr
-               ? absl::OkStatus()
-               : absl::InternalError(absl::StrCat("CUDA: ", error));
   }
 
   const Optimizer optimizer_;

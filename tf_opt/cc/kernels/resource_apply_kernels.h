@@ -1,6 +1,5 @@
-// Registers the kernels of a resource-apply op: those of the CPU or, where
-// TF_OPT_GPU_DEVICE names a device, those of a GPU for that device. (Tests name
-// "CPU", and the engine for GPUs is emulated.)
+// Registers the kernels of a resource-apply op: those of the CPU or those of a
+// GPU; see kernel_device.h.
 //
 // What it needs is an `Optimizer`, constructed from the op's attributes:
 //
@@ -18,6 +17,7 @@
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/kernels/kernel_device.h"
 #include "tf_opt/cc/rules/slot_list.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/kernels/resource_apply_gpu.h"
@@ -67,11 +67,9 @@ class OptimizerOf : public Description {
 };
 
 #if defined(TF_OPT_GPU_DEVICE)
-constexpr char kKernelDevice[] = TF_OPT_GPU_DEVICE;
 template <typename T, typename Optimizer>
 using ResourceApplyOp = ResourceApplyGpuOp<T, Optimizer>;
 #else
-constexpr char kKernelDevice[] = "CPU";
 template <typename T, typename Optimizer>
 using ResourceApplyOp = ResourceApplyCpuOp<T, Optimizer>;
 #endif

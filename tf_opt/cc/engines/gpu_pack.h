@@ -1,0 +1,41 @@
+// What all kernels for GPUs go by: how much a launch may be told, and how a
+// thread reads and writes neighbours.
+#ifndef TF_OPT_CC_ENGINES_GPU_PACK_H_
+#define TF_OPT_CC_ENGINES_GPU_PACK_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+// What the arguments of a kernel may take, since CUDA 12.1.
+constexpr std::size_t kGpuArgumentBytes = 32764;
+
+// kCount neighbours of an array, read and written at once.
+template <typename E, int kCount>
+struct GpuPack {
+  struct alignas(sizeof(E) * kCount) Vector {
+    uint32_t words[sizeof(E) * kCount / sizeof(uint32_t)];
+  };
+
+  union {
+    E elements[kCount];
+    Vector vector;
+  };
+
+  TF_OPT_RULE_INLINE void Load(const E* from) {
+    vector = *reinterpret_cast<const Vector*>(from);
+  }
+  TF_OPT_RULE_INLINE void Store(E* to) const {
+    *reinterpret_cast<Vector*>(to) = vector;
+  }
+  TF_OPT_RULE_INLINE static bool IsAligned(const E* pointer) {
+    return reinterpret_cast<uintptr_t>(pointer) % sizeof(Vector) == 0;
+  }
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_GPU_PACK_H_

@@ -1,0 +1,219 @@
+// The GPU engine that measures gradients, but for what only CUDA's compiler
+// understands: how tensors become launches, and what one thread does in them. A
+// warp measures a tile; then a warp adds up a tensor's tiles.
+#ifndef TF_OPT_CC_ENGINES_MEASURE_GPU_H_
+#define TF_OPT_CC_ENGINES_MEASURE_GPU_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tf_opt/cc/engines/gpu_pack.h"
+#include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/measure_gpu_launch.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+constexpr int kWarpThreads = 32;
+// Neighbours; so a thread's elements of float32 are 16 bytes, read at once.
+constexpr int kLanesPerThread = kLanes / kWarpThreads;
+// A thread asks for so many times its lanes before it needs the first.
+constexpr int kGpuElementsInFlight = 4;
+
+// The tensors of one launch, passed by value: no memory to fill before it.
+template <typename T>
+struct GpuMeasureBatch {
+  // What is left beside this struct's other members and the other arguments.
+  static constexpr int kCapacity =
+      (kGpuArgumentBytes - 128) / (sizeof(MeasuredTensor<T>) + sizeof(int32_t));
+
+  int count = 0;
+  int64_t first = 0;        // Which of all tensors tensors[0] is, ...
+  int64_t first_tile = 0;   // ... and which of all tiles its first.
+  int32_t ends[kCapacity];  // Behind the last tile of each.
+  MeasuredTensor<T> tensors[kCapacity];
+
+  TF_OPT_HOST_DEVICE int32_t begin(int i) const {
+    return i == 0 ? 0 : ends[i - 1];
+  }
+  TF_OPT_HOST_DEVICE int32_t tiles() const { return begin(count); }
+};
+
+// As many launches as it takes to describe all tensors, and no more.
+template <typename T>
+std::vector<GpuMeasureBatch<T>> PlanGpuMeasures(
+    const std::vector<MeasuredTensor<T>>& tensors) {
+  using Batch = GpuMeasureBatch<T>;
+  std::vector<Batch> batches;
+  int64_t tiles = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (batches.empty() || batches.back().count == Batch::kCapacity) {
+      batches.emplace_back();
+      batches.back().first = i;
+      batches.back().first_tile = tiles;
+    }
+    Batch& batch = batches.back();
+    tiles += CountTiles(tensors[i].size);
+    batch.ends[batch.count] = static_cast<int32_t>(tiles - batch.first_tile);
+    batch.tensors[batch.count] = tensors[i];
+    ++batch.count;
+  }
+  return batches;
+}
+
+// The lanes of one thread of a warp.
+struct GpuLanes {
+  double sums[kLanesPerThread] = {};
+  bool finite = true;
+};
+
+// One thread of a warp that measures a tile. `Convert` widens 16-bit elements.
+template <typename Convert, typename T>
+class GpuTileThread {
+ public:
+  using V = ComputeType<T>;
+
+  TF_OPT_RULE_INLINE static GpuLanes Run(const GpuMeasureBatch<T>& batch,
+                                         const GpuMeasureArguments& arguments,
+                                         int32_t k, int thread) {
+    GpuLanes lanes;
+    if (!ReadOnce(arguments.enabled)) return lanes;
+    const V scale = static_cast<V>(ReadOnce(arguments.gradient_scale));
+    const int i = TensorOfTile(batch.ends, batch.count, k);
+    const Tile tile =
+        TileOfTensor(i, batch.tensors[i].size, k - batch.begin(i));
+    const T* const gradient = batch.tensors[i].gradient + tile.begin;
+    if (batch.tensors[i].accumulator == nullptr) {
+      AddUp(Gradient{scale, gradient}, tile.size, thread, &lanes);
+    } else {
+      AddUp(Sum{scale, gradient, batch.tensors[i].accumulator + tile.begin},
+            tile.size, thread, &lanes);
+    }
+    return lanes;
+  }
+
+ private:
+  template <typename E>
+  using Pack = GpuPack<E, kLanesPerThread>;
+
+  // What is measured of a tile: elements one by one, or neighbours at once.
+  struct Gradient {
+    struct Neighbours {
+      Pack<T> gradient;
+    };
+
+    TF_OPT_RULE_INLINE bool IsAligned() const {
+      return Pack<T>::IsAligned(gradient);
+    }
+    TF_OPT_RULE_INLINE void Load(int64_t at, Neighbours* neighbours) const {
+      neighbours->gradient.Load(gradient + at);
+    }
+    TF_OPT_RULE_INLINE V Value(const Neighbours& neighbours, int j) const {
+      return MeasuredValue(scale,
+                           Convert::Widen(neighbours.gradient.elements[j]));
+    }
+    TF_OPT_RULE_INLINE V Value(int64_t at) const {
+      return MeasuredValue(scale, Convert::Widen(gradient[at]));
+    }
+
+    V scale;
+    const T* gradient;
+  };
+
+  struct Sum {
+    struct Neighbours {
+      Pack<T> gradient;
+      Pack<V> accumulator;
+    };
+
+    TF_OPT_RULE_INLINE bool IsAligned() const {
+      return Pack<T>::IsAligned(gradient) && Pack<V>::IsAligned(accumulator);
+    }
+    TF_OPT_RULE_INLINE void Load(int64_t at, Neighbours* neighbours) const {
+      neighbours->gradient.Load(gradient + at);
+      neighbours->accumulator.Load(accumulator + at);
+    }
+    TF_OPT_RULE_INLINE V Value(const Neighbours& neighbours, int j) const {
+      return MeasuredValue(scale,
+                           Convert::Widen(neighbours.gradient.elements[j]),
+                           neighbours.accumulator.elements[j]);
+    }
+    TF_OPT_RULE_INLINE V Value(int64_t at) const {
+      return MeasuredValue(scale, Convert::Widen(gradient[at]),
+                           accumulator[at]);
+    }
+
+    V scale;
+    const T* gradient;
+    const V* accumulator;
+  };
+
+  template <typename Values>
+  TF_OPT_RULE_INLINE static void AddUp(const Values& values, int64_t size,
+                                       int thread, GpuLanes* lanes) {
+    const int64_t first = thread * kLanesPerThread;
+    int64_t at = first;
+    if (values.IsAligned()) {
+      constexpr int64_t kRows = kGpuElementsInFlight * kLanes;
+      for (; at - first + kRows <= size; at += kRows) {
+        AddNeighbours<kGpuElementsInFlight>(values, at, lanes);
+      }
+      for (; at + kLanesPerThread <= size; at += kLanes) {
+        AddNeighbours<1>(values, at, lanes);
+      }
+    }
+    // The last few elements, or all where they can't be read at once.
+    for (; at < size; at += kLanes) {
+      for (int j = 0; j < kLanesPerThread; ++j) {
+        if (at + j < size) lanes->sums[j] += Square(values.Value(at + j));
+      }
+    }
+    // Finite sums are sums of finite numbers, so almost never is more to be
+    // done.
+    for (int j = 0; j < kLanesPerThread; ++j) {
+      if (IsFinite(lanes->sums[j])) continue;
+      for (int64_t k = first + j; k < size; k += kLanes) {
+        lanes->finite &= IsFinite(values.Value(k));
+      }
+    }
+  }
+
+  // Adds kCount elements to each lane, the first at `at`; all are loaded before
+  // the first is needed.
+  template <int kCount, typename Values>
+  TF_OPT_RULE_INLINE static void AddNeighbours(const Values& values, int64_t at,
+                                               GpuLanes* lanes) {
+    typename Values::Neighbours neighbours[kCount];
+    for (int u = 0; u < kCount; ++u) {
+      values.Load(at + u * kLanes, &neighbours[u]);
+    }
+    for (int u = 0; u < kCount; ++u) {
+      for (int j = 0; j < kLanesPerThread; ++j) {
+        lanes->sums[j] += Square(values.Value(neighbours[u], j));
+      }
+    }
+  }
+};
+
+// One thread of a warp that adds up the `count` tiles of a tensor.
+TF_OPT_HOST_DEVICE inline GpuLanes AddTilesInThread(const Measure* tiles,
+                                                    int64_t count, int thread) {
+  GpuLanes lanes;
+  for (int64_t k = thread * kLanesPerThread; k < count; k += kLanes) {
+    for (int j = 0; j < kLanesPerThread; ++j) {
+      if (k + j < count) {
+        lanes.sums[j] += tiles[k + j].sum_of_squares;
+        lanes.finite &= tiles[k + j].finite;
+      }
+    }
+  }
+  return lanes;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_MEASURE_GPU_H_
