@@ -4,6 +4,7 @@
 #error "TF_OPT_CPU_TARGET must name the target's namespace"
 #endif
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tf_opt/cc/engines/float_conversion-inl.h"
@@ -15,10 +16,24 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
-// So many elements of a lane are added while its sum is in a register: more
-// would not be faster, one would load and store the sums as often as gradients.
+// So many elements of a lane are added while its sum is in a register; one at a
+// time, sums would be loaded and stored as often as elements are loaded.
 constexpr int kElementsAtATime = 4;
 constexpr int kChunk = kElementsAtATime * kLanes;
+
+// How far ahead memory is asked for a chunk. Without this a core gets half of
+// the bandwidth for float32; with half of the distance a few percent less. What
+// is behind the end of a tensor is asked for in vain.
+constexpr uintptr_t kPrefetchBytes = 8192;
+
+template <typename E>
+inline __attribute__((always_inline)) void PrefetchAfter(const E* chunk) {
+  constexpr int kCacheLine = 64;
+  const auto begin = reinterpret_cast<uintptr_t>(chunk) + kPrefetchBytes;
+  for (std::size_t i = 0; i < kChunk * sizeof(E); i += kCacheLine) {
+    __builtin_prefetch(reinterpret_cast<const void*>(begin + i));
+  }
+}
 
 // Elements in the arithmetic type: those themselves, or a widened copy.
 template <typename T>
@@ -57,47 +72,26 @@ inline __attribute__((always_inline)) void AddToLanes(
   }
 }
 
-// Calls use(start, n, gradient) for each chunk of a tile: where it begins, how
-// many elements it has, and these in the arithmetic type.
-template <typename T, typename Use>
-inline __attribute__((always_inline)) void ForEachChunk(const T* gradient,
-                                                        int64_t size,
-                                                        const Use& use) {
-  alignas(64) ComputeType<T> copy[kChunk];
-  int64_t start = 0;
-  // Full chunks by themselves, so that the compiler knows their size.
-  for (; start + kChunk <= size; start += kChunk) {
-    use(start, kChunk, Widened(gradient + start, kChunk, copy));
-  }
-  if (start < size) {
-    const int left = static_cast<int>(size - start);
-    use(start, left, Widened(gradient + start, left, copy));
-  }
-}
-
 template <bool kAccumulated, typename T>
 inline __attribute__((always_inline)) double SumOfSquares(
     ComputeType<T> scale, const T* gradient, const ComputeType<T>* accumulator,
     int64_t size) {
-  using V = ComputeType<T>;
   alignas(64) double lanes[kLanes] = {};
-  ForEachChunk(gradient, size,
-               [&](int64_t start, int n, const V* values)
-                   __attribute__((always_inline)) {
-                     const V* const accumulated =
-                         kAccumulated ? accumulator + start : nullptr;
-                     if (n == kChunk) {
-                       AddToLanes<kElementsAtATime, kAccumulated>(
-                           scale, values, accumulated, kLanes, lanes);
-                       return;
-                     }
-                     for (int i = 0; i < n; i += kLanes) {
-                       AddToLanes<1, kAccumulated>(
-                           scale, values + i,
-                           kAccumulated ? accumulated + i : nullptr,
-                           n - i < kLanes ? n - i : kLanes, lanes);
-                     }
-                   });
+  alignas(64) ComputeType<T> copy[kChunk];
+  int64_t start = 0;
+  for (; start + kChunk <= size; start += kChunk) {
+    PrefetchAfter(gradient + start);
+    if (kAccumulated) PrefetchAfter(accumulator + start);
+    AddToLanes<kElementsAtATime, kAccumulated>(
+        scale, Widened(gradient + start, kChunk, copy),
+        kAccumulated ? accumulator + start : nullptr, kLanes, lanes);
+  }
+  for (; start < size; start += kLanes) {
+    const int n = size - start < kLanes ? size - start : kLanes;
+    AddToLanes<1, kAccumulated>(scale, Widened(gradient + start, n, copy),
+                                kAccumulated ? accumulator + start : nullptr, n,
+                                lanes);
+  }
   return AddLanes<kLanes>(lanes);
 }
 
@@ -105,19 +99,14 @@ template <bool kAccumulated, typename T>
 inline __attribute__((always_inline)) bool AllFinite(
     ComputeType<T> scale, const T* gradient, const ComputeType<T>* accumulator,
     int64_t size) {
-  using V = ComputeType<T>;
-  bool finite = true;
-  ForEachChunk(gradient, size,
-               [&](int64_t start, int n, const V* values)
-                   __attribute__((always_inline)) {
-                     const V* const accumulated =
-                         kAccumulated ? accumulator + start : nullptr;
-                     for (int i = 0; i < n; ++i) {
-                       finite &= IsFinite(ValueAt<kAccumulated>(
-                           scale, values, accumulated, i));
-                     }
-                   });
-  return finite;
+  for (int64_t i = 0; i < size; ++i) {
+    ComputeType<T> copy;
+    const auto x =
+        ValueAt<kAccumulated>(scale, Widened(gradient + i, 1, &copy),
+                              kAccumulated ? accumulator + i : nullptr, 0);
+    if (!IsFinite(x)) return false;
+  }
+  return true;
 }
 
 template <bool kAccumulated, typename T>

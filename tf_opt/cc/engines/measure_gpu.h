@@ -176,8 +176,8 @@ class GpuTileThread {
     // done.
     for (int j = 0; j < kLanesPerThread; ++j) {
       if (IsFinite(lanes->sums[j])) continue;
-      for (int64_t k = first + j; k < size; k += kLanes) {
-        lanes->finite &= IsFinite(values.Value(k));
+      for (int64_t k = first + j; k < size && lanes->finite; k += kLanes) {
+        lanes->finite = IsFinite(values.Value(k));
       }
     }
   }
