@@ -126,6 +126,13 @@ def test_the_op_gives_the_same_bits_in_every_run_and_company(dtype, device):
         assert alone.sums_of_squares[0] == together.sums_of_squares[i]
 
 
+def test_subnormal_numbers_are_the_same_on_every_thread(device):
+    tiny, large = tf.fill([10], 1e-40), tf.ones([300000])
+    alone = custom_op([tiny], gradient_scale=1e20).sums_of_squares
+    together = custom_op([tiny, large] * 8, gradient_scale=1e20).sums_of_squares
+    np.testing.assert_array_equal(together[::2], [alone.numpy()[0]] * 8)
+
+
 @both
 @every_dtype
 def test_what_is_not_finite(dtype, measure, device):
@@ -250,7 +257,14 @@ def test_the_graph_knows_the_shapes_of_the_results():
         assert measures.finite.shape == (2,)
         return measures
 
-    run.get_concrete_function(tf.TensorSpec(None, tf.float32))
+    function = run.get_concrete_function(tf.TensorSpec(None, tf.float32))
+    (operation,) = (
+        operation
+        for operation in function.graph.get_operations()
+        if operation.type == "TfOpt>MeasureGradients"
+    )
+    # Else two that read the same variables could become one.
+    assert operation.op_def.is_stateful
     assert run(tf.constant([1.0])).finite.numpy().tolist() == [True, True]
 
 
