@@ -41,7 +41,7 @@ def test_a_loss_scale_optimizer_goes_on(built):
             optimizer.build([variable])
             steps(optimizer, [variable], [[4.0, 8.0], [np.inf, 1.0]])
         optimizer = continues_with(optimizer)
-        assert type(optimizer) is keras.optimizers.LossScaleOptimizer
+        assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         assert optimizer.inner_optimizer.name == "own"
         if not optimizer.built:
             optimizer.build([variable])
@@ -51,6 +51,7 @@ def test_a_loss_scale_optimizer_goes_on(built):
         outcomes.append(
             [value, optimizer.dynamic_scale, optimizer.step_counter]
         )
+    assert type(optimizer) is tf_opt.LossScaleOptimizer
     assert isinstance(optimizer.inner_optimizer, tf_opt.NAdam)
     for ours, theirs in zip(*outcomes, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE)

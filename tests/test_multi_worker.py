@@ -8,7 +8,6 @@ import tensorflow as tf
 from processes import job
 from processes import multi_worker
 from processes import steps
-from registry import OPTIMIZERS
 
 WORKERS = ("worker_0", "worker_1")
 
@@ -20,19 +19,11 @@ def test_two_workers_equal_one_process(tmp_path):
     ) as workers:
         workers.wait(*WORKERS)
     results = [np.load(tmp_path / f"{worker}.npz") for worker in WORKERS]
-    for name in OPTIMIZERS:
-        for implementation in steps.IMPLEMENTATIONS:
-            expected = steps.state(
-                *steps.train(
-                    name,
-                    implementation,
-                    steps.PARTS,
-                    tf.distribute.get_strategy(),
-                )
-            )
-            for i, array in enumerate(expected):
-                key = f"{name}_{implementation}_{i}"
-                for result in results:
-                    np.testing.assert_array_equal(
-                        result[key], array, err_msg=key
-                    )
+    for case in steps.CASES:
+        expected = steps.state(
+            *steps.train(*case, steps.PARTS, tf.distribute.get_strategy())
+        )
+        for i, array in enumerate(expected):
+            key = "_".join([*case, str(i)])
+            for result in results:
+                np.testing.assert_array_equal(result[key], array, err_msg=key)

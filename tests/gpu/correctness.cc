@@ -341,8 +341,8 @@ std::string NameOf(const char* optimizer, const char* dtype,
 
 template <typename T, typename Case>
 void CheckType() {
-  const std::vector<int64_t> sizes = {0, 1,    3,  17, kGpuChunk,
-                                      0, 4097, 31, 16, 3 * kGpuChunk + 5};
+  const std::vector<int64_t> sizes = {0, 1,    3,  17, kTileSize,
+                                      0, 4097, 31, 16, 3 * kTileSize + 5};
   std::vector<int64_t> more = sizes;
   if (!quick) more.push_back((1 << 20) + 1);
   constexpr bool kIsAdam = std::is_same<Case, AdamCase>::value;

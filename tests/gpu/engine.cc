@@ -96,7 +96,7 @@ int64_t TfOptLaunches(const TfOptStep* step) {
     launches = 1;  // That makes the rules.
     for (const auto& batch : tf_opt::PlanGpuBatches(
              tf_opt::TensorsOf<decltype(type), Rule>(*step))) {
-      launches += batch.chunks() > 0;
+      launches += batch.tiles() > 0;
     }
   });
   return launches;

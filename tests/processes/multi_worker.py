@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from processes import steps
-from registry import OPTIMIZERS
 
 
 def work(folder: pathlib.Path) -> None:
@@ -16,11 +15,8 @@ def work(folder: pathlib.Path) -> None:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     worker = strategy.cluster_resolver.task_id
     results = {}
-    for name in OPTIMIZERS:
-        for implementation in steps.IMPLEMENTATIONS:
-            states = steps.state(
-                *steps.train(name, implementation, [worker], strategy)
-            )
-            for i, array in enumerate(states):
-                results[f"{name}_{implementation}_{i}"] = array
+    for case in steps.CASES:
+        states = steps.state(*steps.train(*case, [worker], strategy))
+        for i, array in enumerate(states):
+            results["_".join([*case, str(i)])] = array
     np.savez(folder / f"worker_{worker}.npz", **results)

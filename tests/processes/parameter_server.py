@@ -47,19 +47,21 @@ def coordinate(
         coordinator.join()
 
     results = {}
-    for name, under_test in OPTIMIZERS.items():
-        for implementation in steps.IMPLEMENTATIONS:
-            key = f"{name}_{implementation}"
-            variables, optimizer = steps.train(
-                name, implementation, steps.PARTS, strategy, call
-            )
-            for i, array in enumerate(steps.state(variables, optimizer)):
-                results[f"{key}_{i}"] = array
-            slots = under_test.find_slots(optimizer, len(variables)).values()
-            results[f"{key}_devices"] = [
-                list(map(device, each))
-                for each in zip(variables, *slots, strict=True)
-            ]
+    for case in steps.CASES:
+        key = "_".join(case)
+        name, _, features = case
+        variables, optimizer = steps.train(*case, steps.PARTS, strategy, call)
+        for i, array in enumerate(steps.state(variables, optimizer)):
+            results[f"{key}_{i}"] = array
+        if features != "bare":
+            # Behind the averages and accumulators, which aren't slots.
+            continue
+        find_slots = OPTIMIZERS[name].find_slots
+        slots = find_slots(optimizer, len(variables)).values()
+        results[f"{key}_devices"] = [
+            list(map(device, each))
+            for each in zip(variables, *slots, strict=True)
+        ]
     np.savez(folder / "coordinator.npz", **results)
 
 

@@ -30,6 +30,24 @@ EMBEDDING = (4, 2)
 # How many of the embedding's rows each part of a step looks up.
 ROWS = 3
 
+# What `apply` does besides: of parts of one half each step is a whole one.
+FEATURES = {
+    "bare": {},
+    "all": {
+        "gradient_accumulation_steps": 2,
+        "clipvalue": 1.5,
+        "use_ema": True,
+        "ema_momentum": 0.5,
+        "ema_overwrite_frequency": 2,
+        "skip_nonfinite": True,
+        "track_gradient_norm": True,
+    },
+}
+CASES = [
+    *((name, kind, "bare") for name in OPTIMIZERS for kind in IMPLEMENTATIONS),
+    *((name, kind, "all") for name in OPTIMIZERS for kind in IMPLEMENTATIONS),
+]
+
 Weights = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
@@ -56,6 +74,7 @@ def _step_weights(step: int, parts: Sequence[int]) -> Weights:
 def train(
     name: str,
     implementation: str,
+    features: str,
     parts: Sequence[int],
     strategy: tf.distribute.Strategy,
     call: Callable[..., object] = lambda step, arguments: step(*arguments),
@@ -65,6 +84,7 @@ def train(
     Args:
         name: Which of `OPTIMIZERS`, in its most thorough mode.
         implementation: The optimizer's argument.
+        features: Which of `FEATURES`.
         parts: Which of `PARTS`.
         strategy: Whose variables and replicas these are.
         call: How to call a `tf.function` with a tuple of arguments.
@@ -81,7 +101,10 @@ def train(
             for dtype, shape in [*DENSE, ("float32", EMBEDDING)]
         ]
         optimizer = under_test.make(
-            0.125, implementation=implementation, **arguments
+            0.125,
+            implementation=implementation,
+            **arguments,
+            **FEATURES[features],
         )
         optimizer.build(variables)
 

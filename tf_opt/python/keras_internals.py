@@ -203,13 +203,13 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
                     group=False,
                 )
 
-        tf.__internal__.distribute.interim.maybe_merge_call(
-            update,
-            self._distribution_strategy,
-            list(variables),
-            list(grads),
-            list(learning_rates),
-        )
+        lists = (list(variables), list(grads), list(learning_rates))
+        if tf.distribute.in_cross_replica_context():
+            update(self._distribution_strategy, *lists)
+        else:
+            tf.__internal__.distribute.interim.maybe_merge_call(
+                update, self._distribution_strategy, *lists
+            )
 
     def _when(self, condition: tf.Tensor, do: Callable[[], None]) -> None:
         """Does something in every replica, where the condition holds.

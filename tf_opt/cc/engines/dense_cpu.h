@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu_target.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/parallel_for.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -60,32 +62,34 @@ RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target, bool update = true) {
 }
 
 // Applies rules[i] to tensors[i], for all i; `update` is as above. The work is
-// one range over all elements of all tensors, so a thousand small tensors and a
-// single large one spread over the threads alike.
+// the tiles of all tensors, so a thousand small tensors and a single large one
+// spread over the threads alike.
 template <typename T, typename Rule>
 void ApplyDense(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
                 const std::vector<FramedRule<Rule>>& rules, CpuTarget target,
                 int num_threads, const ParallelFor& parallel_for,
                 bool update = true) {
-  // ends[i] is where tensor i ends in that range.
-  std::vector<int64_t> ends;
-  ends.reserve(tensors.size());
+  std::vector<int64_t> sizes;
+  sizes.reserve(tensors.size());
   int64_t total = 0;
-  for (const auto& tensor : tensors) ends.push_back(total += tensor.size);
+  for (const auto& tensor : tensors) {
+    sizes.push_back(tensor.size);
+    total += tensor.size;
+  }
+  if (total == 0) return;
+  const TileTable tiles(std::move(sizes));
 
   const RangeFunction<T, Rule> apply_range =
       RangeFunctionFor<T, Rule>(target, update);
+  // Neighbouring tiles of a tensor in one go.
   const auto body = [&](int64_t begin, int64_t end) {
-    size_t i = std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
-    while (begin < end) {
-      const int64_t tensor_begin = ends[i] - tensors[i].size;
-      const int64_t stop = std::min(end, ends[i]);
-      if (begin < stop) {
-        apply_range(rules[i], tensors[i], begin - tensor_begin,
-                    stop - tensor_begin);
-        begin = stop;
-      }
-      ++i;
+    for (int i = tiles[begin].tensor; begin < end; ++i) {
+      const int64_t stop = std::min(end, tiles.end(i));
+      if (begin == stop) continue;
+      const int64_t first = tiles.begin(i);
+      apply_range(rules[i], tensors[i], (begin - first) * kTileSize,
+                  std::min((stop - first) * kTileSize, tensors[i].size));
+      begin = stop;
     }
   };
 
@@ -93,13 +97,15 @@ void ApplyDense(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
   constexpr int64_t kBytesPerElement =
       3 * sizeof(T) + 2 * Rule::kSlots * sizeof(ComputeType<T>);
   if (total * kBytesPerElement <= kInlineBytes || num_threads <= 1) {
-    body(0, total);
+    body(0, tiles.size());
     return;
   }
   const int64_t piece = std::clamp(total / (kPiecesPerThread * num_threads),
                                    kInlineBytes / 2 / kBytesPerElement,
                                    kLargestPieceBytes / kBytesPerElement);
-  parallel_for(total, piece, body);
+  // In tiles, which may be smaller than their size.
+  parallel_for(tiles.size(), std::max<int64_t>(1, piece * tiles.size() / total),
+               body);
 }
 
 }  // namespace tf_opt

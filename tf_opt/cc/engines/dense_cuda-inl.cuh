@@ -48,8 +48,8 @@ const char* ApplyDenseGpu(
       <<<blocks, kCudaThreads, 0, cuda_stream>>>(inputs, rules, count);
   if (const char* error = CudaLaunchError()) return error;
   for (const auto& batch : PlanGpuBatches(tensors)) {
-    if (batch.chunks() == 0) continue;
-    ApplyGpuBatch<T, Rule><<<batch.chunks(), kCudaThreads, 0, cuda_stream>>>(
+    if (batch.tiles() == 0) continue;
+    ApplyGpuBatch<T, Rule><<<batch.tiles(), kCudaThreads, 0, cuda_stream>>>(
         batch, rules, inputs.table_slot);
     if (const char* error = CudaLaunchError()) return error;
   }

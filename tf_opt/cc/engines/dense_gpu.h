@@ -16,14 +16,12 @@
 #include "tf_opt/cc/engines/gpu_pack.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
-// Elements that one block of threads updates: few enough that a large tensor
-// ends evenly, enough that finding the block's tensor costs nothing.
-constexpr int64_t kGpuChunk = 8192;
 // A thread loads and stores this much of a slot at a time, the widest there is,
 // and as many elements of variable and gradient. (Of those in 16 bits that is
 // half as much. Were it the same, a thread's slots would be two vectors, and
@@ -43,10 +41,11 @@ struct GpuBatch {
 
   int count = 0;
   int first = 0;            // Which of all tensors tensors[0] is.
-  int32_t ends[kCapacity];  // Behind the last chunk of each.
+  int32_t ends[kCapacity];  // Behind the last tile of each.
   DenseTensor<T, kSlots> tensors[kCapacity];
 
-  int32_t chunks() const { return count == 0 ? 0 : ends[count - 1]; }
+  // Each is for one block of threads.
+  int32_t tiles() const { return count == 0 ? 0 : ends[count - 1]; }
 };
 
 // As many launches as it takes to describe all tensors, and no more.
@@ -61,8 +60,8 @@ std::vector<GpuBatch<T, kSlots>> PlanGpuBatches(
       batches.back().first = static_cast<int>(i);
     }
     Batch& batch = batches.back();
-    const int64_t chunks = (tensors[i].size + kGpuChunk - 1) / kGpuChunk;
-    batch.ends[batch.count] = batch.chunks() + static_cast<int32_t>(chunks);
+    const int64_t tiles = CountTiles(tensors[i].size);
+    batch.ends[batch.count] = batch.tiles() + static_cast<int32_t>(tiles);
     batch.tensors[batch.count] = tensors[i];
     ++batch.count;
   }
@@ -83,26 +82,24 @@ class GpuThread {
                                      int table_slot, int32_t block, int thread,
                                      int threads) {
     if (!rules.writes()) return;
-    RunChunk(batch, rules, table_slot, block, thread, threads,
-             std::make_index_sequence<kSlots>());
+    RunTile(batch, rules, table_slot, block, thread, threads,
+            std::make_index_sequence<kSlots>());
   }
 
  private:
   // Slots by constant indices throughout: an array that is indexed by a
   // variable would lie in memory, not in registers.
   template <std::size_t... kIndices>
-  TF_OPT_RULE_INLINE static void RunChunk(
+  TF_OPT_RULE_INLINE static void RunTile(
       const GpuBatch<T, kSlots>& batch, const GpuRules<Rule>& rules,
       int table_slot, int32_t block, int thread, int threads,
       std::index_sequence<kIndices...> indices) {
-    const int i = FindTensor(batch, block);
-    const int32_t chunk = block - (i == 0 ? 0 : batch.ends[i - 1]);
+    const int i = TensorOfTile(batch.ends, batch.count, block);
     const int64_t tensor_size = batch.tensors[i].size;
     const FramedRule<Rule> rule = rules[batch.first + i];
-
-    const int64_t begin = chunk * kGpuChunk;
-    const int64_t left = tensor_size - begin;
-    const int64_t size = left < kGpuChunk ? left : kGpuChunk;
+    const Tile tile =
+        TileOfTensor(i, tensor_size, block - (i == 0 ? 0 : batch.ends[i - 1]));
+    const int64_t begin = tile.begin, size = tile.size;
     const DenseTensor<T, kSlots> part = {
         batch.tensors[i].variable + begin,
         batch.tensors[i].gradient + begin,
@@ -113,8 +110,9 @@ class GpuThread {
         Shifted(batch.tensors[i].accumulator, begin),
         Shifted(batch.tensors[i].average, begin)};
     if (!rules.updates()) {
-      for (int64_t k = thread; k < size; k += threads)
+      for (int64_t k = thread; k < size; k += threads) {
         Accumulate(rule, part, k);
+      }
       return;
     }
     const bool aligned =
@@ -146,21 +144,6 @@ class GpuThread {
 
   TF_OPT_RULE_INLINE static V* Shifted(V* array, int64_t by) {
     return array == nullptr ? nullptr : array + by;
-  }
-
-  // The tensor whose chunk this block is; empty tensors have none.
-  TF_OPT_RULE_INLINE static int FindTensor(const GpuBatch<T, kSlots>& batch,
-                                           int32_t block) {
-    int low = 0, high = batch.count - 1;
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (batch.ends[middle] > block) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return low;
   }
 
   // Updates kCount packs of every array, the first at `at`, the others `row`

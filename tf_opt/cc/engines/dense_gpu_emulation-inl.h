@@ -26,7 +26,7 @@ const char* ApplyDenseGpu(
     rules.Compute(inputs, i);
   }
   for (const auto& batch : PlanGpuBatches(tensors)) {
-    for (int32_t block = 0; block < batch.chunks(); ++block) {
+    for (int32_t block = 0; block < batch.tiles(); ++block) {
       for (int thread = 0; thread < kEmulatedThreads; ++thread) {
         GpuThread<EmulatedConvert, T, Rule>::Run(
             batch, rules, inputs.table_slot, block, thread, kEmulatedThreads);

@@ -58,7 +58,7 @@ void MustNotRun(int64_t, int64_t,
   FAIL() << "one thread was asked for";
 }
 
-// Around vectors and chunks; empty tensors first and in between.
+// Around vectors and tiles; empty tensors first and in between.
 const std::vector<int64_t>& Sizes() {
   static const auto& sizes = *new std::vector<int64_t>{0,
                                                        1,
@@ -67,11 +67,11 @@ const std::vector<int64_t>& Sizes() {
                                                        16,
                                                        17,
                                                        0,
-                                                       kGpuChunk - 1,
-                                                       kGpuChunk,
+                                                       kTileSize - 1,
+                                                       kTileSize,
                                                        31,
-                                                       kGpuChunk + 1,
-                                                       3 * kGpuChunk + 5};
+                                                       kTileSize + 1,
+                                                       3 * kTileSize + 5};
   return sizes;
 }
 
@@ -150,7 +150,7 @@ TYPED_TEST(DenseGpuTest, UpdatesTheRowOfATableThatTheDeviceNames) {
   using T = TypeParam;
   using V = ComputeType<T>;
   using Rule = AsgdRule<V, false>;
-  constexpr int64_t kSize = 2 * kGpuChunk + 3, kRows = 3, kRow = 1;
+  constexpr int64_t kSize = 2 * kTileSize + 3, kRows = 3, kRow = 1;
   Step<Asgd> step;
   step.weight_decay = {0.25};
   step.row = kRow;
@@ -237,7 +237,7 @@ TEST(PlanGpuBatches, ThousandTensorsTakeFewLaunches) {
   int count = 0;
   for (const auto& batch : batches) {
     EXPECT_EQ(batch.first, count);
-    EXPECT_EQ(batch.chunks(), batch.count);
+    EXPECT_EQ(batch.tiles(), batch.count);
     count += batch.count;
   }
   EXPECT_EQ(count, 1000);
@@ -246,12 +246,12 @@ TEST(PlanGpuBatches, ThousandTensorsTakeFewLaunches) {
             kGpuArgumentBytes);
 }
 
-TEST(PlanGpuBatches, ALargeTensorIsManyChunks) {
+TEST(PlanGpuBatches, ALargeTensorIsManyTiles) {
   const int64_t size = (int64_t{1} << 31) + 1;
   const std::vector<DenseTensor<float, 2>> tensors(1, {.size = size});
   const auto batches = PlanGpuBatches(tensors);
   ASSERT_EQ(batches.size(), 1);
-  EXPECT_EQ(batches[0].chunks(), (size + kGpuChunk - 1) / kGpuChunk);
+  EXPECT_EQ(batches[0].tiles(), (size + kTileSize - 1) / kTileSize);
 }
 
 TEST(PlanGpuBatches, NothingIsNoLaunch) {

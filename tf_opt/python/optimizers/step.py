@@ -157,6 +157,7 @@ class Step:
         return enabled
 
     def _update_with_accumulated(self) -> None:
+        """Updates with the sums of all replicas, as if all were one's own."""
         accumulators: list[Any] = [None] * len(self._gradients)
         for bucket in self._plan.buckets:
             for position, index in zip(
@@ -165,16 +166,13 @@ class Step:
                 accumulators[position] = self._optimizer._accumulated_gradients[
                     index
                 ]
-        sums = [
-            tf.cast(tf.convert_to_tensor(accumulator), variable.dtype)
-            for accumulator, variable in zip(
-                accumulators, self._plan.variables, strict=True
-            )
-        ]
-        self._update(self._sum_over_replicas(sums), BARE, accumulates=False)
-        for accumulator in accumulators:
-            zeros = tf.zeros(accumulator.shape, accumulator.dtype)
-            local_state.assign(accumulator, zeros)
+        sums = self._sum_over_replicas(
+            [tf.convert_to_tensor(x) for x in accumulators]
+        )
+        for accumulator, total in zip(accumulators, sums, strict=True):
+            local_state.assign(accumulator, total)
+        nothing = [tf.zeros_like(x) for x in self._plan.variables]
+        self._update(nothing, BARE, accumulates=True)
 
     def _sum_over_replicas(
         self, grads: Sequence[tf.Tensor]
