@@ -166,9 +166,15 @@ class Step:
                 accumulators[position] = self._optimizer._accumulated_gradients[
                     index
                 ]
-        sums = self._sum_over_replicas(
-            [tf.convert_to_tensor(x) for x in accumulators]
-        )
+        own = []
+        for accumulator, variable in zip(
+            accumulators, self._plan.variables, strict=True
+        ):
+            # Some strategies ask a tensor where its sum is to be, and inside a
+            # condition those that were only read don't say.
+            with tf.device(variable.device):
+                own.append(tf.identity(tf.convert_to_tensor(accumulator)))
+        sums = self._sum_over_replicas(own)
         for accumulator, total in zip(accumulators, sums, strict=True):
             local_state.assign(accumulator, total)
         nothing = [tf.zeros_like(x) for x in self._plan.variables]
