@@ -5,6 +5,7 @@ A Python block of a Markdown file goes on with the names of those before it.
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import inspect
 import pathlib
@@ -85,7 +86,8 @@ def test_every_argument_is_described(function: Callable) -> None:
     assert "{{" not in description
     described = re.findall(r"^    (\w+): ", description, re.MULTILINE)
     errors = [name for name in described if name.endswith("Error")]
-    assert errors
+    # What only holds arguments checks nothing yet.
+    assert errors or dataclasses.is_dataclass(function)
     # Each once, in the order of the signature or not.
     arguments = list(inspect.signature(function).parameters)
     assert sorted(described) == sorted([*arguments, *errors])
