@@ -178,6 +178,13 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
             grads, variables
         )
 
+    def _around_the_rule(self) -> dict[str, Sequence[Any]]:
+        """What is kept for each variable besides slots; empty if it isn't."""
+        return {
+            "accumulators": getattr(self, "_accumulated_gradients", ()),
+            "averages": getattr(self, "_model_variables_moving_average", ()),
+        }
+
     def _decay(self, variables: Sequence[Variable]) -> None:
         """Keras' own pass of weight decay."""
         self._apply_weight_decay(variables)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import collections
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -23,13 +22,13 @@ from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.step_frame import BARE
-from tf_opt.python.ops.variable_group import variable_group
 from tf_opt.python.optimizers import composed_step
 from tf_opt.python.optimizers import eager_step
 from tf_opt.python.optimizers import gradients
 from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers import multipliers
 from tf_opt.python.optimizers import step
+from tf_opt.python.optimizers import step_plan
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.exclusions import Exclusions
 from tf_opt.python.optimizers.flags import Flag
@@ -37,7 +36,6 @@ from tf_opt.python.optimizers.flags import choose
 from tf_opt.python.optimizers.gradients import GradientLike
 from tf_opt.python.optimizers.gradients import path_of
 from tf_opt.python.optimizers.step_plan import Bucket
-from tf_opt.python.optimizers.step_plan import Plan
 from tf_opt.python.optimizers.step_plan import PlanKeeper
 from tf_opt.python.optimizers.unlisted_state import UnlistedState
 
@@ -627,7 +625,7 @@ class FusedOptimizer(KerasOptimizer):
             learning_rate: The step size, a scalar.
         """
         scalars = self._scalars(learning_rate)
-        plan = self._plan([variable])
+        plan = step_plan.make(self, [variable])
         self._plans.last = plan
         (bucket,) = plan.buckets
         frame = dataclasses.replace(
@@ -642,83 +640,20 @@ class FusedOptimizer(KerasOptimizer):
         else:
             step.launch(self, bucket, grads, frame, scalars)
 
-    def _plan_of(self, variables: Sequence[Variable]) -> Plan:
+    def _plan_of(self, variables: Sequence[Variable]) -> step_plan.Plan:
         """The plan of a step over these variables, perhaps a kept one."""
         if self._updates_one_by_one(variables):
-            plan = self._plan(variables, composed=True)
+            plan = step_plan.make(self, variables, composed=True)
         elif tf.executing_eagerly() and not tf.distribute.has_strategy():
             plan = self._plans.of(
                 variables,
                 self.implementation,
-                lambda: self._plan(variables, groups=True),
+                lambda: step_plan.make(self, variables, groups=True),
             )
         else:
-            plan = self._plan(variables)
+            plan = step_plan.make(self, variables)
         self._plans.last = plan
         return plan
-
-    def _plan(
-        self,
-        variables: Sequence[Variable],
-        *,
-        groups: bool = False,
-        composed: bool = False,
-    ) -> Plan:
-        """Decides what updates which variables.
-
-        Args:
-            variables: The variables of a step.
-            groups: Whether a launch takes each of its lists as one group.
-            composed: Whether no custom op is to run.
-        """
-        parts: dict[tuple[tf.DType, str, int], list[int]] = {}
-        occurrences: collections.Counter[int] = collections.Counter()
-        tf_variables = tuple(map(tf_variable, variables))
-        for i, variable in enumerate(tf_variables):
-            # One that occurs twice is updated twice, one after the other.
-            key = id(variable)
-            part = (variable.dtype, variable.device, occurrences[key])
-            parts.setdefault(part, []).append(i)
-            occurrences[key] += 1
-        buckets = []
-        for (dtype, device, _), positions in parts.items():
-            updated = tuple(tf_variables[i] for i in positions)
-            indices = tuple(map(self._index_of, updated))
-            lists = None
-            if not composed and dispatch.runs_custom_op(
-                self.implementation, self._op.name, dtype, device
-            ):
-                lists = self._lists(updated, indices)
-                if groups:
-                    lists = {
-                        name: [variable_group(list_, device)] if list_ else ()
-                        for name, list_ in lists.items()
-                    }
-            buckets.append(
-                Bucket(
-                    tuple(positions),
-                    updated,
-                    indices,
-                    tuple(map(self._decays, updated)),
-                    lists,
-                )
-            )
-        return Plan(tf_variables, tuple(buckets))
-
-    def _lists(
-        self, variables: Sequence[tf.Variable], indices: Sequence[int]
-    ) -> dict[str, Sequence[Variable]]:
-        """What the op takes for these variables, by the names of its lists."""
-        slots = zip(*map(self._slots, indices), strict=True)
-        lists = dict.fromkeys(self._op.slots, ())
-        lists.update(zip(self._op.slots, slots, strict=False))
-        lists["variables"] = variables
-        for name, kept in (
-            ("accumulators", getattr(self, "_accumulated_gradients", ())),
-            ("averages", getattr(self, "_model_variables_moving_average", ())),
-        ):
-            lists[name] = [kept[i] for i in indices] if kept else ()
-        return lists
 
     @property
     def implementation_in_use(self) -> str | None:

@@ -5,15 +5,24 @@ In a graph that is done once, while the step is traced. Eager steps keep it.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from collections.abc import Hashable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import NamedTuple
 
-import keras
 import tensorflow as tf
+
+from tf_opt.python import dispatch
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.ops.variable_group import variable_group
+
+if TYPE_CHECKING:
+    from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 
 
 class Bucket(NamedTuple):
@@ -55,6 +64,66 @@ class Plan(NamedTuple):
         return " and ".join(names)
 
 
+def make(
+    optimizer: FusedOptimizer,
+    variables: Sequence[Variable],
+    *,
+    groups: bool = False,
+    composed: bool = False,
+) -> Plan:
+    """Decides what updates which variables.
+
+    Args:
+        optimizer: The optimizer.
+        variables: The variables of a step.
+        groups: Whether a launch takes each of its lists as one group.
+        composed: Whether no custom op is to run.
+    """
+    parts: dict[tuple[tf.DType, str, int], list[int]] = {}
+    occurrences: collections.Counter[int] = collections.Counter()
+    tf_variables = tuple(map(tf_variable, variables))
+    for i, variable in enumerate(tf_variables):
+        # One that occurs twice is updated twice, one after the other.
+        key = id(variable)
+        part = (variable.dtype, variable.device, occurrences[key])
+        parts.setdefault(part, []).append(i)
+        occurrences[key] += 1
+    buckets = []
+    for (dtype, device, _), positions in parts.items():
+        updated = tuple(tf_variables[i] for i in positions)
+        indices = tuple(map(optimizer._index_of, updated))
+        lists = None
+        if not composed and dispatch.runs_custom_op(
+            optimizer.implementation, optimizer._op.name, dtype, device
+        ):
+            lists = _lists(optimizer, updated, indices)
+            if groups:
+                lists = {
+                    name: [variable_group(list_, device)] if list_ else ()
+                    for name, list_ in lists.items()
+                }
+        decays = tuple(map(optimizer._decays, updated))
+        buckets.append(
+            Bucket(tuple(positions), updated, indices, decays, lists)
+        )
+    return Plan(tf_variables, tuple(buckets))
+
+
+def _lists(
+    optimizer: FusedOptimizer,
+    variables: Sequence[tf.Variable],
+    indices: Sequence[int],
+) -> dict[str, Sequence[Variable]]:
+    """What the op takes for these variables, by the names of its lists."""
+    slots = zip(*map(optimizer._slots, indices), strict=True)
+    lists = dict.fromkeys(optimizer._op.slots, ())
+    lists.update(zip(optimizer._op.slots, slots, strict=False))
+    lists["variables"] = variables
+    for name, kept in optimizer._around_the_rule().items():
+        lists[name] = [kept[i] for i in indices] if kept else ()
+    return lists
+
+
 class PlanKeeper:
     """Keeps the plans of the last few lists of variables, for eager steps.
 
@@ -79,7 +148,7 @@ class PlanKeeper:
 
     def find(
         self,
-        variables: Sequence[keras.Variable | tf.Variable],
+        variables: Sequence[Variable],
         mode: Hashable,
     ) -> Plan | None:
         """The plan that is kept for these variables, if one is.
@@ -93,7 +162,7 @@ class PlanKeeper:
 
     def of(
         self,
-        variables: Sequence[keras.Variable | tf.Variable],
+        variables: Sequence[Variable],
         mode: Hashable,
         make: Callable[[], Plan],
     ) -> Plan:
