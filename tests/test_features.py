@@ -12,6 +12,8 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+pytestmark = [pytest.mark.core, pytest.mark.kernels]
+
 KERAS = {
     tf_opt.Adam: (keras.optimizers.Adam, {"epsilon": 1e-7}),
     tf_opt.AdamW: (

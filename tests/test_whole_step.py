@@ -18,6 +18,8 @@ from allpairspy import AllPairs
 from reference.whole_step import WholeStep
 from registry import OPTIMIZERS
 
+pytestmark = [pytest.mark.core, pytest.mark.kernels]
+
 LEARNING_RATE = 0.05
 STEPS = 16
 # Of these steps one gradient is no number.

@@ -107,9 +107,13 @@ class _Counter(keras.Variable):
         # Nobody asks for the sum, which would be one more op.
         self.value.assign_add(value, read_value=False)
 
-    def count_eagerly(self) -> None:
-        """Adds one in an eager step that no strategy runs."""
-        tf.raw_ops.AssignAddVariableOp(resource=self.value.handle, value=_one())
+    def count(self) -> None:
+        """Adds one."""
+        if tf.executing_eagerly() and not tf.distribute.has_strategy():
+            handle = self.value.handle
+            tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
+        else:
+            self.assign_add(1)
 
 
 class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):

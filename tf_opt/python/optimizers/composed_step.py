@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import step_frame
@@ -136,8 +137,8 @@ def average(
 
 def _element(per_variable: Any, i: int) -> Scalar:
     """Of one number for all variables, or one for each, that of the i-th."""
-    if isinstance(per_variable, (list, tuple)):
-        return per_variable[i]
+    if isinstance(per_variable, (list, np.ndarray)):
+        return per_variable[i] if np.ndim(per_variable) else per_variable
     if tf.is_tensor(per_variable) and per_variable.shape.rank == 1:
         return per_variable[i]
     return per_variable

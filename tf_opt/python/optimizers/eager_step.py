@@ -93,7 +93,7 @@ def run(
     optimizer._plans.last = plan
     optimizer._begin_step(plan.variables, True)
     optimizer._commit(optimizer._next_shared(**numbers), True)
-    optimizer._iterations.count_eagerly()
+    optimizer._iterations.count()
     return True
 
 

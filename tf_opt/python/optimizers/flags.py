@@ -1,4 +1,7 @@
-"""True or False, or a tensor that says which."""
+"""True or False, or a tensor that says which.
+
+In an eager step that waits for no device they are Python's, and cost no op.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,18 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_opt.python.functional import arithmetic
+
 Flag = bool | tf.Tensor
 
 
+def is_zero(count: int | tf.Tensor) -> Flag:
+    """Whether an integer is 0."""
+    return tf.equal(count, 0) if tf.is_tensor(count) else count == 0
+
+
 def both(a: Flag, b: Flag) -> Flag:
-    """Whether both are true; costs no op where one is known."""
+    """Whether both are true."""
     if isinstance(a, bool):
         return b if a else False
     if isinstance(b, bool):
@@ -18,8 +28,14 @@ def both(a: Flag, b: Flag) -> Flag:
     return a & b
 
 
-def choose(condition: Flag, new: tf.Tensor, old: Any) -> tf.Tensor:
-    """`new` where the condition holds, else `old`, which may be a variable."""
-    if condition is True:
-        return new
-    return tf.where(condition, new, tf.convert_to_tensor(old))
+def choose(condition: Flag, new: Any, old: Any) -> Any:
+    """`new` where the condition holds, else `old`; numbers are float64."""
+    if isinstance(condition, bool):
+        return new if condition else old
+    new, old = (
+        arithmetic.float64(x)
+        if isinstance(x, (int, float))
+        else tf.convert_to_tensor(x)
+        for x in (new, old)
+    )
+    return tf.where(condition, new, old)

@@ -33,6 +33,7 @@ from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.exclusions import Exclusions
 from tf_opt.python.optimizers.flags import Flag
 from tf_opt.python.optimizers.flags import choose
+from tf_opt.python.optimizers.flags import is_zero
 from tf_opt.python.optimizers.gradients import GradientLike
 from tf_opt.python.optimizers.gradients import path_of
 from tf_opt.python.optimizers.step_plan import Bucket
@@ -435,23 +436,19 @@ class FusedOptimizer(KerasOptimizer):
             count //= self.gradient_accumulation_steps
         return count
 
-    def _is_update_step(self) -> tf.Tensor:
+    def _is_update_step(self) -> Flag:
         """Whether this micro-step is the last of an update."""
-        steps = self.gradient_accumulation_steps
-        return tf.equal((tf.convert_to_tensor(self._iterations) + 1) % steps, 0)
+        count = local_state.number(self._iterations)
+        return is_zero((count + 1) % self.gradient_accumulation_steps)
 
-    def _averaging(self) -> tuple[tf.Tensor, Flag]:
+    def _averaging(self) -> tuple[arithmetic.Scalar, Flag]:
         """How much of the averages stays, and whether they overwrite."""
         count = self._update_count()
         # In the first step an average becomes the variable.
-        momentum = tf.where(
-            tf.equal(count, 0),
-            tf.constant(0.0, tf.float64),
-            arithmetic.float64(self.ema_momentum),
-        )
+        momentum = choose(is_zero(count), 0.0, self.ema_momentum)
         if not self.ema_overwrite_frequency:
             return momentum, False
-        return momentum, tf.equal((count + 1) % self.ema_overwrite_frequency, 0)
+        return momentum, is_zero((count + 1) % self.ema_overwrite_frequency)
 
     # ---- A step. ----
 
@@ -521,7 +518,10 @@ class FusedOptimizer(KerasOptimizer):
             else gradients.as_gradient(gradient, variable)
             for gradient, variable in zip(grads, variables, strict=True)
         ]
-        if trainable_variables is not None:
+        # What has a plan is known.
+        if trainable_variables is not None and not self._plans.find(
+            variables, self.implementation
+        ):
             self._get_ready_for(variables)
         with self._name_scope():
             restore = self._overwritten(variables, skips_nonfinite)
@@ -573,6 +573,8 @@ class FusedOptimizer(KerasOptimizer):
         undo: bool = False,
     ) -> None:
         """Assigns what is no slot, if the step was one (to undo: if not)."""
+        if commits is undo:
+            return
         for variable, value in values:
             if undo:
                 value = choose(commits, tf.convert_to_tensor(variable), value)
@@ -584,7 +586,7 @@ class FusedOptimizer(KerasOptimizer):
     def _count_step(self, enabled: Flag) -> None:
         """The one place where counters advance."""
         if enabled is True:
-            self._iterations.assign_add(1)
+            self._iterations.count()
             return
         counted = tf.cast(enabled, self._iterations.dtype)
         self._iterations.assign_add(counted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -23,6 +24,13 @@ def in_replica() -> bool:
     )
 
 
+def on_host(x: tf.Tensor) -> np.generic | np.ndarray | tf.Tensor:
+    """An eager tensor's value, where that waits for no device; else itself."""
+    if isinstance(x, tf.__internal__.EagerTensor) and "GPU" not in x.device:
+        return x.numpy()
+    return x
+
+
 def number(x: Any) -> Any:
     """The number that is in a scalar variable or tensor.
 
@@ -35,8 +43,9 @@ def number(x: Any) -> Any:
             x = tf.raw_ops.ReadVariableOp(resource=x.handle, dtype=x.dtype)
         else:
             x = tf.convert_to_tensor(x)
-    if isinstance(x, tf.__internal__.EagerTensor) and "GPU" not in x.device:
-        return x.numpy().item()
+    x = on_host(x)
+    if isinstance(x, np.generic):
+        return x.item()
     if isinstance(x, tf.Tensor) and x.dtype.is_integer:
         return x
     return arithmetic.float64(x)

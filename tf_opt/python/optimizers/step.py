@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python import ops
-from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import measure
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
@@ -50,9 +51,22 @@ class Measures:
         finite: Whether all are finite.
     """
 
-    norms: tuple[tf.Tensor, ...]
-    global_norm: tf.Tensor
-    finite: tf.Tensor
+    norms: tuple[tf.Tensor | np.ndarray, ...]
+    global_norm: tf.Tensor | np.ndarray
+    finite: Flag
+
+
+def _functions_of(x: Any) -> tuple[Callable, Callable, Callable]:
+    """Square root, sum, and whether all is true: TensorFlow's or NumPy's."""
+    if tf.is_tensor(x):
+        return tf.sqrt, tf.reduce_sum, tf.reduce_all
+    # With Python's bool, as flags are.
+    return np.sqrt, np.sum, lambda flags: bool(np.all(flags))
+
+
+def _maximum(x: Any, bound: float) -> Any:
+    """The greater one of each; a NaN stays one."""
+    return (tf.maximum if tf.is_tensor(x) else np.maximum)(x, bound)
 
 
 class Step:
@@ -132,7 +146,7 @@ class Step:
             # One replica's gradients are enough to skip the step in all.
             wrong = tf.distribute.get_replica_context().all_reduce(
                 tf.distribute.ReduceOp.SUM,
-                tf.cast(~measures.finite, tf.float32),
+                tf.cast(tf.logical_not(measures.finite), tf.float32),
             )
             enabled = tf.equal(wrong, 0)
         for bucket in self._plan.buckets:
@@ -271,15 +285,20 @@ class Step:
                 measured = ops.measure_gradients(
                     own, accumulators if accumulates else (), **arguments
                 )
-            norms.append(tf.sqrt(measured.sums_of_squares) / self._micro_steps)
-            squares.append(tf.reduce_sum(measured.sums_of_squares))
-            finite.append(tf.reduce_all(measured.finite))
+            sums = local_state.on_host(measured.sums_of_squares)
+            root, total, all_ = _functions_of(sums)
+            norms.append(root(sums) / self._micro_steps)
+            squares.append(total(sums))
+            finite.append(all_(local_state.on_host(measured.finite)))
+        root, total, all_ = _functions_of(squares[0])
         return Measures(
             norms=tuple(norms),
-            global_norm=tf.sqrt(tf.add_n(squares)) / self._micro_steps,
-            finite=tf.reduce_all(tf.stack(finite)),
+            global_norm=root(total(squares)) / self._micro_steps,
+            finite=all_(finite),
         )
 
+    # A norm that is infinite makes a factor that is no number.
+    @np.errstate(invalid="ignore")
     def _frame_of(
         self,
         bucket: Bucket,
@@ -290,13 +309,13 @@ class Step:
         optimizer = self._optimizer
         factors: Scalar = 1.0 / self._micro_steps
         if optimizer.clipnorm and optimizer.clipnorm > 0:
-            bound = arithmetic.float64(optimizer.clipnorm)
-            factors *= bound / tf.maximum(measures.norms[k], bound)
+            bound = float(optimizer.clipnorm)
+            factors *= bound / _maximum(measures.norms[k], bound)
         elif optimizer.global_clipnorm and optimizer.global_clipnorm > 0:
-            bound = arithmetic.float64(optimizer.global_clipnorm)
+            bound = float(optimizer.global_clipnorm)
             norm = measures.global_norm
             # Where it is no number no gradient is one, as in Keras.
-            factors *= bound / tf.maximum(norm, bound) + (norm - norm)
+            factors *= bound / _maximum(norm, bound) + (norm - norm)
         return dataclasses.replace(
             frame,
             gradient_factors=factors,
@@ -333,8 +352,8 @@ class Step:
                 )
 
         flag = parts[0][2].update
-        if flag is True:
-            update()
+        if isinstance(flag, bool):
+            (update if flag else accumulate)()
         else:
             tf.cond(flag, update, accumulate)
 
