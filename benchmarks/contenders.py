@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import functools
-import os
-import pathlib
-import types
 from collections.abc import Callable
 from typing import Any
 
 # Before TensorFlow: some versions of torch crash when they are imported second.
-try:
-    import torch
-except ImportError:
-    torch = None
+from optional_torch import torch
 
+# isort: split
 import keras
 import tensorflow as tf
 import tf_opt
 
+import memory_floor
+import torch_contenders
 import variants
+from measure import Contender
 from shapes import Shape
 from shapes import Workload
 from variants import Variant
-
-_FLOOR_LIBRARY = (
-    pathlib.Path(__file__).parents[1]
-    / "bazel-bin"
-    / "benchmarks"
-    / "_memory_floor.so"
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Contender:
-    """Somebody's optimizer, ready to step.
-
-    Attributes:
-        step: One whole optimizer step.
-        norms: The squared norm of each variable that `step` updates: enough
-            to see whether they changed and are finite.
-    """
-
-    step: Callable[[], None]
-    norms: Callable[[], list[float]]
 
 
 def use_cores(cores: int) -> None:
@@ -60,19 +35,9 @@ def use_cores(cores: int) -> None:
         torch.set_num_threads(cores)
 
 
-@functools.cache
-def _floor_ops() -> types.ModuleType:
-    if not _FLOOR_LIBRARY.exists():
-        raise FileNotFoundError(
-            f"Expected the memory floor's op in {_FLOOR_LIBRARY}, which is "
-            "not there. Run `make bench`: it builds the op first."
-        )
-    return tf.load_op_library(os.fspath(_FLOOR_LIBRARY))
-
-
 def check_prerequisites() -> None:
     """Raises if a contender that is always there can't run."""
-    _floor_ops()
+    memory_floor.load()
     info = tf_opt.build_info()
     if info["custom_ops"] != "loaded":
         raise RuntimeError(
@@ -98,14 +63,24 @@ class Problem:
     into memory together, also with the largest model.
     """
 
-    def __init__(self, variant: Variant, workload: Workload) -> None:
+    def __init__(
+        self,
+        variant: Variant,
+        workload: Workload,
+        gradients: list[tf.Tensor] | None = None,
+    ) -> None:
+        """States the problem.
+
+        Args:
+            variant: The optimizer.
+            workload: The model.
+            gradients: Another problem's, to share them.
+        """
         self.variant = variant
         self.workload = workload
-        # Of each torch parameter, its slots.
-        self.torch_state: dict[Any, dict[str, Any]] = collections.defaultdict(
-            dict
-        )
-        self.gradients = [self.random(shape) for shape in workload.shapes]
+        self.gradients = gradients or [
+            self.random(shape) for shape in workload.shapes
+        ]
 
     def random(self, shape: Shape) -> tf.Tensor:
         """Values like a model's; not zeros, whose speed may be another."""
@@ -123,13 +98,14 @@ class Problem:
     def tf_opt_eager(self) -> Contender:
         """tf_opt's optimizer, with Keras' formula where Keras has one."""
         optimizer_class = getattr(tf_opt, self.variant.optimizer)
-        return self._eager(
-            optimizer_class(
-                **self.variant.arguments,
-                **self.variant.own_arguments,
-                implementation="custom_op",
-            )
+        optimizer = optimizer_class(
+            **self.variant.arguments,
+            **self.variant.own_arguments,
+            implementation="custom_op",
         )
+        if self.variant.loss_scaled:
+            optimizer = tf_opt.LossScaleOptimizer(optimizer)
+        return self._eager(optimizer)
 
     @functools.cached_property
     def keras_eager(self) -> Contender:
@@ -137,7 +113,10 @@ class Problem:
         optimizer_class = getattr(
             keras.optimizers, self.variant.keras_optimizer
         )
-        return self._eager(optimizer_class(**self.variant.arguments))
+        optimizer = optimizer_class(**self.variant.arguments)
+        if self.variant.loss_scaled:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        return self._eager(optimizer)
 
     def _eager(self, optimizer: keras.optimizers.Optimizer) -> Contender:
         variables = self.keras_variables()
@@ -148,18 +127,16 @@ class Problem:
         )
 
     @functools.cached_property
-    def torch_parameters(self) -> list[Any]:
-        """New torch parameters; their gradients are TensorFlow's tensors."""
-        parameters = []
-        for gradient in self.gradients:
-            # DLPack shares the memory.
-            shared = torch.from_dlpack(
-                tf.experimental.dlpack.to_dlpack(gradient)
-            )
-            parameter = torch.nn.Parameter(0.02 * torch.randn(shared.shape))
-            parameter.grad = shared
-            parameters.append(parameter)
-        return parameters
+    def torch_model(self) -> torch_contenders.Model:
+        """Parameters of torch's; their gradients are TensorFlow's tensors."""
+        # DLPack shares the memory.
+        return torch_contenders.Model(
+            [
+                torch.from_dlpack(tf.experimental.dlpack.to_dlpack(gradient))
+                for gradient in self.gradients
+            ],
+            self.variant,
+        )
 
 
 def _norms_of(variables: list[tf.Variable]) -> Callable[[], list[float]]:
@@ -183,9 +160,32 @@ def _in_graph(eager: Contender, **options: Any) -> Contender:
     return Contender(step, eager.norms)
 
 
+def _step(problem: Problem, call: Contender) -> Contender:
+    """A whole step, of one call of Keras' `apply` for each micro-step."""
+    micro_steps = problem.variant.micro_steps
+    if micro_steps == 1:
+        return call
+
+    def step() -> None:
+        for _ in range(micro_steps):
+            call.step()
+
+    return Contender(step, call.norms)
+
+
+def _without(problem: Problem) -> Contender:
+    """tf_opt's step without what the variant is about."""
+    other = Problem(
+        variants.VARIANTS[problem.variant.without],
+        problem.workload,
+        problem.gradients,
+    )
+    return _step(problem, _in_graph(other.tf_opt_eager))
+
+
 def _memory_floor(problem: Problem) -> Contender:
-    ops = _floor_ops()
     size = problem.workload.parameters
+    passes = problem.variant.passes
     gradient = problem.random((size,))
     variable = tf.Variable(problem.random((size,)))
     slots = [
@@ -194,9 +194,7 @@ def _memory_floor(problem: Problem) -> Contender:
     ]
 
     def step() -> None:
-        ops.tf_opt_memory_floor(
-            variable.handle, gradient, [slot.handle for slot in slots]
-        )
+        memory_floor.move(gradient, [*slots, variable], passes)
 
     return _in_graph(Contender(step, _norms_of([variable])))
 
@@ -260,14 +258,8 @@ def _tf_core(problem: Problem) -> Contender:
 
 
 def _torch(problem: Problem, implementation: str) -> Contender:
-    parameters = problem.torch_parameters
-    optimizer = getattr(torch.optim, problem.variant.torch_optimizer)(
-        parameters, **problem.variant.torch_arguments, **{implementation: True}
-    )
-    optimizer.state = problem.torch_state
-    return Contender(
-        optimizer.step,
-        lambda: [float(p.detach().square().sum()) for p in parameters],
+    return torch_contenders.contender(
+        problem.torch_model, problem.variant, implementation
     )
 
 
@@ -275,13 +267,18 @@ def _torch(problem: Problem, implementation: str) -> Contender:
 BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.FLOOR: _memory_floor,
     variants.CALL: _call,
-    variants.TF_OPT: lambda problem: _in_graph(problem.tf_opt_eager),
-    variants.TF_OPT_EAGER: lambda problem: problem.tf_opt_eager,
-    variants.KERAS: lambda problem: _in_graph(problem.keras_eager),
-    variants.KERAS_XLA: lambda problem: _in_graph(
-        problem.keras_eager, jit_compile=True
+    variants.TF_OPT: lambda problem: _step(
+        problem, _in_graph(problem.tf_opt_eager)
     ),
-    variants.KERAS_EAGER: lambda problem: problem.keras_eager,
+    variants.TF_OPT_EAGER: lambda problem: _step(problem, problem.tf_opt_eager),
+    variants.TF_OPT_WITHOUT: _without,
+    variants.KERAS: lambda problem: _step(
+        problem, _in_graph(problem.keras_eager)
+    ),
+    variants.KERAS_XLA: lambda problem: _step(
+        problem, _in_graph(problem.keras_eager, jit_compile=True)
+    ),
+    variants.KERAS_EAGER: lambda problem: _step(problem, problem.keras_eager),
     variants.TF_CORE: _tf_core,
     variants.TORCH_FUSED: functools.partial(_torch, implementation="fused"),
     variants.TORCH_FOREACH: functools.partial(_torch, implementation="foreach"),

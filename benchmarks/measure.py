@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from collections.abc import Mapping
 
-from contenders import Contender
-
 # Called with what runs now and the part of the work done, from 0 to 1.
 OnProgress = Callable[[str, float], None]
 
@@ -21,13 +19,27 @@ OnProgress = Callable[[str, float], None]
 _PAUSE_SECONDS = 0.01
 
 
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """Somebody's optimizer, ready to step.
+
+    Attributes:
+        step: One whole optimizer step, with all its micro-steps.
+        norms: The squared norm of each variable that `step` updates: enough
+            to see whether they changed and are finite.
+    """
+
+    step: Callable[[], None]
+    norms: Callable[[], list[float]]
+
+
 @dataclasses.dataclass
 class Measurement:
     """What was seen of one contender, in milliseconds.
 
     Attributes:
         first_call_ms: The first step: with tracing, compiling, allocating.
-        samples_ms: The timed steps after it.
+        samples_ms: The timed steps after it, or micro-steps.
     """
 
     first_call_ms: float
@@ -76,6 +88,7 @@ def measure(
     seconds: float,
     steps: int,
     on_progress: OnProgress,
+    micro_steps: int = 1,
 ) -> dict[str, Measurement]:
     """Times every contender's step, interleaved.
 
@@ -90,6 +103,7 @@ def measure(
         steps: How many steps a sample is the mean of. If several, some more are
             done before, so that all begin alike.
         on_progress: Called before each step.
+        micro_steps: Of how many a step consists: samples are the mean of one.
 
     Returns:
         The measurements, by name.
@@ -119,7 +133,7 @@ def measure(
                 for _ in range(steps // 5):
                     step()
                 sample = _timed_ms(step, steps)
-                measurements[name].samples_ms.append(sample)
+                measurements[name].samples_ms.append(sample / micro_steps)
                 spent_ms[name] += sample * steps
     finally:
         gc.enable()

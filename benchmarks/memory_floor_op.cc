@@ -1,10 +1,11 @@
 // The memory floor: the traffic of an optimizer step and next to no arithmetic.
 //
-// An Adam step must read the variable, the gradient and two moments and write
-// all but the gradient (NAdam and ASGD likewise; AMSGrad: one array more of
-// each, AveragedSGD: one less). This op does just that, over contiguous memory
-// from TensorFlow's allocator, on TensorFlow's intra-op threads. No step over
-// the same number of elements can be faster.
+// A step is one pass over the gradient, or several. Each reads it, and reads
+// and writes some arrays of its size: an Adam step the variable and two moments
+// (AMSGrad: one array more, AveragedSGD: one less, an average of the variable:
+// one more), the norm of the gradients none. This op does just that, over
+// contiguous memory from TensorFlow's allocator, on TensorFlow's intra-op
+// threads. No pass over the same number of elements can be faster.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -49,6 +50,14 @@ constexpr int64_t kChunkElements = 64;
 // slower than an optimizer's step that does so.
 constexpr int64_t kPrefetchElements = 512;
 
+uint32_t Bits(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+
+uint32_t Bits(uint16_t x) { return x; }
+
 float ToFloat(float x) { return x; }
 
 // bfloat16, as the upper half of a float.
@@ -62,9 +71,7 @@ float ToFloat(uint16_t x) {
 void Store(float x, float* to) { *to = x; }
 
 void Store(float x, uint16_t* to) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof(bits));
-  *to = static_cast<uint16_t>(bits >> 16);
+  *to = static_cast<uint16_t>(Bits(x) >> 16);
 }
 
 template <typename T>
@@ -76,6 +83,13 @@ void Prefetch(const T* chunk) {
   }
 }
 
+template <typename T>
+WIDEST_VECTORS uint32_t Read(const T* from, int64_t size) {
+  uint32_t bits = 0;
+  for (int64_t i = 0; i < size; ++i) bits |= Bits(from[i]);
+  return bits;
+}
+
 template <typename To, typename From>
 WIDEST_VECTORS void Add(const From* __restrict from, To* __restrict to,
                         int64_t size) {
@@ -84,39 +98,43 @@ WIDEST_VECTORS void Add(const From* __restrict from, To* __restrict to,
   }
 }
 
-// T is the type of the variable in memory.
+// T is the type of the gradient in memory.
 template <typename T>
 class MemoryFloorOp : public OpKernel {
  public:
   using OpKernel::OpKernel;
 
   void Compute(OpKernelContext* context) override {
-    const Tensor& gradient = context->input(1);
-    OpInputList slot_handles;
-    OP_REQUIRES_OK(context, context->input_list("slots", &slot_handles));
-
-    void* variable;
-    OP_REQUIRES_OK(context, Buffer(context, context->input(0), gradient.dtype(),
-                                   &variable));
-    std::vector<float*> slots;
-    for (int i = 0; i < slot_handles.size(); ++i) {
-      void* slot;
-      OP_REQUIRES_OK(context, Buffer(context, slot_handles[i],
-                                     tensorflow::DT_FLOAT, &slot));
-      slots.push_back(static_cast<float*>(slot));
+    const Tensor& gradient = context->input(0);
+    OpInputList handles;
+    OP_REQUIRES_OK(context, context->input_list("updated", &handles));
+    std::vector<T*> alike;       // Of the gradient's type,
+    std::vector<float*> floats;  // and float32 if that is another.
+    for (int i = 0; i < handles.size(); ++i) {
+      void* buffer;
+      bool is_alike;
+      OP_REQUIRES_OK(context, Buffer(context, handles[i], &buffer, &is_alike));
+      if (is_alike) {
+        alike.push_back(static_cast<T*>(buffer));
+      } else {
+        floats.push_back(static_cast<float*>(buffer));
+      }
     }
 
-    T* p = static_cast<T*>(variable);
     const T* g = static_cast<const T*>(gradient.data());
     const auto body = [&](int64_t begin, int64_t end) {
+      uint32_t read = 0;
       for (int64_t i = begin; i < end; i += kChunkElements) {
         const int64_t size = std::min(kChunkElements, end - i);
-        Prefetch(p + i);
         Prefetch(g + i);
-        for (float* slot : slots) Prefetch(slot + i);
-        Add(g + i, p + i, size);
-        for (float* slot : slots) Add(g + i, slot + i, size);
+        for (T* to : alike) Prefetch(to + i);
+        for (float* to : floats) Prefetch(to + i);
+        if (handles.size() == 0) read |= Read(g + i, size);
+        for (T* to : alike) Add(g + i, to + i, size);
+        for (float* to : floats) Add(g + i, to + i, size);
       }
+      // The compiler would leave out the reading if nothing came of it.
+      [[maybe_unused]] volatile uint32_t result = read;
     };
     context->device()->tensorflow_cpu_worker_threads()->workers->ParallelFor(
         gradient.NumElements(),
@@ -125,21 +143,25 @@ class MemoryFloorOp : public OpKernel {
   }
 
  private:
-  // The memory of a variable. Without its lock: the benchmark alone knows
-  // these variables, and runs one step at a time.
+  // The memory of a variable, and whether it is of the gradient's type. Without
+  // its lock: the benchmark alone knows these variables, and runs one step at a
+  // time.
   static absl::Status Buffer(OpKernelContext* context, const Tensor& handle,
-                             tensorflow::DataType dtype, void** buffer) {
+                             void** buffer, bool* is_alike) {
     RefCountPtr<Var> variable;
     absl::Status status = LookupResource(
         context, handle.scalar<tensorflow::ResourceHandle>()(), &variable);
     if (!status.ok()) return status;
+    const Tensor& gradient = context->input(0);
     Tensor* tensor = variable->tensor();
-    if (tensor->dtype() != dtype ||
-        tensor->shape() != context->input(1).shape()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "every variable must have the gradient's shape, ",
-          context->input(1).shape().DebugString(), ", and be of ",
-          tensorflow::DataTypeString(dtype), ", got ", tensor->DebugString(0)));
+    *is_alike = tensor->dtype() == gradient.dtype();
+    if ((!*is_alike && tensor->dtype() != tensorflow::DT_FLOAT) ||
+        tensor->shape() != gradient.shape()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("every variable must have the gradient's shape, ",
+                       gradient.shape().DebugString(), ", and be of its type, ",
+                       tensorflow::DataTypeString(gradient.dtype()),
+                       ", or float, got ", tensor->DebugString(0)));
     }
     if (!tensor->RefCountIsOne()) {
       return absl::FailedPreconditionError(
@@ -151,18 +173,18 @@ class MemoryFloorOp : public OpKernel {
 };
 
 REGISTER_OP("TfOpt>MemoryFloor")
-    .Input("variable: resource")
     .Input("gradient: T")
-    .Input("slots: num_slots * resource")
+    .Input("updated: num_updated * resource")
     .Attr("T: {bfloat16, float}")
-    .Attr("num_slots: int >= 1")
+    .Attr("num_updated: int >= 0")
+    .SetIsStateful()  // Also where it only reads.
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Moves the bytes of an optimizer step in place.
+Moves the bytes of one pass of an optimizer step in place.
 
-variable: Handle of a variable of type T.
-gradient: A tensor of the variable's shape.
-slots: Handles of float32 variables of that shape.
+gradient: What is read.
+updated: Handles of the variables that are read and written, each of the
+  gradient's shape, and of its type or float32.
 )doc");
 
 REGISTER_KERNEL_BUILDER(Name("TfOpt>MemoryFloor")

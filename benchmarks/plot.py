@@ -15,7 +15,7 @@ from report import Row
 from shapes import WORKLOADS
 
 # One hue a family, the darker the faster; the floor is a line, not a bar.
-_COLORS = {
+COLORS = {
     variants.TF_OPT: "#0b6e4f",
     variants.TF_OPT_EAGER: "#73c2a0",
     variants.TORCH_FUSED: "#6a3d9a",
@@ -25,15 +25,6 @@ _COLORS = {
     variants.KERAS: "#f07f2d",
     variants.KERAS_EAGER: "#fbc490",
 }
-_MAIN_VARIANTS = (
-    "adam",
-    "adam-amsgrad",
-    "adamw",
-    "adamw-amsgrad",
-    "nadam",
-    "asgd",
-    "averaged-sgd",
-)
 _BAR_WIDTH = 0.1
 
 
@@ -41,7 +32,7 @@ def _draw_workload(axes: Axes, rows: Sequence[Row], shown: list[str]) -> None:
     times = {
         (row["variant"], row["contender"]): row["median_ms"] for row in rows
     }
-    present = [name for name in _COLORS if any(name == c for _, c in times)]
+    present = [name for name in COLORS if any(name == c for _, c in times)]
     center = (len(present) - 1) / 2
     half = _BAR_WIDTH * (len(present) / 2 + 0.3)
     for i, contender in enumerate(present):
@@ -50,7 +41,7 @@ def _draw_workload(axes: Axes, rows: Sequence[Row], shown: list[str]) -> None:
             if ms is None:
                 continue
             x = group + (i - center) * _BAR_WIDTH
-            axes.bar(x, ms, 0.92 * _BAR_WIDTH, color=_COLORS[contender])
+            axes.bar(x, ms, 0.92 * _BAR_WIDTH, color=COLORS[contender])
             axes.annotate(
                 f"{ms:,.0f}" if ms >= 10 else f"{ms:.2g}",
                 (x, ms),
@@ -86,15 +77,16 @@ def save(rows: Sequence[Row], machine: dict, path: pathlib.Path) -> None:
     """Draws one panel for each workload and writes a PNG.
 
     Args:
-        rows: The results; only float32 ones without extras are shown.
+        rows: The results.
         machine: What `machine.describe` returned.
         path: The file to write.
     """
-    rows = [row for row in rows if row["variant"] in _MAIN_VARIANTS]
-    shown = [v for v in _MAIN_VARIANTS if any(r["variant"] == v for r in rows)]
+    shown = [
+        name
+        for name in variants.VARIANTS
+        if any(row["variant"] == name for row in rows)
+    ]
     workloads = [w for w in WORKLOADS if any(r["workload"] == w for r in rows)]
-    if not workloads:
-        return
     columns = min(2, len(workloads))
     lines = -(-len(workloads) // columns)
     figure = Figure(
@@ -116,7 +108,7 @@ def save(rows: Sequence[Row], machine: dict, path: pathlib.Path) -> None:
     present = {row["contender"] for row in rows}
     handles = [
         Patch(color=color, label=name)
-        for name, color in _COLORS.items()
+        for name, color in COLORS.items()
         if name in present
     ]
     if variants.FLOOR in present:

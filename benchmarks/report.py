@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
 
-import rich.console
-import rich.table
-
 import variants
 from shapes import WORKLOADS
+from table import Table
+from table import milliseconds
+from table import times
 
 # One contender in one case, as case.py reports it.
 Row = dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Table:
-    """A table for people; the first column holds names, the rest numbers."""
-
-    title: str
-    note: str
-    header: list[str]
-    lines: list[list[str]]
-
-    def to_markdown(self) -> str:
-        """The table in Markdown, under its title."""
-        rule = [":--"] + ["--:"] * (len(self.header) - 1)
-        lines = [
-            "| " + " | ".join(cells) + " |"
-            for cells in (self.header, rule, *self.lines)
-        ]
-        return "\n".join([f"## {self.title}", "", self.note, "", *lines, ""])
-
-    def print_to(self, console: rich.console.Console) -> None:
-        """Shows the table in the terminal."""
-        table = rich.table.Table(title=self.title, caption=self.note)
-        for i, name in enumerate(self.header):
-            table.add_column(name, justify="right" if i else "left")
-        for cells in self.lines:
-            table.add_row(*cells)
-        console.print(table)
-
-
-def _milliseconds(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _times(value: float | None) -> str:
-    return "" if value is None else f"{value:,.2f}"
 
 
 def _unique(rows: Sequence[Row], key: str) -> list[str]:
@@ -67,8 +30,8 @@ def overview(rows: Sequence[Row], variant: str) -> Table:
         row = cells.get((contender, workload))
         if row is None:
             return ""
-        ratio = _times(row["ratio_to_tf_opt"])
-        return f"{_milliseconds(row['median_ms'])} ({ratio})"
+        ratio = times(row["ratio_to_tf_opt"])
+        return f"{milliseconds(row['median_ms'])} ({ratio})"
 
     return Table(
         variants.VARIANTS[variant].title,
@@ -109,11 +72,11 @@ def details(rows: Sequence[Row]) -> Table:
                 row["contender"],
                 variants.VARIANTS[row["variant"]].title,
                 WORKLOADS[row["workload"]].title,
-                _milliseconds(row["median_ms"]),
-                _milliseconds(min(row["samples_ms"])),
-                _milliseconds(max(row["samples_ms"])),
-                _times(row["ratio_to_floor"]),
-                _times(row["ratio_to_tf_opt"]),
+                milliseconds(row["median_ms"]),
+                milliseconds(min(row["samples_ms"])),
+                milliseconds(max(row["samples_ms"])),
+                times(row["ratio_to_floor"]),
+                times(row["ratio_to_tf_opt"]),
                 f"{row['first_call_ms'] / 1e3:.2f}",
                 str(len(row["samples_ms"])),
             ]
@@ -136,14 +99,18 @@ def to_json(
 
 
 def to_markdown(
-    machine: dict[str, Any], command: str, date: str, tables: list[Table]
+    title: str,
+    machine: dict[str, Any],
+    command: str,
+    date: str,
+    tables: Sequence[Table],
 ) -> str:
     """The whole report in Markdown."""
     versions = ", ".join(
         f"{name} {version}" for name, version in machine["versions"].items()
     )
     head = [
-        "# Milliseconds per optimizer step",
+        f"# {title}",
         "",
         f"{machine['cpu']}, {machine['cores']} cores, "
         f"{machine['memory_gib']} GiB; {versions}; CPU kernels: "

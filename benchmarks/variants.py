@@ -1,4 +1,4 @@
-"""The optimizers that are measured, and which contenders take part."""
+"""The optimizers that are measured, alone and with what a step does besides."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ FLOOR = "memory floor"
 CALL = "call alone, tf.function"
 TF_OPT = "tf_opt, tf.function"
 TF_OPT_EAGER = "tf_opt, eager"
+TF_OPT_WITHOUT = "tf_opt without it, tf.function"
 KERAS = "Keras, tf.function"
 KERAS_XLA = "Keras, XLA"
 KERAS_EAGER = "Keras, eager"
@@ -35,6 +36,9 @@ SGD_LEARNING_RATE = 0.1
 BETA_1 = 0.9
 BETA_2 = 0.999
 EPSILON = 1e-7
+# Below the gradients' norm, also the smallest model's: all are scaled.
+GLOBAL_CLIPNORM = 1.0
+EMA_MOMENTUM = 0.99
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +54,12 @@ class Variant:
         keras_optimizer: The name of the class in Keras.
         torch_optimizer: The name of the class in torch.
         torch_arguments: Its arguments.
-        slots: How many arrays of the variable's size a step reads and writes
-            besides the variable.
+        loss_scaled: Whether a LossScaleOptimizer is around it.
+        passes: The passes over memory that a step can't do without, with all
+            its micro-steps: each reads the gradient, and reads and writes so
+            many arrays of its size. The variable is one of the last pass'.
+        without: The variant that lacks what this one is about, to be measured
+            beside it; empty for none.
         dtype: The type of variables and gradients.
         contenders: Who takes part.
         workloads: Whose shapes are measured; None for all.
@@ -64,7 +72,9 @@ class Variant:
     keras_optimizer: str = ""
     torch_optimizer: str = ""
     torch_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
-    slots: int = 2
+    loss_scaled: bool = False
+    passes: tuple[int, ...] = (3,)
+    without: str = ""
     dtype: str = "float32"
     contenders: tuple[str, ...] = ALL_CONTENDERS
     workloads: tuple[str, ...] | None = None
@@ -78,6 +88,34 @@ class Variant:
     def weight_decay(self) -> float | None:
         """The decoupled decay; None for none."""
         return self.arguments.get("weight_decay")
+
+    @property
+    def global_clipnorm(self) -> float | None:
+        """The norm to which all gradients together are clipped."""
+        return self.arguments.get("global_clipnorm")
+
+    @property
+    def ema_momentum(self) -> float | None:
+        """The momentum of the variables' averages; None for no averages."""
+        return self.arguments.get("ema_momentum")
+
+    @property
+    def micro_steps(self) -> int:
+        """How many gradients are accumulated for a step."""
+        return self.arguments.get("gradient_accumulation_steps", 1)
+
+    @property
+    def slots(self) -> int:
+        """How many arrays a step reads and writes besides the variable."""
+        return self.passes[-1] - 1
+
+    @property
+    def bytes_per_parameter(self) -> float:
+        """The traffic of a micro-step, the mean of all; slots are float32."""
+        size = {"bfloat16": 2, "float32": 4}[self.dtype]
+        narrower = 2 * (4 - size)  # The variable's, in and out.
+        traffic = size * len(self.passes) + 8 * sum(self.passes) - narrower
+        return traffic / self.micro_steps
 
 
 _MOMENTS = {
@@ -99,9 +137,11 @@ def _adam(
     amsgrad: bool = False,
     weight_decay: float | None = None,
     options: dict[str, Any] | None = None,
+    own_options: dict[str, Any] | None = None,
+    passes: tuple[int, ...] | None = None,
     **variant: Any,
 ) -> Variant:
-    """Adam or AdamW; `options` are for Keras' base class."""
+    """Adam or AdamW; `options` are for Keras' base class or only for ours."""
     arguments = {**_MOMENTS, "amsgrad": amsgrad, **(options or {})}
     if weight_decay is not None:
         arguments["weight_decay"] = weight_decay
@@ -109,7 +149,7 @@ def _adam(
         title,
         optimizer,
         arguments,
-        own_arguments={"epsilon_hat": True},
+        own_arguments={"epsilon_hat": True, **(own_options or {})},
         keras_optimizer=optimizer,
         torch_optimizer=optimizer,
         torch_arguments={
@@ -117,12 +157,46 @@ def _adam(
             "amsgrad": amsgrad,
             "weight_decay": weight_decay or 0.0,
         },
-        slots=3 if amsgrad else 2,
+        passes=passes or ((4,) if amsgrad else (3,)),
         **variant,
     )
 
 
-VARIANTS: dict[str, Variant] = {
+FEATURE_WORKLOADS = ("mlp", "resnet-50", "bert-base", "1000x256")
+# Without XLA, which compiles 1,000 tensors for half a minute and more.
+_FEATURE_CONTENDERS = (
+    FLOOR,
+    TF_OPT,
+    TF_OPT_EAGER,
+    TF_OPT_WITHOUT,
+    TORCH_FUSED,
+    KERAS,
+    KERAS_EAGER,
+)
+_ONLY_OURS = (FLOOR, TF_OPT, TF_OPT_EAGER, TF_OPT_WITHOUT)
+
+
+def _feature(title: str, passes: tuple[int, ...], **variant: Any) -> Variant:
+    """AdamW, and what else a user's step does."""
+    defaults = {
+        "without": "adamw",
+        "contenders": _FEATURE_CONTENDERS,
+        "workloads": FEATURE_WORKLOADS,
+    }
+    return _adam(
+        title,
+        "AdamW",
+        weight_decay=0.01,
+        passes=passes,
+        **{**defaults, **variant},
+    )
+
+
+_CLIP = {"global_clipnorm": GLOBAL_CLIPNORM}
+_EMA = {"use_ema": True, "ema_momentum": EMA_MOMENTUM}
+
+
+OPTIMIZERS: dict[str, Variant] = {
     "adam": _adam("Adam"),
     "adam-amsgrad": _adam("Adam, AMSGrad", amsgrad=True),
     "adamw": _adam("AdamW", "AdamW", weight_decay=0.01),
@@ -134,14 +208,6 @@ VARIANTS: dict[str, Variant] = {
         dtype="bfloat16",
         contenders=(FLOOR, TF_OPT),
         workloads=("bert-base", "single"),
-    ),
-    "adamw-clip-ema": _adam(
-        "AdamW + global_clipnorm + EMA",
-        "AdamW",
-        weight_decay=0.01,
-        options={"global_clipnorm": 1.0, "use_ema": True},
-        contenders=(TF_OPT, KERAS),
-        workloads=("resnet-50",),
     ),
     "nadam": Variant(
         "NAdam",
@@ -175,7 +241,41 @@ VARIANTS: dict[str, Variant] = {
         own_arguments={"t0": 0},
         torch_optimizer="ASGD",
         torch_arguments={"lr": SGD_LEARNING_RATE, "t0": 0},
-        slots=1,
+        passes=(2,),
         contenders=(FLOOR, TF_OPT, TF_OPT_EAGER, TORCH_FOREACH),
     ),
 }
+
+# The norm takes a pass of its own over the gradients, and an average is one
+# array more in the other; so are accumulated gradients, which is where each of
+# the micro-steps before goes.
+FEATURES: dict[str, Variant] = {
+    "adamw-clip": _feature("AdamW + global_clipnorm", (0, 3), options=_CLIP),
+    "adamw-ema": _feature("AdamW + EMA", (4,), options=_EMA),
+    "adamw-clip-ema": _feature(
+        "AdamW + global_clipnorm + EMA",
+        (0, 4),
+        options=_CLIP | _EMA,
+        contenders=(*_FEATURE_CONTENDERS, CALL, KERAS_XLA),
+    ),
+    "adamw-clip-ema-loss-scale": _feature(
+        "AdamW + global_clipnorm + EMA + loss scale",
+        (0, 4),
+        options=_CLIP | _EMA,
+        loss_scaled=True,
+        without="adamw-clip-ema",
+    ),
+    "adamw-skip-nonfinite": _feature(
+        "AdamW + skip_nonfinite",
+        (0, 3),
+        own_options={"skip_nonfinite": True},
+        contenders=_ONLY_OURS,
+    ),
+    "adamw-accumulate": _feature(
+        "AdamW, 4 gradients accumulated",
+        (1, 1, 1, 4),
+        options={"gradient_accumulation_steps": 4},
+    ),
+}
+
+VARIANTS = OPTIMIZERS | FEATURES

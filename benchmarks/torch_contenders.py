@@ -1,0 +1,115 @@
+"""PyTorch's optimizer steps, and what people write around them."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+from measure import Contender
+from optional_torch import torch
+from variants import Variant
+
+# Lets GradScaler do all its work and leave the gradients as they are: in a loop
+# over the same gradients a larger scale would divide them away.
+_LOSS_SCALE = 1.0
+
+
+class Model:
+    """Parameters with gradients, for all of torch's contenders."""
+
+    def __init__(self, gradients: Sequence[Any], variant: Variant) -> None:
+        """Makes new parameters.
+
+        Args:
+            gradients: Tensors that share their memory with others.
+            variant: What the contenders' steps do.
+        """
+        # These write into the gradients, which then may not be shared.
+        in_place = (
+            variant.global_clipnorm is not None
+            or variant.loss_scaled
+            or variant.micro_steps > 1
+        )
+        self.gradients = gradients
+        # Of each parameter, its slots.
+        self.state: dict[Any, dict[str, Any]] = collections.defaultdict(dict)
+        self.parameters = []
+        for gradient in gradients:
+            parameter = torch.nn.Parameter(0.02 * torch.randn(gradient.shape))
+            parameter.grad = gradient.clone() if in_place else gradient
+            self.parameters.append(parameter)
+
+
+def _accumulation(model: Model, micro_steps: int) -> Callable[[], None]:
+    sums = [parameter.grad for parameter in model.parameters]
+
+    def accumulate() -> None:
+        # The first micro-step is for nothing: the backward pass hands over
+        # the gradients that it made.
+        for _ in range(micro_steps - 1):
+            torch._foreach_add_(sums, model.gradients)
+        torch._foreach_div_(sums, micro_steps)
+
+    return accumulate
+
+
+def _clipping(model: Model, norm: float) -> Callable[[], None]:
+    def clip() -> None:
+        torch.nn.utils.clip_grad_norm_(model.parameters, norm, foreach=True)
+
+    return clip
+
+
+def _averaging(model: Model, momentum: float) -> Callable[[], None]:
+    values = [parameter.detach() for parameter in model.parameters]
+    averages = [value.clone() for value in values]
+
+    def average() -> None:
+        torch._foreach_lerp_(averages, values, 1 - momentum)
+
+    return average
+
+
+def contender(model: Model, variant: Variant, implementation: str) -> Contender:
+    """A torch optimizer's step, with what the variant has around it.
+
+    Args:
+        model: What it trains.
+        variant: The optimizer and its settings.
+        implementation: "fused" or "foreach".
+
+    Returns:
+        The contender.
+    """
+    optimizer = getattr(torch.optim, variant.torch_optimizer)(
+        model.parameters, **variant.torch_arguments, **{implementation: True}
+    )
+    optimizer.state = model.state
+
+    parts: list[Callable[[], Any]] = []
+    if variant.micro_steps > 1:
+        parts.append(_accumulation(model, variant.micro_steps))
+    if variant.loss_scaled:
+        scaler = torch.amp.GradScaler("cpu", init_scale=_LOSS_SCALE)
+        scaler.scale(torch.zeros(()))  # Makes its scale.
+        parts.append(lambda: scaler.unscale_(optimizer))
+    if variant.global_clipnorm is not None:
+        parts.append(_clipping(model, variant.global_clipnorm))
+    if variant.loss_scaled:
+        parts.append(lambda: scaler.step(optimizer))
+        parts.append(scaler.update)
+    else:
+        parts.append(optimizer.step)
+    if variant.ema_momentum is not None:
+        parts.append(_averaging(model, variant.ema_momentum))
+
+    def step() -> None:
+        for part in parts:
+            part()
+
+    return Contender(
+        step,
+        lambda: [float(p.detach().square().sum()) for p in model.parameters],
+    )
