@@ -49,6 +49,11 @@ bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorc
 	$(bazel) build //benchmarks:memory_floor
 	$(bin)/python benchmarks/run.py $(BENCH_ARGS)
 
+.PHONY: bench-training
+bench-training: install ## Measures whole train steps with Keras' optimizer and ours
+	@tools/setup.sh demo
+	$(bin)/python benchmarks/training.py $(BENCH_ARGS)
+
 .PHONY: gpu-test
 gpu-test: ## Checks and measures the engine on a GPU, with nvcc alone
 	@tests/gpu/run.sh
