@@ -188,6 +188,19 @@ def test_clipping_can_be_changed_between_eager_steps():
     assert variable.numpy().item() == -10
 
 
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+@pytest.mark.parametrize("bound", [0, -1.0])
+@pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
+def test_what_is_not_above_zero_does_not_clip(name, bound, implementation):
+    (ours,), (theirs,) = _variables([1.0, 2.0]), _variables([1.0, 2.0])
+    gradient = tf.constant([3.0, -1.0])
+    tf_opt.AveragedSGD(
+        0.1, lambd=0.0, implementation=implementation, **{name: bound}
+    ).apply([gradient], [ours])
+    keras.optimizers.SGD(0.1, **{name: bound}).apply([gradient], [theirs])
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+
+
 # ---- Multipliers. ----
 
 

@@ -13,7 +13,6 @@ composed implementation has one between accumulating and updating.)
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -225,8 +224,9 @@ class Step:
         if self._skips_nonfinite:
             frame = dataclasses.replace(frame, enabled=measures.finite)
         commits = both(frame.enabled, frame.update)
-        if frame.clip_value == math.inf and optimizer.clipvalue:
-            clip_value = float(optimizer.clipvalue)
+        clip_value = float(optimizer.clipvalue or 0)
+        # As Keras, which doesn't clip by what is negative.
+        if clip_value > 0:
             frame = dataclasses.replace(frame, clip_value=clip_value)
         optimizer._begin_step(self._plan.variables, commits)
         scalars = optimizer._scalars(optimizer.learning_rate)
