@@ -249,6 +249,23 @@ def test_changed_multipliers_take_effect_in_a_traced_step(implementation):
     assert variable.numpy().item() == -6
 
 
+def test_an_optimizer_may_be_built_again_with_others():
+    optimizer = tf_opt.AveragedSGD(
+        1.0,
+        lambd=0.0,
+        learning_rate_multipliers={".": 2.0},
+        weight_decay_multipliers={".": 2.0},
+        skip_nonfinite=True,
+    )
+    for count in (2, 3):
+        variables = _variables(*[[0.0]] * count)
+        optimizer.built = False
+        optimizer.build(variables)
+        optimizer.apply([tf.constant([1.0])] * count, variables)
+        assert [v.numpy().item() for v in variables] == [-2] * count
+        assert int(optimizer.skipped_steps) == 0
+
+
 def test_multipliers_of_no_variable_are_an_error():
     optimizer = tf_opt.Adam(learning_rate_multipliers={"nowhere": 2.0})
     with pytest.raises(

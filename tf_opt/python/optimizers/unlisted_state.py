@@ -22,7 +22,11 @@ class UnlistedState(tf.Module):
         self.skipped_steps: tf.Variable | None = None
 
     def build(self, *, track_gradient_norm: bool, skip_nonfinite: bool) -> None:
-        """Makes what the optimizer keeps."""
+        """Makes what the optimizer keeps; forgets what was of others."""
+        self.learning_rate_multipliers = None
+        self.weight_decay_multipliers = None
+        self.gradient_norm = None
+        self.skipped_steps = None
         if track_gradient_norm:
             self.gradient_norm = tf.Variable(
                 0.0, dtype=tf.float64, trainable=False, name="gradient_norm"
