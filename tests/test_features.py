@@ -411,6 +411,26 @@ def test_loss_scaling_is_keras_own():
         np.testing.assert_allclose(own, their, rtol=1e-5)
 
 
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("make", [tf.Variable, keras.Variable])
+def test_a_loss_scale_may_be_a_variable(make, in_graph):
+    (variable,) = variables = _variables([0.0])
+    scale = make(2.0)
+    optimizer = tf_opt.AveragedSGD(1.0, lambd=0.0, loss_scale_factor=scale)
+    optimizer.build(variables)
+
+    def step():
+        optimizer.apply([tf.constant([4.0])], variables)
+
+    if in_graph:
+        step = tf.function(step)
+    step()
+    assert variable.numpy().item() == -2
+    scale.assign(4.0)
+    step()
+    assert variable.numpy().item() == -3
+
+
 def test_mixed_float16_leaves_our_loss_scaling_and_saves_it(tmp_path):
     keras.config.set_dtype_policy("mixed_float16")
     try:

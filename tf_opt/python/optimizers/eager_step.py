@@ -104,7 +104,7 @@ def _is_bare(optimizer: FusedOptimizer) -> bool:
         or optimizer.global_clipnorm
         or optimizer.clipvalue
         or optimizer.use_ema
-        or optimizer.loss_scale_factor
+        or optimizer.loss_scale_factor is not None
         or optimizer.gradient_accumulation_steps
         or optimizer.skip_nonfinite
         or optimizer.track_gradient_norm

@@ -429,6 +429,13 @@ class FusedOptimizer(KerasOptimizer):
             return ()
         return [(self._unlisted.gradient_norm, measures.global_norm)]
 
+    def _gradient_scale(self) -> arithmetic.Scalar:
+        """What gradients are multiplied by, for `loss_scale_factor`."""
+        factor = self.loss_scale_factor
+        if isinstance(factor, (keras.Variable, tf.Variable, tf.Tensor)):
+            return 1 / local_state.number(factor)
+        return 1.0 / (factor or 1.0)
+
     def _update_count(self) -> int | tf.Tensor:
         """How many updates there have been, without the ops of Keras."""
         count = local_state.number(self._iterations)
@@ -510,7 +517,7 @@ class FusedOptimizer(KerasOptimizer):
                 f"{len(variables)} variables. Received: {len(grads)}"
             )
         if gradient_scale is None:
-            gradient_scale = 1.0 / (self.loss_scale_factor or 1.0)
+            gradient_scale = self._gradient_scale()
         skips_nonfinite = skips_nonfinite or self.skip_nonfinite
         grads = [
             gradient
