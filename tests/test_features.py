@@ -568,6 +568,65 @@ def test_checkpoints_move_both_ways(make, features, tmp_path):
             np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
+def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):
+    def make(cls, **arguments):
+        variables = [keras.Variable([0.0], name="x")]
+        optimizer = cls(1.0, **arguments)
+        optimizer.apply([tf.constant([1.0])], variables)
+        return optimizer
+
+    ours, others = (
+        make(
+            tf_opt.Adam,
+            learning_rate_multipliers={"x": factor},
+            weight_decay_multipliers={"x": factor},
+            skip_nonfinite=True,
+            track_gradient_norm=True,
+        )
+        for factor in (1.0, 4.0)
+    )
+    theirs = make(keras.optimizers.Adam)
+    for source, target in (
+        (theirs, others),
+        (ours, others),
+        (ours, theirs),
+    ):
+        path = tf.train.Checkpoint(x=source).save(tmp_path / "checkpoint")
+        tf.train.Checkpoint(x=target).restore(path).assert_consumed()
+    # The rates are what the optimizer says.
+    assert others._unlisted.learning_rate_multipliers.numpy() == [4]
+    assert others._unlisted.weight_decay_multipliers.numpy() == [4]
+
+
+def test_a_saved_training_function_keeps_what_it_uses(tmp_path):
+    class Trainer(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.variable = tf.Variable([0.0], name="x")
+            self.optimizer = tf_opt.AveragedSGD(
+                1.0,
+                lambd=0.0,
+                learning_rate_multipliers={"x": 2.0},
+                skip_nonfinite=True,
+                track_gradient_norm=True,
+            )
+            self.optimizer.build([self.variable])
+
+        @tf.function(input_signature=[tf.TensorSpec([1])])
+        def step(self, gradient):
+            self.optimizer.apply([gradient], [self.variable])
+            state = self.optimizer
+            return self.variable, state.gradient_norm, state.skipped_steps
+
+    trainer = Trainer()
+    trainer.step(tf.constant([np.inf]))
+    trainer.step(tf.constant([1.0]))
+    tf.saved_model.save(trainer, tmp_path)
+    loaded = tf.saved_model.load(tmp_path)
+    variable, norm, skipped = loaded.step(tf.constant([3.0]))
+    assert (variable.numpy(), norm.numpy(), skipped.numpy()) == (-8, 3, 1)
+
+
 def test_everything_is_in_the_configuration():
     arguments = {
         "learning_rate_multipliers": {"kernel": 0.5},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -11,7 +12,9 @@ class UnlistedState(tf.Module):
     """Numbers beside an optimizer's `variables`, which have Keras' order.
 
     So those move to Keras' optimizers and back. TensorFlow sees these through
-    the attribute that holds this module; Keras doesn't.
+    the attribute that holds this module, to save functions that use them;
+    Keras doesn't, and checkpoints have none of them. (Multipliers are what the
+    optimizer says, not what one was saved with.)
     """
 
     def __init__(self) -> None:
@@ -35,6 +38,14 @@ class UnlistedState(tf.Module):
             self.skipped_steps = tf.Variable(
                 0, dtype=tf.int64, trainable=False, name="skipped_steps"
             )
+
+    def _trackable_children(
+        self, save_type: str = "checkpoint", **kwargs: Any
+    ) -> dict[str, Any]:
+        # TensorFlow's name for what it saves of an object.
+        if save_type == "checkpoint":
+            return {}
+        return super()._trackable_children(save_type, **kwargs)
 
     def value(self, name: str, argument: str) -> tf.Tensor:
         """A number that is kept if the argument says so.
