@@ -234,3 +234,27 @@ def test_replicas_that_share_one_copy_update_it_once(name):
         expected.apply([tf.constant([1.0])], [alone])
         np.testing.assert_array_equal(shared.numpy(), alone.numpy())
     assert int(optimizer.iterations.numpy()) == 3
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_gradients_are_accumulated_outside_of_replicas_too(strategy, in_graph):
+    with strategy.scope():
+        variable = tf.Variable([1.0])
+        optimizer = tf_opt.Adam(
+            0.1, gradient_accumulation_steps=2, skip_nonfinite=True
+        )
+        optimizer.build([variable])
+
+    def step(gradient: tf.Tensor) -> None:
+        with strategy.scope():
+            optimizer.apply([gradient], [variable])
+
+    if in_graph:
+        step = tf.function(step)
+    alone, expected = tf.Variable([1.0]), tf_opt.Adam(0.1)
+    for mean in (1.0, -4.0):
+        for gradient in (mean - 1, np.inf, mean + 1):
+            step(tf.constant([gradient]))
+        expected.apply([tf.constant([mean])], [alone])
+        for copy in strategy.experimental_local_results(variable):
+            np.testing.assert_array_equal(copy.numpy(), alone.numpy())

@@ -32,13 +32,11 @@ def accumulate(
 ) -> None:
     """Adds gradients to what was accumulated."""
     for gradient, index in zip(grads, bucket.indices, strict=True):
-        accumulator = tf_variable(optimizer._accumulated_gradients[index])
+        accumulator = optimizer._accumulated_gradients[index]
         scaled = step_frame.accumulate(None, gradient, scale)
         # A gradient that is skipped may be no number.
         scaled = choose(enabled, scaled, tf.zeros_like(scaled))
-        tf.raw_ops.AssignAddVariableOp(
-            resource=accumulator.handle, value=scaled
-        )
+        local_state.assign_add(accumulator, scaled)
 
 
 def finished_gradients(

@@ -61,6 +61,15 @@ def assign(variable: Variable, value: Any) -> None:
         variable.assign(value)
 
 
+def assign_add(variable: Variable, value: tf.Tensor) -> None:
+    """Adds `value`, of the variable's type."""
+    variable = tf_variable(variable)
+    if in_replica():
+        tf.raw_ops.AssignAddVariableOp(resource=variable.handle, value=value)
+    else:
+        variable.assign_add(value)
+
+
 def assign_row(variable: Variable, index: tf.Tensor, row: tf.Tensor) -> None:
     """Assigns one row of a table."""
     variable = tf_variable(variable)
