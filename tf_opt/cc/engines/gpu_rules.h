@@ -100,7 +100,8 @@ struct GpuStepInputs {
   GpuVector weight_decay;
   GpuVector learning_rate_factors;
   GpuVector gradient_factors;
-  int table_slot = -1;  // Negative: no slot is one.
+  bool has_accumulators = true;  // Without them every step must update.
+  int table_slot = -1;           // Negative: no slot is one.
   GpuName row_name;
   int64_t rows = 0;
   const int64_t* row = nullptr;
@@ -135,9 +136,10 @@ class GpuRules {
     if (i == 0) {
       const int64_t row = inputs.row == nullptr ? 0 : ReadOnce(inputs.row);
       // Of a step that does nothing no number matters.
-      const bool writes = frame.enabled &&
-                          inputs.scalars.Check(hyperparameters) &
-                              inputs.frame.Check(frame) & CheckRow(inputs, row);
+      const bool writes =
+          frame.enabled &&
+          inputs.scalars.Check(hyperparameters) & inputs.frame.Check(frame) &
+              CheckRow(inputs, row) & CheckUpdate(inputs, frame);
       *header_ = {row, writes, frame.update};
     }
   }
@@ -164,6 +166,16 @@ class GpuRules {
     printf("tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
            inputs.row_name, static_cast<long long>(inputs.rows),
            static_cast<long long>(row));
+    return false;
+  }
+
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE static bool CheckUpdate(
+      const GpuStepInputs<Hyperparameters>& inputs, const FrameInputs& frame) {
+    if (frame.update || inputs.has_accumulators) return true;
+    printf(
+        "tf_opt: `accumulators` must hold one variable for each gradient where "
+        "`update` is false, got none; nothing was written\n");
     return false;
   }
 

@@ -49,6 +49,7 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
     inputs.weight_decay = OnGpu(launch.weight_decay());
     inputs.learning_rate_factors = OnGpu(launch.learning_rate_factors());
     inputs.gradient_factors = OnGpu(launch.gradient_factors());
+    inputs.has_accumulators = launch.has_accumulators();
     if (launch.table_slot() >= 0) {
       inputs.SetRow(launch.table_slot(), launch.row_input(), launch.rows(),
                     launch.row());
