@@ -170,10 +170,8 @@ class GpuThread {
     }
     for (int u = 0; u < kCount; ++u) {
       for (int j = 0; j < kPack; ++j) {
-        Update(rule, &variable[u].elements[j], gradient[u].elements[j],
-               tensor.accumulator == nullptr ? nullptr
-                                             : &accumulator[u].elements[j],
-               tensor.average == nullptr ? nullptr : &average[u].elements[j],
+        Update(rule, tensor, &variable[u].elements[j], gradient[u].elements[j],
+               &accumulator[u].elements[j], &average[u].elements[j],
                &slots[kIndices][u].elements[j]...);
       }
       variable[u].Store(tensor.variable + at + u * row);
@@ -191,19 +189,22 @@ class GpuThread {
   TF_OPT_RULE_INLINE static void UpdateElement(
       const FramedRule<Rule>& rule, const DenseTensor<T, kSlots>& tensor,
       int64_t at, std::index_sequence<kIndices...>) {
-    Update(rule, &tensor.variable[at], tensor.gradient[at],
+    Update(rule, tensor, &tensor.variable[at], tensor.gradient[at],
            Shifted(tensor.accumulator, at), Shifted(tensor.average, at),
            &tensor.slots[kIndices][at]...);
   }
 
-  // `accumulator` and `average` may be null.
+  // Updates an element of `tensor`, which says whether there is an accumulator
+  // and an average to look at: pointers that may be null, or not, would keep
+  // what they point to in memory, not in registers.
   template <typename... Slot>
   TF_OPT_RULE_INLINE static void Update(const FramedRule<Rule>& rule,
+                                        const DenseTensor<T, kSlots>& tensor,
                                         T* variable, const T& gradient,
                                         V* accumulator, V* average,
                                         Slot*... slots) {
     V g = Convert::Widen(gradient);
-    if (accumulator == nullptr) {
+    if (tensor.accumulator == nullptr) {
       g = rule.gradient(g);
     } else {
       g = rule.gradient(g, *accumulator);
@@ -213,7 +214,7 @@ class GpuThread {
     rule.rule(p, g, *slots...);
     *variable = Convert::Narrow(p, T());
     ((*slots = CanonicalNan(*slots)), ...);
-    if (average != nullptr) Follow(rule.average, variable, average);
+    if (tensor.average != nullptr) Follow(rule.average, variable, average);
   }
 
   // Lets the average follow the variable as it is stored.
