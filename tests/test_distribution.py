@@ -236,6 +236,65 @@ def test_replicas_that_share_one_copy_update_it_once(name):
     assert int(optimizer.iterations.numpy()) == 3
 
 
+SHARED = {
+    "average": {
+        "use_ema": True,
+        "ema_momentum": 0.5,
+        "ema_overwrite_frequency": 2,
+    },
+    "accumulate": {"gradient_accumulation_steps": 2},
+    "skip": {"skip_nonfinite": True, "track_gradient_norm": True},
+    "scale": {"dynamic_growth_steps": 2},
+}
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("features", SHARED.values(), ids=SHARED)
+def test_replicas_that_share_one_copy_have_the_features(features, in_graph):
+    growth = features.get("dynamic_growth_steps")
+    arguments = {k: v for k, v in features.items() if v is not growth}
+
+    def make() -> tuple[tf.Variable, keras.optimizers.Optimizer]:
+        variable = tf.Variable([1.0, 2.0])
+        optimizer = tf_opt.Adam(0.1, **arguments)
+        if growth is not None:
+            optimizer = tf_opt.LossScaleOptimizer(optimizer, 4.0, growth)
+        optimizer.build([variable])
+        return variable, optimizer
+
+    central = tf.distribute.experimental.CentralStorageStrategy(
+        ["CPU:0", "CPU:1"], "CPU:0"
+    )
+    with central.scope():
+        shared, optimizer = make()
+
+    def step(gradient: tf.Tensor) -> None:
+        # A tensor that replicas have in common would not be summed.
+        central.run(lambda: optimizer.apply([gradient / 2], [shared]))
+
+    if in_graph:
+        step = tf.function(step)
+    alone, expected = make()
+    skips = "skip_nonfinite" in features or growth is not None
+    for i in range(6):
+        gradient = tf.constant([i + 1.0, np.inf if skips and i == 3 else -1.0])
+        step(gradient)
+        expected.apply([gradient], [alone])
+        states = [
+            [
+                keras.ops.convert_to_numpy(x)
+                for x in (
+                    variable,
+                    *one.variables,
+                    *getattr(one, "inner_optimizer", one)._unlisted.variables,
+                )
+            ]
+            for variable, one in ((shared, optimizer), (alone, expected))
+        ]
+        for a, b in zip(*states, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
 @pytest.mark.parametrize("in_graph", [False, True])
 def test_gradients_are_accumulated_outside_of_replicas_too(strategy, in_graph):
     with strategy.scope():

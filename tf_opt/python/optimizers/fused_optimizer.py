@@ -34,6 +34,7 @@ from tf_opt.python.optimizers.exclusions import Exclusions
 from tf_opt.python.optimizers.flags import Flag
 from tf_opt.python.optimizers.flags import choose
 from tf_opt.python.optimizers.flags import is_zero
+from tf_opt.python.optimizers.gradients import Gradient
 from tf_opt.python.optimizers.gradients import GradientLike
 from tf_opt.python.optimizers.gradients import path_of
 from tf_opt.python.optimizers.step_plan import Bucket
@@ -530,6 +531,10 @@ class FusedOptimizer(KerasOptimizer):
             variables, self.implementation
         ):
             self._get_ready_for(variables)
+        if local_state.in_replica() and _replicas_share(variables):
+            return self._apply_once(
+                grads, variables, gradient_scale, skips_nonfinite
+            )
         with self._name_scope():
             restore = self._overwritten(variables, skips_nonfinite)
             grads, variables = self._to_update(grads, variables)
@@ -546,6 +551,48 @@ class FusedOptimizer(KerasOptimizer):
             self._commit(restore, enabled, undo=True)
             self._count_step(enabled)
         return enabled
+
+    def _apply_once(
+        self,
+        grads: Sequence[Gradient | None],
+        variables: Sequence[Variable],
+        gradient_scale: arithmetic.Scalar,
+        skips_nonfinite: bool,
+    ) -> Flag:
+        """One step for all replicas, which share one copy of everything."""
+        summed = list(grads)
+        positions = [
+            i
+            for i, (gradient, variable) in enumerate(
+                zip(grads, variables, strict=True)
+            )
+            if gradient is not None and not is_overwritten_by_gradient(variable)
+        ]
+        own = [tf_variable(variables[i]) for i in positions]
+        dense = [
+            gradients.for_update(grads[i], variable, variables[i])
+            for i, variable in zip(positions, own, strict=True)
+        ]
+        for i, total in zip(
+            positions, self._sum_over_replicas(dense, own), strict=True
+        ):
+            summed[i] = total
+
+        def once(strategy: tf.distribute.Strategy, *arguments: Any) -> Flag:
+            # The sums are the same in all replicas.
+            summed, scale = tf.nest.map_structure(
+                lambda x: strategy.experimental_local_results(x)[0], arguments
+            )
+            return self._apply(
+                summed,
+                variables,
+                gradient_scale=scale,
+                skips_nonfinite=skips_nonfinite,
+            )
+
+        return tf.distribute.get_replica_context().merge_call(
+            once, args=(summed, gradient_scale)
+        )
 
     def _overwritten(
         self, variables: Sequence[Variable], skips_nonfinite: bool
@@ -608,13 +655,12 @@ class FusedOptimizer(KerasOptimizer):
         update_step = getattr(self.update_step, "__func__", None)
         return update_step is not FusedOptimizer.update_step
 
-    def _updates_one_by_one(self, variables: Sequence[tf.Variable]) -> bool:
+    def _updates_one_by_one(self) -> bool:
         """Whether a step goes through `update_step`."""
         return (
             self._overrides_update_step()
             # Without gradients to sum, each copy of each variable is updated.
             or tf.distribute.in_cross_replica_context()
-            or _replicas_share(variables)
         )
 
     def update_step(
@@ -651,7 +697,7 @@ class FusedOptimizer(KerasOptimizer):
 
     def _plan_of(self, variables: Sequence[Variable]) -> step_plan.Plan:
         """The plan of a step over these variables, perhaps a kept one."""
-        if self._updates_one_by_one(variables):
+        if self._updates_one_by_one():
             plan = step_plan.make(self, variables, composed=True)
         elif tf.executing_eagerly() and not tf.distribute.has_strategy():
             plan = self._plans.of(

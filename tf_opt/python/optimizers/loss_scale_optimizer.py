@@ -98,14 +98,16 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if not self.built and trainable_variables is not None:
             with keras.name_scope(self.name, caller=self):
                 self.build(list(trainable_variables))
+        # Both before the step: replicas that share them must not read what
+        # one of them has assigned.
         scale = tf.convert_to_tensor(self.dynamic_scale)
+        finite_steps = tf.convert_to_tensor(self.step_counter)
         finite = self.inner_optimizer._apply(
             grads,
             trainable_variables,
             gradient_scale=1 / tf.cast(scale, tf.float64),
             skips_nonfinite=True,
         )
-        finite_steps = tf.convert_to_tensor(self.step_counter)
         grows = tf.equal(finite_steps, self.dynamic_growth_steps - 1)
         factor = tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5)
         restarts = tf.logical_or(grows, tf.logical_not(finite))

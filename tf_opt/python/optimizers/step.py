@@ -331,7 +331,7 @@ class Step:
         optimizer = self._optimizer
 
         def update() -> None:
-            if optimizer._updates_one_by_one(self._plan.variables):
+            if optimizer._updates_one_by_one():
                 self._update_one_by_one(parts, accumulates)
                 return
             for bucket, grads, frame in parts:
