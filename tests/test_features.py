@@ -330,6 +330,38 @@ def test_averages_of_variables_without_gradients_too(make):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
 
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_a_variable_that_occurs_twice_is_averaged_once(
+    in_graph, implementation
+):
+    arguments = {
+        "use_ema": True,
+        "ema_momentum": 0.5,
+        "ema_overwrite_frequency": 2,
+    }
+
+    def train(optimizer):
+        twice, once = variables = _variables([1.0], [2.0])
+        optimizer.build(variables)
+
+        def step():
+            gradients = [tf.constant([x]) for x in (0.5, 1.0, -2.0)]
+            optimizer.apply(gradients, [twice, once, twice])
+
+        run = tf.function(step) if in_graph else step
+        for _ in range(3):
+            run()
+        averages = optimizer._model_variables_moving_average
+        return [v.numpy() for v in (*variables, *averages)]
+
+    ours = tf_opt.AveragedSGD(
+        0.1, lambd=0.0, implementation=implementation, **arguments
+    )
+    theirs = keras.optimizers.SGD(0.1, **arguments)
+    np.testing.assert_allclose(train(ours), train(theirs), rtol=1e-6)
+
+
 def test_16_bit_variables_have_float32_averages_and_sums():
     variables = _variables([1.0, 2.0], dtype="bfloat16")
     optimizer = tf_opt.Adam(

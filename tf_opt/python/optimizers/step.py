@@ -238,8 +238,14 @@ class Step:
             own_frame = self._frame_of(bucket, k, frame, measures)
             if bucket.lists is None:
                 composed.append((bucket, own, own_frame))
-            else:
-                launch(optimizer, bucket, own, own_frame, scalars, accumulates)
+                continue
+            if self._is_updated_again(k):
+                # An average follows once, after the last update.
+                own_frame = dataclasses.replace(
+                    own_frame, averages=(), overwrite_with_average=False
+                )
+            launch(optimizer, bucket, own, own_frame, scalars, accumulates)
+            if own_frame.averages:
                 averaged.update(bucket.indices)
         if composed:
             self._compose(composed, scalars, accumulates)
@@ -254,6 +260,14 @@ class Step:
             commits,
         )
         return frame.enabled
+
+    def _is_updated_again(self, k: int) -> bool:
+        """Whether a later bucket has a variable of the k-th one too."""
+        indices = set(self._plan.buckets[k].indices)
+        return any(
+            not indices.isdisjoint(later.indices)
+            for later in self._plan.buckets[k + 1 :]
+        )
 
     def _measure(
         self,
