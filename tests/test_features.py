@@ -568,6 +568,36 @@ def test_a_skipped_step_overwrites_nothing():
     assert [v.numpy().item() for v in variables] == [1, 2]
 
 
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("steps", [None, 2])
+def test_nothing_is_overwritten_with_what_is_no_number(steps, in_graph):
+    def train(make, optimizer):
+        variables = _variables([1.0], [2.0])
+        variables[1].overwrite_with_gradient = True
+        optimizer = make(optimizer, 4.0)
+        optimizer.build(variables)
+
+        def step(value):
+            optimizer.apply([tf.constant([1.0]), value], variables)
+
+        run = tf.function(step) if in_graph else step
+        for value in (np.inf, 3.0, np.nan, 5.0):
+            run(tf.constant([value]))
+        state = [*variables, optimizer.dynamic_scale, optimizer.step_counter]
+        return [v.numpy().item() for v in state]
+
+    arguments = {"gradient_accumulation_steps": steps}
+    ours = train(
+        tf_opt.LossScaleOptimizer,
+        tf_opt.AveragedSGD(0.5, lambd=0.0, **arguments),
+    )
+    theirs = train(
+        keras.optimizers.LossScaleOptimizer,
+        keras.optimizers.SGD(0.5, **arguments),
+    )
+    assert ours == theirs
+
+
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 @pytest.mark.parametrize("make", KERAS)
 def test_checkpoints_move_both_ways(make, features, tmp_path):

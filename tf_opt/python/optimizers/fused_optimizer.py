@@ -537,8 +537,10 @@ class FusedOptimizer(KerasOptimizer):
             )
         with self._name_scope():
             restore = self._overwritten(variables, skips_nonfinite)
-            grads, variables = self._to_update(grads, variables)
             enabled: Flag = True
+            if restore:
+                enabled = self._overwrites_with_numbers(grads, variables)
+            grads, variables = self._to_update(grads, variables)
             if grads:
                 enabled = step.Step(
                     self,
@@ -546,6 +548,7 @@ class FusedOptimizer(KerasOptimizer):
                     variables,
                     gradient_scale=gradient_scale,
                     skips_nonfinite=skips_nonfinite,
+                    enabled=enabled,
                 ).run()
                 self._constrain(variables, enabled)
             self._commit(restore, enabled, undo=True)
@@ -612,6 +615,21 @@ class FusedOptimizer(KerasOptimizer):
             (variable, tf.identity(tf.convert_to_tensor(variable)))
             for variable in overwritten
         ]
+
+    def _overwrites_with_numbers(
+        self,
+        grads: Sequence[Gradient | None],
+        variables: Sequence[Variable],
+    ) -> tf.Tensor:
+        """Whether what gradients overwrite becomes finite, in all replicas."""
+        finite = tf.reduce_all(
+            [
+                gradient is None or tf.reduce_all(tf.math.is_finite(gradient))
+                for gradient, variable in zip(grads, variables, strict=True)
+                if is_overwritten_by_gradient(variable)
+            ]
+        )
+        return local_state.in_all_replicas(finite)
 
     def _constrain(self, variables: Sequence[Variable], enabled: Flag) -> None:
         for variable in variables:

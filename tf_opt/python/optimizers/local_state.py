@@ -14,6 +14,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.flags import Flag
 
 
 def in_replica() -> bool:
@@ -29,6 +30,17 @@ def on_host(x: tf.Tensor) -> np.generic | np.ndarray | tf.Tensor:
     if isinstance(x, tf.__internal__.EagerTensor) and "GPU" not in x.device:
         return x.numpy()
     return x
+
+
+def in_all_replicas(condition: Flag) -> Flag:
+    """Whether it holds in every replica, where there are any."""
+    if not in_replica():
+        return condition
+    wrong = tf.distribute.get_replica_context().all_reduce(
+        tf.distribute.ReduceOp.SUM,
+        tf.cast(tf.logical_not(condition), tf.float32),
+    )
+    return tf.equal(wrong, 0)
 
 
 def number(x: Any) -> Any:

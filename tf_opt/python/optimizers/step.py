@@ -79,8 +79,10 @@ class Step:
         *,
         gradient_scale: Scalar,
         skips_nonfinite: bool,
+        enabled: Flag,
     ) -> None:
         self._optimizer = optimizer
+        self._enabled = enabled
         self._gradient_scale = gradient_scale
         self._skips_nonfinite = skips_nonfinite
         self._plan = optimizer._plan_of(variables)
@@ -143,11 +145,8 @@ class Step:
                 self._gradients, StepFrame(gradient_scale=self._gradient_scale)
             )
             # One replica's gradients are enough to skip the step in all.
-            wrong = tf.distribute.get_replica_context().all_reduce(
-                tf.distribute.ReduceOp.SUM,
-                tf.cast(tf.logical_not(measures.finite), tf.float32),
-            )
-            enabled = tf.equal(wrong, 0)
+            finite = local_state.in_all_replicas(measures.finite)
+            enabled = both(self._enabled, finite)
         for bucket in self._plan.buckets:
             composed_step.accumulate(
                 optimizer,
@@ -222,7 +221,8 @@ class Step:
         if self._skips_nonfinite or optimizer._needs_norms():
             measures = self._measure(grads, frame, accumulates=accumulates)
         if self._skips_nonfinite:
-            frame = dataclasses.replace(frame, enabled=measures.finite)
+            enabled = both(self._enabled, measures.finite)
+            frame = dataclasses.replace(frame, enabled=enabled)
         commits = both(frame.enabled, frame.update)
         clip_value = float(optimizer.clipvalue or 0)
         # As Keras, which doesn't clip by what is negative.
