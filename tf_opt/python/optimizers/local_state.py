@@ -36,9 +36,9 @@ def in_all_replicas(condition: Flag) -> Flag:
     """Whether it holds in every replica, where there are any."""
     if not in_replica():
         return condition
+    fails = tf.cast(tf.logical_not(condition), tf.float32)
     wrong = tf.distribute.get_replica_context().all_reduce(
-        tf.distribute.ReduceOp.SUM,
-        tf.cast(tf.logical_not(condition), tf.float32),
+        tf.distribute.ReduceOp.SUM, fails
     )
     return tf.equal(wrong, 0)
 
