@@ -110,10 +110,14 @@ class _Counter(keras.Variable):
     def count(self) -> None:
         """Adds one."""
         if tf.executing_eagerly() and not tf.distribute.has_strategy():
-            handle = self.value.handle
-            tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
+            self.count_eagerly()
         else:
             self.assign_add(1)
+
+    def count_eagerly(self) -> None:
+        """Adds one, where no strategy is."""
+        handle = self.value.handle
+        tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
 
 
 class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):

@@ -312,7 +312,9 @@ class ASGD(FusedOptimizer):
     def _slots(self, index: int) -> list[keras.Variable]:
         return [self._gradient_sums[index], self._gradients[index]]
 
-    def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
+    def _scalars(
+        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
+    ) -> dict[str, Any]:
         batch_index = self.batch_index
         this = tf.range(self.batch_num, dtype=tf.int64) == batch_index
         seen = tf.convert_to_tensor(self._seen) | this

@@ -325,8 +325,10 @@ class AveragedSGD(FusedOptimizer):
             "t0": self.t0,
         }
 
-    def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
-        scalars = super()._scalars(learning_rate)
+    def _scalars(
+        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
+    ) -> dict[str, Any]:
+        scalars = super()._scalars(learning_rate, updates)
         eta = tf.convert_to_tensor(self._eta)
         scalars["eta"] = tf.where(eta == 0, scalars["learning_rate"], eta)
         return scalars

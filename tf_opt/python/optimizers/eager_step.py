@@ -7,35 +7,35 @@ also says what is wrong.
 
 from __future__ import annotations
 
-import math
+import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
+from tf_opt.python.ops.step_frame import BARE
+from tf_opt.python.optimizers import local_state
 
 if TYPE_CHECKING:
     from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 
 _EagerTensor = tf.__internal__.EagerTensor
 
-# A frame that does nothing.
-_BARE = {
-    "accumulators": (),
-    "averages": (),
-    "learning_rate_factors": 1.0,
-    "gradient_factors": 1.0,
-    "gradient_scale": 1.0,
-    "clip_value": math.inf,
-    "ema_momentum": 0.0,
-    "overwrite_with_average": False,
-    "enabled": True,
-    "update": True,
-}
+
+@functools.cache
+def _bare() -> dict[str, Any]:
+    """A frame that does nothing, kept: to make it would take longer."""
+    with tf.init_scope(), tf.device("CPU"):
+        return {
+            name: tf.constant(x, tf.float64) if isinstance(x, float) else x
+            for name, x in dataclasses.asdict(BARE).items()
+        }
 
 
 def run(
@@ -53,7 +53,7 @@ def run(
     Returns:
         Whether it did; if not, nothing was written.
     """
-    if not tf.executing_eagerly() or tf.distribute.has_strategy():
+    if not local_state.is_plain():
         return False
     plan = optimizer._plans.find(variables, optimizer.implementation)
     if (
@@ -69,7 +69,12 @@ def run(
     (bucket,) = plan.buckets
     op = optimizer._op
     numbers = optimizer._hyperparameters()
-    numbers.update(optimizer._scalars(optimizer.learning_rate))
+    # Read here, where it is known that they may be.
+    learning_rate, updates = (
+        local_state.read(x) if isinstance(x, keras.Variable) else x
+        for x in (optimizer.learning_rate, optimizer._iterations)
+    )
+    numbers.update(optimizer._scalars(learning_rate, updates))
     weight_decay = optimizer._weight_decay(bucket)
     if isinstance(weight_decay, list):
         # The op would take a list's elements one by one.
@@ -85,7 +90,7 @@ def run(
                 name: numbers[name]
                 for name in (*op.reals, *op.integers, *op.modes)
             },
-            **_BARE,
+            **_bare(),
         )
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
         # Before anything was written: shapes that broadcast, say.
@@ -93,7 +98,7 @@ def run(
     optimizer._plans.last = plan
     optimizer._begin_step(plan.variables, True)
     optimizer._commit(optimizer._next_shared(**numbers), True)
-    optimizer._iterations.count()
+    optimizer._iterations.count_eagerly()
     return True
 
 

@@ -139,10 +139,12 @@ class FusedOptimizer(KerasOptimizer):
             "maximize": self.maximize,
         }
 
-    def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
-        """What a step goes by, before it."""
+    def _scalars(
+        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
+    ) -> dict[str, Any]:
+        """What a step goes by, before which there were so many updates."""
         return {
-            "step": self._update_count() + 1,
+            "step": updates + 1,
             "learning_rate": local_state.number(learning_rate),
         }
 
@@ -697,7 +699,7 @@ class FusedOptimizer(KerasOptimizer):
             variable: The variable, one that the optimizer was built with.
             learning_rate: The step size, a scalar.
         """
-        scalars = self._scalars(learning_rate)
+        scalars = self._scalars(learning_rate, self._update_count())
         plan = step_plan.make(self, [variable])
         self._plans.last = plan
         (bucket,) = plan.buckets
@@ -717,7 +719,7 @@ class FusedOptimizer(KerasOptimizer):
         """The plan of a step over these variables, perhaps a kept one."""
         if self._updates_one_by_one():
             plan = step_plan.make(self, variables, composed=True)
-        elif tf.executing_eagerly() and not tf.distribute.has_strategy():
+        elif local_state.is_plain():
             plan = self._plans.of(
                 variables,
                 self.implementation,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -43,21 +44,38 @@ def in_all_replicas(condition: Flag) -> Flag:
     return tf.equal(wrong, 0)
 
 
+def is_plain() -> bool:
+    """Whether this is an eager step, and none that a strategy runs."""
+    return tf.executing_eagerly() and not tf.distribute.has_strategy()
+
+
+def read(variable: Variable) -> Any:
+    """The number in a scalar variable; `is_plain` must hold.
+
+    Python's where that waits for no device: an op takes it at no cost.
+    """
+    variable = tf_variable(variable)
+    value = on_host(
+        tf.raw_ops.ReadVariableOp(
+            resource=variable.handle, dtype=variable.dtype
+        )
+    )
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def number(x: Any) -> Any:
     """The number that is in a scalar variable or tensor.
 
-    In an eager step a number of Python's where that waits for no device: an op
-    takes it at no cost. Otherwise a tensor, in float64 if it isn't an integer.
+    In an eager step as `read` gives it, otherwise a tensor; in float64 if it
+    isn't an integer.
     """
-    x = tf_variable(x)
-    if isinstance(x, tf.Variable):
-        if tf.executing_eagerly() and not tf.distribute.has_strategy():
-            x = tf.raw_ops.ReadVariableOp(resource=x.handle, dtype=x.dtype)
-        else:
-            x = tf.convert_to_tensor(x)
-    x = on_host(x)
-    if isinstance(x, np.generic):
-        return x.item()
+    if isinstance(x, (keras.Variable, tf.Variable)):
+        x = read(x) if is_plain() else tf.convert_to_tensor(x)
+    elif tf.is_tensor(x):
+        x = on_host(x)
+        x = x.item() if isinstance(x, np.generic) else x
+    if isinstance(x, (int, float)) and tf.executing_eagerly():
+        return x
     if isinstance(x, tf.Tensor) and x.dtype.is_integer:
         return x
     return arithmetic.float64(x)

@@ -135,9 +135,11 @@ class NAdam(MomentsOptimizer):
             "momentum_decay": self.momentum_decay,
         }
 
-    def _scalars(self, learning_rate: arithmetic.Scalar) -> dict[str, Any]:
+    def _scalars(
+        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
+    ) -> dict[str, Any]:
         return {
-            **super()._scalars(learning_rate),
+            **super()._scalars(learning_rate, updates),
             "momentum_product": local_state.number(self._u_product),
         }
 

@@ -229,7 +229,9 @@ class Step:
         if clip_value > 0:
             frame = dataclasses.replace(frame, clip_value=clip_value)
         optimizer._begin_step(self._plan.variables, commits)
-        scalars = optimizer._scalars(optimizer.learning_rate)
+        scalars = optimizer._scalars(
+            optimizer.learning_rate, optimizer._update_count()
+        )
 
         composed = []
         averaged: set[int] = set()
