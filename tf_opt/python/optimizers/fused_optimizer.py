@@ -648,6 +648,7 @@ class FusedOptimizer(KerasOptimizer):
     ) -> None:
         """Assigns what is no slot, if the step was one (to undo: if not)."""
         if commits is undo:
+            # Known to be no step, or to need no undoing.
             return
         for variable, value in values:
             if undo:
