@@ -281,6 +281,81 @@ def test_the_moving_average_of_keras_leaves_this_average_alone():
         np.testing.assert_array_equal(swapped, plain)
 
 
+class Seen(keras.callbacks.Callback):
+    """The weights that evaluation and what comes after an epoch see."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = []
+
+    def on_test_begin(self, logs=None):
+        self.weights.append(self.model.get_weights())
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.weights.append(self.model.get_weights())
+
+
+def fit_with_moving_average(swap, dtype="float32", **arguments):
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(1, dtype=dtype)]
+    )
+    optimizer = tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5)
+    model.compile(optimizer, "mse")
+    seen = Seen()
+    model.fit(
+        X,
+        Y,
+        validation_data=(X, Y),
+        epochs=3,
+        callbacks=[swap, seen],
+        **FIT,
+    )
+    return model, seen.weights
+
+
+def test_a_moving_average_is_swapped_as_keras_swaps_it():
+    (model, ours), (keras_model, theirs) = (
+        fit_with_moving_average(swap)
+        for swap in (
+            tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True),
+            keras.callbacks.SwapEMAWeights(swap_on_epoch=True),
+        )
+    )
+    ours.append(model.get_weights())
+    theirs.append(keras_model.get_weights())
+    ours.append([v.numpy() for v in model.optimizer.variables])
+    theirs.append([v.numpy() for v in keras_model.optimizer.variables])
+    for own, their in zip(ours, theirs, strict=True):
+        for a, b in zip(own, their, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_float32_average_of_bfloat16_variables_is_swapped_exactly():
+    twin, _ = fit_with_moving_average(keras.callbacks.Callback(), "bfloat16")
+    swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True)
+    model, seen = fit_with_moving_average(swap, "bfloat16")
+    # Evaluation saw the averages, and so does the last epoch's end.
+    averages = model.optimizer._model_variables_moving_average
+    for shown, average in zip(seen[-1], averages, strict=True):
+        assert average.dtype == "float32"
+        rounded = tf.cast(average, tf.bfloat16).numpy()
+        np.testing.assert_array_equal(shown.astype(np.float32), rounded)
+    # Training was not touched by three swaps in and out.
+    for a, b in zip(
+        model.optimizer.variables, twin.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_the_callback_needs_an_average():
+    model = make_model()
+    model.compile(tf_opt.Adam(), "mse")
+    swap = tf_opt.callbacks.SwapAveragedWeights()
+    with pytest.raises(ValueError, match="that has `use_ema=True`"):
+        model.evaluate(X, Y, callbacks=[swap], verbose=0)
+
+
 def test_the_callback_refuses_another_optimizer():
     model = make_model()
     model.compile("sgd", "mse")

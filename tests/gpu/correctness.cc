@@ -287,8 +287,10 @@ void CheckLarge(const std::string& name) {
   }
   DenseModel<T, kSlots> model({kPattern});
   const auto tensor = model.Tensors()[0];
-  const void* host[2 + kSlots] = {tensor.variable, tensor.gradient};
-  for (int k = 0; k < kSlots; ++k) host[2 + k] = tensor.slots[k];
+  const void* host[2 + kSlots] = {tensor.variable(), tensor.gradient()};
+  for (int k = 0; k < kSlots; ++k) {
+    host[2 + k] = tensor.operands[kFrameOperandCount + k];
+  }
   for (int k = 0; k < 2 + kSlots; ++k) {
     const int64_t pattern = kPattern * bytes[k];
     CopyToDevice(small[k].get(), host[k], pattern);

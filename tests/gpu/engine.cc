@@ -16,13 +16,13 @@ namespace {
 
 template <typename T, typename Rule>
 std::vector<DenseTensor<T, Rule::kSlots>> TensorsOf(const TfOptStep& step) {
-  using Slot = ComputeType<T>;
   std::vector<DenseTensor<T, Rule::kSlots>> tensors(step.count);
   for (int64_t i = 0; i < step.count; ++i) {
-    tensors[i].variable = static_cast<T*>(step.variables[i]);
-    tensors[i].gradient = static_cast<const T*>(step.gradients[i]);
+    tensors[i].operands[kVariable] = step.variables[i];
+    tensors[i].operands[kGradient] = const_cast<void*>(step.gradients[i]);
     for (int k = 0; k < Rule::kSlots; ++k) {
-      tensors[i].slots[k] = static_cast<Slot*>(step.slots[k * step.count + i]);
+      tensors[i].operands[kFrameOperandCount + k] =
+          step.slots[k * step.count + i];
     }
     tensors[i].size = step.sizes[i];
   }
@@ -115,7 +115,7 @@ const char* TfOptApply(const TfOptStep* step, void* stream) {
         }
         inputs.weight_decay.at = step->weight_decay;
         if (step->row != nullptr) {
-          inputs.SetRow(1, "batch_index", step->rows, step->row);
+          inputs.SetRow("batch_index", step->rows, step->row);
         }
         error = tf_opt::ApplyDenseGpu<decltype(type), Rule>(
             tf_opt::TensorsOf<decltype(type), Rule>(*step), inputs,

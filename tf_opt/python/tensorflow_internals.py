@@ -6,10 +6,12 @@ Kept in one file: it is what to look at when a new TensorFlow comes out.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.autograph.core import config as autograph_config
 from tensorflow.python.framework import kernels
+from tensorflow.python.framework import op_def_registry
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
 
@@ -35,6 +37,52 @@ def registered_kernels(op_name: str) -> frozenset[tuple[str, tf.DType]]:
                 for dtype in constraint.allowed_values.list.type:
                     pairs.add((kernel.device_type, tf.dtypes.as_dtype(dtype)))
     return frozenset(pairs)
+
+
+class OpSignature(NamedTuple):
+    """What an op was registered with; all are names, in its own order.
+
+    Attributes:
+        handles: Its lists of resource handles.
+        optional_handles: Those that may be empty.
+        scalars: By type, its inputs that are no lists.
+        modes: Its boolean attributes.
+    """
+
+    handles: tuple[str, ...]
+    optional_handles: frozenset[str]
+    scalars: dict[tf.DType, tuple[str, ...]]
+    modes: tuple[str, ...]
+
+
+@functools.cache
+def signature_of(op_name: str) -> OpSignature:
+    """What a registered op takes."""
+    op = op_def_registry.get(op_name)
+    attributes = {attribute.name: attribute for attribute in op.attr}
+    lists = [argument for argument in op.input_arg if argument.number_attr]
+    handles = [
+        argument
+        for argument in lists
+        if tf.dtypes.as_dtype(argument.type or tf.float32) == tf.resource
+    ]
+    scalars: dict[tf.DType, tuple[str, ...]] = {}
+    for argument in op.input_arg:
+        if not argument.number_attr:
+            dtype = tf.dtypes.as_dtype(argument.type)
+            scalars[dtype] = (*scalars.get(dtype, ()), argument.name)
+    return OpSignature(
+        handles=tuple(argument.name for argument in handles),
+        optional_handles=frozenset(
+            argument.name
+            for argument in handles
+            if attributes[argument.number_attr].minimum == 0
+        ),
+        scalars=scalars,
+        modes=tuple(
+            attribute.name for attribute in op.attr if attribute.type == "bool"
+        ),
+    )
 
 
 def exclude_from_autograph(package: str) -> None:

@@ -151,23 +151,23 @@ inline __attribute__((always_inline)) void ApplyBlock(
     const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
     int64_t start, int n, bool transforms, std::index_sequence<kIndices...>) {
   using V = ComputeType<T>;
-  Block<V, T> variable(tensor.variable + start, n);
-  Block<V, const T> gradient(tensor.gradient + start, n);
+  Block<V, T> variable(tensor.variable() + start, n);
+  Block<V, const T> gradient(tensor.gradient() + start, n);
   const V* g = gradient.values();
   alignas(64) V transformed[kBlockSize];
   if (transforms) {
-    TransformBlock<V>(
-        rule.gradient, n, g,
-        tensor.accumulator == nullptr ? nullptr : tensor.accumulator + start,
-        transformed);
+    V* const accumulator = tensor.accumulator();
+    TransformBlock<V>(rule.gradient, n, g,
+                      accumulator == nullptr ? nullptr : accumulator + start,
+                      transformed);
     g = transformed;
   }
   Update<V>(rule.rule, n, variable.values(), g,
-            tensor.slots[kIndices] + start...);
+            tensor.template slot<kIndices>() + start...);
   variable.Store();
-  if (tensor.average != nullptr) {
-    FollowVariable(rule.average, tensor.variable + start,
-                   tensor.average + start, n);
+  if (tensor.average() != nullptr) {
+    FollowVariable(rule.average, tensor.variable() + start,
+                   tensor.average() + start, n);
   }
 }
 
@@ -183,16 +183,16 @@ inline __attribute__((always_inline)) void ApplyBlocks(
     const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
     int64_t begin, int64_t end, std::index_sequence<kIndices...> indices) {
   const bool transforms =
-      tensor.accumulator != nullptr || !rule.gradient.IsIdentity();
+      tensor.accumulator() != nullptr || !rule.gradient.IsIdentity();
   int64_t start = begin;
   // Full blocks by themselves, so that the compiler knows their size.
   for (; start + kBlockSize <= end; start += kBlockSize) {
     if (start + kPrefetchDistance < tensor.size) {
-      PrefetchBlock<true>(tensor.variable + start);
-      PrefetchBlock<false>(tensor.gradient + start);
-      (PrefetchBlock<true>(tensor.slots[kIndices] + start), ...);
-      PrefetchOptional<true>(tensor.accumulator, start);
-      PrefetchOptional<true>(tensor.average, start);
+      PrefetchBlock<true>(tensor.variable() + start);
+      PrefetchBlock<false>(tensor.gradient() + start);
+      (PrefetchBlock<true>(tensor.template slot<kIndices>() + start), ...);
+      PrefetchOptional<true>(tensor.accumulator(), start);
+      PrefetchOptional<true>(tensor.average(), start);
     }
     ApplyBlock(rule, tensor, start, kBlockSize, transforms, indices);
   }
@@ -221,18 +221,18 @@ void AccumulateRange(const FramedRule<Rule>& rule,
     const int n =
         static_cast<int>(end - start < kBlockSize ? end - start : kBlockSize);
     if (start + kPrefetchDistance < tensor.size) {
-      PrefetchBlock<false>(tensor.gradient + start);
-      PrefetchOptional<true>(tensor.accumulator, start);
-      PrefetchOptional<true>(tensor.average, start);
+      PrefetchBlock<false>(tensor.gradient() + start);
+      PrefetchOptional<true>(tensor.accumulator(), start);
+      PrefetchOptional<true>(tensor.average(), start);
     }
-    if (tensor.accumulator != nullptr) {
-      Block<V, const T> gradient(tensor.gradient + start, n);
+    if (tensor.accumulator() != nullptr) {
+      Block<V, const T> gradient(tensor.gradient() + start, n);
       AccumulateBlock<V>(rule.gradient, n, gradient.values(),
-                         tensor.accumulator + start);
+                         tensor.accumulator() + start);
     }
-    if (tensor.average != nullptr) {
-      FollowVariable(rule.average, tensor.variable + start,
-                     tensor.average + start, n);
+    if (tensor.average() != nullptr) {
+      FollowVariable(rule.average, tensor.variable() + start,
+                     tensor.average() + start, n);
     }
   }
 }

@@ -205,10 +205,9 @@ std::vector<T> StoreOf(const std::vector<T>& values, CpuTarget target,
   const AdamRule<float, false, false> rule(AdamStep(h), {1.0});
   std::vector<T> result = values, gradient(values.size(), FromBits<T>(0));
   std::vector<float> m(values.size()), v(values.size());
-  const DenseTensor<T, 2> tensor = {result.data(),
-                                    gradient.data(),
-                                    {m.data(), v.data()},
-                                    static_cast<int64_t>(values.size())};
+  const DenseTensor<T, 2> tensor = {
+      {result.data(), gradient.data(), nullptr, nullptr, m.data(), v.data()},
+      static_cast<int64_t>(values.size())};
   RangeFunctionFor<T, AdamRule<float, false, false>>(target)(
       FramedRule(rule), tensor, 0, values.size());
   return result;

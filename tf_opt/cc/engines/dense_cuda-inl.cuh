@@ -30,9 +30,9 @@ __global__ void MakeGpuRules(const __grid_constant__ GpuInputsOf<Rule> inputs,
 template <typename T, typename Rule>
 __global__ void __launch_bounds__(kCudaThreads)
     ApplyGpuBatch(const __grid_constant__ GpuBatch<T, Rule::kSlots> batch,
-                  GpuRules<Rule> rules, int table_slot) {
-  GpuThread<CudaConvert, T, Rule>::Run(batch, rules, table_slot, blockIdx.x,
-                                       threadIdx.x, blockDim.x);
+                  GpuRules<Rule> rules) {
+  GpuThread<CudaConvert, T, Rule>::Run(batch, rules, blockIdx.x, threadIdx.x,
+                                       blockDim.x);
 }
 
 template <typename T, typename Rule>
@@ -49,8 +49,8 @@ const char* ApplyDenseGpu(
   if (const char* error = CudaLaunchError()) return error;
   for (const auto& batch : PlanGpuBatches(tensors)) {
     if (batch.tiles() == 0) continue;
-    ApplyGpuBatch<T, Rule><<<batch.tiles(), kCudaThreads, 0, cuda_stream>>>(
-        batch, rules, inputs.table_slot);
+    ApplyGpuBatch<T, Rule>
+        <<<batch.tiles(), kCudaThreads, 0, cuda_stream>>>(batch, rules);
     if (const char* error = CudaLaunchError()) return error;
   }
   return nullptr;

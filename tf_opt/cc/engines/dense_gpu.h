@@ -76,13 +76,11 @@ class GpuThread {
   static constexpr int kSlots = Rule::kSlots;
   static constexpr int kPack = kGpuVectorBytes / sizeof(V);
 
-  // `table_slot` is the slot that is a row of a table, or negative.
   TF_OPT_RULE_INLINE static void Run(const GpuBatch<T, kSlots>& batch,
-                                     const GpuRules<Rule>& rules,
-                                     int table_slot, int32_t block, int thread,
-                                     int threads) {
+                                     const GpuRules<Rule>& rules, int32_t block,
+                                     int thread, int threads) {
     if (!rules.writes()) return;
-    RunTile(batch, rules, table_slot, block, thread, threads,
+    RunTile(batch, rules, block, thread, threads,
             std::make_index_sequence<kSlots>());
   }
 
@@ -92,23 +90,17 @@ class GpuThread {
   template <std::size_t... kIndices>
   TF_OPT_RULE_INLINE static void RunTile(
       const GpuBatch<T, kSlots>& batch, const GpuRules<Rule>& rules,
-      int table_slot, int32_t block, int thread, int threads,
+      int32_t block, int thread, int threads,
       std::index_sequence<kIndices...> indices) {
     const int i = TensorOfTile(batch.ends, batch.count, block);
     const int64_t tensor_size = batch.tensors[i].size;
     const FramedRule<Rule> rule = rules[batch.first + i];
     const Tile tile =
         TileOfTensor(i, tensor_size, block - (i == 0 ? 0 : batch.ends[i - 1]));
-    const int64_t begin = tile.begin, size = tile.size;
-    const DenseTensor<T, kSlots> part = {
-        batch.tensors[i].variable + begin,
-        batch.tensors[i].gradient + begin,
-        {batch.tensors[i].slots[kIndices] + begin +
-         (table_slot == static_cast<int>(kIndices) ? rules.row() * tensor_size
-                                                   : 0)...},
-        size,
-        Shifted(batch.tensors[i].accumulator, begin),
-        Shifted(batch.tensors[i].average, begin)};
+    const int64_t size = tile.size;
+    const DenseTensor<T, kSlots> part = batch.tensors[i]
+                                            .template AtRow<Rule>(rules.row())
+                                            .Part(tile.begin, size);
     if (!rules.updates()) {
       for (int64_t k = thread; k < size; k += threads) {
         Accumulate(rule, part, k);
@@ -116,11 +108,11 @@ class GpuThread {
       return;
     }
     const bool aligned =
-        GpuPack<T, kPack>::IsAligned(part.variable) &&
-        GpuPack<T, kPack>::IsAligned(part.gradient) &&
-        (GpuPack<V, kPack>::IsAligned(part.slots[kIndices]) && ...) &&
-        GpuPack<V, kPack>::IsAligned(part.accumulator) &&
-        GpuPack<V, kPack>::IsAligned(part.average);
+        GpuPack<T, kPack>::IsAligned(part.variable()) &&
+        GpuPack<T, kPack>::IsAligned(part.gradient()) &&
+        (GpuPack<V, kPack>::IsAligned(part.template slot<kIndices>()) && ...) &&
+        GpuPack<V, kPack>::IsAligned(part.accumulator()) &&
+        GpuPack<V, kPack>::IsAligned(part.average());
     int64_t done = 0;
     if (aligned) {
       // Neighbouring threads on neighbouring vectors: first several of each
@@ -158,14 +150,15 @@ class GpuThread {
     GpuPack<V, kPack> accumulator[kCount];
     GpuPack<V, kPack> average[kCount];
     for (int u = 0; u < kCount; ++u) {
-      variable[u].Load(tensor.variable + at + u * row);
-      gradient[u].Load(tensor.gradient + at + u * row);
-      (slots[kIndices][u].Load(tensor.slots[kIndices] + at + u * row), ...);
-      if (tensor.accumulator != nullptr) {
-        accumulator[u].Load(tensor.accumulator + at + u * row);
+      variable[u].Load(tensor.variable() + at + u * row);
+      gradient[u].Load(tensor.gradient() + at + u * row);
+      (slots[kIndices][u].Load(tensor.template slot<kIndices>() + at + u * row),
+       ...);
+      if (tensor.accumulator() != nullptr) {
+        accumulator[u].Load(tensor.accumulator() + at + u * row);
       }
-      if (tensor.average != nullptr) {
-        average[u].Load(tensor.average + at + u * row);
+      if (tensor.average() != nullptr) {
+        average[u].Load(tensor.average() + at + u * row);
       }
     }
     for (int u = 0; u < kCount; ++u) {
@@ -174,13 +167,15 @@ class GpuThread {
                &accumulator[u].elements[j], &average[u].elements[j],
                &slots[kIndices][u].elements[j]...);
       }
-      variable[u].Store(tensor.variable + at + u * row);
-      (slots[kIndices][u].Store(tensor.slots[kIndices] + at + u * row), ...);
-      if (tensor.accumulator != nullptr) {
-        accumulator[u].Store(tensor.accumulator + at + u * row);
+      variable[u].Store(tensor.variable() + at + u * row);
+      (slots[kIndices][u].Store(tensor.template slot<kIndices>() + at +
+                                u * row),
+       ...);
+      if (tensor.accumulator() != nullptr) {
+        accumulator[u].Store(tensor.accumulator() + at + u * row);
       }
-      if (tensor.average != nullptr) {
-        average[u].Store(tensor.average + at + u * row);
+      if (tensor.average() != nullptr) {
+        average[u].Store(tensor.average() + at + u * row);
       }
     }
   }
@@ -189,9 +184,9 @@ class GpuThread {
   TF_OPT_RULE_INLINE static void UpdateElement(
       const FramedRule<Rule>& rule, const DenseTensor<T, kSlots>& tensor,
       int64_t at, std::index_sequence<kIndices...>) {
-    Update(rule, tensor, &tensor.variable[at], tensor.gradient[at],
-           Shifted(tensor.accumulator, at), Shifted(tensor.average, at),
-           &tensor.slots[kIndices][at]...);
+    Update(rule, tensor, tensor.variable() + at, tensor.gradient()[at],
+           Shifted(tensor.accumulator(), at), Shifted(tensor.average(), at),
+           tensor.template slot<kIndices>() + at...);
   }
 
   // Updates an element of `tensor`, which says whether there is an accumulator
@@ -204,7 +199,7 @@ class GpuThread {
                                         V* accumulator, V* average,
                                         Slot*... slots) {
     V g = Convert::Widen(gradient);
-    if (tensor.accumulator == nullptr) {
+    if (tensor.accumulator() == nullptr) {
       g = rule.gradient(g);
     } else {
       g = rule.gradient(g, *accumulator);
@@ -214,7 +209,7 @@ class GpuThread {
     rule.rule(p, g, *slots...);
     *variable = Convert::Narrow(p, T());
     ((*slots = CanonicalNan(*slots)), ...);
-    if (tensor.average != nullptr) Follow(rule.average, variable, average);
+    if (tensor.average() != nullptr) Follow(rule.average, variable, average);
   }
 
   // Lets the average follow the variable as it is stored.
@@ -229,13 +224,13 @@ class GpuThread {
   TF_OPT_RULE_INLINE static void Accumulate(
       const FramedRule<Rule>& rule, const DenseTensor<T, kSlots>& tensor,
       int64_t at) {
-    if (tensor.accumulator != nullptr) {
-      V* const accumulator = &tensor.accumulator[at];
+    if (tensor.accumulator() != nullptr) {
+      V* const accumulator = tensor.accumulator() + at;
       *accumulator = CanonicalNan(rule.gradient.Accumulate(
-          *accumulator, Convert::Widen(tensor.gradient[at])));
+          *accumulator, Convert::Widen(tensor.gradient()[at])));
     }
-    if (tensor.average != nullptr) {
-      Follow(rule.average, &tensor.variable[at], &tensor.average[at]);
+    if (tensor.average() != nullptr) {
+      Follow(rule.average, tensor.variable() + at, tensor.average() + at);
     }
   }
 };

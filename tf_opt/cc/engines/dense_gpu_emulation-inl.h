@@ -28,8 +28,8 @@ const char* ApplyDenseGpu(
   for (const auto& batch : PlanGpuBatches(tensors)) {
     for (int32_t block = 0; block < batch.tiles(); ++block) {
       for (int thread = 0; thread < kEmulatedThreads; ++thread) {
-        GpuThread<EmulatedConvert, T, Rule>::Run(
-            batch, rules, inputs.table_slot, block, thread, kEmulatedThreads);
+        GpuThread<EmulatedConvert, T, Rule>::Run(batch, rules, block, thread,
+                                                 kEmulatedThreads);
       }
     }
   }

@@ -37,7 +37,7 @@ struct Step {
     inputs.weight_decay.at = weight_decay.data();
     inputs.learning_rate_factors = {&learning_rate_factor, true};
     inputs.gradient_factors = {&gradient_factor, true};
-    if (rows > 0) inputs.SetRow(1, "batch_index", rows, &row);
+    if (rows > 0) inputs.SetRow("batch_index", rows, &row);
     std::vector<double> workspace(
         GpuRules<Rule>::Bytes(tensors.size()) / sizeof(double) + 1);
     const char* error =
@@ -164,12 +164,14 @@ TYPED_TEST(DenseGpuTest, UpdatesTheRowOfATableThatTheDeviceNames) {
 
   auto tensors = model.Tensors();
   std::vector<V> table(kRows * kSize, V(7));
-  std::memcpy(&table[kRow * kSize], tensors[0].slots[1], kSize * sizeof(V));
-  tensors[0].slots[1] = table.data();
+  std::memcpy(&table[kRow * kSize], tensors[0].template slot<1>(),
+              kSize * sizeof(V));
+  tensors[0].operands[kFrameOperandCount + 1] = table.data();
   step.Launch<T, Rule>(tensors);
   for (int64_t i = 0; i < kRows * kSize; ++i) {
-    const V wanted =
-        i / kSize == kRow ? expected.Tensors()[0].slots[1][i % kSize] : V(7);
+    const V wanted = i / kSize == kRow
+                         ? expected.Tensors()[0].template slot<1>()[i % kSize]
+                         : V(7);
     ASSERT_EQ(table[i], wanted) << "element " << i;
   }
 }

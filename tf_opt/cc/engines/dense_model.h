@@ -157,15 +157,15 @@ struct DenseModel {
     std::vector<DenseTensor<T, kSlots>> tensors;
     for (size_t i = 0; i < variables.size(); ++i) {
       DenseTensor<T, kSlots> tensor;
-      tensor.variable = variables[i].data();
-      tensor.gradient = gradients[i].data();
+      tensor.operands[kVariable] = variables[i].data();
+      tensor.operands[kGradient] = gradients[i].data();
       for (int k = 0; k < kSlots; ++k) {
-        tensor.slots[k] = slots[i * kSlots + k].data();
+        tensor.operands[kFrameOperandCount + k] = slots[i * kSlots + k].data();
       }
       tensor.size = variables[i].size();
       if (!averages.empty()) {
-        tensor.accumulator = accumulators[i].data();
-        tensor.average = averages[i].data();
+        tensor.operands[kAccumulator] = accumulators[i].data();
+        tensor.operands[kAverage] = averages[i].data();
       }
       tensors.push_back(tensor);
     }

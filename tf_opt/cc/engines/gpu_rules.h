@@ -78,10 +78,9 @@ template <typename Hyperparameters>
 struct GpuStepInputs {
   static constexpr int kCapacity = 8;
 
-  // Slot `slot` is a row of a table, the one whose number is at `at`.
-  void SetRow(int slot, const char* name, int64_t row_count,
-              const int64_t* at) {
-    table_slot = slot;
+  // Of a rule with tables: they have so many rows, and the one that takes part
+  // is that whose number is at `at`.
+  void SetRow(const char* name, int64_t row_count, const int64_t* at) {
     std::snprintf(row_name, kGpuNameCapacity, "%s", name);
     rows = row_count;
     row = at;
@@ -101,7 +100,6 @@ struct GpuStepInputs {
   GpuVector learning_rate_factors;
   GpuVector gradient_factors;
   bool has_accumulators = true;  // Without them every step must update.
-  int table_slot = -1;           // Negative: no slot is one.
   GpuName row_name;
   int64_t rows = 0;
   const int64_t* row = nullptr;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
+#include <iterator>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,7 +17,7 @@
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/kernels/variable_access.h"
-#include "tf_opt/cc/rules/slot_list.h"
+#include "tf_opt/cc/rules/operand.h"
 
 namespace tf_opt {
 
@@ -37,13 +37,13 @@ struct PerVariable {
 template <typename T>
 class DenseLaunch {
  public:
-  using Storage = typename StorageTypeOf<T>::type;
-  using Slot = ComputeType<Storage>;
+  using Element = typename StorageTypeOf<T>::type;
+  using Slot = ComputeType<Element>;
 
   // After an error nothing has been written and nothing may be launched.
   // `updates` is false of a step that is known only to accumulate.
   absl::Status Prepare(tensorflow::OpKernelContext* context,
-                       const std::vector<SlotList>& slot_lists, bool updates,
+                       const std::vector<Operand>& slots, bool updates,
                        const CopyBytes& copy_bytes) {
     absl::Status status = context->input_list("gradients", &gradients_);
     if (!status.ok()) return status;
@@ -55,29 +55,23 @@ class DenseLaunch {
     status = FindPerVariable(context, "gradient_factors", &gradient_factors_);
     if (!status.ok()) return status;
 
+    operands_.assign(std::begin(kFrameOperands), std::end(kFrameOperands));
+    operands_.insert(operands_.end(), slots.begin(), slots.end());
+    lists_.resize(operands_.size());
+    // Those of variables that are there.
     std::vector<const VariableList*> lists;
-    const auto look_up = [&](const char* name, bool optional,
-                             VariableList* list) {
-      status = list->Lookup(context, name);
-      if (!status.ok() || (optional && list->size() == 0)) return status;
-      lists.push_back(list);
-      return CheckLength(*list);
-    };
-    status = look_up("variables", false, &variables_);
-    if (!status.ok()) return status;
-    status = look_up("accumulators", true, &accumulators_);
-    if (!status.ok()) return status;
-    status = look_up("averages", true, &averages_);
-    if (!status.ok()) return status;
-    slots_.resize(slot_lists.size());
-    for (size_t k = 0; k < slot_lists.size(); ++k) {
-      status = look_up(slot_lists[k].name, false, &slots_[k]);
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      if (operands_[k].role == Role::kRead) continue;
+      status = lists_[k].Lookup(context, operands_[k].name);
       if (!status.ok()) return status;
-      if (slot_lists[k].is_table()) {
-        table_slot_ = k;
-        row_input_ = slot_lists[k].row_input;
+      if (operands_[k].optional && lists_[k].size() == 0) continue;
+      status = CheckLength(lists_[k]);
+      if (!status.ok()) return status;
+      lists.push_back(&lists_[k]);
+      if (operands_[k].is_row_of_table()) {
+        table_ = k;
         const tensorflow::Tensor* row;
-        status = FindScalar(context, row_input_, &row);
+        status = FindScalar(context, row_input(), &row);
         if (!status.ok()) return status;
         row_ = static_cast<const int64_t*>(row->data());
       }
@@ -85,28 +79,17 @@ class DenseLaunch {
 
     status = locks_.Lock(lists);
     if (!status.ok()) return status;
-    constexpr tensorflow::DataType kType = tensorflow::DataTypeToEnum<T>::value;
-    constexpr tensorflow::DataType kSlotType =
-        tensorflow::DataTypeToEnum<Slot>::value;
     for (int i = 0; i < size(); ++i) {
-      for (const VariableList* list : lists) {
-        const bool is_table = table_slot_ >= 0 && list == &slots_[table_slot_];
-        const tensorflow::DataType type =
-            list == &variables_ ? kType : kSlotType;
-        status = is_table ? CheckTable(*list, i, type, gradients_[i].shape())
-                          : CheckVariable(*list, i, type, gradients_[i].shape(),
-                                          "gradients");
+      for (size_t k = 0; k < operands_.size(); ++k) {
+        if (lists_[k].size() == 0) continue;
+        status = CheckOperand(operands_[k], lists_[k], i);
         if (!status.ok()) return status;
       }
     }
-    if (!updates) {
-      // No slot is written, and a variable only by its average.
-      lists = {&accumulators_, &averages_};
-      if (averages_.size() > 0) lists.push_back(&variables_);
-    }
-    for (const VariableList* list : lists) {
-      for (int i = 0; i < list->size(); ++i) {
-        status = MakeExclusive(context, (*list)[i], copy_bytes);
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      if (!updates && !IsWrittenWithoutUpdate(k)) continue;
+      for (int i = 0; i < lists_[k].size(); ++i) {
+        status = MakeExclusive(context, lists_[k][i], copy_bytes);
         if (!status.ok()) return status;
       }
     }
@@ -121,18 +104,17 @@ class DenseLaunch {
   }
   const PerVariable& gradient_factors() const { return gradient_factors_; }
 
-  bool has_accumulators() const { return accumulators_.size() > 0; }
+  bool has_accumulators() const { return lists_[kAccumulator].size() > 0; }
 
-  // Which slot is a row of a table; negative if none is.
-  int table_slot() const { return table_slot_; }
-
-  // Of that slot: its input, the one that says which row, that number in the
-  // device's memory, and how many rows all its tables have.
-  const std::string& table() const { return slots_[table_slot_].name(); }
-  const char* row_input() const { return row_input_; }
+  // Whether an operand is a row of a table, and of that: its name, the input
+  // that says which row, that number in the device's memory, and how many rows
+  // all its tables have.
+  bool has_table() const { return table_ >= 0; }
+  const char* table() const { return operands_[table_].name; }
+  const char* row_input() const { return operands_[table_].row_input; }
   const int64_t* row() const { return row_; }
   int64_t rows() const {
-    const VariableList& tables = slots_[table_slot_];
+    const VariableList& tables = lists_[table_];
     int64_t rows = tables[0]->tensor()->dim_size(0);
     for (int i = 1; i < size(); ++i) {
       rows = std::min(rows, tables[i]->tensor()->dim_size(0));
@@ -142,25 +124,37 @@ class DenseLaunch {
 
   // A table by its first row.
   template <int kSlots>
-  std::vector<DenseTensor<Storage, kSlots>> Tensors() const {
-    std::vector<DenseTensor<Storage, kSlots>> tensors(size());
+  std::vector<DenseTensor<Element, kSlots>> Tensors() const {
+    std::vector<DenseTensor<Element, kSlots>> tensors(size());
     for (int i = 0; i < size(); ++i) {
-      auto& tensor = tensors[i];
-      tensor.size = gradients_[i].NumElements();
-      tensor.variable = static_cast<Storage*>(variables_[i]->tensor()->data());
-      tensor.gradient = static_cast<const Storage*>(gradients_[i].data());
-      for (int k = 0; k < kSlots; ++k) tensor.slots[k] = Data(slots_[k], i);
-      tensor.accumulator = Data(accumulators_, i);
-      tensor.average = Data(averages_, i);
+      tensors[i].size = gradients_[i].NumElements();
+      for (int k = 0; k < tensors[i].kOperands; ++k) {
+        if (lists_[k].size() == 0) continue;
+        tensors[i].operands[k] = lists_[k][i]->tensor()->data();
+      }
+      tensors[i].operands[kGradient] = gradients_[i].data();
     }
     return tensors;
   }
 
  private:
-  // Null where the list is empty.
-  static Slot* Data(const VariableList& list, int i) {
-    if (list.size() == 0) return nullptr;
-    return static_cast<Slot*>(list[i]->tensor()->data());
+  absl::Status CheckOperand(const Operand& operand, const VariableList& list,
+                            int i) const {
+    const tensorflow::DataType type =
+        operand.storage == Storage::kVariable
+            ? tensorflow::DataTypeToEnum<T>::value
+            : tensorflow::DataTypeToEnum<Slot>::value;
+    const tensorflow::TensorShape& shape = gradients_[i].shape();
+    return operand.is_row_of_table()
+               ? CheckTable(list, i, type, shape)
+               : CheckVariable(list, i, type, shape, "gradients");
+  }
+
+  // What a step writes that only accumulates: no slot, and a variable only by
+  // its average.
+  bool IsWrittenWithoutUpdate(int operand) const {
+    return operand == kAccumulator || operand == kAverage ||
+           (operand == kVariable && lists_[kAverage].size() > 0);
   }
 
   absl::Status CheckLength(const VariableList& list) const {
@@ -193,13 +187,10 @@ class DenseLaunch {
   PerVariable weight_decay_;
   PerVariable learning_rate_factors_;
   PerVariable gradient_factors_;
-  int table_slot_ = -1;
-  const char* row_input_ = nullptr;
+  int table_ = -1;  // Which operand is a row of a table.
   const int64_t* row_ = nullptr;
-  VariableList variables_;
-  std::vector<VariableList> slots_;
-  VariableList accumulators_;
-  VariableList averages_;
+  std::vector<Operand> operands_;
+  std::vector<VariableList> lists_;  // For each operand; empty: it isn't there.
   tensorflow::OpInputList gradients_;
   // Last, so that it unlocks before the variables are let go of.
   ScopedVariableLocks locks_;

@@ -49,7 +49,7 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
                     "`accumulators` must hold one variable for each gradient "
                     "where `update` is false, got none"));
     int64_t row = 0;
-    if (launch.table_slot() >= 0) {
+    if (launch.has_table()) {
       row = ReadOnce(launch.row());
       OP_REQUIRES_OK(context, CheckRow(launch, row));
     }
@@ -86,16 +86,14 @@ class ResourceApplyCpuOp : public tensorflow::OpKernel {
                                   launch.learning_rate_factors()[i],
                                   launch.gradient_factors()[i]};
       rules.emplace_back(step, frame, own);
-      if (launch.table_slot() >= 0) {
-        tensors[i].slots[launch.table_slot()] += row * tensors[i].size;
-      }
+      tensors[i] = tensors[i].template AtRow<Rule>(row);
     }
     // TensorFlow's pool threads flush denormals to zero; a small step runs
     // here. A moment that decays towards zero must not slow the loop down a
     // hundredfold, nor give other numbers on another thread.
     const tensorflow::port::ScopedFlushDenormal flush_denormals;
     const WorkerThreads workers(context);
-    ApplyDense<typename DenseLaunch<T>::Storage>(
+    ApplyDense<typename DenseLaunch<T>::Element>(
         tensors, rules, ChosenCpuTarget(), workers.count(),
         workers.parallel_for(), frame.update);
   }

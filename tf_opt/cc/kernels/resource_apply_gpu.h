@@ -50,9 +50,8 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
     inputs.learning_rate_factors = OnGpu(launch.learning_rate_factors());
     inputs.gradient_factors = OnGpu(launch.gradient_factors());
     inputs.has_accumulators = launch.has_accumulators();
-    if (launch.table_slot() >= 0) {
-      inputs.SetRow(launch.table_slot(), launch.row_input(), launch.rows(),
-                    launch.row());
+    if (launch.has_table()) {
+      inputs.SetRow(launch.row_input(), launch.rows(), launch.row());
     }
     optimizer_.template ChooseRule<typename DenseLaunch<T>::Slot>(
         [&](auto chosen) {
@@ -68,7 +67,7 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
                   &workspace));
           OP_REQUIRES_OK(
               context,
-              CudaStatus(ApplyDenseGpu<typename DenseLaunch<T>::Storage, Rule>(
+              CudaStatus(ApplyDenseGpu<typename DenseLaunch<T>::Element, Rule>(
                   launch.template Tensors<Rule::kSlots>(), inputs,
                   workspace.data(), stream)));
         });

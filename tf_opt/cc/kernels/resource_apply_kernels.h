@@ -5,7 +5,7 @@
 //
 //   Optimizer::kScalars        the op's scalar inputs, as ScalarInput
 //   modes()                    Hyperparameters with what the attributes say
-//   Optimizer::kSlotLists      all lists of slots that the op has
+//   Optimizer::kSlotOperands   all slots that the op has
 //   slots()                    those of this kernel, in the rule's order
 //   ChooseRule<V>(use)         calls use(TypeTag<Rule>()) with its rule
 #ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_KERNELS_H_
@@ -18,7 +18,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/kernels/kernel_device.h"
-#include "tf_opt/cc/rules/slot_list.h"
+#include "tf_opt/cc/rules/operand.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/kernels/resource_apply_gpu.h"
 #else
@@ -33,11 +33,11 @@ template <typename Description>
 class OptimizerOf : public Description {
  public:
   explicit OptimizerOf(tensorflow::OpKernelConstruction* context) {
-    for (const SlotList& list : Description::kSlotLists) {
+    for (const Operand& slot : Description::kSlotOperands) {
       int length = 0;
       OP_REQUIRES_OK(
-          context, context->GetAttr(absl::StrCat("num_", list.name), &length));
-      if (length > 0) slots_.push_back(list);
+          context, context->GetAttr(absl::StrCat("num_", slot.name), &length));
+      if (length > 0) slots_.push_back(slot);
     }
     OP_REQUIRES_OK(context,
                    context->GetAttr("decoupled_weight_decay", &decoupled_));
@@ -50,7 +50,7 @@ class OptimizerOf : public Description {
     return hyperparameters;
   }
 
-  const std::vector<SlotList>& slots() const { return slots_; }
+  const std::vector<Operand>& slots() const { return slots_; }
 
   template <typename V, typename Use>
   void ChooseRule(const Use& use) const {
@@ -61,7 +61,7 @@ class OptimizerOf : public Description {
   bool l2() const { return !decoupled_; }
 
  private:
-  std::vector<SlotList> slots_;
+  std::vector<Operand> slots_;
   bool decoupled_ = true;
   bool maximize_ = false;
 };
@@ -91,11 +91,11 @@ class KernelRegistration {
   static void Register(const char* op) {
     tensorflow::KernelDefBuilder builder(op);
     builder.Device(kKernelDevice).TypeConstraint<T>("T");
-    for (const char* handles : {"variables", "accumulators", "averages"}) {
-      builder.HostMemory(handles);
+    for (const Operand& operand : kFrameOperands) {
+      if (operand.role == Role::kUpdated) builder.HostMemory(operand.name);
     }
-    for (const SlotList& list : Optimizer::kSlotLists) {
-      builder.HostMemory(list.name);
+    for (const Operand& slot : Optimizer::kSlotOperands) {
+      builder.HostMemory(slot.name);
     }
     tensorflow::kernel_factory::OpKernelRegistrar(
         builder.Build(), op,

@@ -57,10 +57,15 @@ decoupled_weight_decay: Decay the variable rather than add to the gradient (L2).
 maximize: Ascend instead of descend.
 )doc";
 
-void AddHandles(const std::string& name, bool optional,
-                tensorflow::OpDefBuilder* builder) {
-  builder->Input(absl::StrCat(name, ": num_", name, " * resource"));
-  builder->Attr(absl::StrCat("num_", name, ": int >= ", optional ? "0" : "1"));
+void AddOperand(const Operand& operand, tensorflow::OpDefBuilder* builder) {
+  if (operand.role == Role::kRead) {
+    builder->Input(absl::StrCat(operand.name, ": N * T")).Attr("N: int >= 1");
+    return;
+  }
+  const std::string length = absl::StrCat("num_", operand.name);
+  builder->Input(absl::StrCat(operand.name, ": ", length, " * resource"));
+  builder->Attr(
+      absl::StrCat(length, ": int >= ", operand.optional ? "0" : "1"));
 }
 
 }  // namespace
@@ -69,13 +74,9 @@ bool RegisterResourceApplyOp(const ResourceApplyOp& op) {
   tensorflow::OpRegistry::Global()->Register(
       [op](tensorflow::OpRegistrationData* data) -> absl::Status {
         tensorflow::OpDefBuilder builder(op.name);
-        AddHandles("variables", false, &builder);
-        for (const SlotList& list : op.slot_lists) {
-          AddHandles(list.name, list.optional, &builder);
+        for (const Operand& operand : InputOrder(op.slots)) {
+          AddOperand(operand, &builder);
         }
-        builder.Input("gradients: N * T").Attr("N: int >= 1");
-        AddHandles("accumulators", true, &builder);
-        AddHandles("averages", true, &builder);
         std::vector<std::string> scalars;
         for (const ResourceApplyOp::Scalar& scalar : op.scalars) {
           builder.Input(absl::StrCat(scalar.name, ": ",
@@ -98,9 +99,9 @@ bool RegisterResourceApplyOp(const ResourceApplyOp& op) {
           builder.Attr(attribute);
         }
         builder.SetShapeFn(
-            [slot_lists = op.slot_lists,
+            [slots = op.slots,
              scalars](tensorflow::shape_inference::InferenceContext* c) {
-              return CheckApplyShapes(c, slot_lists, scalars);
+              return CheckApplyShapes(c, slots, scalars);
             });
         builder.Doc(absl::StrCat(op.rule, kCommonDoc, op.arguments));
         return builder.Finalize(data);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tf_opt/cc/rules/slot_list.h"
+#include "tf_opt/cc/rules/operand.h"
 
 namespace tf_opt {
 
@@ -22,19 +22,19 @@ struct ResourceApplyOp {
   static ResourceApplyOp Of(Description, const std::string& name) {
     ResourceApplyOp op;
     op.name = name;
-    op.slot_lists.assign(std::begin(Description::kSlotLists),
-                         std::end(Description::kSlotLists));
+    op.slots.assign(std::begin(Description::kSlotOperands),
+                    std::end(Description::kSlotOperands));
     for (const auto& input : Description::kScalars) {
       op.scalars.push_back({input.name, input.integer != nullptr});
     }
-    for (const SlotList& list : op.slot_lists) {
-      if (list.is_table()) op.scalars.push_back({list.row_input, true});
+    for (const Operand& slot : op.slots) {
+      if (slot.is_row_of_table()) op.scalars.push_back({slot.row_input, true});
     }
     return op;
   }
 
   std::string name;
-  std::vector<SlotList> slot_lists;
+  std::vector<Operand> slots;
   std::vector<Scalar> scalars;
   // Attributes that only this op has, as in Attr().
   std::vector<std::string> attributes;

@@ -17,7 +17,7 @@ using ::tensorflow::shape_inference::ShapeHandle;
 // their list's name, against the element type and, where known, `shapes`, those
 // of the list `whose`; then leaves the more precise of both in `shapes`. A
 // handle that carries nothing passes: the kernel checks it again.
-absl::Status MergeHandles(InferenceContext* c, const SlotList& list, int begin,
+absl::Status MergeHandles(InferenceContext* c, const Operand& list, int begin,
                           int count, DataType dtype, const std::string& whose,
                           std::vector<ShapeHandle>* shapes) {
   const char* const name = list.name;
@@ -33,12 +33,13 @@ absl::Status MergeHandles(InferenceContext* c, const SlotList& list, int begin,
     }
     ShapeHandle shape = variable.shape;
     ShapeHandle merged;
-    if ((list.is_table() && !c->Subshape(variable.shape, 1, &shape).ok()) ||
+    if ((list.is_row_of_table() &&
+         !c->Subshape(variable.shape, 1, &shape).ok()) ||
         !c->Merge((*shapes)[i], shape, &merged).ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`", name, "[", i, "]` must ",
-          list.is_table() ? "hold rows of" : "have", " the shape of `", whose,
-          "[", i, "]`, ", c->DebugString((*shapes)[i]), ", got ",
+          list.is_row_of_table() ? "hold rows of" : "have", " the shape of `",
+          whose, "[", i, "]`, ", c->DebugString((*shapes)[i]), ", got ",
           c->DebugString(variable.shape)));
     }
     (*shapes)[i] = merged;
@@ -70,12 +71,20 @@ absl::Status CheckScalars(InferenceContext* c,
 
 }  // namespace
 
+std::vector<Operand> InputOrder(const std::vector<Operand>& slots) {
+  std::vector<Operand> order = {kFrameOperands[kVariable]};
+  order.insert(order.end(), slots.begin(), slots.end());
+  for (const FrameOperand k : {kGradient, kAccumulator, kAverage}) {
+    order.push_back(kFrameOperands[k]);
+  }
+  return order;
+}
+
 absl::Status CheckApplyShapes(InferenceContext* c,
-                              const std::vector<SlotList>& slot_lists,
+                              const std::vector<Operand>& slots,
                               const std::vector<std::string>& scalars) {
   DataType dtype;
   if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
-  const DataType slot_dtype = SlotType(dtype);
 
   std::vector<ShapeHandle> gradients;
   absl::Status s = c->input("gradients", &gradients);
@@ -88,18 +97,14 @@ absl::Status CheckApplyShapes(InferenceContext* c,
 
   std::vector<ShapeHandle> inputs;
   int begin = 0;
-  std::vector<SlotList> lists = {"variables"};
-  lists.insert(lists.end(), slot_lists.begin(), slot_lists.end());
-  // They stand behind the gradients.
-  const size_t first_behind = lists.size();
-  lists.push_back(SlotList::Optional("accumulators"));
-  lists.push_back(SlotList::Optional("averages"));
-  for (size_t k = 0; k < lists.size(); ++k) {
-    const SlotList& list = lists[k];
-    if (k == first_behind) begin += n;
+  for (const Operand& list : InputOrder(slots)) {
     s = c->input(list.name, &inputs);
     if (!s.ok()) return s;
     const int count = inputs.size();
+    if (list.role == Role::kRead) {
+      begin += count;
+      continue;
+    }
     // One handle for several variables is a group's; it carries no shapes.
     if (count > 1 && count != n) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -107,8 +112,10 @@ absl::Status CheckApplyShapes(InferenceContext* c,
           " `gradients` (or be one group), got ", count));
     }
     if (count == n) {
-      s = MergeHandles(c, list, begin, count, k == 0 ? dtype : slot_dtype,
-                       "variables", &shapes);
+      s = MergeHandles(
+          c, list, begin, count,
+          list.storage == Storage::kVariable ? dtype : SlotType(dtype),
+          "variables", &shapes);
       if (!s.ok()) return s;
     }
     begin += count;

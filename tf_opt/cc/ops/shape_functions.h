@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/shape_inference.h"
-#include "tf_opt/cc/rules/slot_list.h"
+#include "tf_opt/cc/rules/operand.h"
 
 namespace tf_opt {
 
@@ -16,12 +16,15 @@ namespace tf_opt {
 inline constexpr const char* kPerVariableInputs[] = {
     "weight_decay", "learning_rate_factors", "gradient_factors"};
 
+// The operands of a resource-apply op in the order of its inputs.
+std::vector<Operand> InputOrder(const std::vector<Operand>& slots);
+
 // Checks what a graph knows before it runs: `scalars` are scalars, the vectors
 // have one element for each of `variables`, and `gradients` and all lists of
 // variables (where they are no groups) have their variable's shape. Every
 // message names the argument.
 absl::Status CheckApplyShapes(tensorflow::shape_inference::InferenceContext* c,
-                              const std::vector<SlotList>& slot_lists,
+                              const std::vector<Operand>& slots,
                               const std::vector<std::string>& scalars);
 
 // The same for TfOpt>MeasureGradients: `accumulators` have their gradient's

@@ -17,13 +17,15 @@
 
 #include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/moments.h"
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/power.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/slot_list.h"
 #include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
+
+struct Adam;
 
 struct AdamHyperparameters {
   double learning_rate = 1e-3;
@@ -56,6 +58,7 @@ struct AdamStep {
 // mode is a scalar (a sign, a factor of one), free in a memory-bound loop.
 template <typename V, bool kAmsgrad, bool kL2>
 struct AdamRule {
+  using Description = Adam;
   using Step = AdamStep;
   using Value = V;
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
@@ -103,8 +106,8 @@ struct AdamRule {
 struct Adam {
   using Hyperparameters = AdamHyperparameters;
 
-  static constexpr SlotList kSlotLists[] = {
-      {"m"}, {"v"}, SlotList::Optional("v_max")};
+  static constexpr Operand kSlotOperands[] = {
+      {"m"}, {"v"}, Operand::Optional("v_max")};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       {"step", &Hyperparameters::step, Range::kPositive},

@@ -16,12 +16,14 @@
 #include <cstdint>
 
 #include "tf_opt/cc/rules/descent.h"
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/slot_list.h"
 #include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
+
+struct Asgd;
 
 struct AsgdHyperparameters {
   double learning_rate = 1e-3;
@@ -60,6 +62,7 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct AsgdRule {
+  using Description = Asgd;
   using Step = AsgdStep;
   using Value = V;
   static constexpr int kSlots = 2;
@@ -84,8 +87,8 @@ struct AsgdRule {
 struct Asgd {
   using Hyperparameters = AsgdHyperparameters;
 
-  static constexpr SlotList kSlotLists[] = {
-      {"d"}, SlotList::Table("y", "batch_index")};
+  static constexpr Operand kSlotOperands[] = {
+      {"d"}, Operand::RowOfTable("y", "batch_index")};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       {"seen_batches", &Hyperparameters::seen_batches, Range::kPositive}};

@@ -18,12 +18,14 @@
 #include <cstdint>
 
 #include "tf_opt/cc/rules/descent.h"
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/slot_list.h"
 #include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
+
+struct AveragedSgd;
 
 struct AveragedSgdHyperparameters {
   double learning_rate = 1e-2;
@@ -49,6 +51,7 @@ struct AveragedSgdStep {
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct AveragedSgdRule {
+  using Description = AveragedSgd;
   using Step = AveragedSgdStep;
   using Value = V;
   static constexpr int kSlots = 1;
@@ -79,7 +82,7 @@ struct AveragedSgdRule {
 struct AveragedSgd {
   using Hyperparameters = AveragedSgdHyperparameters;
 
-  static constexpr SlotList kSlotLists[] = {{"ax"}};
+  static constexpr Operand kSlotOperands[] = {{"ax"}};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       // Negative while the average is in the variables' place.

@@ -20,13 +20,15 @@
 
 #include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/moments.h"
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/power.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/slot_list.h"
 #include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
+
+struct NAdam;
 
 struct NAdamHyperparameters {
   double learning_rate = 2e-3;
@@ -70,6 +72,7 @@ struct NAdamStep {
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct NAdamRule {
+  using Description = NAdam;
   using Step = NAdamStep;
   using Value = V;
   static constexpr int kSlots = 2;
@@ -102,7 +105,7 @@ struct NAdamRule {
 struct NAdam {
   using Hyperparameters = NAdamHyperparameters;
 
-  static constexpr SlotList kSlotLists[] = {{"m"}, {"v"}};
+  static constexpr Operand kSlotOperands[] = {{"m"}, {"v"}};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       {"step", &Hyperparameters::step, Range::kPositive},

@@ -10,7 +10,10 @@ Optimizer = TypeVar("Optimizer", bound=keras.optimizers.Optimizer)
 
 
 def inner_optimizer(
-    model: keras.Model, expected: type[Optimizer], callback: str
+    model: keras.Model,
+    expected: type[Optimizer],
+    callback: str,
+    called: str | None = None,
 ) -> Optimizer:
     """The model's optimizer.
 
@@ -18,6 +21,7 @@ def inner_optimizer(
         model: A compiled model.
         expected: What the optimizer must be.
         callback: Who needs it.
+        called: What an error calls it; by default its name in tf_opt.
 
     Raises:
         ValueError: If the model's optimizer is another one.
@@ -26,7 +30,8 @@ def inner_optimizer(
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     if not isinstance(optimizer, expected):
         raise ValueError(
-            f"{callback} needs a model compiled with tf_opt."
-            f"{expected.__name__}. Received: {optimizer}"
+            f"{callback} needs a model compiled with "
+            f"{called or 'tf_opt.' + expected.__name__}. "
+            f"Received: {optimizer}"
         )
     return optimizer

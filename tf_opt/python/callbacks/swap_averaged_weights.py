@@ -7,11 +7,18 @@ from typing import Any
 import keras
 
 from tf_opt.python.callbacks.inner_optimizer import inner_optimizer
+from tf_opt.python.callbacks.moving_average import MovingAverageInPlace
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
+from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 
 
 class SwapAveragedWeights(keras.callbacks.Callback):
-    """Puts `tf_opt.AveragedSGD`'s average in place for evaluation.
+    """Puts averages in the variables' place for evaluation.
+
+    These are `tf_opt.AveragedSGD`'s average, or of another optimizer of
+    tf_opt's the moving average of `use_ema=True`. (For that there is
+    `keras.callbacks.SwapEMAWeights` as well, which adds and subtracts: this
+    one brings back the same bits, and takes 16-bit variables too.)
 
     Validation, `model.evaluate` and `model.predict` see the average; training
     goes on with the weights themselves, which come back right after. With
@@ -20,7 +27,8 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     list: `keras.callbacks.ModelCheckpoint` saves the average, and
     `keras.callbacks.EarlyStopping(restore_best_weights=True)` ends with it.
     Without such a one the weights after `fit` are the trained ones; for the
-    average, call `optimizer.swap_in_average()`.
+    average, call `optimizer.swap_in_average()`. (With `use_ema=True` they are
+    the moving average, as Keras has it.)
 
     After an error in an evaluation the average may still be in place, as no
     callback is called then: the next epoch of a `fit` with this callback
@@ -51,9 +59,31 @@ class SwapAveragedWeights(keras.callbacks.Callback):
         self.swap_on_epoch = swap_on_epoch
         # At the end of what the average goes out again that this put in.
         self._until: str | None = None
+        self._moving_average: (
+            tuple[FusedOptimizer, MovingAverageInPlace] | None
+        ) = None
 
-    def _optimizer(self) -> AveragedSGD:
-        return inner_optimizer(self.model, AveragedSGD, type(self).__name__)
+    def _optimizer(self) -> AveragedSGD | MovingAverageInPlace:
+        callback = type(self).__name__
+        needed = (
+            "tf_opt.AveragedSGD, or with another optimizer of tf_opt's that "
+            "has `use_ema=True`"
+        )
+        optimizer = inner_optimizer(
+            self.model, FusedOptimizer, callback, needed
+        )
+        if isinstance(optimizer, AveragedSGD):
+            return optimizer
+        if not optimizer.use_ema:
+            raise ValueError(
+                f"{callback} needs a model compiled with {needed}. "
+                f"Received: {optimizer}"
+            )
+        if self._moving_average is None or self._moving_average[0] is not (
+            optimizer
+        ):
+            self._moving_average = optimizer, MovingAverageInPlace(optimizer)
+        return self._moving_average[1]
 
     def _swap_in(self, until: str) -> None:
         optimizer = self._optimizer()
@@ -76,8 +106,16 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Puts the average in, if asked to."""
-        if self.swap_on_epoch:
-            self._swap_in("epoch")
+        if not self.swap_on_epoch:
+            return
+        self._swap_in("epoch")
+        optimizer = self._optimizer()
+        if epoch == self.params["epochs"] - 1 and isinstance(
+            optimizer, MovingAverageInPlace
+        ):
+            # Keras ends `fit` by overwriting the variables with averages.
+            optimizer.keep_average()
+            self._until = None
 
     def on_train_end(self, logs: Any = None) -> None:
         """Brings the weights back."""

@@ -8,7 +8,6 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops.docstrings import with_common_arguments
 from tf_opt.python.ops.handles import VariableLike
-from tf_opt.python.ops.resource_apply import COMMON_MODES
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.resource_apply import resource_apply
 from tf_opt.python.ops.step_frame import BARE
@@ -17,11 +16,6 @@ from tf_opt.python.ops.step_frame import StepFrame
 OP = ResourceApplyOp(
     name="TfOpt>ResourceApplyAdamAmsgrad",
     wrapper="tf_opt_resource_apply_adam_amsgrad",
-    slots=("m", "v", "v_max"),
-    reals=("learning_rate", "beta_1", "beta_2", "epsilon"),
-    integers=("step",),
-    modes=(*COMMON_MODES, "epsilon_hat"),
-    optional_slots=("v_max",),
 )
 
 

@@ -16,9 +16,6 @@ from tf_opt.python.ops.step_frame import StepFrame
 OP = ResourceApplyOp(
     name="TfOpt>ResourceApplyASGD",
     wrapper="tf_opt_resource_apply_asgd",
-    slots=("d", "y"),
-    reals=("learning_rate",),
-    integers=("batch_index", "seen_batches"),
 )
 
 

@@ -16,9 +16,6 @@ from tf_opt.python.ops.step_frame import StepFrame
 OP = ResourceApplyOp(
     name="TfOpt>ResourceApplyAveragedSGD",
     wrapper="tf_opt_resource_apply_averaged_sgd",
-    slots=("ax",),
-    reals=("learning_rate", "eta", "lambd", "t0"),
-    integers=("step",),
 )
 
 

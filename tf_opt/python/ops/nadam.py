@@ -16,16 +16,6 @@ from tf_opt.python.ops.step_frame import StepFrame
 OP = ResourceApplyOp(
     name="TfOpt>ResourceApplyNAdam",
     wrapper="tf_opt_resource_apply_n_adam",
-    slots=("m", "v"),
-    reals=(
-        "learning_rate",
-        "momentum_product",
-        "beta_1",
-        "beta_2",
-        "epsilon",
-        "momentum_decay",
-    ),
-    integers=("step",),
 )
 
 

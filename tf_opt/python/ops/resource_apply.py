@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -23,31 +25,55 @@ from tf_opt.python.ops.lists import to_list
 from tf_opt.python.ops.outside_xla import run_op
 from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.ops.step_frame import StepFrame
+from tf_opt.python.tensorflow_internals import signature_of
 
-# The attributes of every such op.
-COMMON_MODES = ("decoupled_weight_decay", "maximize")
+# Inputs that are one number for all variables, or a vector with one for each.
+_PER_VARIABLE = ("weight_decay", "learning_rate_factors", "gradient_factors")
+_CHECKS = {
+    tf.float64: checked.real,
+    tf.int64: checked.integer,
+    tf.bool: checked.boolean,
+}
+_FRAME = frozenset(field.name for field in dataclasses.fields(StepFrame))
 
 
 class ResourceApplyOp(NamedTuple):
     """An op that updates variables in place.
 
+    What it takes is said once, where it is registered: most of this asks there,
+    so the library must be loaded.
+
     Attributes:
         name: Its registered name.
         wrapper: The name of its generated wrapper.
-        slots: The names of its lists of slots, in the rule's order.
-        reals: Those of its float64 inputs that only it has.
-        integers: Those of its int64 inputs.
-        modes: Those of its attributes.
-        optional_slots: Which of its lists may be empty.
     """
 
     name: str
     wrapper: str
-    slots: tuple[str, ...]
-    reals: tuple[str, ...]
-    integers: tuple[str, ...]
-    modes: tuple[str, ...] = COMMON_MODES
-    optional_slots: tuple[str, ...] = ()
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The names of its lists of slots, in the rule's order."""
+        return tuple(
+            name
+            for name in signature_of(self.name).handles
+            if name != "variables" and name not in _FRAME
+        )
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The names of its scalars that only it has."""
+        scalars = signature_of(self.name).scalars
+        return tuple(
+            name
+            for name in (*scalars[tf.float64], *scalars[tf.int64])
+            if name not in _PER_VARIABLE and name not in _FRAME
+        )
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The names of its attributes."""
+        return signature_of(self.name).modes
 
 
 def resource_apply(
@@ -83,41 +109,36 @@ def resource_apply(
     gradients = to_list(gradients, "gradients", "tensors")
     if not gradients:
         raise ValueError("`gradients` must not be empty")
-    around = {"accumulators": frame.accumulators, "averages": frame.averages}
+    given = {
+        **{name: getattr(frame, name) for name in _FRAME},
+        **variables,
+        **numbers,
+        "weight_decay": weight_decay,
+    }
+    signature = signature_of(op.name)
     lists = {
-        name: to_list(values, name, "variables")
-        for name, values in {**variables, **around}.items()
+        name: to_list(given[name], name, "variables")
+        for name in signature.handles
     }
     handles = {name: to_handles(name, lists[name]) for name in lists}
     for name, values in lists.items():
-        if values or not (name in op.optional_slots or name in around):
+        if values or name not in signature.optional_handles:
             check_length(name, values, len(gradients))
     # Python's numbers go to the op as they are: there they become float64 with
     # all their digits, and that costs next to nothing.
-    arguments = {
+    arguments: dict[str, Any] = {
         **handles,
         "gradients": to_tensors(gradients, common_dtype(lists["variables"])),
-        **{name: checked.real(name, numbers[name]) for name in op.reals},
-        **{name: checked.integer(name, numbers[name]) for name in op.integers},
-        **{
-            name: _one_for_each(name, x, len(gradients))
-            for name, x in {
-                "weight_decay": weight_decay,
-                "learning_rate_factors": frame.learning_rate_factors,
-                "gradient_factors": frame.gradient_factors,
-            }.items()
-        },
-        **{
-            name: checked.real(name, getattr(frame, name))
-            for name in ("gradient_scale", "clip_value", "ema_momentum")
-        },
-        **{
-            name: checked.boolean(name, getattr(frame, name))
-            for name in ("overwrite_with_average", "enabled", "update")
-        },
-        **checked.booleans(**modes),
     }
-    run_op(getattr(ops, op.wrapper), **arguments)
+    for dtype, names in signature.scalars.items():
+        for name in names:
+            if name in _PER_VARIABLE:
+                arguments[name] = _one_for_each(
+                    name, given[name], len(gradients)
+                )
+            else:
+                arguments[name] = _CHECKS[dtype](name, given[name])
+    run_op(getattr(ops, op.wrapper), **arguments, **checked.booleans(**modes))
 
 
 def _one_for_each(

@@ -86,10 +86,7 @@ def run(
             gradients=grads,
             weight_decay=weight_decay,
             **{name: lists[name] for name in op.slots},
-            **{
-                name: numbers[name]
-                for name in (*op.reals, *op.integers, *op.modes)
-            },
+            **{name: numbers[name] for name in (*op.numbers, *op.modes)},
             **_bare(),
         )
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
