@@ -24,11 +24,13 @@ _INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(?:[a-z0-9]+ )*?(\S+)(.*)$")
 _NOT_VEX = {"verr", "verw"}
 _OF_AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])\b")
 # What is compiled once for each instruction set, and must be vectorized.
-_LOOP = re.compile(r"::ApplyRange<|::(?:Transform|Accumulate|Average)Block<")
+_LOOP = re.compile(
+    "::(ApplyRange|(Transform|Accumulate|Average)Block|MeasureTile|MeasureRow"
+    "|SumRow)<"
+)
 _WIDE = re.compile(r"%[yz]mm")
-# The inner loops of the engines.
-_LOOP = re.compile("::(ApplyRange|MeasureTile)<")
 _PACKED_PRODUCT = re.compile(r"^vmulp[sd]$")
+_PACKED_SUM = re.compile(r"^vaddp[sd]$")
 _ROOT = re.compile(r"^v?sqrt[ps][sd]$")
 _PACKED_ROOT = re.compile(r"^vsqrtp[sd]$")
 
@@ -71,7 +73,8 @@ def problems(library: str) -> Iterator[str]:
         if target == "baseline":
             continue
         wide = {m for m, operands in instructions if _WIDE.search(operands)}
-        if not any(map(_PACKED_PRODUCT.match, wide)):
+        packed = _PACKED_SUM if "::SumRow<" in name else _PACKED_PRODUCT
+        if not any(map(packed.match, wide)):
             yield f"not vectorized: {name}"
         if any(_ROOT.match(m) for m, _ in instructions) and not any(
             map(_PACKED_ROOT.match, wide)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -24,7 +25,9 @@ LEARNING_RATE = 0.05
 STEPS = 16
 # Of these steps one gradient is no number.
 NONFINITE = {4: np.inf, 5: np.nan}
-SHAPES = ((3, 5), (70,), ())
+SHAPES = ((7, 5), (70,), ())
+# Of the first variable's gradient, if it is sparse.
+ROWS = 4
 
 FEATURES: dict[str, dict[str, dict[str, Any]]] = {
     "clipping": {
@@ -57,6 +60,7 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
         },
     },
     "norm": {"none": {}, "track": {"track_gradient_norm": True}},
+    "slices": {"none": {}, "exact": {}, "lazy": {"lazy_mode": True}},
 }
 RUNS = (
     "op, eager",
@@ -95,7 +99,11 @@ def _cases() -> list[Any]:
             id="-".join([optimizer, run, dtype, *chosen]),
         )
         for optimizer, run, dtype, *chosen in AllPairs(
-            [list(MODES), list(RUNS), list(DTYPES), *choices]
+            [list(MODES), list(RUNS), list(DTYPES), *choices],
+            # AveragedSGD has no lazy mode.
+            filter_func=lambda row: (
+                not (row[0] == "AveragedSGD" and row[-1] == "lazy")
+            ),
         )
     ]
 
@@ -106,12 +114,58 @@ def _dtypes(dtype: str) -> list[str]:
     return [dtype] * len(SHAPES)
 
 
-def _gradients(step: int, wrong: bool) -> list[np.ndarray]:
+class Slices(NamedTuple):
+    """A sparse gradient; rows may occur twice."""
+
+    values: np.ndarray
+    indices: np.ndarray
+
+    def dense(self) -> np.ndarray:
+        dense = np.zeros(SHAPES[0])
+        np.add.at(dense, self.indices, self.values)
+        return dense
+
+    def occurs(self) -> np.ndarray:
+        return np.isin(np.arange(SHAPES[0][0]), self.indices)[:, None]
+
+
+def _gradients(
+    step: int, wrong: bool, sparse: bool
+) -> list[np.ndarray | Slices]:
     random = np.random.default_rng(step)
     gradients = [np.asarray(random.normal(size=shape)) for shape in SHAPES]
     if wrong and step in NONFINITE:
         gradients[1][7] = NONFINITE[step]
+    if sparse:
+        # As many as there are, but now and then none; few rows, and others in
+        # every step.
+        count = 0 if step == 9 else ROWS
+        indices = random.integers(0, 3, count) + step % 5
+        gradients[0] = Slices(gradients[0][:count], indices)
     return gradients
+
+
+def _tensor(
+    gradient: np.ndarray | Slices, variable: keras.Variable
+) -> tf.Tensor | tf.IndexedSlices:
+    if not isinstance(gradient, Slices):
+        return tf.constant(gradient, variable.dtype)
+    return tf.IndexedSlices(
+        tf.constant(gradient.values, variable.dtype),
+        tf.constant(gradient.indices),
+        tf.constant(variable.shape),
+    )
+
+
+def _times(
+    gradient: tf.Tensor | tf.IndexedSlices, factor: tf.Tensor
+) -> tf.Tensor | tf.IndexedSlices:
+    factor = tf.cast(factor, gradient.dtype)
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(
+            gradient.values * factor, gradient.indices, gradient.dense_shape
+        )
+    return gradient * factor
 
 
 def _stepper(
@@ -119,7 +173,7 @@ def _stepper(
     optimizer: keras.optimizers.Optimizer,
     variables: list[keras.Variable],
     strategy: tf.distribute.Strategy,
-) -> Callable[[list[tf.Tensor]], None]:
+) -> Callable[[list[tf.Tensor | tf.IndexedSlices]], None]:
     """A function of gradients that does a step as `run` says."""
 
     def step(gradients: list[tf.Tensor]) -> None:
@@ -133,7 +187,7 @@ def _stepper(
                 # Two thirds of the gradient in one, a third in the other.
                 context = tf.distribute.get_replica_context()
                 part = context.replica_id_in_sync_group + 1
-                step([g * tf.cast(part, g.dtype) / 3 for g in gradients])
+                step([_times(g, part / 3) for g in gradients])
 
             strategy.run(replica)
 
@@ -181,6 +235,7 @@ def test_all_features_together(
         optimizer.build(variables)
     slots = optimizer_under_test.slots(MODES[name])
     tracks = features.pop("track_gradient_norm", False)
+    features.pop("lazy_mode", None)
     reference = WholeStep(
         optimizer_under_test.reference,
         [
@@ -200,15 +255,15 @@ def test_all_features_together(
 
     norms = []
     for i in range(STEPS):
-        gradients = _gradients(i, skips)
-        step(
-            [
-                tf.constant(g, v.dtype)
-                for g, v in zip(gradients, variables, strict=True)
-            ]
-        )
+        gradients = _gradients(i, skips, chosen["slices"] != "none")
+        step(list(map(_tensor, gradients, variables)))
+        occurs = None
+        if isinstance(gradients[0], Slices):
+            if chosen["slices"] == "lazy":
+                occurs = [gradients[0].occurs(), True, True]
+            gradients[0] = gradients[0].dense()
         updates = reference.updates
-        reference.apply(gradients)
+        reference.apply(gradients, occurs)
         if tracks and reference.updates > updates:
             norms.append((float(inner.gradient_norm), reference.norm))
 

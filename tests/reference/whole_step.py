@@ -53,6 +53,7 @@ class WholeStep:
         self.norm = 0.0
         self.scale = loss_scale_factor or 1.0
         self._sums = [np.zeros_like(state["variable"]) for state in states]
+        self._occurred = [np.zeros(np.shape(a), bool) for a in self._sums]
         self._micro_steps = 0
         self._finite_steps = 0
         self._rule = rule
@@ -69,8 +70,19 @@ class WholeStep:
         self._skips = skip_nonfinite or dynamic_growth_steps is not None
         self._growth_steps = dynamic_growth_steps
 
-    def apply(self, gradients: Sequence[np.ndarray]) -> None:
-        """One step with gradients of the scaled loss."""
+    def apply(
+        self,
+        gradients: Sequence[np.ndarray],
+        occurs: Sequence[np.ndarray | bool] | None = None,
+    ) -> None:
+        """One step with gradients of the scaled loss.
+
+        Args:
+            gradients: The gradients.
+            occurs: For each variable, which of its elements are updated, in
+                any form that broadcasts; None: all.
+        """
+        occurs = [True] * len(gradients) if occurs is None else occurs
         gradients = [np.asarray(g, np.float64) / self.scale for g in gradients]
         finite = all(np.isfinite(g).all() for g in gradients)
         self._rescale(finite)
@@ -78,6 +90,13 @@ class WholeStep:
             self.skipped += 1
             return
         self._sums = [a + g for a, g in zip(self._sums, gradients, strict=True)]
+        if self._micro_steps == 0:
+            self.averages = [state["variable"].copy() for state in self.states]
+        if self._micro_steps % self._each == 0:
+            self._occurred = [np.zeros(np.shape(a), bool) for a in self._sums]
+        self._occurred = [
+            a | b for a, b in zip(self._occurred, occurs, strict=True)
+        ]
         self._micro_steps += 1
         is_update = self._micro_steps % self._each == 0
         before = self.updates
@@ -116,13 +135,21 @@ class WholeStep:
             arguments = dict(self._arguments)
             if "weight_decay" in arguments:
                 arguments["weight_decay"] *= self._decays[i]
-            self.states[i] = self._rule(
+            new = self._rule(
                 self.states[i],
                 gradient,
                 t=self.updates,
                 learning_rate=self._learning_rate * self._rates[i],
                 **arguments,
             )
+            # What doesn't occur stays; what isn't an array all share.
+            self.states[i] = {
+                name: np.where(self._occurred[i], value, self.states[i][name])
+                if np.ndim(value) >= np.ndim(gradient)
+                and name in self.states[i]
+                else value
+                for name, value in new.items()
+            }
 
     def _average(self, updates_before: int) -> None:
         momentum = self._momentum if updates_before > 0 else 0.0
@@ -130,11 +157,15 @@ class WholeStep:
             self._frequency and (updates_before + 1) % self._frequency == 0
         )
         for i, state in enumerate(self.states):
-            self.averages[i] = (
+            average = (
                 momentum * self.averages[i] + (1 - momentum) * state["variable"]
             )
+            occurred = self._occurred[i]
+            self.averages[i] = np.where(occurred, average, self.averages[i])
             if overwrites:
-                state["variable"] = self.averages[i].copy()
+                state["variable"] = np.where(
+                    occurred, average, state["variable"]
+                )
 
 
 def _factors(

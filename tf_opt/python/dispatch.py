@@ -39,6 +39,27 @@ def _missing_kernel(op_name: str, dtype: tf.DType, device: str) -> str | None:
     return None
 
 
+def _obstacle(op_name: str, dtype: tf.DType, device: str) -> str | None:
+    """Why the custom op can't run, or None."""
+    if library.library().ops is None:
+        return library.explain_problem()
+    if tensorflow_internals.inside_xla():
+        return (
+            "it has no XLA kernel and this is inside a function compiled by "
+            "XLA (jit_compile=True)"
+        )
+    return _missing_kernel(op_name, dtype, device or "")
+
+
+def could_run_custom_op(
+    implementation: str, op_name: str, dtype: tf.DType, device: str
+) -> bool:
+    """Whether the custom op may and can run; the arguments are those below."""
+    return implementation != COMPOSED and _obstacle(op_name, dtype, device) is (
+        None
+    )
+
+
 def runs_custom_op(
     implementation: str, op_name: str, dtype: tf.DType, device: str
 ) -> bool:
@@ -66,17 +87,9 @@ def runs_custom_op(
         )
     if implementation == COMPOSED:
         return False
-    if library.library().ops is None:
-        obstacle = library.explain_problem()
-        if implementation == AUTO:
-            _warn_once(obstacle)
-    elif tensorflow_internals.inside_xla():
-        obstacle = (
-            "it has no XLA kernel and this is inside a function compiled by "
-            "XLA (jit_compile=True)"
-        )
-    else:
-        obstacle = _missing_kernel(op_name, dtype, device or "")
+    obstacle = _obstacle(op_name, dtype, device)
+    if implementation == AUTO and library.library().ops is None:
+        _warn_once(obstacle)
     if obstacle is not None and implementation == CUSTOM_OP:
         raise RuntimeError(
             f'implementation="custom_op" can\'t run {op_name}: '

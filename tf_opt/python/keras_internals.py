@@ -18,6 +18,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python.functional import slices
+
 Variable = keras.Variable | tf.Variable
 
 
@@ -248,11 +250,28 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         replica_context.merge_call(when, args=(condition,))
 
     def _sum_over_replicas(
-        self, gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable]
-    ) -> list[tf.Tensor]:
-        """Each gradient's sum over the replicas, in replica context."""
-        pairs = list(zip(gradients, variables, strict=True))
-        return [sum_ for sum_, _ in self._all_reduce_sum_gradients(pairs)]
+        self,
+        gradients: Sequence[tf.Tensor | tf.IndexedSlices],
+        variables: Sequence[tf.Variable],
+    ) -> list[tf.Tensor | tf.IndexedSlices]:
+        """Each gradient's sum over the replicas, in replica context.
+
+        Slices are gathered from all of them.
+        """
+        if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+            return list(gradients)
+        pairs = [
+            (slices.never_empty(gradient), variable)
+            if isinstance(gradient, tf.IndexedSlices)
+            else (gradient, variable)
+            for gradient, variable in zip(gradients, variables, strict=True)
+        ]
+        return [
+            slices.without_fillers(total)
+            if isinstance(total, tf.IndexedSlices)
+            else total
+            for total, _ in self._all_reduce_sum_gradients(pairs)
+        ]
 
     def _index_of(self, variable: Variable) -> int:
         """Where a variable stands among those the optimizer was built with."""

@@ -20,7 +20,8 @@
 namespace tf_opt {
 
 // Applies `rule` and its frame to the elements [begin, end) of `tensor`, or
-// does what a step does that only accumulates. One definition per instruction
+// does what a step does that only accumulates. A gradient that is null is zero
+// everywhere. One definition per instruction
 // set, in engines/dense_cpu_range-inl.h.
 #define TF_OPT_DECLARE_CPU_TARGET(target)                                    \
   namespace target {                                                         \
@@ -61,9 +62,48 @@ RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target, bool update = true) {
                 : baseline::AccumulateRange<T, Rule>;
 }
 
-// Applies rules[i] to tensors[i], for all i; `update` is as above. The work is
-// the tiles of all tensors, so a thousand small tensors and a single large one
-// spread over the threads alike.
+// What an update moves of an element: read variable, gradient and slots; write
+// variable and slots.
+template <typename T, typename Rule>
+constexpr int64_t kBytesPerElement =
+    3 * sizeof(T) + 2 * Rule::kSlots * sizeof(ComputeType<T>);
+
+// Calls apply(i, begin, end) for ranges that together are all elements of
+// arrays of these sizes. The work is the tiles of all arrays, so a thousand
+// small ones and a single large one spread over the threads alike.
+template <typename Apply>
+void ForRanges(std::vector<int64_t> sizes, int64_t bytes_per_element,
+               int num_threads, const ParallelFor& parallel_for,
+               const Apply& apply) {
+  int64_t total = 0;
+  for (const int64_t size : sizes) total += size;
+  if (total == 0) return;
+  const TileTable tiles(std::move(sizes));
+  // Neighbouring tiles of an array in one go.
+  const auto body = [&](int64_t begin, int64_t end) {
+    for (int i = tiles[begin].tensor; begin < end; ++i) {
+      const int64_t stop = std::min(end, tiles.end(i));
+      if (begin == stop) continue;
+      const int64_t first = tiles.begin(i);
+      apply(i, (begin - first) * kTileSize,
+            std::min((stop - first) * kTileSize, tiles.tensor_size(i)));
+      begin = stop;
+    }
+  };
+
+  if (total * bytes_per_element <= kInlineBytes || num_threads <= 1) {
+    body(0, tiles.size());
+    return;
+  }
+  const int64_t piece = std::clamp(total / (kPiecesPerThread * num_threads),
+                                   kInlineBytes / 2 / bytes_per_element,
+                                   kLargestPieceBytes / bytes_per_element);
+  // In tiles, which may be smaller than their size.
+  parallel_for(tiles.size(), std::max<int64_t>(1, piece * tiles.size() / total),
+               body);
+}
+
+// Applies rules[i] to tensors[i], for all i; `update` is as above.
 template <typename T, typename Rule>
 void ApplyDense(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
                 const std::vector<FramedRule<Rule>>& rules, CpuTarget target,
@@ -71,41 +111,13 @@ void ApplyDense(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
                 bool update = true) {
   std::vector<int64_t> sizes;
   sizes.reserve(tensors.size());
-  int64_t total = 0;
-  for (const auto& tensor : tensors) {
-    sizes.push_back(tensor.size);
-    total += tensor.size;
-  }
-  if (total == 0) return;
-  const TileTable tiles(std::move(sizes));
-
+  for (const auto& tensor : tensors) sizes.push_back(tensor.size);
   const RangeFunction<T, Rule> apply_range =
       RangeFunctionFor<T, Rule>(target, update);
-  // Neighbouring tiles of a tensor in one go.
-  const auto body = [&](int64_t begin, int64_t end) {
-    for (int i = tiles[begin].tensor; begin < end; ++i) {
-      const int64_t stop = std::min(end, tiles.end(i));
-      if (begin == stop) continue;
-      const int64_t first = tiles.begin(i);
-      apply_range(rules[i], tensors[i], (begin - first) * kTileSize,
-                  std::min((stop - first) * kTileSize, tensors[i].size));
-      begin = stop;
-    }
-  };
-
-  // Read variable, gradient and slots; write variable and slots.
-  constexpr int64_t kBytesPerElement =
-      3 * sizeof(T) + 2 * Rule::kSlots * sizeof(ComputeType<T>);
-  if (total * kBytesPerElement <= kInlineBytes || num_threads <= 1) {
-    body(0, tiles.size());
-    return;
-  }
-  const int64_t piece = std::clamp(total / (kPiecesPerThread * num_threads),
-                                   kInlineBytes / 2 / kBytesPerElement,
-                                   kLargestPieceBytes / kBytesPerElement);
-  // In tiles, which may be smaller than their size.
-  parallel_for(tiles.size(), std::max<int64_t>(1, piece * tiles.size() / total),
-               body);
+  ForRanges(std::move(sizes), kBytesPerElement<T, Rule>, num_threads,
+            parallel_for, [&](int i, int64_t begin, int64_t end) {
+              apply_range(rules[i], tensors[i], begin, end);
+            });
 }
 
 }  // namespace tf_opt

@@ -76,13 +76,33 @@ class Block<V, V> {
  private:
   V* values_;
 };
-template <typename V>
-class Block<V, const V> {
+
+// A block of a gradient: the same, only read; of one that isn't there, zeros.
+template <typename V, typename T>
+class GradientBlock {
  public:
-  Block(const V* array, int) : values_(array) {}
-  const V* values() { return values_; }
+  GradientBlock(const T* gradient, int64_t start, int n) {
+    if (gradient == nullptr) {
+      for (V& value : values_) value = 0;
+    } else {
+      WidenBlock(gradient + start, n, values_);
+    }
+  }
+  const V* values() const { return values_; }
 
  private:
+  alignas(64) V values_[kBlockSize];
+};
+template <typename V>
+class GradientBlock<V, V> {
+ public:
+  GradientBlock(const V* gradient, int64_t start, int)
+      : values_(gradient == nullptr ? kZeros : gradient + start) {}
+  const V* values() const { return values_; }
+
+ private:
+  alignas(64) static constexpr V kZeros[kBlockSize] = {};
+
   const V* values_;
 };
 
@@ -152,7 +172,7 @@ inline __attribute__((always_inline)) void ApplyBlock(
     int64_t start, int n, bool transforms, std::index_sequence<kIndices...>) {
   using V = ComputeType<T>;
   Block<V, T> variable(tensor.variable() + start, n);
-  Block<V, const T> gradient(tensor.gradient() + start, n);
+  const GradientBlock<V, T> gradient(tensor.gradient(), start, n);
   const V* g = gradient.values();
   alignas(64) V transformed[kBlockSize];
   if (transforms) {
@@ -189,7 +209,7 @@ inline __attribute__((always_inline)) void ApplyBlocks(
   for (; start + kBlockSize <= end; start += kBlockSize) {
     if (start + kPrefetchDistance < tensor.size) {
       PrefetchBlock<true>(tensor.variable() + start);
-      PrefetchBlock<false>(tensor.gradient() + start);
+      PrefetchOptional<false>(tensor.gradient(), start);
       (PrefetchBlock<true>(tensor.template slot<kIndices>() + start), ...);
       PrefetchOptional<true>(tensor.accumulator(), start);
       PrefetchOptional<true>(tensor.average(), start);
@@ -221,12 +241,12 @@ void AccumulateRange(const FramedRule<Rule>& rule,
     const int n =
         static_cast<int>(end - start < kBlockSize ? end - start : kBlockSize);
     if (start + kPrefetchDistance < tensor.size) {
-      PrefetchBlock<false>(tensor.gradient() + start);
+      PrefetchOptional<false>(tensor.gradient(), start);
       PrefetchOptional<true>(tensor.accumulator(), start);
       PrefetchOptional<true>(tensor.average(), start);
     }
     if (tensor.accumulator() != nullptr) {
-      Block<V, const T> gradient(tensor.gradient() + start, n);
+      const GradientBlock<V, T> gradient(tensor.gradient(), start, n);
       AccumulateBlock<V>(rule.gradient, n, gradient.values(),
                          tensor.accumulator() + start);
     }

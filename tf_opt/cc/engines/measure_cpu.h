@@ -45,17 +45,21 @@ TileFunction<T> TileFunctionFor(CpuTarget target) {
   return baseline::MeasureTile<T>;
 }
 
-// A tensor's measure, of its tiles'.
-inline Measure AddTiles(const Measure* tiles, int64_t count) {
-  double lanes[kLanes] = {};
-  Measure tensor = {0, true};
-  for (int64_t k = 0; k < count; ++k) {
-    lanes[k % kLanes] += tiles[k].sum_of_squares;
-    tensor.finite &= tiles[k].finite;
+// Adds up a tensor's measure from its tiles', which come in their order; tiles
+// that are left out measure nothing.
+class MeasureOfTiles {
+ public:
+  void Add(int64_t tile, const Measure& measure) {
+    lanes_[tile % kLanes] += measure.sum_of_squares;
+    finite_ &= measure.finite;
   }
-  tensor.sum_of_squares = CanonicalNan(AddLanes<kLanes>(lanes));
-  return tensor;
-}
+
+  Measure Total() { return {CanonicalNan(AddLanes<kLanes>(lanes_)), finite_}; }
+
+ private:
+  double lanes_[kLanes] = {};
+  bool finite_ = true;
+};
 
 // Measures tensors[i], for all i.
 template <typename T>
@@ -103,8 +107,11 @@ std::vector<Measure> MeasureGradients(
   std::vector<Measure> measures;
   measures.reserve(tensors.size());
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
-    measures.push_back(
-        AddTiles(tiles.data() + table.begin(i), table.end(i) - table.begin(i)));
+    MeasureOfTiles total;
+    for (int64_t k = table.begin(i); k < table.end(i); ++k) {
+      total.Add(k - table.begin(i), tiles[k]);
+    }
+    measures.push_back(total.Total());
   }
   return measures;
 }

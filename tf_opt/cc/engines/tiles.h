@@ -74,6 +74,9 @@ class TileTable {
   int64_t begin(int i) const { return i == 0 ? 0 : ends_[i - 1]; }
   int64_t end(int i) const { return ends_[i]; }
 
+  // The elements of tensor `i`.
+  int64_t tensor_size(int i) const { return sizes_[i]; }
+
  private:
   std::vector<int64_t> sizes_;
   std::vector<int64_t> ends_;

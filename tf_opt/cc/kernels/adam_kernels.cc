@@ -29,7 +29,7 @@ class AdamOptimizer : public OptimizerOf<Adam> {
 };
 
 const KernelRegistration<AdamOptimizer> registration(
-    "TfOpt>ResourceApplyAdamAmsgrad");
+    "TfOpt>ResourceApplyAdamAmsgrad", "TfOpt>ResourceSparseApplyAdamAmsgrad");
 
 }  // namespace
 }  // namespace tf_opt

@@ -5,7 +5,7 @@ namespace tf_opt {
 namespace {
 
 const KernelRegistration<OptimizerOf<Asgd>> registration(
-    "TfOpt>ResourceApplyASGD");
+    "TfOpt>ResourceApplyASGD", "TfOpt>ResourceSparseApplyASGD");
 
 }  // namespace
 }  // namespace tf_opt

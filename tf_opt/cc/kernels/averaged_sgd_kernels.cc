@@ -5,7 +5,7 @@ namespace tf_opt {
 namespace {
 
 const KernelRegistration<OptimizerOf<AveragedSgd>> registration(
-    "TfOpt>ResourceApplyAveragedSGD");
+    "TfOpt>ResourceApplyAveragedSGD", "TfOpt>ResourceSparseApplyAveragedSGD");
 
 }  // namespace
 }  // namespace tf_opt

@@ -33,10 +33,7 @@ class MeasureGradientsCpuOp : public tensorflow::OpKernel {
           launch.Tensors(), ReadOnce(launch.gradient_scale()),
           ChosenCpuTarget(), workers.count(), workers.parallel_for());
     }
-    for (int i = 0; i < launch.size(); ++i) {
-      launch.sums_of_squares()[i] = measures[i].sum_of_squares;
-      launch.finite()[i] = measures[i].finite;
-    }
+    launch.Return(measures);
   }
 };
 

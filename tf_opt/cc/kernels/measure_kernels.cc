@@ -5,6 +5,7 @@
 #include "tf_opt/cc/kernels/measure_gpu_kernel.h"
 #else
 #include "tf_opt/cc/kernels/measure_cpu_kernel.h"
+#include "tf_opt/cc/kernels/measure_sparse_cpu_kernel.h"
 #endif
 
 namespace tf_opt {
@@ -29,6 +30,19 @@ TF_OPT_REGISTER(Eigen::bfloat16);
 TF_OPT_REGISTER(float);
 TF_OPT_REGISTER(double);
 #undef TF_OPT_REGISTER
+
+#if !defined(TF_OPT_GPU_DEVICE)
+#define TF_OPT_REGISTER_SPARSE(T)                              \
+  REGISTER_KERNEL_BUILDER(Name("TfOpt>MeasureSparseGradients") \
+                              .Device(kKernelDevice)           \
+                              .TypeConstraint<T>("T"),         \
+                          MeasureSparseGradientsCpuOp<T>)
+TF_OPT_REGISTER_SPARSE(Eigen::half);
+TF_OPT_REGISTER_SPARSE(Eigen::bfloat16);
+TF_OPT_REGISTER_SPARSE(float);
+TF_OPT_REGISTER_SPARSE(double);
+#undef TF_OPT_REGISTER_SPARSE
+#endif
 
 }  // namespace
 }  // namespace tf_opt

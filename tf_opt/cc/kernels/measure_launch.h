@@ -26,8 +26,11 @@ class MeasureLaunch {
   using Storage = typename StorageTypeOf<T>::type;
   using Accumulator = ComputeType<Storage>;
 
-  // After an error nothing may be launched.
-  absl::Status Prepare(tensorflow::OpKernelContext* context) {
+  // After an error nothing may be launched. `shapes` are those of what the
+  // gradients are of, if they aren't the gradients' own.
+  absl::Status Prepare(
+      tensorflow::OpKernelContext* context,
+      const std::vector<tensorflow::TensorShape>* shapes = nullptr) {
     const tensorflow::Tensor* scalar;
     absl::Status status = FindScalar(context, "gradient_scale", &scalar);
     if (!status.ok()) return status;
@@ -47,9 +50,10 @@ class MeasureLaunch {
     status = locks_.Lock({&accumulators_});
     if (!status.ok()) return status;
     for (int i = 0; i < accumulators_.size(); ++i) {
-      status = CheckVariable(accumulators_, i,
-                             tensorflow::DataTypeToEnum<Accumulator>::v(),
-                             gradients_[i].shape(), "gradients");
+      status = CheckVariable(
+          accumulators_, i, tensorflow::DataTypeToEnum<Accumulator>::v(),
+          shapes == nullptr ? gradients_[i].shape() : (*shapes)[i],
+          shapes == nullptr ? "gradients" : "variables");
       if (!status.ok()) return status;
     }
     status = context->allocate_output(0, {size()}, &sums_of_squares_);
@@ -69,14 +73,26 @@ class MeasureLaunch {
   }
   bool* finite() const { return static_cast<bool*>(finite_->data()); }
 
+  // Writes the results of an op whose memory is the host's.
+  void Return(const std::vector<Measure>& measures) const {
+    for (int i = 0; i < size(); ++i) {
+      sums_of_squares()[i] = measures[i].sum_of_squares;
+      finite()[i] = measures[i].finite;
+    }
+  }
+
+  // Null: there is none.
+  const Accumulator* accumulator(int i) const {
+    return accumulators_.size() == 0 ? nullptr
+                                     : static_cast<const Accumulator*>(
+                                           accumulators_[i]->tensor()->data());
+  }
+
   std::vector<MeasuredTensor<Storage>> Tensors() const {
     std::vector<MeasuredTensor<Storage>> tensors(size());
     for (int i = 0; i < size(); ++i) {
       tensors[i].gradient = static_cast<const Storage*>(gradients_[i].data());
-      tensors[i].accumulator = accumulators_.size() == 0
-                                   ? nullptr
-                                   : static_cast<const Accumulator*>(
-                                         accumulators_[i]->tensor()->data());
+      tensors[i].accumulator = accumulator(i);
       tensors[i].size = gradients_[i].NumElements();
     }
     return tensors;

@@ -5,7 +5,7 @@ namespace tf_opt {
 namespace {
 
 const KernelRegistration<OptimizerOf<NAdam>> registration(
-    "TfOpt>ResourceApplyNAdam");
+    "TfOpt>ResourceApplyNAdam", "TfOpt>ResourceSparseApplyNAdam");
 
 }  // namespace
 }  // namespace tf_opt

@@ -14,8 +14,8 @@
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/engines/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
-#include "tf_opt/cc/kernels/dense_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
+#include "tf_opt/cc/kernels/resource_apply_launch.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -38,7 +38,7 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
                    AddScalars(context, Optimizer::kScalars, &inputs.scalars));
     OP_REQUIRES_OK(context, AddScalars(context, kFrameScalars, &inputs.frame));
     void* const stream = GpuStream(context);
-    DenseLaunch<T> launch;
+    ResourceApplyLaunch<T> launch;
     OP_REQUIRES_OK(
         context,
         // Whether it updates only the device knows.
@@ -53,7 +53,7 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
     if (launch.has_table()) {
       inputs.SetRow(launch.row_input(), launch.rows(), launch.row());
     }
-    optimizer_.template ChooseRule<typename DenseLaunch<T>::Slot>(
+    optimizer_.template ChooseRule<typename ResourceApplyLaunch<T>::Slot>(
         [&](auto chosen) {
           using Rule = typename decltype(chosen)::type;
           // Given back when this returns, and given to later work of the same
@@ -67,9 +67,10 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
                   &workspace));
           OP_REQUIRES_OK(
               context,
-              CudaStatus(ApplyDenseGpu<typename DenseLaunch<T>::Element, Rule>(
-                  launch.template Tensors<Rule::kSlots>(), inputs,
-                  workspace.data(), stream)));
+              CudaStatus(
+                  ApplyDenseGpu<typename ResourceApplyLaunch<T>::Element, Rule>(
+                      launch.template Tensors<Rule::kSlots>(), inputs,
+                      workspace.data(), stream)));
         });
   }
 

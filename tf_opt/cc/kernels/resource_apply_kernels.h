@@ -66,28 +66,31 @@ class OptimizerOf : public Description {
   bool maximize_ = false;
 };
 
-#if defined(TF_OPT_GPU_DEVICE)
-template <typename T, typename Optimizer>
-using ResourceApplyOp = ResourceApplyGpuOp<T, Optimizer>;
-#else
-template <typename T, typename Optimizer>
-using ResourceApplyOp = ResourceApplyCpuOp<T, Optimizer>;
-#endif
-
-// A static object of this type registers the kernels of `op`, for every
-// variable type.
+// A static object of this type registers the kernels of two ops, for dense
+// gradients and for sparse ones, for every variable type. (GPUs have none for
+// sparse ones.)
 template <typename Optimizer>
 class KernelRegistration {
  public:
-  explicit KernelRegistration(const char* op) {
-    Register<Eigen::half>(op);
-    Register<Eigen::bfloat16>(op);
-    Register<float>(op);
-    Register<double>(op);
+  KernelRegistration(const char* op, const char* sparse_op) {
+#if defined(TF_OPT_GPU_DEVICE)
+    RegisterAll<ResourceApplyGpuOp>(op);
+#else
+    RegisterAll<ResourceApplyCpuOp>(op);
+    RegisterAll<ResourceSparseApplyCpuOp>(sparse_op);
+#endif
   }
 
  private:
-  template <typename T>
+  template <template <typename, typename> class Kernel>
+  static void RegisterAll(const char* op) {
+    Register<Eigen::half, Kernel>(op);
+    Register<Eigen::bfloat16, Kernel>(op);
+    Register<float, Kernel>(op);
+    Register<double, Kernel>(op);
+  }
+
+  template <typename T, template <typename, typename> class Kernel>
   static void Register(const char* op) {
     tensorflow::KernelDefBuilder builder(op);
     builder.Device(kKernelDevice).TypeConstraint<T>("T");
@@ -100,7 +103,7 @@ class KernelRegistration {
     tensorflow::kernel_factory::OpKernelRegistrar(
         builder.Build(), op,
         [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
-          return new ResourceApplyOp<T, Optimizer>(context);
+          return new Kernel<T, Optimizer>(context);
         });
   }
 };

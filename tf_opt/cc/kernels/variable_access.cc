@@ -152,7 +152,8 @@ absl::Status CheckVariable(const VariableList& list, int i,
 
 absl::Status CheckTable(const VariableList& list, int i,
                         tensorflow::DataType dtype,
-                        const tensorflow::TensorShape& shape) {
+                        const tensorflow::TensorShape& shape,
+                        const std::string& whose) {
   absl::Status status = CheckInitializedAndType(list, i, dtype);
   if (!status.ok()) return status;
   const tensorflow::TensorShape& found = list[i]->tensor()->shape();
@@ -160,9 +161,8 @@ absl::Status CheckTable(const VariableList& list, int i,
   if (found.dims() > 0) row_shape.RemoveDim(0);
   if (found.dims() == 0 || row_shape != shape) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "`", list.name(), "[", i, "]` must hold rows of the shape of ",
-        "`gradients[", i, "]`, ", shape.DebugString(), ", got ",
-        found.DebugString()));
+        "`", list.name(), "[", i, "]` must hold rows of the shape of `", whose,
+        "[", i, "]`, ", shape.DebugString(), ", got ", found.DebugString()));
   }
   return absl::OkStatus();
 }

@@ -77,7 +77,8 @@ absl::Status CheckVariable(const VariableList& list, int i,
 // Checks the same of a table: [rows] + `shape`.
 absl::Status CheckTable(const VariableList& list, int i,
                         tensorflow::DataType dtype,
-                        const tensorflow::TensorShape& shape);
+                        const tensorflow::TensorShape& shape,
+                        const std::string& whose);
 
 // Copies within the memory of the op's device, in the order of its work.
 using CopyBytes =

@@ -27,9 +27,13 @@ class NotForXlaOp : public tensorflow::OpKernel {
 struct NotForXlaRegistration {
   NotForXlaRegistration() {
     for (const char* op :
-         {"TfOpt>MeasureGradients", "TfOpt>ResourceApplyAdamAmsgrad",
-          "TfOpt>ResourceApplyASGD", "TfOpt>ResourceApplyAveragedSGD",
-          "TfOpt>ResourceApplyNAdam"}) {
+         {"TfOpt>MeasureGradients", "TfOpt>MeasureSparseGradients",
+          "TfOpt>ResourceApplyAdamAmsgrad", "TfOpt>ResourceApplyASGD",
+          "TfOpt>ResourceApplyAveragedSGD", "TfOpt>ResourceApplyNAdam",
+          "TfOpt>ResourceSparseApplyAdamAmsgrad",
+          "TfOpt>ResourceSparseApplyASGD",
+          "TfOpt>ResourceSparseApplyAveragedSGD",
+          "TfOpt>ResourceSparseApplyNAdam"}) {
       for (const char* device : {"XLA_CPU_JIT", "XLA_GPU_JIT"}) {
         tensorflow::kernel_factory::OpKernelRegistrar(
             tensorflow::KernelDefBuilder(op).Device(device).Build(), op,

@@ -42,4 +42,44 @@ sums_of_squares: Vector, one element for each of `gradients`; infinite where it
 finite: Vector, one element for each of `gradients`.
 )doc");
 
+REGISTER_OP("TfOpt>MeasureSparseGradients")
+    .Input("gradients: N * T")
+    .Input("indices: N * Tindices")
+    .Input("accumulated_rows: num_accumulated_rows * Tindices")
+    .Input("accumulators: num_accumulators * resource")
+    .Input("gradient_scale: double")
+    .Input("enabled: bool")
+    .Output("sums_of_squares: double")
+    .Output("finite: bool")
+    .Attr("N: int >= 1")
+    .Attr("num_accumulated_rows: int >= 0")
+    .Attr("num_accumulators: int >= 0")
+    .Attr("T: {half, bfloat16, float, double}")
+    .Attr("Tindices: {int32, int64}")
+    .Attr("rows: list(int)")
+    .Attr("lazy: bool = false")
+    .Attr("tables: list(string) = []")
+    .SetIsStateful()
+    .SetShapeFn(MeasureSparseShapes)
+    .Doc(R"doc(
+Measures sparse gradients: as TfOpt>MeasureGradients the dense ones they mean.
+
+Rows that are of the same row are summed first; what is measured are the sums,
+with the same bits as those of a dense gradient, which is not made.
+
+gradients: For each table, some rows of its gradient.
+indices: For each of `gradients`, a vector that says which row of the table each
+  of its rows is.
+accumulated_rows: Rows of each table, with repetitions, that were accumulated;
+  or empty.
+accumulators: As in TfOpt>MeasureGradients, of the tables' shapes.
+gradient_scale: Scalar.
+enabled: Scalar. If false nothing is read: the sums are 0 and all is finite.
+rows: How many each table has.
+lazy: Whether, of what was accumulated, only the rows that occur are read.
+tables: What an error calls the variables; or empty.
+sums_of_squares: Vector, one element for each of `gradients`.
+finite: Vector, likewise.
+)doc");
+
 }  // namespace tf_opt

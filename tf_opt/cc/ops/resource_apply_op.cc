@@ -2,6 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_def_builder.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -37,7 +38,6 @@ a number out of its range is printed by the device, and nothing is written.
 
 variables: Handles of the variables to update, of type T; or one
   TfOpt>VariableGroup of them.
-gradients: One for each of `variables`, of its shape.
 accumulators: Handles of sums of gradients, float32 (double if T is double), one
   for each of `variables`; or, likewise, one group. Empty: nothing is
   accumulated.
@@ -57,6 +57,28 @@ decoupled_weight_decay: Decay the variable rather than add to the gradient (L2).
 maximize: Ascend instead of descend.
 )doc";
 
+constexpr char kDenseDoc[] = R"doc(
+gradients: One for each of `variables`, of its shape.
+)doc";
+
+constexpr char kSparseDoc[] = R"doc(
+gradients: For each of `variables`, which are tables of rows, some rows of its
+  gradient: any number of rows of its shape.
+indices: For each of `gradients`, a vector that says which row of the table each
+  of its rows is, as in tf.IndexedSlices. The rows of `gradients` that are of
+  the same row are summed, in their order, in the type of the arithmetic, and
+  rounded to T.
+accumulated_rows: Rows of each table, with repetitions, that were accumulated:
+  they are treated as if they occurred, with a gradient of zero. Or empty.
+lazy: False: all rows are updated, those that do not occur with a gradient of
+  zero. True: the rows that do not occur are neither read nor written.
+tables: What an error calls the variables; or empty.
+)doc";
+
+std::string SparseName(const std::string& name) {
+  return absl::StrReplaceAll(name, {{"ResourceApply", "ResourceSparseApply"}});
+}
+
 void AddOperand(const Operand& operand, tensorflow::OpDefBuilder* builder) {
   if (operand.role == Role::kRead) {
     builder->Input(absl::StrCat(operand.name, ": N * T")).Attr("N: int >= 1");
@@ -68,15 +90,24 @@ void AddOperand(const Operand& operand, tensorflow::OpDefBuilder* builder) {
       absl::StrCat(length, ": int >= ", operand.optional ? "0" : "1"));
 }
 
-}  // namespace
+void AddSliceInputs(tensorflow::OpDefBuilder* builder) {
+  builder->Input("indices: N * Tindices")
+      .Input("accumulated_rows: num_accumulated_rows * Tindices")
+      .Attr("Tindices: {int32, int64}")
+      .Attr("num_accumulated_rows: int >= 0")
+      .Attr("lazy: bool = false")
+      .Attr("tables: list(string) = []");
+}
 
-bool RegisterResourceApplyOp(const ResourceApplyOp& op) {
+void Register(const ResourceApplyOp& op, bool sparse) {
   tensorflow::OpRegistry::Global()->Register(
-      [op](tensorflow::OpRegistrationData* data) -> absl::Status {
-        tensorflow::OpDefBuilder builder(op.name);
+      [op, sparse](tensorflow::OpRegistrationData* data) -> absl::Status {
+        tensorflow::OpDefBuilder builder(sparse ? SparseName(op.name)
+                                                : op.name);
         for (const Operand& operand : InputOrder(op.slots)) {
           AddOperand(operand, &builder);
         }
+        if (sparse) AddSliceInputs(&builder);
         std::vector<std::string> scalars;
         for (const ResourceApplyOp::Scalar& scalar : op.scalars) {
           builder.Input(absl::StrCat(scalar.name, ": ",
@@ -99,13 +130,22 @@ bool RegisterResourceApplyOp(const ResourceApplyOp& op) {
           builder.Attr(attribute);
         }
         builder.SetShapeFn(
-            [slots = op.slots,
-             scalars](tensorflow::shape_inference::InferenceContext* c) {
-              return CheckApplyShapes(c, slots, scalars);
+            [slots = op.slots, scalars,
+             sparse](tensorflow::shape_inference::InferenceContext* c) {
+              return CheckApplyShapes(c, slots, scalars, sparse);
             });
-        builder.Doc(absl::StrCat(op.rule, kCommonDoc, op.arguments));
+        builder.Doc(absl::StrCat(op.rule, kCommonDoc,
+                                 sparse ? kSparseDoc : kDenseDoc,
+                                 op.arguments));
         return builder.Finalize(data);
       });
+}
+
+}  // namespace
+
+bool RegisterResourceApplyOp(const ResourceApplyOp& op) {
+  Register(op, /*sparse=*/false);
+  Register(op, /*sparse=*/true);
   return true;
 }
 

@@ -44,7 +44,8 @@ struct ResourceApplyOp {
   std::string arguments;
 };
 
-// Registers it, while the library is loaded.
+// Registers it, while the library is loaded, and its twin for sparse gradients:
+// TfOpt>ResourceApplyX and TfOpt>ResourceSparseApplyX.
 bool RegisterResourceApplyOp(const ResourceApplyOp& op);
 
 }  // namespace tf_opt

@@ -1,5 +1,7 @@
 #include "tf_opt/cc/ops/shape_functions.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/types.h"
@@ -53,6 +55,57 @@ DataType SlotType(DataType dtype) {
                                         : tensorflow::DT_FLOAT;
 }
 
+// Checks slices against the shapes of their tables, and leaves the more precise
+// ones in `tables`.
+absl::Status CheckSlices(InferenceContext* c,
+                         const std::vector<ShapeHandle>& gradients,
+                         std::vector<ShapeHandle>* tables) {
+  std::vector<ShapeHandle> indices, more_rows;
+  absl::Status s = c->input("indices", &indices);
+  if (!s.ok()) return s;
+  s = c->input("accumulated_rows", &more_rows);
+  if (!s.ok()) return s;
+  const int n = gradients.size();
+  if (!more_rows.empty() && static_cast<int>(more_rows.size()) != n) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`accumulated_rows` must be empty or have one vector for each of the ",
+        n, " `gradients`, got ", more_rows.size()));
+  }
+  ShapeHandle unused;
+  for (int i = 0; i < n; ++i) {
+    if (!c->WithRank(indices[i], 1, &unused).ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`indices[", i, "]` must be a vector, got shape ",
+                       c->DebugString(indices[i])));
+    }
+    if (!more_rows.empty() && !c->WithRank(more_rows[i], 1, &unused).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`accumulated_rows[", i, "]` must be a vector, got shape ",
+          c->DebugString(more_rows[i])));
+    }
+    ShapeHandle expected = indices[i];
+    if (!c->WithRankAtLeast((*tables)[i], 1, &unused).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`variables[", i, "]` must have rows to have a sparse gradient, got ",
+          "shape ", c->DebugString((*tables)[i])));
+    }
+    if (c->RankKnown((*tables)[i])) {
+      s = c->ReplaceDim((*tables)[i], 0, c->NumElements(indices[i]), &expected);
+    } else {
+      expected = c->UnknownShape();
+    }
+    if (!s.ok()) return s;
+    ShapeHandle values;
+    if (!c->Merge(expected, gradients[i], &values).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`gradients[", i, "]` must have one row of `variables[", i,
+          "]` for each of `indices[", i, "]`, shape ", c->DebugString(expected),
+          ", got ", c->DebugString(gradients[i])));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckScalars(InferenceContext* c,
                           const std::vector<std::string>& scalars) {
   std::vector<ShapeHandle> inputs;
@@ -82,7 +135,8 @@ std::vector<Operand> InputOrder(const std::vector<Operand>& slots) {
 
 absl::Status CheckApplyShapes(InferenceContext* c,
                               const std::vector<Operand>& slots,
-                              const std::vector<std::string>& scalars) {
+                              const std::vector<std::string>& scalars,
+                              bool sparse) {
   DataType dtype;
   if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
 
@@ -121,7 +175,11 @@ absl::Status CheckApplyShapes(InferenceContext* c,
     begin += count;
   }
 
-  for (int i = 0; i < n; ++i) {
+  if (sparse) {
+    s = CheckSlices(c, gradients, &shapes);
+    if (!s.ok()) return s;
+  }
+  for (int i = 0; i < n && !sparse; ++i) {
     ShapeHandle merged;
     if (!c->Merge(shapes[i], gradients[i], &merged).ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -148,15 +206,19 @@ absl::Status CheckApplyShapes(InferenceContext* c,
   return absl::OkStatus();
 }
 
-absl::Status MeasureShapes(InferenceContext* c) {
+namespace {
+
+// `shapes` are those of what the gradients are of, which the user knows as
+// `whose`; the accumulators begin at input `begin`.
+absl::Status CheckMeasure(InferenceContext* c, int begin,
+                          const std::string& whose,
+                          std::vector<ShapeHandle> shapes) {
   DataType dtype;
   if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
-  std::vector<ShapeHandle> gradients, accumulators;
-  absl::Status s = c->input("gradients", &gradients);
+  std::vector<ShapeHandle> accumulators;
+  absl::Status s = c->input("accumulators", &accumulators);
   if (!s.ok()) return s;
-  s = c->input("accumulators", &accumulators);
-  if (!s.ok()) return s;
-  const int n = gradients.size();
+  const int n = shapes.size();
   const int count = accumulators.size();
   // One handle for several gradients is a group's; it carries no shapes.
   if (count > 1 && count != n) {
@@ -165,8 +227,8 @@ absl::Status MeasureShapes(InferenceContext* c) {
         " `gradients` or be one group, got ", count));
   }
   if (count == n) {
-    s = MergeHandles(c, "accumulators", /*begin=*/n, count, SlotType(dtype),
-                     "gradients", &gradients);
+    s = MergeHandles(c, "accumulators", begin, count, SlotType(dtype), whose,
+                     &shapes);
     if (!s.ok()) return s;
   }
   s = CheckScalars(c, {"gradient_scale", "enabled"});
@@ -174,6 +236,44 @@ absl::Status MeasureShapes(InferenceContext* c) {
   c->set_output(0, c->Vector(n));
   c->set_output(1, c->Vector(n));
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status MeasureShapes(InferenceContext* c) {
+  std::vector<ShapeHandle> gradients;
+  absl::Status s = c->input("gradients", &gradients);
+  if (!s.ok()) return s;
+  const int n = gradients.size();
+  return CheckMeasure(c, n, "gradients", std::move(gradients));
+}
+
+absl::Status MeasureSparseShapes(InferenceContext* c) {
+  std::vector<ShapeHandle> gradients, more_rows;
+  absl::Status s = c->input("gradients", &gradients);
+  if (!s.ok()) return s;
+  s = c->input("accumulated_rows", &more_rows);
+  if (!s.ok()) return s;
+  std::vector<int64_t> rows;
+  s = c->GetAttr("rows", &rows);
+  if (!s.ok()) return s;
+  const int n = gradients.size();
+  if (static_cast<int>(rows.size()) != n) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`rows` must have one element for each of the ", n,
+                     " `gradients`, got ", rows.size()));
+  }
+  std::vector<ShapeHandle> tables(n);
+  for (int i = 0; i < n; ++i) {
+    tables[i] = c->UnknownShape();
+    if (!c->RankKnown(gradients[i]) || c->Rank(gradients[i]) == 0) continue;
+    s = c->ReplaceDim(gradients[i], 0, c->MakeDim(rows[i]), &tables[i]);
+    if (!s.ok()) return s;
+  }
+  s = CheckSlices(c, gradients, &tables);
+  if (!s.ok()) return s;
+  const int begin = 2 * n + more_rows.size();
+  return CheckMeasure(c, begin, "variables", std::move(tables));
 }
 
 }  // namespace tf_opt

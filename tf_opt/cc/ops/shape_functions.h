@@ -21,15 +21,21 @@ std::vector<Operand> InputOrder(const std::vector<Operand>& slots);
 
 // Checks what a graph knows before it runs: `scalars` are scalars, the vectors
 // have one element for each of `variables`, and `gradients` and all lists of
-// variables (where they are no groups) have their variable's shape. Every
-// message names the argument.
+// variables (where they are no groups) have their variable's shape; `sparse`
+// gradients have as many rows as there are `indices`. Every message names the
+// argument.
 absl::Status CheckApplyShapes(tensorflow::shape_inference::InferenceContext* c,
                               const std::vector<Operand>& slots,
-                              const std::vector<std::string>& scalars);
+                              const std::vector<std::string>& scalars,
+                              bool sparse);
 
 // The same for TfOpt>MeasureGradients: `accumulators` have their gradient's
 // shape, the numbers are scalars. There is one result for each gradient.
 absl::Status MeasureShapes(tensorflow::shape_inference::InferenceContext* c);
+
+// The same for TfOpt>MeasureSparseGradients.
+absl::Status MeasureSparseShapes(
+    tensorflow::shape_inference::InferenceContext* c);
 
 }  // namespace tf_opt
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import tensorflow as tf
+
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops.docstrings import with_common_arguments
@@ -24,7 +26,7 @@ def resource_apply_adam_amsgrad(
     variables: Sequence[VariableLike],
     m: Sequence[VariableLike],
     v: Sequence[VariableLike],
-    gradients: Sequence[TensorLike],
+    gradients: Sequence[TensorLike | tf.IndexedSlices],
     v_max: Sequence[VariableLike] = (),
     *,
     step: Scalar,
@@ -34,6 +36,7 @@ def resource_apply_adam_amsgrad(
     epsilon: Scalar = 1e-8,
     weight_decay: Scalar | Sequence[Scalar] = 0.0,
     frame: StepFrame = BARE,
+    lazy_mode: bool = False,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
     epsilon_hat: bool = False,
@@ -83,6 +86,7 @@ def resource_apply_adam_amsgrad(
         },
         weight_decay=weight_decay,
         frame=frame,
+        lazy_mode=lazy_mode,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
         epsilon_hat=epsilon_hat,

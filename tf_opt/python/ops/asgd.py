@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import tensorflow as tf
+
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops.docstrings import with_common_arguments
@@ -24,13 +26,14 @@ def resource_apply_asgd(
     variables: Sequence[VariableLike],
     d: Sequence[VariableLike],
     y: Sequence[VariableLike],
-    gradients: Sequence[TensorLike],
+    gradients: Sequence[TensorLike | tf.IndexedSlices],
     *,
     batch_index: Scalar,
     seen_batches: Scalar,
     learning_rate: Scalar = 1e-3,
     weight_decay: Scalar | Sequence[Scalar] = 0.0,
     frame: StepFrame = BARE,
+    lazy_mode: bool = False,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:
@@ -81,6 +84,7 @@ def resource_apply_asgd(
         },
         weight_decay=weight_decay,
         frame=frame,
+        lazy_mode=lazy_mode,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
     )

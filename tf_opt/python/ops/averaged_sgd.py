@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import tensorflow as tf
+
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops.docstrings import with_common_arguments
@@ -23,7 +25,7 @@ OP = ResourceApplyOp(
 def resource_apply_averaged_sgd(
     variables: Sequence[VariableLike],
     ax: Sequence[VariableLike],
-    gradients: Sequence[TensorLike],
+    gradients: Sequence[TensorLike | tf.IndexedSlices],
     *,
     step: Scalar,
     eta: Scalar,
@@ -32,6 +34,7 @@ def resource_apply_averaged_sgd(
     t0: Scalar = 1e6,
     weight_decay: Scalar | Sequence[Scalar] = 0.0,
     frame: StepFrame = BARE,
+    lazy_mode: bool = False,
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:
@@ -79,6 +82,7 @@ def resource_apply_averaged_sgd(
         },
         weight_decay=weight_decay,
         frame=frame,
+        lazy_mode=lazy_mode,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
     )

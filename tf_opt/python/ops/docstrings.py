@@ -18,7 +18,9 @@ m: First moments, one for each variable and of its shape: float32, or
 v: Second moments, likewise.""",
     gradients="""\
 gradients: Dense tensors, one for each variable, of its shape and type.
-    Lists of numbers and NumPy arrays are converted to that type.""",
+    Lists of numbers and NumPy arrays are converted to that type. Or,
+    all of them, `tf.IndexedSlices`: rows of the variables' shapes, of
+    which those with the same index are summed first.""",
     step="step: Which step this is, an integer counted from 1.",
     decay_rates="""\
 beta_1: Decay of the first moment, in [0, 1).
@@ -28,6 +30,8 @@ epsilon: Added to the denominator, >= 0.""",
 weight_decay: One number for all variables, or a list or vector with
     one for each.
 frame: What is done around the rule: see `tf_opt.ops.StepFrame`.
+lazy_mode: Whether of `tf.IndexedSlices` only the rows that occur are
+    read and written; otherwise the others have a gradient of zero.
 decoupled_weight_decay: Whether the decay shrinks the variable (as AdamW
     does) or adds to the gradient (L2).
 maximize: Whether to ascend instead of descend.""",

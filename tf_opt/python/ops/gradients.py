@@ -13,6 +13,77 @@ from tf_opt.python.functional.tensors import to_tensor
 DTYPES = (tf.float32, tf.bfloat16, tf.float16, tf.float64)
 
 
+def are_slices(gradients: Sequence[TensorLike | tf.IndexedSlices]) -> bool:
+    """Whether they are `tf.IndexedSlices`.
+
+    Args:
+        gradients: What the user gave, at least one.
+
+    Raises:
+        ValueError: If some are and some aren't.
+    """
+    kinds = {isinstance(gradient, tf.IndexedSlices) for gradient in gradients}
+    if len(kinds) > 1:
+        raise ValueError(
+            "`gradients` must all be `tf.IndexedSlices` or all be dense. "
+            "Received: both"
+        )
+    return kinds.pop()
+
+
+def slices_as_inputs(
+    slices: Sequence[tf.IndexedSlices],
+    accumulated_rows: Sequence[TensorLike],
+    dtype: tf.DType | None,
+    whose: str = "variables",
+) -> dict[str, list[tf.Tensor]]:
+    """Slices as the inputs of an op that takes them.
+
+    Args:
+        slices: The gradients.
+        accumulated_rows: For each, more rows; or empty.
+        dtype: As for `to_tensors`.
+        whose: Likewise.
+
+    Returns:
+        The op's inputs by name.
+
+    Raises:
+        ValueError: If values aren't tensors of the type, or indices aren't
+            integers.
+    """
+    values = [x.values for x in slices]
+    indices = [
+        _to_indices(f"gradients[{i}].indices", x.indices)
+        for i, x in enumerate(slices)
+    ]
+    more = [
+        _to_indices(f"accumulated_rows[{i}]", x)
+        for i, x in enumerate(accumulated_rows)
+    ]
+    if len({x.dtype for x in (*indices, *more)}) > 1:
+        indices, more = (
+            [tf.cast(x, tf.int64) for x in rows] for rows in (indices, more)
+        )
+    return {
+        "gradients": to_tensors(values, dtype, whose),
+        "indices": indices,
+        "accumulated_rows": more,
+    }
+
+
+def _to_indices(name: str, rows: TensorLike) -> tf.Tensor:
+    """Row numbers in a type that there are kernels for."""
+    rows = tf.convert_to_tensor(rows)
+    if not rows.dtype.is_integer:
+        raise ValueError(
+            f"`{name}` must be integers. Received: {rows.dtype.name}"
+        )
+    if rows.dtype in (tf.int32, tf.int64):
+        return rows
+    return tf.cast(rows, tf.int64)
+
+
 def to_tensors(
     gradients: Sequence[TensorLike],
     dtype: tf.DType | None,

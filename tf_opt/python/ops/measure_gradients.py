@@ -11,6 +11,8 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops import library
+from tf_opt.python.ops.gradients import are_slices
+from tf_opt.python.ops.gradients import slices_as_inputs
 from tf_opt.python.ops.gradients import to_tensors
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.handles import to_handles
@@ -22,11 +24,15 @@ OP_NAME = "TfOpt>MeasureGradients"
 
 
 def measure_gradients(
-    gradients: Sequence[TensorLike],
+    gradients: Sequence[TensorLike | tf.IndexedSlices],
     accumulators: Sequence[VariableLike] = (),
     *,
     gradient_scale: Scalar = 1.0,
     enabled: bool | tf.Tensor = True,
+    rows: Sequence[int] = (),
+    lazy_mode: bool = False,
+    accumulated_rows: Sequence[TensorLike] = (),
+    tables: Sequence[str] = (),
 ) -> GradientMeasures:
     r"""Measures many gradients in one launch, reading each once.
 
@@ -49,7 +55,9 @@ def measure_gradients(
     Args:
         gradients: Dense tensors of one type: float16, bfloat16, float32 or
             float64, of any shapes. Lists of numbers and NumPy arrays are
-            converted to the first one's type.
+            converted to the first one's type. Or, all of them,
+            `tf.IndexedSlices`: measured is the dense gradient that each means,
+            which is not made.
         accumulators: Variables that are added, one for each gradient and of its
             shape: float32, or float64 for float64 gradients. Or empty.
         gradient_scale: What the gradients are multiplied by. May be Python's,
@@ -57,6 +65,12 @@ def measure_gradients(
             rounded to the type of $x$.
         enabled: Whether to measure, a bool or a scalar tensor of one. If not,
             nothing is read, all sums are 0 and all is finite.
+        rows: For `tf.IndexedSlices`, how many rows the variable of each has.
+        lazy_mode: For `tf.IndexedSlices` with accumulators, whether only the
+            rows that occur are read of these.
+        accumulated_rows: For each of `tf.IndexedSlices` a vector of more rows,
+            which occur then too, with a gradient of zero. Or empty.
+        tables: What an error about `tf.IndexedSlices` calls their variables.
 
     Returns:
         The `tf_opt.functional.GradientMeasures`: `sums_of_squares`, a vector in
@@ -96,9 +110,22 @@ def measure_gradients(
     handles = to_handles("accumulators", accumulators)
     if handles:
         check_length("accumulators", accumulators, len(gradients))
+    if are_slices(gradients):
+        op = ops.tf_opt_measure_sparse_gradients
+        inputs = {
+            **slices_as_inputs(
+                gradients, accumulated_rows, None, whose="gradients"
+            ),
+            "rows": list(rows),
+            "lazy": scalars.booleans(lazy_mode=lazy_mode)["lazy_mode"],
+            "tables": list(tables),
+        }
+    else:
+        op = ops.tf_opt_measure_gradients
+        inputs = {"gradients": to_tensors(gradients, None, whose="gradients")}
     results = run_op(
-        ops.tf_opt_measure_gradients,
-        gradients=to_tensors(gradients, None, whose="gradients"),
+        op,
+        **inputs,
         accumulators=handles,
         gradient_scale=scalars.real("gradient_scale", gradient_scale),
         enabled=scalars.boolean("enabled", enabled),

@@ -16,6 +16,8 @@ from tf_opt.python.functional import scalars as checked
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops import library
+from tf_opt.python.ops.gradients import are_slices
+from tf_opt.python.ops.gradients import slices_as_inputs
 from tf_opt.python.ops.gradients import to_tensors
 from tf_opt.python.ops.handles import VariableLike
 from tf_opt.python.ops.handles import common_dtype
@@ -52,6 +54,14 @@ class ResourceApplyOp(NamedTuple):
     wrapper: str
 
     @property
+    def for_slices(self) -> ResourceApplyOp:
+        """The same op for gradients that are `tf.IndexedSlices`."""
+        return ResourceApplyOp(
+            self.name.replace("Apply", "SparseApply"),
+            self.wrapper.replace("apply", "sparse_apply"),
+        )
+
+    @property
     def slots(self) -> tuple[str, ...]:
         """The names of its lists of slots, in the rule's order."""
         return tuple(
@@ -72,18 +82,23 @@ class ResourceApplyOp(NamedTuple):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The names of its attributes."""
-        return signature_of(self.name).modes
+        """The names of its rule's attributes."""
+        return tuple(
+            name for name in signature_of(self.name).modes if name != "lazy"
+        )
 
 
 def resource_apply(
     op: ResourceApplyOp,
     variables: Mapping[str, Sequence[VariableLike]],
-    gradients: Sequence[TensorLike],
+    gradients: Sequence[TensorLike] | Sequence[tf.IndexedSlices],
     *,
     numbers: Mapping[str, Scalar],
     weight_decay: Scalar | Sequence[Scalar],
     frame: StepFrame = BARE,
+    lazy_mode: bool = False,
+    accumulated_rows: Sequence[tf.Tensor] = (),
+    tables: Sequence[str] = (),
     **modes: bool,
 ) -> None:
     """Runs an op that updates variables in place.
@@ -91,10 +106,16 @@ def resource_apply(
     Args:
         op: The op.
         variables: Its lists of variables and slots, by name.
-        gradients: One for each variable.
+        gradients: One for each variable; either all are `tf.IndexedSlices` or
+            none is.
         numbers: Its float64 and int64 inputs, by name.
         weight_decay: One number for all variables, or one for each.
         frame: What is done around the rule.
+        lazy_mode: Whether of slices only the rows that occur are updated.
+        accumulated_rows: For each variable, rows that are updated too, with
+            what was accumulated. Or empty.
+        tables: What an error about slices calls the variables, if not by their
+            places.
         **modes: The op's attributes, by name.
 
     Raises:
@@ -109,6 +130,9 @@ def resource_apply(
     gradients = to_list(gradients, "gradients", "tensors")
     if not gradients:
         raise ValueError("`gradients` must not be empty")
+    sparse = are_slices(gradients)
+    if sparse:
+        op = op.for_slices
     given = {
         **{name: getattr(frame, name) for name in _FRAME},
         **variables,
@@ -124,12 +148,18 @@ def resource_apply(
     for name, values in lists.items():
         if values or name not in signature.optional_handles:
             check_length(name, values, len(gradients))
+    dtype = common_dtype(lists["variables"])
+    if sparse:
+        inputs = {
+            **slices_as_inputs(gradients, accumulated_rows, dtype),
+            "lazy": checked.booleans(lazy_mode=lazy_mode)["lazy_mode"],
+            "tables": list(tables),
+        }
+    else:
+        inputs = {"gradients": to_tensors(gradients, dtype)}
     # Python's numbers go to the op as they are: there they become float64 with
     # all their digits, and that costs next to nothing.
-    arguments: dict[str, Any] = {
-        **handles,
-        "gradients": to_tensors(gradients, common_dtype(lists["variables"])),
-    }
+    arguments: dict[str, Any] = {**handles, **inputs}
     for dtype, names in signature.scalars.items():
         for name in names:
             if name in _PER_VARIABLE:

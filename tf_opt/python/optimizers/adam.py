@@ -102,6 +102,7 @@ class Adam(MomentsOptimizer):
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
+        lazy_mode: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_boolean("amsgrad", amsgrad)

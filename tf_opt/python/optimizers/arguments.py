@@ -28,6 +28,7 @@ COMMON_ARGUMENTS = (
     "weight_decay_multipliers",
     "skip_nonfinite",
     "track_gradient_norm",
+    "lazy_mode",
     "implementation",
 )
 

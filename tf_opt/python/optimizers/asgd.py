@@ -124,6 +124,7 @@ class ASGD(FusedOptimizer):
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
+        lazy_mode: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_positive_integer("batch_num", batch_num)
@@ -339,29 +340,44 @@ class ASGD(FusedOptimizer):
     def _read_slots(
         self,
         slots: Sequence[keras.Variable],
+        rows: tf.Tensor | None = None,
         *,
         batch_index: tf.Tensor,
         **scalars: tf.Tensor,
     ) -> list[tf.Tensor]:
         d, y = slots
-        # Of the table the one row: reading all would copy it.
-        row = tf.gather(y.value, batch_index)
-        return [tf.convert_to_tensor(d), row]
+        # Of the table what is needed: reading all would copy it.
+        if rows is None:
+            row = tf.gather(y.value, batch_index)
+            return [tf.convert_to_tensor(d), row]
+        places = _places(batch_index, rows)
+        return [tf.gather(d.value, rows), tf.gather_nd(y.value, places)]
 
     def _write_slots(
         self,
         slots: Sequence[keras.Variable],
         values: Sequence[tf.Tensor],
+        rows: tf.Tensor | None = None,
         *,
         batch_index: tf.Tensor,
         **scalars: tf.Tensor,
     ) -> None:
         (d, y), (new_d, new_row) = slots, values
-        local_state.assign(d, new_d)
-        local_state.assign_row(y, batch_index, new_row)
+        if rows is None:
+            local_state.assign(d, new_d)
+            local_state.assign_rows(y, batch_index[None], new_row[None])
+        else:
+            local_state.assign_rows(d, rows, new_d)
+            local_state.assign_at(y, _places(batch_index, rows), new_row)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         config = super().get_config()
         config["batch_num"] = self.batch_num
         return config
+
+
+def _places(batch_index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Where some rows of a batch's gradients stand."""
+    rows = tf.cast(rows, batch_index.dtype)
+    return tf.stack([tf.broadcast_to(batch_index, tf.shape(rows)), rows], 1)

@@ -74,6 +74,8 @@ class AveragedSGD(FusedOptimizer):
             million, is PyTorch's; for less than that many steps set it.
         {{common_arguments}}
 
+    `lazy_mode=True` is refused: what it leaves out is the average itself.
+
     Raises:
         ValueError: If an argument is out of range; names it and its value.
 
@@ -120,11 +122,19 @@ class AveragedSGD(FusedOptimizer):
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
+        lazy_mode: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_not_negative("lambd", lambd)
         validation.check_not_negative("alpha", alpha)
         validation.check_not_negative("t0", t0, may_be_infinite=True)
+        if lazy_mode is True:
+            raise ValueError(
+                "`lazy_mode` must be False for AveragedSGD: every step shrinks "
+                "every row and averages it, whether it occurs or not. For "
+                "averages of embedding rows take another optimizer with "
+                "`use_ema=True`. Received: lazy_mode=True"
+            )
         super().__init__(**common_arguments(locals()))
         self.lambd = lambd
         self.alpha = alpha

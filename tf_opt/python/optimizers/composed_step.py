@@ -6,17 +6,26 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional import slices
 from tf_opt.python.functional import step_frame
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.measure import GradientMeasures
+from tf_opt.python.functional.measure import measure_gradients
+from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.step_frame import StepFrame
+from tf_opt.python.optimizers import accumulated_rows
+from tf_opt.python.optimizers import gradients
 from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers.flags import Flag
+from tf_opt.python.optimizers.flags import both
 from tf_opt.python.optimizers.flags import choose
+from tf_opt.python.optimizers.gradients import Gradient
 from tf_opt.python.optimizers.step_plan import Bucket
 
 if TYPE_CHECKING:
@@ -26,39 +35,115 @@ if TYPE_CHECKING:
 def accumulate(
     optimizer: FusedOptimizer,
     bucket: Bucket,
-    grads: Sequence[tf.Tensor],
+    grads: Sequence[Gradient],
     scale: Scalar,
     enabled: Flag,
 ) -> None:
     """Adds gradients to what was accumulated."""
     for gradient, index in zip(grads, bucket.indices, strict=True):
         accumulator = optimizer._accumulated_gradients[index]
+        rows = None
+        if bucket.sparse:
+            merged = slices.merge(gradient.values, gradient.indices)
+            rows, gradient = merged.rows, merged.once()
         scaled = step_frame.accumulate(None, gradient, scale)
         # A gradient that is skipped may be no number.
         scaled = choose(enabled, scaled, tf.zeros_like(scaled))
-        local_state.assign_add(accumulator, scaled)
+        if rows is None:
+            local_state.assign_add(accumulator, scaled)
+        else:
+            local_state.add_to_rows(accumulator, rows, scaled)
+
+
+def measure(
+    optimizer: FusedOptimizer,
+    bucket: Bucket,
+    grads: Sequence[Gradient],
+    *,
+    accumulates: bool,
+    gradient_scale: Scalar,
+    enabled: Flag,
+) -> GradientMeasures:
+    """Measures a bucket's gradients."""
+    accumulators = []
+    if accumulates:
+        grads = list(map(_dense, grads, bucket.variables))
+        accumulators = [
+            tf.convert_to_tensor(optimizer._accumulated_gradients[i])
+            for i in bucket.indices
+        ]
+    elif bucket.sparse:
+        grads = [slices.merge(x.values, x.indices).once() for x in grads]
+    return measure_gradients(
+        grads, accumulators, gradient_scale=gradient_scale, enabled=enabled
+    )
 
 
 def finished_gradients(
     optimizer: FusedOptimizer,
     bucket: Bucket,
-    grads: Sequence[tf.Tensor],
+    grads: Sequence[Gradient],
     frame: StepFrame,
     *,
     accumulates: bool,
-) -> list[tf.Tensor]:
-    """The gradients that the rule is given, in the arithmetic's type.
+) -> list[Gradient]:
+    """The gradients that a rule is given, in the arithmetic's type.
 
-    What was accumulated goes into them, and is zero then.
+    What was accumulated goes into them, and is zero then. Slices stay slices,
+    with each row once.
     """
     finished = []
-    for i, (gradient, index) in enumerate(
-        zip(grads, bucket.indices, strict=True)
-    ):
-        accumulator = accumulated = None
+    for i in range(len(grads)):
+        part = _Part.of(optimizer, bucket, grads, frame, i, accumulates)
+        gradient = part.gradient
+        if part.merged is not None:
+            gradient = tf.IndexedSlices(
+                part.merged._replace(sums=gradient).once(), part.merged.rows
+            )
+        elif part.occurs is not None:
+            rows = tf.where(part.occurs)[:, 0]
+            gradient = tf.IndexedSlices(tf.gather(gradient, rows), rows)
+        finished.append(gradient)
+    return finished
+
+
+class _Part(NamedTuple):
+    """What of one variable a step updates.
+
+    Attributes:
+        gradient: The gradient that the rule is given.
+        merged: Of which rows it is; None: it is of the whole variable.
+        occurs: Of that, for each row whether it is updated; None: all are.
+    """
+
+    gradient: tf.Tensor
+    merged: slices.MergedSlices | None = None
+    occurs: tf.Tensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        optimizer: FusedOptimizer,
+        bucket: Bucket,
+        grads: Sequence[Gradient],
+        frame: StepFrame,
+        i: int,
+        accumulates: bool,
+    ) -> _Part:
+        """That of the bucket's i-th variable; takes what was accumulated."""
+        gradient, variable = grads[i], bucket.variables[i]
+        accumulator = accumulated = merged = occurs = None
         if accumulates:
-            accumulator = optimizer._accumulated_gradients[index]
+            accumulator = optimizer._accumulated_gradients[bucket.indices[i]]
             accumulated = tf.convert_to_tensor(accumulator)
+            if bucket.sparse:
+                # The rows' number isn't known while XLA compiles.
+                occurs = accumulated_rows.are_accumulated(accumulator)
+                occurs |= _occurring(gradient, variable)
+                gradient = _dense(gradient, variable)
+        elif bucket.sparse:
+            merged = slices.merge(gradient.values, gradient.indices)
+            gradient = merged.sums
         total = step_frame.accumulate(
             accumulated, gradient, frame.gradient_scale
         )
@@ -67,70 +152,146 @@ def finished_gradients(
             local_state.assign(
                 accumulator, choose(frame.enabled, zeros, accumulated)
             )
-        finished.append(
-            step_frame.finish_gradient(
-                total, _element(frame.gradient_factors, i), frame.clip_value
-            )
+        finished = step_frame.finish_gradient(
+            total, _element(frame.gradient_factors, i), frame.clip_value
         )
-    return finished
+        return cls(finished, merged, occurs)
+
+    def changes(self, variable: tf.Variable, enabled: Flag) -> Flag:
+        """Where something changes, in a form that broadcasts to values."""
+        if self.occurs is None:
+            return enabled
+        shape = [-1] + [1] * (variable.shape.rank - 1)
+        return both(enabled, tf.reshape(self.occurs, shape))
+
+    @property
+    def rows(self) -> tf.Tensor | None:
+        """The rows that it is of; None: it is of the whole variable."""
+        return None if self.merged is None else self.merged.rows
+
+
+def _dense(gradient: Gradient, variable: tf.Variable) -> tf.Tensor:
+    return gradients.to_dense(gradient, variable)
+
+
+def _occurring(gradient: tf.IndexedSlices, variable: tf.Variable) -> tf.Tensor:
+    """For each row of a table, whether a gradient says something of it."""
+    ones = tf.ones_like(gradient.indices, tf.int32)
+    return (
+        tf.math.unsorted_segment_sum(ones, gradient.indices, variable.shape[0])
+        > 0
+    )
 
 
 def update(
     optimizer: FusedOptimizer,
     bucket: Bucket,
-    grads: Sequence[tf.Tensor],
+    grads: Sequence[Gradient],
     frame: StepFrame,
     scalars: dict[str, Any],
     *,
     accumulates: bool,
 ) -> None:
-    """Updates a bucket's variables and slots."""
-    grads = finished_gradients(
-        optimizer, bucket, grads, frame, accumulates=accumulates
-    )
+    """Updates a bucket's variables and slots, and of rows the averages."""
     apply = optimizer._composed_step(**scalars)
     weight_decay = optimizer._weight_decay(bucket)
-    for i, (gradient, variable, index) in enumerate(
-        zip(grads, bucket.variables, bucket.indices, strict=True)
+    for i, (variable, index) in enumerate(
+        zip(bucket.variables, bucket.indices, strict=True)
     ):
+        part = _Part.of(optimizer, bucket, grads, frame, i, accumulates)
         factor = _element(frame.learning_rate_factors, i)
         if tf.is_tensor(factor) or factor != 1:
             apply = optimizer._composed_step(
                 **optimizer._with_learning_rate_factor(factor, scalars)
             )
         slots = optimizer._slots(index)
-        old = tf.convert_to_tensor(variable)
-        old_slots = optimizer._read_slots(slots, **scalars)
+        old = _read(variable, part.rows)
+        old_slots = optimizer._read_slots(slots, part.rows, **scalars)
         value, *slot_values = apply(
-            old, gradient, old_slots, _element(weight_decay, i)
+            old, part.gradient, old_slots, _element(weight_decay, i)
         )
-        local_state.assign(variable, choose(frame.enabled, value, old))
+        changes = part.changes(variable, frame.enabled)
+        _write(variable, part.rows, choose(changes, value, old))
         # A rule returns more than the slots: what the step shares, or None
         # for a slot that its mode doesn't have.
         slot_values = [
-            choose(frame.enabled, new, before)
+            choose(changes, new, before)
             for new, before in zip(slot_values, old_slots, strict=False)
         ]
-        optimizer._write_slots(slots, slot_values, **scalars)
+        optimizer._write_slots(slots, slot_values, part.rows, **scalars)
+        if bucket.sparse and frame.averages:
+            _average(optimizer, index, frame, part.rows, changes)
+
+
+def _read(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
+    if rows is None:
+        return tf.convert_to_tensor(variable)
+    return tf.gather(tf_variable(variable), rows)
+
+
+def _write(
+    variable: Variable, rows: tf.Tensor | None, value: tf.Tensor
+) -> None:
+    if rows is None:
+        local_state.assign(variable, value)
+    else:
+        local_state.assign_rows(variable, rows, value)
+
+
+def _average(
+    optimizer: FusedOptimizer,
+    index: int,
+    frame: StepFrame,
+    rows: tf.Tensor | None,
+    changes: Flag,
+) -> None:
+    """Lets a variable's average follow it, or that of some rows."""
+    average_of = optimizer._model_variables_moving_average[index]
+    if average_of is None:
+        return
+    variable = tf_variable(optimizer._trainable_variables[index])
+    value = _read(variable, rows)
+    old = _read(average_of, rows)
+    new = step_frame.moving_average(old, value, frame.ema_momentum)
+    _write(average_of, rows, choose(changes, new, old))
+    overwrite = frame.overwrite_with_average
+    if overwrite is not False:
+        new = choose(overwrite, tf.cast(new, value.dtype), value)
+        _write(variable, rows, choose(changes, new, value))
+
+
+def average_rows(
+    optimizer: FusedOptimizer,
+    bucket: Bucket,
+    grads: Sequence[tf.IndexedSlices],
+    frame: StepFrame,
+) -> None:
+    """Lets averages follow in the rows that were accumulated or occur."""
+    for i, index in enumerate(bucket.indices):
+        variable = bucket.variables[i]
+        accumulator = optimizer._accumulated_gradients[index]
+        occurs = accumulated_rows.are_accumulated(accumulator)
+        part = _Part(grads[i], occurs=occurs | _occurring(grads[i], variable))
+        changes = part.changes(variable, frame.enabled)
+        _average(optimizer, index, frame, None, changes)
 
 
 def average(
-    optimizer: FusedOptimizer, indices: Iterable[int], frame: StepFrame
+    optimizer: FusedOptimizer,
+    indices: Iterable[int],
+    frame: StepFrame,
+    rows: tf.Tensor | None = None,
 ) -> None:
-    """Lets the averages follow the variables that no launch updated."""
+    """Lets the averages follow the variables that nothing else averaged.
+
+    Args:
+        optimizer: The optimizer.
+        indices: Where the variables stand among its own.
+        frame: Says how.
+        rows: Of which rows; None: of all.
+    """
     for index in indices:
-        average_of = optimizer._model_variables_moving_average[index]
-        if average_of is None:
-            continue
-        variable = tf_variable(optimizer._trainable_variables[index])
-        value = tf.convert_to_tensor(variable)
-        old = tf.convert_to_tensor(average_of)
-        new = step_frame.moving_average(old, value, frame.ema_momentum)
-        local_state.assign(average_of, choose(frame.enabled, new, old))
-        overwrite = frame.overwrite_with_average
-        if overwrite is not False:
-            new = choose(overwrite, tf.cast(new, value.dtype), value)
-            local_state.assign(variable, choose(frame.enabled, new, value))
+        _average(optimizer, index, frame, rows, frame.enabled)
 
 
 def _element(per_variable: Any, i: int) -> Scalar:

@@ -35,6 +35,13 @@ skip_nonfinite: Whether a step whose gradients hold an infinity or NaN
     leaves everything as it was; `optimizer.skipped_steps` counts them.
 track_gradient_norm: Whether `optimizer.gradient_norm` tells the norm of
     the last update's gradients, before clipping.
+lazy_mode: How `tf.IndexedSlices`, the gradients of embedding tables,
+    are applied. False: as the dense gradients that they mean, with the
+    same numbers. True: only the rows that occur are read and written,
+    with their moments, decay and averages, at a cost that doesn't grow
+    with the table; the numbers are others, as a moment or decay waits
+    until its row occurs. Rows that occur more than once are summed
+    first in both.
 implementation: `"auto"` runs the custom op where it can and the
     composed implementation elsewhere (inside XLA, on devices and types
     without a kernel, without the compiled library), with the same

@@ -79,6 +79,7 @@ class FusedOptimizer(KerasOptimizer):
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
+        lazy_mode: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_learning_rate(learning_rate)
@@ -89,6 +90,7 @@ class FusedOptimizer(KerasOptimizer):
         validation.check_boolean("maximize", maximize)
         validation.check_boolean("skip_nonfinite", skip_nonfinite)
         validation.check_boolean("track_gradient_norm", track_gradient_norm)
+        validation.check_boolean("lazy_mode", lazy_mode)
         validation.check_one_of(
             "implementation", implementation, dispatch.IMPLEMENTATIONS
         )
@@ -109,6 +111,7 @@ class FusedOptimizer(KerasOptimizer):
         self.maximize = maximize
         self.skip_nonfinite = skip_nonfinite
         self.track_gradient_norm = track_gradient_norm
+        self.lazy_mode = lazy_mode
         self.implementation = implementation
         self._unlisted = UnlistedState()
         self.learning_rate_multipliers = learning_rate_multipliers
@@ -170,20 +173,35 @@ class FusedOptimizer(KerasOptimizer):
         return ()
 
     def _read_slots(
-        self, slots: Sequence[keras.Variable], **scalars: tf.Tensor
+        self,
+        slots: Sequence[keras.Variable],
+        rows: tf.Tensor | None = None,
+        **scalars: tf.Tensor,
     ) -> list[tf.Tensor]:
-        """The slots of one variable as the functional rule takes them."""
-        return [tf.convert_to_tensor(slot) for slot in slots]
+        """The slots of one variable as the functional rule takes them.
+
+        Args:
+            slots: The slots.
+            rows: Which rows of the variable are updated; None: all of it.
+            **scalars: A step's scalars.
+        """
+        if rows is None:
+            return [tf.convert_to_tensor(slot) for slot in slots]
+        return [tf.gather(tf_variable(slot), rows) for slot in slots]
 
     def _write_slots(
         self,
         slots: Sequence[keras.Variable],
         values: Sequence[tf.Tensor],
+        rows: tf.Tensor | None = None,
         **scalars: tf.Tensor,
     ) -> None:
         """Assigns what the functional rule made of them."""
         for slot, value in zip(slots, values, strict=True):
-            local_state.assign(slot, value)
+            if rows is None:
+                local_state.assign(slot, value)
+            else:
+                local_state.assign_rows(slot, rows, value)
 
     # ---- Building. ----
 
@@ -200,6 +218,7 @@ class FusedOptimizer(KerasOptimizer):
             self._unlisted.build(
                 track_gradient_norm=self.track_gradient_norm,
                 skip_nonfinite=self.skip_nonfinite,
+                tables=len(variables) if self._accumulates_rows() else 0,
             )
         for name in multipliers.NAMES:
             self._set_multipliers(name, getattr(self, name))
@@ -425,6 +444,10 @@ class FusedOptimizer(KerasOptimizer):
             self.clipnorm or self.global_clipnorm or self.track_gradient_norm
         )
 
+    def _accumulates_rows(self) -> bool:
+        """Whether it is kept which rows were accumulated."""
+        return self.lazy_mode and (self.gradient_accumulation_steps or 1) > 1
+
     def _next_gradient_norm(
         self, measures: step.Measures | None
     ) -> Sequence[tuple[tf.Variable, tf.Tensor]]:
@@ -574,12 +597,17 @@ class FusedOptimizer(KerasOptimizer):
             if gradient is not None and not is_overwritten_by_gradient(variable)
         ]
         own = [tf_variable(variables[i]) for i in positions]
-        dense = [
-            gradients.for_update(grads[i], variable, variables[i])
+        ready = [
+            gradients.for_update(
+                grads[i],
+                variable,
+                variables[i],
+                sparse=gradients.is_sparse(grads[i], variable, self.lazy_mode),
+            )
             for i, variable in zip(positions, own, strict=True)
         ]
         for i, total in zip(
-            positions, self._sum_over_replicas(dense, own), strict=True
+            positions, self._sum_over_replicas(ready, own), strict=True
         ):
             summed[i] = total
 
@@ -701,14 +729,17 @@ class FusedOptimizer(KerasOptimizer):
             learning_rate: The step size, a scalar.
         """
         scalars = self._scalars(learning_rate, self._update_count())
-        plan = step_plan.make(self, [variable])
+        sparse = gradients.is_sparse(gradient, variable, self.lazy_mode)
+        plan = step_plan.make(self, [variable], [sparse])
         self._plans.last = plan
         (bucket,) = plan.buckets
         frame = dataclasses.replace(
             BARE, learning_rate_factors=self._learning_rate_factors(bucket)
         )
         (own,) = plan.variables
-        grads = [gradients.for_update(gradient, own, variable)]
+        grads = [
+            gradients.for_update(gradient, own, variable, sparse=bucket.sparse)
+        ]
         if bucket.lists is None:
             composed_step.update(
                 self, bucket, grads, frame, scalars, accumulates=False
@@ -716,18 +747,27 @@ class FusedOptimizer(KerasOptimizer):
         else:
             step.launch(self, bucket, grads, frame, scalars)
 
-    def _plan_of(self, variables: Sequence[Variable]) -> step_plan.Plan:
+    def _plan_of(
+        self, variables: Sequence[Variable], are_sparse: Sequence[bool]
+    ) -> step_plan.Plan:
         """The plan of a step over these variables, perhaps a kept one."""
+        if not any(are_sparse):
+            are_sparse = None
         if self._updates_one_by_one():
-            plan = step_plan.make(self, variables, composed=True)
+            plan = step_plan.make(self, variables, are_sparse, composed=True)
         elif local_state.is_plain():
+            mode = self.implementation
+            if are_sparse is not None:
+                mode = (mode, self.lazy_mode, *are_sparse)
             plan = self._plans.of(
                 variables,
-                self.implementation,
-                lambda: step_plan.make(self, variables, groups=True),
+                mode,
+                lambda: step_plan.make(
+                    self, variables, are_sparse, groups=True
+                ),
             )
         else:
-            plan = step_plan.make(self, variables)
+            plan = step_plan.make(self, variables, are_sparse)
         self._plans.last = plan
         return plan
 
@@ -755,6 +795,7 @@ class FusedOptimizer(KerasOptimizer):
                 "weight_decay_multipliers": self.weight_decay_multipliers,
                 "skip_nonfinite": self.skip_nonfinite,
                 "track_gradient_norm": self.track_gradient_norm,
+                "lazy_mode": self.lazy_mode,
                 "implementation": self.implementation,
             }
         )

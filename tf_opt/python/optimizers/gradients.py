@@ -63,20 +63,50 @@ def to_dense(
     return gradient if gradient.dtype == dtype else tf.cast(gradient, dtype)
 
 
+def cast(gradient: Gradient, dtype: tf.DType) -> Gradient:
+    """A gradient in another type."""
+    if isinstance(gradient, tf.IndexedSlices):
+        values = tf.cast(gradient.values, dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return tf.cast(gradient, dtype)
+
+
+def is_sparse(gradient: GradientLike, variable: Variable, lazy: bool) -> bool:
+    """Whether a gradient may stay sparse in a step.
+
+    Args:
+        gradient: What the user gave.
+        variable: The variable that it is of.
+        lazy: Whether only the rows that occur are updated.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return False
+    # A dense gradient is summed in the gradient's type, then cast.
+    return lazy or gradient.values.dtype == variable.dtype
+
+
 def for_update(
-    gradient: GradientLike, variable: tf.Variable, known_as: Variable
-) -> tf.Tensor:
-    """The gradient as a dense tensor of the variable's type and shape.
+    gradient: GradientLike,
+    variable: tf.Variable,
+    known_as: Variable,
+    *,
+    sparse: bool = False,
+) -> Gradient:
+    """The gradient as a tensor of the variable's type and shape.
 
     Args:
         gradient: What the user gave; it is broadcast, as Keras does.
         variable: The variable that it is of.
         known_as: That variable as the user knows it, for an error.
+        sparse: Whether slices stay slices, of the variable's type.
 
     Raises:
-        ValueError: If it has a shape that doesn't broadcast to the variable's.
+        ValueError: If it has a shape that doesn't broadcast to the variable's,
+            or slices aren't rows of the variable.
     """
     shape = variable.shape
+    if sparse:
+        return _slices_for_update(gradient, variable, known_as)
     if (
         isinstance(gradient, tf.Tensor)
         and gradient.dtype == variable.dtype
@@ -99,3 +129,35 @@ def for_update(
             f"{shape}. Received: {gradient.shape}"
         )
     return tf.broadcast_to(gradient, shape)
+
+
+def _slices_for_update(
+    slices: tf.IndexedSlices, variable: tf.Variable, known_as: Variable
+) -> tf.IndexedSlices:
+    values = tf.convert_to_tensor(slices.values)
+    indices = tf.convert_to_tensor(slices.indices)
+    if variable.shape.rank == 0:
+        raise ValueError(
+            f"`{path_of(known_as)}` has no rows: its gradient can't be a "
+            f"`tf.IndexedSlices`. Received: {slices!r}"
+        )
+    if not indices.dtype.is_integer:
+        raise ValueError(
+            f"The `indices` of the gradient of `{path_of(known_as)}` must be "
+            f"integers. Received: {indices.dtype.name}"
+        )
+    expected = indices.shape.concatenate(variable.shape[1:])
+    if indices.shape.rank not in (1, None) or not (
+        values.shape.is_compatible_with(expected)
+    ):
+        raise ValueError(
+            f"The gradient of `{path_of(known_as)}`, shape {variable.shape}, "
+            "must have one row of it for each of its `indices`. Received: "
+            f"values of shape {values.shape}, indices of shape {indices.shape}"
+        )
+    return tf.IndexedSlices(
+        tf.cast(values, variable.dtype),
+        indices
+        if indices.dtype in (tf.int32, tf.int64)
+        else tf.cast(indices, tf.int64),
+    )

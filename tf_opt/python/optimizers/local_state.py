@@ -100,13 +100,35 @@ def assign_add(variable: Variable, value: tf.Tensor) -> None:
         variable.assign_add(value)
 
 
-def assign_row(variable: Variable, index: tf.Tensor, row: tf.Tensor) -> None:
-    """Assigns one row of a table."""
+def assign_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
+    """Assigns some rows; one that occurs again must have the same values."""
     variable = tf_variable(variable)
-    row = tf.cast(row, variable.dtype)
+    values = tf.cast(values, variable.dtype)
     if in_replica():
         tf.raw_ops.ResourceScatterUpdate(
-            resource=variable.handle, indices=index[None], updates=row[None]
+            resource=variable.handle, indices=rows, updates=values
         )
     else:
-        variable.scatter_update(tf.IndexedSlices(row[None], index[None]))
+        variable.scatter_update(tf.IndexedSlices(values, rows))
+
+
+def add_to_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
+    """Adds to some rows."""
+    variable = tf_variable(variable)
+    values = tf.cast(values, variable.dtype)
+    if in_replica():
+        tf.raw_ops.ResourceScatterAdd(
+            resource=variable.handle, indices=rows, updates=values
+        )
+    else:
+        variable.scatter_add(tf.IndexedSlices(values, rows))
+
+
+def assign_at(variable: Variable, places: tf.Tensor, values: tf.Tensor) -> None:
+    """Assigns parts of a variable, each at a place of several indices."""
+    variable = tf_variable(variable)
+    tf.raw_ops.ResourceScatterNdUpdate(
+        ref=variable.handle,
+        indices=places,
+        updates=tf.cast(values, variable.dtype),
+    )

@@ -101,6 +101,7 @@ class NAdam(MomentsOptimizer):
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
+        lazy_mode: bool = False,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_not_negative("momentum_decay", momentum_decay)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
@@ -22,17 +23,21 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python import ops
-from tf_opt.python.functional import measure
+from tf_opt.python.functional import slices
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.resource_apply import resource_apply
 from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.ops.step_frame import StepFrame
+from tf_opt.python.optimizers import accumulated_rows
 from tf_opt.python.optimizers import composed_step
 from tf_opt.python.optimizers import gradients
 from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers.flags import Flag
 from tf_opt.python.optimizers.flags import both
+from tf_opt.python.optimizers.flags import is_zero
+from tf_opt.python.optimizers.gradients import Gradient
 from tf_opt.python.optimizers.gradients import GradientLike
 from tf_opt.python.optimizers.step_plan import Bucket
 
@@ -85,16 +90,30 @@ class Step:
         self._enabled = enabled
         self._gradient_scale = gradient_scale
         self._skips_nonfinite = skips_nonfinite
-        self._plan = optimizer._plan_of(variables)
+        self._micro_steps = optimizer.gradient_accumulation_steps or 1
+        # Replicas that accumulate have dense sums to add up, unless only the
+        # rows that occur count.
+        may_be_sparse = optimizer.lazy_mode or not self._replicas_accumulate()
+        self._plan = optimizer._plan_of(
+            variables,
+            [
+                may_be_sparse
+                and gradients.is_sparse(gradient, variable, optimizer.lazy_mode)
+                for gradient, variable in zip(grads, variables, strict=True)
+            ],
+        )
+        are_sparse = [False] * len(variables)
+        for bucket in self._plan.buckets:
+            for i in bucket.positions:
+                are_sparse[i] = bucket.sparse
         # All gradients before the first launch: a wrong one must not leave
         # half a step.
         self._gradients = [
-            gradients.for_update(gradient, variable, known_as)
-            for gradient, variable, known_as in zip(
-                grads, self._plan.variables, variables, strict=True
+            gradients.for_update(gradient, variable, known_as, sparse=sparse)
+            for gradient, variable, known_as, sparse in zip(
+                grads, self._plan.variables, variables, are_sparse, strict=True
             )
         ]
-        self._micro_steps = optimizer.gradient_accumulation_steps or 1
 
     def run(self) -> Flag:
         """Runs it.
@@ -104,11 +123,7 @@ class Step:
         """
         optimizer = self._optimizer
         accumulates = self._micro_steps > 1
-        if (
-            accumulates
-            and local_state.in_replica()
-            and tf.distribute.get_strategy().num_replicas_in_sync > 1
-        ):
+        if self._replicas_accumulate():
             return self._run_in_replicas()
         frame = self._averaging(optimizer.use_ema)
         if accumulates:
@@ -118,6 +133,14 @@ class Step:
             self._sum_over_replicas(self._gradients),
             dataclasses.replace(frame, gradient_scale=self._gradient_scale),
             accumulates=accumulates,
+        )
+
+    def _replicas_accumulate(self) -> bool:
+        """Whether each of several replicas adds up gradients of its own."""
+        return (
+            self._micro_steps > 1
+            and local_state.in_replica()
+            and tf.distribute.get_strategy().num_replicas_in_sync > 1
         )
 
     def _averaging(self, averages: bool) -> StepFrame:
@@ -147,55 +170,89 @@ class Step:
             # One replica's gradients are enough to skip the step in all.
             finite = local_state.in_all_replicas(measures.finite)
             enabled = both(self._enabled, finite)
+        update = optimizer._is_update_step()
         for bucket in self._plan.buckets:
+            own = [self._gradients[i] for i in bucket.positions]
             composed_step.accumulate(
-                optimizer,
-                bucket,
-                [self._gradients[i] for i in bucket.positions],
-                self._gradient_scale,
-                enabled,
+                optimizer, bucket, own, self._gradient_scale, enabled
             )
-        optimizer._when(
-            both(enabled, optimizer._is_update_step()),
-            self._update_with_accumulated,
-        )
-        frame = self._averaging(optimizer.use_ema)
+            if bucket.sparse:
+                # Those of all replicas, which so stay the same.
+                accumulated_rows.note(
+                    optimizer,
+                    bucket,
+                    accumulated_rows.before(optimizer, bucket),
+                    [slices.rows_of_all_replicas(x.indices) for x in own],
+                    enabled,
+                )
+        optimizer._when(both(enabled, update), self._update_with_accumulated)
         if optimizer.use_ema:
-            composed_step.average(
-                optimizer,
-                range(len(optimizer._trainable_variables)),
-                dataclasses.replace(frame, enabled=enabled),
-            )
+            self._average_in_replicas(enabled)
         return enabled
+
+    def _average_in_replicas(self, enabled: Flag) -> None:
+        optimizer = self._optimizer
+        frame = dataclasses.replace(self._averaging(True), enabled=enabled)
+        rest = set(range(len(optimizer._trainable_variables)))
+        self._begin_averages_of_rows()
+        for bucket, _, index in self._positions():
+            if bucket.sparse:
+                rows = accumulated_rows.noted(optimizer, index)
+                composed_step.average(optimizer, [index], frame, rows)
+                rest.discard(index)
+        composed_step.average(optimizer, sorted(rest), frame)
 
     def _update_with_accumulated(self) -> None:
         """Updates with the sums of all replicas, as if all were one's own."""
-        accumulators: list[Any] = [None] * len(self._gradients)
+        optimizer = self._optimizer
+        own: list[Any] = [None] * len(self._gradients)
+        nothing: list[Any] = [None] * len(self._gradients)
+        rows: list[Any] = [None] * len(self._gradients)
+        for bucket, i, index in self._positions():
+            variable = self._plan.variables[i]
+            accumulated = tf_variable(optimizer._accumulated_gradients[index])
+            # Some strategies ask a tensor where its sum is to be, and inside a
+            # condition those that were only read don't say.
+            with tf.device(variable.device):
+                if bucket.sparse:
+                    rows[i] = accumulated_rows.noted(optimizer, index)
+                    own[i] = tf.gather(accumulated, rows[i])
+                    nothing[i] = slices.empty(variable)
+                else:
+                    own[i] = tf.identity(tf.convert_to_tensor(accumulated))
+                    nothing[i] = tf.zeros_like(variable)
+        sums = self._sum_over_replicas(own)
+        for _, i, index in self._positions():
+            accumulator = optimizer._accumulated_gradients[index]
+            if rows[i] is None:
+                local_state.assign(accumulator, sums[i])
+            else:
+                local_state.assign_rows(accumulator, rows[i], sums[i])
+        self._update(
+            nothing,
+            BARE,
+            accumulates=True,
+            rows=[
+                [rows[i] for i in bucket.positions] if bucket.sparse else ()
+                for bucket in self._plan.buckets
+            ],
+        )
+
+    def _positions(self) -> Iterator[tuple[Bucket, int, int]]:
+        """Of each variable its bucket, and its places in step and optimizer."""
         for bucket in self._plan.buckets:
             for position, index in zip(
                 bucket.positions, bucket.indices, strict=True
             ):
-                accumulators[position] = self._optimizer._accumulated_gradients[
-                    index
-                ]
-        own = []
-        for accumulator, variable in zip(
-            accumulators, self._plan.variables, strict=True
-        ):
-            # Some strategies ask a tensor where its sum is to be, and inside a
-            # condition those that were only read don't say.
-            with tf.device(variable.device):
-                own.append(tf.identity(tf.convert_to_tensor(accumulator)))
-        sums = self._sum_over_replicas(own)
-        for accumulator, total in zip(accumulators, sums, strict=True):
-            local_state.assign(accumulator, total)
-        nothing = [tf.zeros_like(x) for x in self._plan.variables]
-        self._update(nothing, BARE, accumulates=True)
+                yield bucket, position, index
 
     def _sum_over_replicas(
-        self, grads: Sequence[tf.Tensor]
-    ) -> Sequence[tf.Tensor]:
-        """In a replica, the sums: all that replicas share."""
+        self, grads: Sequence[Gradient]
+    ) -> Sequence[Gradient]:
+        """In a replica, the sums: all that replicas share.
+
+        Of slices the rows of all replicas, one replica's after the other's.
+        """
         if not local_state.in_replica():
             return grads
         summed = list(grads)
@@ -211,15 +268,30 @@ class Step:
 
     def _update(
         self,
-        grads: Sequence[tf.Tensor],
+        grads: Sequence[Gradient],
         frame: StepFrame,
         *,
         accumulates: bool,
+        rows: Sequence[Sequence[tf.Tensor]] | None = None,
     ) -> Flag:
+        """Measures, updates and commits.
+
+        Args:
+            grads: The gradients.
+            frame: What is known of what is done around the rule.
+            accumulates: Whether there are accumulators.
+            rows: Of which rows, for each bucket; None: of those that were
+                written down.
+        """
         optimizer = self._optimizer
+        notes_rows = rows is None
+        if rows is None:
+            rows = self._accumulated_rows(accumulates)
         measures = None
         if self._skips_nonfinite or optimizer._needs_norms():
-            measures = self._measure(grads, frame, accumulates=accumulates)
+            measures = self._measure(
+                grads, frame, accumulates=accumulates, rows=rows
+            )
         if self._skips_nonfinite:
             enabled = both(self._enabled, measures.finite)
             frame = dataclasses.replace(frame, enabled=enabled)
@@ -233,24 +305,38 @@ class Step:
             optimizer.learning_rate, optimizer._update_count()
         )
 
+        if frame.averages:
+            self._begin_averages_of_rows()
         composed = []
         averaged: set[int] = set()
         for k, bucket in enumerate(self._plan.buckets):
             own = [grads[i] for i in bucket.positions]
             own_frame = self._frame_of(bucket, k, frame, measures)
-            if bucket.lists is None:
-                composed.append((bucket, own, own_frame))
-                continue
             if self._is_updated_again(k):
                 # An average follows once, after the last update.
                 own_frame = dataclasses.replace(
                     own_frame, averages=(), overwrite_with_average=False
                 )
-            launch(optimizer, bucket, own, own_frame, scalars, accumulates)
+            if bucket.lists is None:
+                composed.append((bucket, own, own_frame))
+                if not bucket.sparse or optimizer._updates_one_by_one():
+                    continue
+            else:
+                launch(
+                    optimizer,
+                    bucket,
+                    own,
+                    own_frame,
+                    scalars,
+                    accumulates,
+                    accumulated_rows=rows[k],
+                )
             if own_frame.averages:
                 averaged.update(bucket.indices)
         if composed:
             self._compose(composed, scalars, accumulates)
+        if notes_rows:
+            self._note_rows(grads, frame, rows)
         if frame.averages:
             rest = set(range(len(optimizer._trainable_variables))) - averaged
             composed_step.average(optimizer, sorted(rest), frame)
@@ -263,6 +349,62 @@ class Step:
         )
         return frame.enabled
 
+    def _accumulated_rows(self, accumulates: bool) -> list[Sequence[tf.Tensor]]:
+        """For each bucket what was accumulated, where an op asks for rows."""
+        optimizer = self._optimizer
+        return [
+            accumulated_rows.before(optimizer, bucket)
+            if accumulates
+            and bucket.sparse
+            and optimizer.lazy_mode
+            and bucket.lists is not None
+            else ()
+            for bucket in self._plan.buckets
+        ]
+
+    def _note_rows(
+        self,
+        grads: Sequence[Gradient],
+        frame: StepFrame,
+        rows: Sequence[Sequence[tf.Tensor]],
+    ) -> None:
+        for bucket, before in zip(self._plan.buckets, rows, strict=True):
+            if before:
+                accumulated_rows.note(
+                    self._optimizer,
+                    bucket,
+                    before,
+                    [grads[i].indices for i in bucket.positions],
+                    frame.enabled,
+                    empties=frame.update,
+                )
+
+    def _begin_averages_of_rows(self) -> None:
+        """In the first step: a row's average begins before it occurs."""
+        optimizer = self._optimizer
+        indices = [
+            index
+            for bucket in self._plan.buckets
+            for index in bucket.indices
+            if bucket.sparse and optimizer.lazy_mode
+        ]
+        if not indices:
+            return
+
+        def begin() -> None:
+            for i in indices:
+                local_state.assign(
+                    optimizer._model_variables_moving_average[i],
+                    tf.convert_to_tensor(optimizer._trainable_variables[i]),
+                )
+
+        is_first = is_zero(local_state.number(optimizer._iterations))
+        if isinstance(is_first, bool):
+            if is_first:
+                begin()
+        else:
+            tf.cond(is_first, begin, lambda: None)
+
     def _is_updated_again(self, k: int) -> bool:
         """Whether a later bucket has a variable of the k-th one too."""
         indices = set(self._plan.buckets[k].indices)
@@ -273,14 +415,15 @@ class Step:
 
     def _measure(
         self,
-        grads: Sequence[tf.Tensor],
+        grads: Sequence[Gradient],
         frame: StepFrame,
         *,
         accumulates: bool = False,
+        rows: Sequence[Sequence[tf.Tensor]] | None = None,
     ) -> Measures:
         optimizer = self._optimizer
         norms, squares, finite = [], [], []
-        for bucket in self._plan.buckets:
+        for k, bucket in enumerate(self._plan.buckets):
             own = [grads[i] for i in bucket.positions]
             arguments = {
                 "gradient_scale": frame.gradient_scale,
@@ -288,15 +431,21 @@ class Step:
                 "enabled": self._skips_nonfinite or frame.update,
             }
             if bucket.lists is None:
-                accumulators = [
-                    tf.convert_to_tensor(optimizer._accumulated_gradients[i])
-                    for i in bucket.indices
-                    if accumulates
-                ]
-                measured = measure.measure_gradients(
-                    own, accumulators, **arguments
+                measured = composed_step.measure(
+                    optimizer,
+                    bucket,
+                    own,
+                    accumulates=accumulates,
+                    **arguments,
                 )
             else:
+                if bucket.sparse:
+                    arguments.update(
+                        rows=[x.shape[0] for x in bucket.variables],
+                        lazy_mode=optimizer.lazy_mode,
+                        accumulated_rows=rows[k] if rows else (),
+                        tables=bucket.names,
+                    )
                 accumulators = bucket.lists["accumulators"]
                 measured = ops.measure_gradients(
                     own, accumulators if accumulates else (), **arguments
@@ -340,7 +489,7 @@ class Step:
 
     def _compose(
         self,
-        parts: Sequence[tuple[Bucket, Sequence[tf.Tensor], StepFrame]],
+        parts: Sequence[tuple[Bucket, Sequence[Gradient], StepFrame]],
         scalars: dict[str, Any],
         accumulates: bool,
     ) -> None:
@@ -366,6 +515,8 @@ class Step:
                 composed_step.accumulate(
                     optimizer, bucket, grads, scale, enabled
                 )
+                if bucket.sparse and frame.averages:
+                    composed_step.average_rows(optimizer, bucket, grads, frame)
 
         flag = parts[0][2].update
         if isinstance(flag, bool):
@@ -375,7 +526,7 @@ class Step:
 
     def _update_one_by_one(
         self,
-        parts: Sequence[tuple[Bucket, Sequence[tf.Tensor], StepFrame]],
+        parts: Sequence[tuple[Bucket, Sequence[Gradient], StepFrame]],
         accumulates: bool,
     ) -> None:
         """Through `update_step`, which may be anybody's."""
@@ -388,7 +539,7 @@ class Step:
             for position, gradient, variable in zip(
                 bucket.positions, ready, bucket.variables, strict=True
             ):
-                finished[position] = tf.cast(gradient, variable.dtype)
+                finished[position] = gradients.cast(gradient, variable.dtype)
         variables = self._plan.variables
         enabled = parts[0][2].enabled
         # What it may write, nobody knows: if the step is skipped, all of it
@@ -409,10 +560,11 @@ class Step:
 def launch(
     optimizer: FusedOptimizer,
     bucket: Bucket,
-    grads: Sequence[tf.Tensor],
+    grads: Sequence[Gradient],
     frame: StepFrame,
     scalars: dict[str, Any],
     accumulates: bool = False,
+    accumulated_rows: Sequence[tf.Tensor] = (),
 ) -> None:
     """Updates a bucket's variables and slots by the custom op."""
     op = optimizer._op
@@ -428,5 +580,8 @@ def launch(
             accumulators=bucket.lists["accumulators"] if accumulates else (),
             averages=bucket.lists["averages"] if frame.averages else (),
         ),
+        lazy_mode=optimizer.lazy_mode,
+        accumulated_rows=accumulated_rows,
+        tables=bucket.names if bucket.sparse else (),
         **{mode: hyperparameters[mode] for mode in op.modes},
     )

@@ -20,6 +20,7 @@ from tf_opt.python import dispatch
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.variable_group import variable_group
+from tf_opt.python.optimizers.gradients import path_of
 
 if TYPE_CHECKING:
     from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
@@ -33,6 +34,8 @@ class Bucket(NamedTuple):
         variables: The variables.
         indices: Where they stand among the optimizer's.
         decays: For each, whether weight decay applies to it.
+        names: What an error calls them.
+        sparse: Whether their gradients are `tf.IndexedSlices`.
         lists: What the op takes as its lists of variables, slots, accumulators
             and averages, by name; None if the composed implementation runs.
     """
@@ -41,6 +44,8 @@ class Bucket(NamedTuple):
     variables: tuple[tf.Variable, ...]
     indices: tuple[int, ...]
     decays: tuple[bool, ...]
+    names: tuple[str, ...]
+    sparse: bool
     lists: Mapping[str, Sequence[Any]] | None
 
 
@@ -67,6 +72,7 @@ class Plan(NamedTuple):
 def make(
     optimizer: FusedOptimizer,
     variables: Sequence[Variable],
+    are_sparse: Sequence[bool] | None = None,
     *,
     groups: bool = False,
     composed: bool = False,
@@ -76,25 +82,30 @@ def make(
     Args:
         optimizer: The optimizer.
         variables: The variables of a step.
+        are_sparse: For each, whether its gradient is sparse; None: none is.
         groups: Whether a launch takes each of its lists as one group.
         composed: Whether no custom op is to run.
     """
-    parts: dict[tuple[tf.DType, str, int], list[int]] = {}
+    parts: dict[tuple[tf.DType, str, int, bool], list[int]] = {}
     occurrences: collections.Counter[int] = collections.Counter()
     tf_variables = tuple(map(tf_variable, variables))
     for i, variable in enumerate(tf_variables):
         # One that occurs twice is updated twice, one after the other.
         key = id(variable)
-        part = (variable.dtype, variable.device, occurrences[key])
+        sparse = are_sparse is not None and (
+            are_sparse[i] and _stays_sparse(optimizer, variable, composed)
+        )
+        part = (variable.dtype, variable.device, occurrences[key], sparse)
         parts.setdefault(part, []).append(i)
         occurrences[key] += 1
     buckets = []
-    for (dtype, device, _), positions in parts.items():
+    for (dtype, device, _, sparse), positions in parts.items():
         updated = tuple(tf_variables[i] for i in positions)
         indices = tuple(map(optimizer._index_of, updated))
+        op = optimizer._op.for_slices if sparse else optimizer._op
         lists = None
         if not composed and dispatch.runs_custom_op(
-            optimizer.implementation, optimizer._op.name, dtype, device
+            optimizer.implementation, op.name, dtype, device
         ):
             lists = _lists(optimizer, updated, indices)
             if groups:
@@ -102,11 +113,33 @@ def make(
                     name: [variable_group(list_, device)] if list_ else ()
                     for name, list_ in lists.items()
                 }
-        decays = tuple(map(optimizer._decays, updated))
         buckets.append(
-            Bucket(tuple(positions), updated, indices, decays, lists)
+            Bucket(
+                positions=tuple(positions),
+                variables=updated,
+                indices=indices,
+                decays=tuple(map(optimizer._decays, updated)),
+                names=tuple(path_of(variables[i]) for i in positions),
+                sparse=sparse,
+                lists=lists,
+            )
         )
     return Plan(tf_variables, tuple(buckets))
+
+
+def _stays_sparse(
+    optimizer: FusedOptimizer, variable: tf.Variable, composed: bool
+) -> bool:
+    """Whether a variable is updated without making its gradient dense."""
+    if optimizer.lazy_mode:
+        return True
+    # Where no op does that, a dense gradient gives the same numbers.
+    return not composed and dispatch.could_run_custom_op(
+        optimizer.implementation,
+        optimizer._op.for_slices.name,
+        variable.dtype,
+        variable.device,
+    )
 
 
 def _lists(

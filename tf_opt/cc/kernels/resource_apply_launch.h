@@ -1,6 +1,6 @@
-// A dense launch: from an op's inputs to an engine's arguments.
-#ifndef TF_OPT_CC_KERNELS_DENSE_LAUNCH_H_
-#define TF_OPT_CC_KERNELS_DENSE_LAUNCH_H_
+// A launch: from a resource-apply op's inputs to an engine's arguments.
+#ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_LAUNCH_H_
+#define TF_OPT_CC_KERNELS_RESOURCE_APPLY_LAUNCH_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/kernels/variable_access.h"
@@ -35,16 +36,18 @@ struct PerVariable {
 // locked, checked and safe to write. T is TensorFlow's type. What it reads is
 // on the host, whatever the device.
 template <typename T>
-class DenseLaunch {
+class ResourceApplyLaunch {
  public:
   using Element = typename StorageTypeOf<T>::type;
   using Slot = ComputeType<Element>;
 
   // After an error nothing has been written and nothing may be launched.
-  // `updates` is false of a step that is known only to accumulate.
+  // `updates` is false of a step that is known only to accumulate; `slices` are
+  // the gradients of an op whose gradients are sparse.
   absl::Status Prepare(tensorflow::OpKernelContext* context,
                        const std::vector<Operand>& slots, bool updates,
-                       const CopyBytes& copy_bytes) {
+                       const CopyBytes& copy_bytes,
+                       const RowSlices<T>* slices = nullptr) {
     absl::Status status = context->input_list("gradients", &gradients_);
     if (!status.ok()) return status;
     status = FindPerVariable(context, "weight_decay", &weight_decay_);
@@ -80,11 +83,18 @@ class DenseLaunch {
     status = locks_.Lock(lists);
     if (!status.ok()) return status;
     for (int i = 0; i < size(); ++i) {
+      const tensorflow::TensorShape& shape =
+          slices == nullptr ? gradients_[i].shape()
+                            : lists_[kVariable][i]->tensor()->shape();
       for (size_t k = 0; k < operands_.size(); ++k) {
         if (lists_[k].size() == 0) continue;
-        status = CheckOperand(operands_[k], lists_[k], i);
+        status = CheckOperand(operands_[k], lists_[k], i, shape,
+                              slices == nullptr ? "gradients" : "variables");
         if (!status.ok()) return status;
       }
+      if (slices == nullptr) continue;
+      status = slices->CheckShapes(i, shape);
+      if (!status.ok()) return status;
     }
     for (size_t k = 0; k < operands_.size(); ++k) {
       if (!updates && !IsWrittenWithoutUpdate(k)) continue;
@@ -122,12 +132,17 @@ class DenseLaunch {
     return rows;
   }
 
-  // A table by its first row.
+  // How many rows the i-th variable has.
+  int64_t variable_rows(int i) const {
+    return lists_[kVariable][i]->tensor()->dim_size(0);
+  }
+
+  // A table of which an operand is a row by its first row.
   template <int kSlots>
   std::vector<DenseTensor<Element, kSlots>> Tensors() const {
     std::vector<DenseTensor<Element, kSlots>> tensors(size());
     for (int i = 0; i < size(); ++i) {
-      tensors[i].size = gradients_[i].NumElements();
+      tensors[i].size = lists_[kVariable][i]->tensor()->NumElements();
       for (int k = 0; k < tensors[i].kOperands; ++k) {
         if (lists_[k].size() == 0) continue;
         tensors[i].operands[k] = lists_[k][i]->tensor()->data();
@@ -138,16 +153,18 @@ class DenseLaunch {
   }
 
  private:
-  absl::Status CheckOperand(const Operand& operand, const VariableList& list,
-                            int i) const {
+  // `whose` has this shape too.
+  static absl::Status CheckOperand(const Operand& operand,
+                                   const VariableList& list, int i,
+                                   const tensorflow::TensorShape& shape,
+                                   const char* whose) {
     const tensorflow::DataType type =
         operand.storage == Storage::kVariable
             ? tensorflow::DataTypeToEnum<T>::value
             : tensorflow::DataTypeToEnum<Slot>::value;
-    const tensorflow::TensorShape& shape = gradients_[i].shape();
     return operand.is_row_of_table()
-               ? CheckTable(list, i, type, shape)
-               : CheckVariable(list, i, type, shape, "gradients");
+               ? CheckTable(list, i, type, shape, whose)
+               : CheckVariable(list, i, type, shape, whose);
   }
 
   // What a step writes that only accumulates: no slot, and a variable only by
@@ -198,4 +215,4 @@ class DenseLaunch {
 
 }  // namespace tf_opt
 
-#endif  // TF_OPT_CC_KERNELS_DENSE_LAUNCH_H_
+#endif  // TF_OPT_CC_KERNELS_RESOURCE_APPLY_LAUNCH_H_

@@ -1,0 +1,167 @@
+// The engine that measures sparse gradients on the CPU: their rows are summed,
+// and the sums are measured in the order in which measure.h measures a dense
+// gradient. What is not there are zeros, which add nothing: the bits are those
+// of a dense one.
+#ifndef TF_OPT_CC_ENGINES_MEASURE_SPARSE_CPU_H_
+#define TF_OPT_CC_ENGINES_MEASURE_SPARSE_CPU_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tf_opt/cc/engines/cpu_target.h"
+#include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/measure_cpu.h"
+#include "tf_opt/cc/engines/parallel_for.h"
+#include "tf_opt/cc/engines/sparse_gradient.h"
+#include "tf_opt/cc/engines/sparse_rows.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
+
+namespace tf_opt {
+
+template <typename T>
+struct MeasuredTable {
+  const SparseGradient<T>* gradient;
+  const ComputeType<T>* accumulator;  // Of the table's shape; or null.
+  int64_t size;                       // Elements of the table.
+  // Whether what was accumulated counts only in the rows that occur.
+  bool lazy;
+};
+
+// A tile of a table in which there is something to measure.
+struct OccupiedTile {
+  int table;
+  int64_t tile;   // Its number in the table.
+  int64_t entry;  // The first entry whose row ends after the tile's begin.
+};
+
+// Adds those of a table, in order.
+template <typename T>
+void AddOccupiedTiles(const MeasuredTable<T>& table, int i,
+                      std::vector<OccupiedTile>* tiles) {
+  const SparseGradient<T>& gradient = *table.gradient;
+  if (table.accumulator != nullptr && !table.lazy) {
+    for (int64_t tile = 0; tile < CountTiles(table.size); ++tile) {
+      tiles->push_back(
+          {i, tile, gradient.Find(tile * kTileSize / gradient.width)});
+    }
+    return;
+  }
+  int64_t next = 0;
+  for (int64_t k = 0; k < gradient.count(); ++k) {
+    if (!gradient.BeginsSegment(k)) continue;
+    const int64_t begin = gradient.entries[k].row * gradient.width;
+    const int64_t end = CountTiles(begin + gradient.width);
+    for (next = std::max(next, begin / kTileSize); next < end; ++next) {
+      tiles->push_back({i, next, k});
+    }
+  }
+}
+
+template <typename T>
+class SparseTileMeasurer {
+ public:
+  SparseTileMeasurer(const MeasuredTable<T>& table, ComputeType<T> scale,
+                     const RowFunctions<T>& rows)
+      : table_(table), gradient_(*table.gradient), scale_(scale), rows_(rows) {}
+
+  // Measures the elements [begin, end), all of one tile, of which `k` is the
+  // first entry.
+  Measure Run(int64_t k, int64_t begin, int64_t end) {
+    tile_begin_ = begin;
+    const int64_t width = gradient_.width;
+    while (begin < end) {
+      const int64_t row_begin =
+          k < gradient_.count() ? gradient_.entries[k].row * width : end;
+      if (begin < row_begin) {
+        const int64_t stop = std::min(end, row_begin);
+        if (!table_.lazy) Add(nullptr, begin, stop);
+        begin = stop;
+        continue;
+      }
+      const int64_t segment_end = gradient_.SegmentEnd(k);
+      const int64_t stop = std::min(end, row_begin + width);
+      while (begin < stop) {
+        const int64_t columns = std::min(stop - begin, kSummedColumns);
+        alignas(64) T sum[kSummedColumns];
+        rows_.sum(gradient_.values, width, &gradient_.entries[k],
+                  segment_end - k, begin - row_begin, columns, sum);
+        Add(sum, begin, begin + columns);
+        begin += columns;
+      }
+      k = segment_end;
+    }
+    return {AddLanes<kLanes>(lanes_), finite_};
+  }
+
+ private:
+  void Add(const T* gradient, int64_t begin, int64_t end) {
+    // Zeros.
+    if (gradient == nullptr && table_.accumulator == nullptr) return;
+    rows_.measure(
+        scale_, gradient,
+        table_.accumulator == nullptr ? nullptr : table_.accumulator + begin,
+        end - begin, static_cast<int>((begin - tile_begin_) % kLanes), lanes_,
+        &finite_);
+  }
+
+  const MeasuredTable<T>& table_;
+  const SparseGradient<T>& gradient_;
+  const ComputeType<T> scale_;
+  const RowFunctions<T>& rows_;
+  int64_t tile_begin_ = 0;
+  alignas(64) double lanes_[kLanes] = {};
+  bool finite_ = true;
+};
+
+// Measures tables[i], for all i.
+template <typename T>
+std::vector<Measure> MeasureSparseGradients(
+    const std::vector<MeasuredTable<T>>& tables, double gradient_scale,
+    CpuTarget target, int num_threads, const ParallelFor& parallel_for) {
+  std::vector<OccupiedTile> occupied;
+  int64_t elements = 0;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    AddOccupiedTiles(tables[i], static_cast<int>(i), &occupied);
+    elements += tables[i].gradient->count() * tables[i].gradient->width;
+    if (tables[i].accumulator != nullptr && !tables[i].lazy) {
+      elements += tables[i].size;
+    }
+  }
+  std::vector<Measure> measures(occupied.size());
+  const RowFunctions<T> rows = RowFunctionsFor<T>(target);
+  const auto scale = static_cast<ComputeType<T>>(gradient_scale);
+  const auto body = [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const MeasuredTable<T>& table = tables[occupied[k].table];
+      const int64_t first = occupied[k].tile * kTileSize;
+      measures[k] = SparseTileMeasurer<T>(table, scale, rows)
+                        .Run(occupied[k].entry, first,
+                             std::min(first + kTileSize, table.size));
+    }
+  };
+  const auto count = static_cast<int64_t>(occupied.size());
+  if (elements * static_cast<int64_t>(sizeof(T)) <= kInlineBytes ||
+      num_threads <= 1) {
+    body(0, count);
+  } else {
+    parallel_for(count,
+                 std::max<int64_t>(1, count / (kPiecesPerThread * num_threads)),
+                 body);
+  }
+
+  std::vector<MeasureOfTiles> totals(tables.size());
+  for (int64_t k = 0; k < count; ++k) {
+    totals[occupied[k].table].Add(occupied[k].tile, measures[k]);
+  }
+  std::vector<Measure> results;
+  results.reserve(tables.size());
+  for (MeasureOfTiles& total : totals) results.push_back(total.Total());
+  return results;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_MEASURE_SPARSE_CPU_H_
