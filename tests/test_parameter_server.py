@@ -16,6 +16,13 @@ def test_variables_on_servers_equal_one_process(tmp_path):
     with job.Job(parameter_server.work, tasks, tmp_path, tmp_path) as processes:
         processes.wait("chief_0")
     result = np.load(tmp_path / "coordinator.npz")
+    for lazy_mode in (False, True):
+        alone = parameter_server.train_sharded(
+            tf.distribute.get_strategy(),
+            lambda step, arguments: step(*arguments),
+            lazy_mode,
+        )
+        np.testing.assert_array_equal(result[f"sharded_{lazy_mode}"], alone)
     for case in steps.CASES:
         key = "_".join(case)
         expected = steps.state(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keras
 import numpy as np
 import tensorflow as tf
-import tf_opt  # noqa: F401
+import tf_opt
 
 from processes import steps
 from registry import OPTIMIZERS
@@ -31,6 +31,51 @@ def serve(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None:
     ).join()
 
 
+SHARDED = (12, 2)
+SHARDED_STEPS = 3
+
+
+def partition(shape: tf.TensorShape, dtype: tf.DType) -> list[int]:
+    """Shards the large table alone over the two servers."""
+    if shape.as_list() != list(SHARDED):
+        return [1] * shape.rank
+    partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner
+    return partitioner(2)(shape, dtype)
+
+
+def sharded_ids(step: int) -> np.ndarray:
+    """Rows of both shards, some twice; in the last step of one shard only."""
+    ids = np.random.default_rng(step).integers(0, SHARDED[0], 8)
+    return ids if step < SHARDED_STEPS - 1 else ids % (SHARDED[0] // 2)
+
+
+def train_sharded(
+    strategy: tf.distribute.Strategy,
+    call: Callable[[Callable[..., None], tuple], None],
+    lazy_mode: bool,
+) -> np.ndarray:
+    """The table after steps, however it is stored."""
+    with strategy.scope():
+        table = tf.Variable(tf.ones(SHARDED), name="table")
+        shards = list(getattr(table, "variables", [table]))
+        optimizer = tf_opt.Adam(0.125, amsgrad=True, lazy_mode=lazy_mode)
+        optimizer.build(shards)
+
+    def on_replica(ids: tf.Tensor) -> None:
+        with tf.GradientTape() as tape:
+            rows = tf.nn.embedding_lookup(table, ids)
+            loss = tf.reduce_sum(rows * [1.0, -0.5])
+        optimizer.apply(tape.gradient(loss, shards), shards)
+
+    @tf.function
+    def step(ids: tf.Tensor) -> None:
+        strategy.run(on_replica, args=(ids,))
+
+    for number in range(SHARDED_STEPS):
+        call(step, (tf.constant(sharded_ids(number)),))
+    return np.concatenate([shard.numpy() for shard in shards])
+
+
 def coordinate(
     resolver: tf.distribute.cluster_resolver.ClusterResolver,
     folder: pathlib.Path,
@@ -39,7 +84,9 @@ def coordinate(
 
     With, for each optimizer, where its variables are, each with its slots.
     """
-    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    strategy = tf.distribute.ParameterServerStrategy(
+        resolver, variable_partitioner=partition
+    )
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 
     def call(step: Callable[..., None], arguments: tuple) -> None:
@@ -62,6 +109,10 @@ def coordinate(
             list(map(device, each))
             for each in zip(variables, *slots, strict=True)
         ]
+    for lazy_mode in (False, True):
+        results[f"sharded_{lazy_mode}"] = train_sharded(
+            strategy, call, lazy_mode
+        )
     np.savez(folder / "coordinator.npz", **results)
 
 

@@ -43,9 +43,15 @@ FEATURES = {
         "track_gradient_norm": True,
     },
 }
+FEATURES["lazy"] = {"lazy_mode": True}
+FEATURES["all lazy"] = {**FEATURES["all"], "lazy_mode": True}
 CASES = [
-    *((name, kind, "bare") for name in OPTIMIZERS for kind in IMPLEMENTATIONS),
-    *((name, kind, "all") for name in OPTIMIZERS for kind in IMPLEMENTATIONS),
+    (name, kind, features)
+    for features in FEATURES
+    for name in OPTIMIZERS
+    for kind in IMPLEMENTATIONS
+    # AveragedSGD has no lazy mode.
+    if not (name == "AveragedSGD" and "lazy" in features)
 ]
 
 Weights = tuple[list[np.ndarray], np.ndarray, np.ndarray]

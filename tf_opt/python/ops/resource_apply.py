@@ -100,7 +100,7 @@ def resource_apply(
     accumulated_rows: Sequence[tf.Tensor] = (),
     tables: Sequence[str] = (),
     **modes: bool,
-) -> None:
+) -> tf.Operation | None:
     """Runs an op that updates variables in place.
 
     Args:
@@ -117,6 +117,9 @@ def resource_apply(
         tables: What an error about slices calls the variables, if not by their
             places.
         **modes: The op's attributes, by name.
+
+    Returns:
+        In a graph the op that does it.
 
     Raises:
         RuntimeError: If the library of custom ops isn't loaded.
@@ -168,7 +171,9 @@ def resource_apply(
                 )
             else:
                 arguments[name] = _CHECKS[dtype](name, given[name])
-    run_op(getattr(ops, op.wrapper), **arguments, **checked.booleans(**modes))
+    return run_op(
+        getattr(ops, op.wrapper), **arguments, **checked.booleans(**modes)
+    )
 
 
 def _one_for_each(

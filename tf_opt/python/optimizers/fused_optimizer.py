@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.step_frame import BARE
+from tf_opt.python.optimizers import accumulated_rows
 from tf_opt.python.optimizers import composed_step
 from tf_opt.python.optimizers import eager_step
 from tf_opt.python.optimizers import gradients
@@ -218,10 +220,20 @@ class FusedOptimizer(KerasOptimizer):
             self._unlisted.build(
                 track_gradient_norm=self.track_gradient_norm,
                 skip_nonfinite=self.skip_nonfinite,
-                tables=len(variables) if self._accumulates_rows() else 0,
             )
+        if self._accumulates_rows():
+            accumulated_rows.build(self, variables)
         for name in multipliers.NAMES:
             self._set_multipliers(name, getattr(self, name))
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads what `save_own_variables` has saved.
+
+        Args:
+            store: Where it was saved.
+        """
+        super().load_own_variables(store)
+        accumulated_rows.forget(self)
 
     def _add_slots(
         self,
@@ -566,18 +578,23 @@ class FusedOptimizer(KerasOptimizer):
             if restore:
                 enabled = self._overwrites_with_numbers(grads, variables)
             grads, variables = self._to_update(grads, variables)
+            after_launches: contextlib.AbstractContextManager
+            after_launches = contextlib.nullcontext()
             if grads:
-                enabled = step.Step(
+                this_step = step.Step(
                     self,
                     grads,
                     variables,
                     gradient_scale=gradient_scale,
                     skips_nonfinite=skips_nonfinite,
                     enabled=enabled,
-                ).run()
+                )
+                enabled = this_step.run()
+                after_launches = this_step.after_launches()
+            with after_launches:
                 self._constrain(variables, enabled)
-            self._commit(restore, enabled, undo=True)
-            self._count_step(enabled)
+                self._commit(restore, enabled, undo=True)
+                self._count_step(enabled)
         return enabled
 
     def _apply_once(

@@ -12,6 +12,7 @@ composed implementation has one between accumulating and updating.)
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -91,6 +92,7 @@ class Step:
         self._gradient_scale = gradient_scale
         self._skips_nonfinite = skips_nonfinite
         self._micro_steps = optimizer.gradient_accumulation_steps or 1
+        self._launched: list[tf.Operation] = []
         # Replicas that accumulate have dense sums to add up, unless only the
         # rows that occur count.
         may_be_sparse = optimizer.lazy_mode or not self._replicas_accumulate()
@@ -133,6 +135,20 @@ class Step:
             self._sum_over_replicas(self._gradients),
             dataclasses.replace(frame, gradient_scale=self._gradient_scale),
             accumulates=accumulates,
+        )
+
+    def after_launches(self) -> contextlib.AbstractContextManager:
+        """Where a graph's ops run only after a launch that found no error.
+
+        Otherwise a graph, which orders the uses of each variable, would count
+        a step whose gradients were wrong.
+        """
+        if tf.executing_eagerly():
+            return contextlib.nullcontext()
+        graph = tf.compat.v1.get_default_graph()
+        # What is inside a condition can't be waited for outside.
+        return tf.control_dependencies(
+            [op for op in self._launched if op.graph is graph]
         )
 
     def _replicas_accumulate(self) -> bool:
@@ -197,7 +213,7 @@ class Step:
         self._begin_averages_of_rows()
         for bucket, _, index in self._positions():
             if bucket.sparse:
-                rows = accumulated_rows.noted(optimizer, index)
+                rows = tf.unique(accumulated_rows.read(optimizer, index)).y
                 composed_step.average(optimizer, [index], frame, rows)
                 rest.discard(index)
         composed_step.average(optimizer, sorted(rest), frame)
@@ -215,7 +231,9 @@ class Step:
             # condition those that were only read don't say.
             with tf.device(variable.device):
                 if bucket.sparse:
-                    rows[i] = accumulated_rows.noted(optimizer, index)
+                    rows[i] = tf.unique(
+                        accumulated_rows.read(optimizer, index)
+                    ).y
                     own[i] = tf.gather(accumulated, rows[i])
                     nothing[i] = slices.empty(variable)
                 else:
@@ -322,7 +340,7 @@ class Step:
                 if not bucket.sparse or optimizer._updates_one_by_one():
                     continue
             else:
-                launch(
+                launched = launch(
                     optimizer,
                     bucket,
                     own,
@@ -331,12 +349,28 @@ class Step:
                     accumulates,
                     accumulated_rows=rows[k],
                 )
+                if launched is not None:
+                    self._launched.append(launched)
             if own_frame.averages:
                 averaged.update(bucket.indices)
         if composed:
             self._compose(composed, scalars, accumulates)
-        if notes_rows:
-            self._note_rows(grads, frame, rows)
+        with self.after_launches():
+            self._commit(frame, averaged, measures, scalars, commits)
+            if notes_rows:
+                self._note_rows(grads, frame, rows)
+        return frame.enabled
+
+    def _commit(
+        self,
+        frame: StepFrame,
+        averaged: set[int],
+        measures: Measures | None,
+        scalars: dict[str, Any],
+        commits: Flag,
+    ) -> None:
+        """Does what follows the launches."""
+        optimizer = self._optimizer
         if frame.averages:
             rest = set(range(len(optimizer._trainable_variables))) - averaged
             composed_step.average(optimizer, sorted(rest), frame)
@@ -347,7 +381,6 @@ class Step:
             ],
             commits,
         )
-        return frame.enabled
 
     def _accumulated_rows(self, accumulates: bool) -> list[Sequence[tf.Tensor]]:
         """For each bucket what was accumulated, where an op asks for rows."""
@@ -565,11 +598,11 @@ def launch(
     scalars: dict[str, Any],
     accumulates: bool = False,
     accumulated_rows: Sequence[tf.Tensor] = (),
-) -> None:
+) -> tf.Operation | None:
     """Updates a bucket's variables and slots by the custom op."""
     op = optimizer._op
     hyperparameters = optimizer._hyperparameters()
-    resource_apply(
+    return resource_apply(
         op,
         {name: bucket.lists[name] for name in ("variables", *op.slots)},
         grads,

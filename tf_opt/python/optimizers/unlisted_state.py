@@ -8,6 +8,28 @@ from typing import Any
 import tensorflow as tf
 
 
+class NotedRows(tf.Module):
+    """Row numbers of a table, as many as are counted.
+
+    Attributes:
+        rows: The numbers; there is room for all rows.
+        count: How many they are.
+        until: Up to which micro-step they are known.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(name="noted_rows")
+        self.rows = tf.Variable(
+            tf.zeros([capacity], tf.int64), trainable=False, name="rows"
+        )
+        self.count = tf.Variable(
+            0, dtype=tf.int64, trainable=False, name="count"
+        )
+        self.until = tf.Variable(
+            0, dtype=tf.int64, trainable=False, name="until"
+        )
+
+
 class UnlistedState(tf.Module):
     """Numbers beside an optimizer's `variables`, which have Keras' order.
 
@@ -24,41 +46,25 @@ class UnlistedState(tf.Module):
         self.gradient_norm: tf.Variable | None = None
         self.skipped_steps: tf.Variable | None = None
         # See optimizers/accumulated_rows.py.
-        self.accumulated_rows: list[tf.Variable] = []
-        self.accumulated_until: tf.Variable | None = None
+        self.accumulated_rows: list[NotedRows | None] = []
 
     def build(
         self,
         *,
         track_gradient_norm: bool,
         skip_nonfinite: bool,
-        tables: int = 0,
     ) -> None:
         """Makes what the optimizer keeps; forgets what was of others.
 
         Args:
             track_gradient_norm: Whether a norm is kept.
             skip_nonfinite: Whether skipped steps are counted.
-            tables: For how many variables accumulated rows are kept.
         """
         self.learning_rate_multipliers = None
         self.weight_decay_multipliers = None
         self.gradient_norm = None
         self.skipped_steps = None
-        self.accumulated_rows = [
-            tf.Variable(
-                tf.zeros([0], tf.int64),
-                shape=[None],
-                trainable=False,
-                name="accumulated_rows",
-            )
-            for _ in range(tables)
-        ]
-        self.accumulated_until = None
-        if tables:
-            self.accumulated_until = tf.Variable(
-                0, dtype=tf.int64, trainable=False, name="accumulated_until"
-            )
+        self.accumulated_rows = []
         if track_gradient_norm:
             self.gradient_norm = tf.Variable(
                 0.0, dtype=tf.float64, trainable=False, name="gradient_norm"

@@ -1,0 +1,259 @@
+"""The ops for sparse gradients, with random slices: property by property."""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import NamedTuple
+
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+from hypothesis import strategies
+
+DTYPES = {
+    "float16": tf.float16,
+    "bfloat16": tf.bfloat16,
+    "float32": tf.float32,
+    "float64": tf.float64,
+}
+# Of each op its lists of slots, and what it must be told.
+OPS = {
+    "adam": (
+        tf_opt.ops.resource_apply_adam_amsgrad,
+        ("m", "v", "v_max"),
+        {"step": 3},
+    ),
+    "nadam": (
+        tf_opt.ops.resource_apply_nadam,
+        ("m", "v"),
+        {"step": 3, "momentum_product": 0.5},
+    ),
+    "asgd": (
+        tf_opt.ops.resource_apply_asgd,
+        ("d", "y"),
+        {"batch_index": 1, "seen_batches": 2},
+    ),
+    "averaged_sgd": (
+        tf_opt.ops.resource_apply_averaged_sgd,
+        ("ax",),
+        {"step": 3, "eta": 0.1, "t0": 0.0},
+    ),
+}
+# The second of two rows of a table is ASGD's own.
+BATCHES = 2
+
+
+class Table(NamedTuple):
+    """What is drawn of one table.
+
+    Attributes:
+        shape: Its shape.
+        indices: Which rows its gradient says, in any order and number.
+        seed: Of all its numbers.
+    """
+
+    shape: tuple[int, ...]
+    indices: list[int]
+    seed: int
+
+
+@strategies.composite
+def tables(draw: Any) -> list[Table]:
+    """A few tables of any shapes, and rows of them."""
+    count = draw(strategies.integers(1, 3))
+    drawn = []
+    for _ in range(count):
+        rows = draw(strategies.integers(1, 40))
+        inner = draw(strategies.lists(strategies.integers(1, 9), max_size=2))
+        row = strategies.integers(0, rows - 1)
+        indices = draw(strategies.lists(row, max_size=60))
+        seed = draw(strategies.integers(0, 1000))
+        drawn.append(Table((rows, *inner), indices, seed))
+    return drawn
+
+
+class Lists(NamedTuple):
+    """What an op takes for some tables."""
+
+    variables: list[tf.Variable]
+    slots: dict[str, list[tf.Variable]]
+    accumulators: list[tf.Variable]
+    averages: list[tf.Variable]
+
+    def numpy(self) -> list[np.ndarray]:
+        """All numbers; those of ASGD's row that no step writes included."""
+        arrays = [*self.variables, *self.accumulators, *self.averages]
+        for slots in self.slots.values():
+            arrays += slots
+        return [x.numpy() for x in arrays]
+
+
+def _lists(drawn: list[Table], name: str, dtype: tf.DType) -> Lists:
+    slot_dtype = tf.float64 if dtype == tf.float64 else tf.float32
+
+    def make(of: str, dtype: tf.DType = slot_dtype) -> list[tf.Variable]:
+        made = []
+        for table in drawn:
+            shape = (BATCHES, *table.shape) if of == "y" else table.shape
+            random = np.random.default_rng([table.seed, len(of)])
+            made.append(tf.Variable(tf.cast(random.random(shape), dtype)))
+        return made
+
+    return Lists(
+        make("variables", dtype),
+        {slot: make(slot) for slot in OPS[name][1]},
+        make("accumulators"),
+        make("averages"),
+    )
+
+
+def _slices(
+    drawn: list[Table], dtype: tf.DType, index_dtype: tf.DType
+) -> list[tf.IndexedSlices]:
+    made = []
+    for table in drawn:
+        random = np.random.default_rng(table.seed + 5000)
+        values = random.normal(size=(len(table.indices), *table.shape[1:]))
+        made.append(
+            tf.IndexedSlices(
+                tf.cast(values, dtype), tf.constant(table.indices, index_dtype)
+            )
+        )
+    return made
+
+
+def _dense(
+    drawn: list[Table], slices: list[tf.IndexedSlices]
+) -> list[tf.Tensor]:
+    """The sums, by TensorFlow's own op, rounded once."""
+    made = []
+    for table, each in zip(drawn, slices, strict=True):
+        dtype = each.values.dtype
+        slot_dtype = tf.float64 if dtype == tf.float64 else tf.float32
+        total = tf.math.unsorted_segment_sum(
+            tf.cast(each.values, slot_dtype), each.indices, table.shape[0]
+        )
+        made.append(tf.cast(total, dtype))
+    return made
+
+
+def _apply(name: str, lists: Lists, gradients: list[Any], **frame: Any) -> None:
+    op, _, numbers = OPS[name]
+    lazy_mode = frame.pop("lazy_mode", False)
+    op(
+        lists.variables,
+        gradients=gradients,
+        weight_decay=0.1,
+        lazy_mode=lazy_mode,
+        frame=tf_opt.ops.StepFrame(
+            accumulators=lists.accumulators,
+            averages=lists.averages,
+            gradient_scale=0.5,
+            gradient_factors=0.75,
+            clip_value=1.5,
+            ema_momentum=0.9,
+            **frame,
+        ),
+        **lists.slots,
+        **numbers,
+    )
+
+
+every_op = pytest.mark.parametrize("name", OPS)
+
+
+def properties(test: Any) -> Any:
+    """Runs a test with tables that are drawn, of all types."""
+    test = hypothesis.given(
+        drawn=tables(),
+        dtype=strategies.sampled_from(sorted(DTYPES)),
+        index_dtype=strategies.sampled_from([tf.int32, tf.int64]),
+    )(test)
+    return hypothesis.settings(
+        max_examples=40, deadline=None, derandomize=True, database=None
+    )(test)
+
+
+@every_op
+@properties
+def test_exact_has_the_bits_of_the_dense_gradient(
+    name, drawn, dtype, index_dtype
+):
+    dtype = DTYPES[dtype]
+    slices = _slices(drawn, dtype, index_dtype)
+    # Every other one only accumulates.
+    update = bool(drawn[0].seed % 2)
+    sparse, dense = (_lists(drawn, name, dtype) for _ in range(2))
+    _apply(name, sparse, slices, update=update)
+    _apply(name, dense, _dense(drawn, slices), update=update)
+    for a, b in zip(sparse.numpy(), dense.numpy(), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@every_op
+@properties
+def test_lazy_has_them_where_rows_occur_and_elsewhere_touches_nothing(
+    name, drawn, dtype, index_dtype
+):
+    dtype = DTYPES[dtype]
+    slices = _slices(drawn, dtype, index_dtype)
+    update = bool(drawn[0].seed % 2)
+    lazy, dense, before = (_lists(drawn, name, dtype) for _ in range(3))
+    _apply(name, lazy, slices, lazy_mode=True, update=update)
+    _apply(name, dense, _dense(drawn, slices), update=update)
+    count = len(drawn)
+    for i, (a, b, old) in enumerate(
+        zip(lazy.numpy(), dense.numpy(), before.numpy(), strict=True)
+    ):
+        table = drawn[i % count]
+        occurs = np.isin(np.arange(table.shape[0]), table.indices)
+        # Behind the batches of ASGD's table.
+        axis = a.ndim - len(table.shape)
+        occurs = occurs.reshape([-1] + [1] * (len(table.shape) - 1))
+        expected = np.where(np.expand_dims(occurs, list(range(axis))), b, old)
+        assert a.tobytes() == expected.tobytes()
+
+
+@properties
+def test_the_measure_has_the_bits_of_the_dense_gradient(
+    drawn, dtype, index_dtype
+):
+    dtype = DTYPES[dtype]
+    slices = _slices(drawn, dtype, index_dtype)
+    accumulators = _lists(drawn, "adam", dtype).accumulators
+    for given in ((), accumulators):
+        sparse = tf_opt.ops.measure_gradients(
+            slices,
+            given,
+            gradient_scale=0.3,
+            rows=[table.shape[0] for table in drawn],
+        )
+        dense = tf_opt.ops.measure_gradients(
+            _dense(drawn, slices), given, gradient_scale=0.3
+        )
+        for a, b in zip(sparse, dense, strict=True):
+            assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def test_the_sum_is_that_of_the_order_in_which_rows_occur():
+    values = tf.constant([[1e8], [1.0], [-1e8], [1.0]])
+    p, m, v = (tf.Variable([[0.0]]) for _ in range(3))
+    tf_opt.ops.resource_apply_adam_amsgrad(
+        [p], [m], [v], [tf.IndexedSlices(values, [0, 0, 0, 0])], step=1
+    )
+    # (1e8 + 1) - 1e8 loses the first 1, but not the second.
+    np.testing.assert_allclose(m.numpy(), [[0.1]], rtol=1e-6)
+
+
+def test_dense_and_sparse_gradients_do_not_mix():
+    p, m, v = ([tf.Variable([[0.0]]) for _ in range(2)] for _ in range(3))
+    with pytest.raises(ValueError, match="`gradients` must all be"):
+        tf_opt.ops.resource_apply_adam_amsgrad(
+            p,
+            m,
+            v,
+            [tf.constant([[1.0]]), tf.IndexedSlices([[1.0]], [0])],
+            step=1,
+        )
