@@ -41,6 +41,7 @@ from tf_opt.python.optimizers.flags import is_zero
 from tf_opt.python.optimizers.gradients import Gradient
 from tf_opt.python.optimizers.gradients import GradientLike
 from tf_opt.python.optimizers.step_plan import Bucket
+from tf_opt.python.tensorflow_internals import inside_xla
 
 if TYPE_CHECKING:
     from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
@@ -178,6 +179,13 @@ class Step:
         The sum over replicas is formed once for each update: in a condition.
         """
         optimizer = self._optimizer
+        if inside_xla() and any(x.sparse for x in self._plan.buckets):
+            raise ValueError(
+                "XLA can't compile `lazy_mode=True` with "
+                "`gradient_accumulation_steps` in several replicas: they have "
+                "different numbers of rows. Leave out `jit_compile=True`, or "
+                "one of the two."
+            )
         enabled: Flag = True
         if self._skips_nonfinite:
             measures = self._measure(
