@@ -5,13 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tf_opt/cc/engines/all_rules.h"
 #include "tf_opt/cc/engines/dense_model.h"
+#include "tf_opt/cc/engines/test_threads.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -19,25 +19,6 @@ namespace tf_opt {
 namespace {
 
 constexpr CpuTarget kBaseline = CpuTarget::kBaseline;
-
-// Runs the body in pieces of `block_size`, on a few real threads.
-void RunInPieces(int64_t total, int64_t block_size,
-                 const std::function<void(int64_t, int64_t)>& body) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([=] {
-      for (int64_t i = t * block_size; i < total; i += 3 * block_size) {
-        body(i, std::min(i + block_size, total));
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-}
-
-void MustNotRun(int64_t, int64_t,
-                const std::function<void(int64_t, int64_t)>&) {
-  FAIL() << "a small step must run inline";
-}
 
 template <typename T>
 class DenseCpuTest : public testing::Test {};
@@ -84,7 +65,7 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
       ApplyDense<T>(alone.Tensors(), rules, target, 1, MustNotRun);
       EXPECT_TRUE(alone.SameBits(expected)) << "in one piece";
       Model split(original);
-      ApplyDense<T>(split.Tensors(), rules, target, 3, RunInPieces);
+      ApplyDense<T>(split.Tensors(), rules, target, 3, OnThreads(3));
       EXPECT_TRUE(split.SameBits(expected)) << "in pieces on threads";
     }
   }
@@ -118,7 +99,7 @@ TYPED_TEST(DenseCpuRuleTest,
     for (const CpuTarget target : SupportedCpuTargets()) {
       SCOPED_TRACE(CpuTargetName(target));
       Model split(original);
-      ApplyDense<T>(split.Tensors(), rules, target, 3, RunInPieces,
+      ApplyDense<T>(split.Tensors(), rules, target, 3, OnThreads(3),
                     frame.update);
       EXPECT_TRUE(split.SameBits(expected));
       EXPECT_TRUE(split.PaddingIsUntouched());

@@ -13,6 +13,7 @@
 #include "tf_opt/cc/engines/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/dense_model.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
+#include "tf_opt/cc/engines/test_threads.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/asgd.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -52,11 +53,6 @@ struct Step {
   int64_t row = 0;
   int64_t rows = 0;
 };
-
-void MustNotRun(int64_t, int64_t,
-                const std::function<void(int64_t, int64_t)>&) {
-  FAIL() << "one thread was asked for";
-}
 
 // Around vectors and tiles; empty tensors first and in between.
 const std::vector<int64_t>& Sizes() {

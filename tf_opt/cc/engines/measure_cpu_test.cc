@@ -5,41 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tf_opt/cc/engines/measure_model.h"
+#include "tf_opt/cc/engines/test_threads.h"
 
 namespace tf_opt {
 namespace {
 
 // Not a number of float32, so that it counts to what it is rounded.
 constexpr double kScale = 0.3;
-
-// Real threads, each with pieces of `block_size` in turns.
-ParallelFor OnThreads(int count) {
-  return [count](int64_t total, int64_t block_size,
-                 const std::function<void(int64_t, int64_t)>& body) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < count; ++t) {
-      threads.emplace_back([=] {
-        for (int64_t i = t * block_size; i < total; i += count * block_size) {
-          body(i, std::min(i + block_size, total));
-        }
-      });
-    }
-    for (auto& thread : threads) thread.join();
-  };
-}
-
-void MustNotRun(int64_t, int64_t,
-                const std::function<void(int64_t, int64_t)>&) {
-  FAIL() << "this must run inline";
-}
 
 template <typename T>
 class MeasureCpuTest : public testing::Test {};

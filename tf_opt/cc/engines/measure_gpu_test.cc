@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,14 +12,10 @@
 #include "tf_opt/cc/engines/measure_cpu.h"
 #include "tf_opt/cc/engines/measure_gpu_launch.h"
 #include "tf_opt/cc/engines/measure_model.h"
+#include "tf_opt/cc/engines/test_threads.h"
 
 namespace tf_opt {
 namespace {
-
-void MustNotRun(int64_t, int64_t,
-                const std::function<void(int64_t, int64_t)>&) {
-  FAIL() << "one thread was asked for";
-}
 
 template <typename T>
 std::vector<Measure> MeasureOnCpu(const std::vector<MeasuredTensor<T>>& tensors,

@@ -3,33 +3,16 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
-#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tf_opt/cc/engines/measure_cpu.h"
 #include "tf_opt/cc/engines/measure_model.h"
 #include "tf_opt/cc/engines/sparse_model.h"
+#include "tf_opt/cc/engines/test_threads.h"
 
 namespace tf_opt {
 namespace {
-
-void RunInPieces(int64_t total, int64_t,
-                 const std::function<void(int64_t, int64_t)>& body) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([=] {
-      for (int64_t i = t; i < total; i += 3) body(i, i + 1);
-    });
-  }
-  for (auto& thread : threads) thread.join();
-}
-
-void MustNotRun(int64_t, int64_t,
-                const std::function<void(int64_t, int64_t)>&) {
-  FAIL() << "one thread was asked for";
-}
 
 template <typename T>
 class MeasureSparseCpuTest : public testing::Test {};
@@ -89,8 +72,7 @@ TYPED_TEST(MeasureSparseCpuTest, GivesTheBitsOfTheDenseGradient) {
           for (const int threads : {1, 3}) {
             const auto measures = MeasureSparseGradients<T>(
                 tables, 0.3, target, threads,
-                threads == 1 ? ParallelFor(MustNotRun)
-                             : ParallelFor(RunInPieces));
+                threads == 1 ? ParallelFor(MustNotRun) : OnThreads(3, 1));
             for (size_t i = 0; i < models.size(); ++i) {
               EXPECT_TRUE(SameBits(measures[i].sum_of_squares,
                                    expected[i].sum_of_squares))

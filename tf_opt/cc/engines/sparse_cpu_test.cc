@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -15,26 +13,10 @@
 #include "tf_opt/cc/engines/dense_cpu.h"
 #include "tf_opt/cc/engines/dense_model.h"
 #include "tf_opt/cc/engines/sparse_model.h"
+#include "tf_opt/cc/engines/test_threads.h"
 
 namespace tf_opt {
 namespace {
-
-// Runs the body in small pieces, on a few real threads.
-void RunInPieces(int64_t total, int64_t,
-                 const std::function<void(int64_t, int64_t)>& body) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 3; ++t) {
-    threads.emplace_back([=] {
-      for (int64_t i = t; i < total; i += 3) body(i, i + 1);
-    });
-  }
-  for (auto& thread : threads) thread.join();
-}
-
-void MustNotRun(int64_t, int64_t,
-                const std::function<void(int64_t, int64_t)>&) {
-  FAIL() << "a small step must run inline";
-}
 
 // Around blocks, what is summed at a time, and tiles; few and many rows of
 // which few and many occur; nothing.
@@ -129,7 +111,7 @@ class SparseCpuRuleTest : public testing::Test {
           SCOPED_TRACE(CpuTargetName(target));
           Model split(original);
           ApplySparse<T>(split.Tensors(), gradients, rules, lazy, target, 3,
-                         RunInPieces, frame.update);
+                         OnThreads(3, 1), frame.update);
           EXPECT_TRUE(split.SameBits(expected));
           EXPECT_TRUE(split.PaddingIsUntouched());
           Model alone(original);
