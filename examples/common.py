@@ -41,19 +41,32 @@ def parse_arguments(
         "--epochs", type=int, default=epochs, help="(default: %(default)s)"
     )
     if plot is not None:
-        parser.add_argument(
-            "--output",
-            type=pathlib.Path,
-            default=pathlib.Path("build/demo") / plot,
-            metavar="FILE",
-            help=f"where the plot of {plotted} goes (default: %(default)s)",
-        )
+        add_output(parser, plot, plotted)
     arguments = parser.parse_args()
     if arguments.epochs < fewest_epochs:
         parser.error(
             f"--epochs must be at least {fewest_epochs}, got {arguments.epochs}"
         )
     return arguments
+
+
+def add_output(
+    parser: argparse.ArgumentParser, plot: str, plotted: str
+) -> None:
+    """Adds `--output` to the command line of an example.
+
+    Args:
+        parser: The command line.
+        plot: The name of the file it plots into.
+        plotted: What that shows.
+    """
+    parser.add_argument(
+        "--output",
+        type=pathlib.Path,
+        default=pathlib.Path("build/demo") / plot,
+        metavar="FILE",
+        help=f"where the plot of {plotted} goes (default: %(default)s)",
+    )
 
 
 def save_plot(figure: Figure, path: pathlib.Path) -> None:

@@ -1,0 +1,201 @@
+"""Which function of Python's standard library calls what, to learn from.
+
+The data are on every machine: the sources that come with Python, parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import itertools
+import pathlib
+import re
+import sysconfig
+import zlib
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import rich.progress
+
+# Folders with something other than the library itself.
+_LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
+# A call that only one function makes can't be learned from the others.
+_FEWEST_FUNCTIONS = 2
+_TEST_SHARE = 0.1
+# The row of a table that stands for nothing.
+_PADDING = 0
+FUNCTION_FEATURES = 64
+CALL_FEATURES = 24
+
+
+class Function(NamedTuple):
+    """A function of the library.
+
+    Attributes:
+        module: Where it is, "json/decoder" for example.
+        words: Those of its name and of its arguments' names.
+        calls: The names that it calls, each once; ".name" for a method.
+    """
+
+    module: str
+    words: list[str]
+    calls: list[str]
+
+
+class Pairs(NamedTuple):
+    """Functions that lack one of their calls, and that call.
+
+    Attributes:
+        functions: The features of each function, (pairs, FUNCTION_FEATURES).
+        calls: The number of each call in the catalogue.
+    """
+
+    functions: np.ndarray
+    calls: np.ndarray
+
+
+class Data(NamedTuple):
+    """Everything to train and to test with.
+
+    Attributes:
+        catalogue: The features of all calls, (calls, CALL_FEATURES).
+        train: The pairs to train on.
+        test: Those of other functions.
+    """
+
+    catalogue: np.ndarray
+    train: Pairs
+    test: Pairs
+
+
+def _words(name: str) -> list[str]:
+    """The words in snake_case or CamelCase, in lower case."""
+    found = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)
+    return [word.lower() for word in found]
+
+
+def _unique(items: Iterable[str]) -> list[str]:
+    """Each once, in order of first appearance."""
+    return list(dict.fromkeys(items))
+
+
+def _calls(function: ast.AST) -> Iterator[str]:
+    """The names that are called in a function."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute):
+                yield f".{node.func.attr}"
+            elif isinstance(node.func, ast.Name):
+                yield node.func.id
+
+
+def _functions(module: str, source: bytes) -> Iterator[Function]:
+    """The functions and methods of a module."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return  # Some files are there to be wrong.
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [node.name, *(each.arg for each in node.args.args)]
+            words = (word for name in names for word in _words(name))
+            yield Function(module, _unique(words), _unique(_calls(node)))
+
+
+def _parse() -> list[Function]:
+    """All functions of the library, in order of their modules."""
+    root = pathlib.Path(sysconfig.get_path("stdlib"))
+    modules = {path.relative_to(root): path for path in root.rglob("*.py")}
+    return [
+        function
+        for module, path in rich.progress.track(
+            sorted(modules.items()), "Parsing Python's standard library"
+        )
+        if not _LEFT_OUT & set(module.parts)
+        for function in _functions(
+            module.with_suffix("").as_posix(), path.read_bytes()
+        )
+    ]
+
+
+def _function_features(function: Function, missing: str) -> Iterator[str]:
+    """What is known of a function that lacks a call; pairs come last."""
+    calls = [f"call {call}" for call in function.calls if call != missing]
+    words = [f"word {word}" for word in function.words]
+    yield f"module {function.module}"
+    yield from words
+    yield from calls
+    for each in (*words, *calls):
+        yield f"{function.module}, {each}"
+    for word in words:
+        for call in calls:
+            yield f"{word}, {call}"
+
+
+def _call_features(name: str) -> list[str]:
+    """A call's name, its words and its trigrams."""
+    framed = f"<{name}>"
+    trigrams = (framed[i : i + 3] for i in range(len(framed) - 2))
+    words = (f"word {word}" for word in _words(name))
+    return _unique([f"name {name}", *words, *trigrams])
+
+
+def _rows(features: Iterable[str], table: int, length: int) -> list[int]:
+    """A row of a table for each feature, padded; the last ones are cut."""
+    # Not hash(): that differs from one start of Python to the next.
+    rows = [
+        1 + zlib.crc32(feature.encode()) % (table - 1)
+        for feature in itertools.islice(features, length)
+    ]
+    return rows + [_PADDING] * (length - len(rows))
+
+
+def _make_pairs(
+    functions: list[Function], numbers: dict[str, int], table: int
+) -> Pairs:
+    """A pair for each call in the catalogue that a function makes."""
+    pairs = [
+        (
+            _rows(_function_features(function, call), table, FUNCTION_FEATURES),
+            numbers[call],
+        )
+        for function in functions
+        for call in function.calls
+        if call in numbers
+    ]
+    rows, calls = zip(*pairs, strict=True)
+    return Pairs(np.array(rows, np.int32), np.array(calls, np.int32))
+
+
+def load_data(table: int, seed: int) -> Data:
+    """Parses the library, showing progress, and makes pairs of it.
+
+    Args:
+        table: How many rows a table of embeddings has: the features are
+            hashed into it.
+        seed: Chooses the functions to test with.
+    """
+    functions = _parse()
+    np.random.default_rng(seed).shuffle(functions)
+    tested = int(_TEST_SHARE * len(functions))
+    test, train = functions[:tested], functions[tested:]
+    counts = collections.Counter(
+        call for function in train for call in function.calls
+    )
+    catalogue = sorted(
+        call for call, count in counts.items() if count >= _FEWEST_FUNCTIONS
+    )
+    numbers = {call: number for number, call in enumerate(catalogue)}
+    return Data(
+        np.array(
+            [
+                _rows(_call_features(call), table, CALL_FEATURES)
+                for call in catalogue
+            ],
+            np.int32,
+        ),
+        _make_pairs(train, numbers, table),
+        _make_pairs(test, numbers, table),
+    )
