@@ -166,7 +166,6 @@ def compare(
     data: standard_library.Data, budget: float
 ) -> dict[tuple[str, str], Recorder]:
     """Trains with each optimizer in each way, showing progress."""
-    batches = two_towers.make_batches(data, SEED)
     ways = {"fit": train_with_fit, "loop": train_in_loop}
     recorders = {}
     with rich.progress.Progress() as progress:
@@ -178,6 +177,8 @@ def compare(
                 )
                 keras.utils.set_random_seed(SEED)  # The same weights.
                 model = two_towers.TwoTowers()
+                # Anew: who goes through them again finds them in another order.
+                batches = two_towers.make_batches(data, SEED)
                 train(model, make_optimizer(), batches, recorder)
                 recorder.set_model(None)  # Lets go of its tables.
                 recorders[name, way] = recorder

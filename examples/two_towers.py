@@ -82,7 +82,7 @@ class TwoTowers(keras.Model):
 
 
 def make_batches(data: Data, seed: int) -> tf.data.Dataset:
-    """Batches without end; the same ones every time.
+    """Batches without end; the same ones for the same seed.
 
     Args:
         data: What to learn.
