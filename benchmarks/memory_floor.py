@@ -1,4 +1,4 @@
-"""The contender that only moves a step's bytes."""
+"""The contenders that only move a step's bytes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _LIBRARY = (
 
 @functools.cache
 def load() -> types.ModuleType:
-    """The op that moves the bytes of one pass.
+    """The ops that move bytes.
 
     Returns:
-        The module that has it.
+        The module that has them.
 
     Raises:
         FileNotFoundError: If it was not built.
     """
     if not _LIBRARY.exists():
         raise FileNotFoundError(
-            f"Expected the memory floor's op in {_LIBRARY}, which is "
-            "not there. Run `make bench`: it builds the op first."
+            f"Expected the memory floor's ops in {_LIBRARY}, which is "
+            "not there. Run `make bench`: it builds them first."
         )
     return tf.load_op_library(os.fspath(_LIBRARY))
 
@@ -49,3 +49,16 @@ def move(
         load().tf_opt_memory_floor(
             gradient, [array.handle for array in arrays[:updated]]
         )
+
+
+def move_rows(
+    gradient: tf.Tensor, rows: tf.Tensor, arrays: list[tf.Variable]
+) -> None:
+    """Moves the bytes of a step that updates some rows.
+
+    Args:
+        gradient: What is read, a row for each id.
+        rows: The rows to update, as int32, sorted and without repeats.
+        arrays: What they are rows of.
+    """
+    load().tf_opt_row_floor(gradient, rows, [array.handle for array in arrays])

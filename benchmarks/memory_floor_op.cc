@@ -13,21 +13,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "benchmarks/floors.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_mgr.h"
-#include "tensorflow/core/framework/resource_var.h"
 #include "tensorflow/core/framework/shape_inference.h"
-#include "tensorflow/core/platform/refcount.h"
-
-// Cloned for the wide registers, so that also data that sits in a cache moves
-// as fast as it can.
-#if defined(__x86_64__)
-#define WIDEST_VECTORS \
-  __attribute__((target_clones("default", "arch=x86-64-v3")))
-#else
-#define WIDEST_VECTORS
-#endif
 
 namespace tf_opt {
 namespace {
@@ -37,8 +26,6 @@ using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
-using ::tensorflow::Var;
-using ::tensorflow::core::RefCountPtr;
 
 // What a thread takes at a time: about a megabyte of traffic.
 constexpr int64_t kBlockElements = 32 * 1024;
@@ -143,17 +130,13 @@ class MemoryFloorOp : public OpKernel {
   }
 
  private:
-  // The memory of a variable, and whether it is of the gradient's type. Without
-  // its lock: the benchmark alone knows these variables, and runs one step at a
-  // time.
+  // The memory of a variable, and whether it is of the gradient's type.
   static absl::Status Buffer(OpKernelContext* context, const Tensor& handle,
                              void** buffer, bool* is_alike) {
-    RefCountPtr<Var> variable;
-    absl::Status status = LookupResource(
-        context, handle.scalar<tensorflow::ResourceHandle>()(), &variable);
+    Tensor* tensor;
+    absl::Status status = OwnTensor(context, handle, &tensor);
     if (!status.ok()) return status;
     const Tensor& gradient = context->input(0);
-    Tensor* tensor = variable->tensor();
     *is_alike = tensor->dtype() == gradient.dtype();
     if ((!*is_alike && tensor->dtype() != tensorflow::DT_FLOAT) ||
         tensor->shape() != gradient.shape()) {
@@ -162,10 +145,6 @@ class MemoryFloorOp : public OpKernel {
                        gradient.shape().DebugString(), ", and be of its type, ",
                        tensorflow::DataTypeString(gradient.dtype()),
                        ", or float, got ", tensor->DebugString(0)));
-    }
-    if (!tensor->RefCountIsOne()) {
-      return absl::FailedPreconditionError(
-          "a variable's buffer is shared; assign a tensor of its own to it");
     }
     *buffer = tensor->data();
     return absl::OkStatus();
