@@ -20,15 +20,17 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import contenders
 import machine
 import measure
+import sparse_contenders
 import variants
-from shapes import WORKLOADS
+from sparse_workloads import SparseWorkload
 from variants import VARIANTS
+from workloads import ALL_WORKLOADS
 
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("variant", choices=VARIANTS)
-    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("workload", choices=ALL_WORKLOADS)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--without", nargs="*", default=[])
@@ -42,6 +44,9 @@ def _rows(
 ) -> list[dict]:
     """One row for each contender, ready for JSON."""
     medians = {name: m.median_ms for name, m in measurements.items()}
+    floor, tf_opt = variants.FLOOR, variants.TF_OPT
+    if isinstance(ALL_WORKLOADS[workload], SparseWorkload):
+        floor, tf_opt = variants.ROW_FLOOR, variants.TF_OPT_LAZY
 
     def ratio(name: str, reference: str) -> float | None:
         if reference not in medians:
@@ -51,15 +56,15 @@ def _rows(
     return [
         {
             "workload": workload,
-            "tensors": len(WORKLOADS[workload].shapes),
-            "parameters": WORKLOADS[workload].parameters,
+            "tensors": len(ALL_WORKLOADS[workload].shapes),
+            "parameters": ALL_WORKLOADS[workload].parameters,
             "variant": variant,
             "contender": name,
             "median_ms": medians[name],
             "samples_ms": measurement.samples_ms,
             "first_call_ms": measurement.first_call_ms,
-            "ratio_to_floor": ratio(name, variants.FLOOR),
-            "ratio_to_tf_opt": ratio(name, variants.TF_OPT),
+            "ratio_to_floor": ratio(name, floor),
+            "ratio_to_tf_opt": ratio(name, tf_opt),
         }
         for name, measurement in measurements.items()
     ]
@@ -79,17 +84,15 @@ def main() -> None:
 
     _say(doing="building", part=0.0)
     variant = VARIANTS[arguments.variant]
-    problem = contenders.Problem(variant, WORKLOADS[arguments.workload])
+    workload = ALL_WORKLOADS[arguments.workload]
+    is_sparse = isinstance(workload, SparseWorkload)
+    make = sparse_contenders.make if is_sparse else contenders.make
     measurements = measure.measure(
-        {
-            name: contenders.BUILDERS[name](problem)
-            for name in contenders.available(variant)
-            if name not in arguments.without
-        },
+        make(variant, workload, arguments.without),
         rounds=arguments.rounds,
         seconds=arguments.seconds,
         # The loops of accumulating optimizers are no longer than the others'.
-        steps=max(1, problem.workload.steps // variant.micro_steps),
+        steps=max(1, workload.steps // variant.micro_steps),
         on_progress=lambda doing, part: _say(doing=doing, part=part),
         micro_steps=variant.micro_steps,
     )

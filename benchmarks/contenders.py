@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from collections.abc import Collection
 from typing import Any
 
 # Before TensorFlow: some versions of torch crash when they are imported second.
@@ -44,15 +45,6 @@ def check_prerequisites() -> None:
             "Expected tf_opt's custom ops to be loaded, but: "
             f"{info['custom_ops']}. Run `make bench`, which installs them."
         )
-
-
-def available(variant: Variant) -> list[str]:
-    """The contenders of a variant that can run on this machine."""
-    return [
-        name
-        for name in variant.contenders
-        if torch is not None or not name.startswith("torch")
-    ]
 
 
 class Problem:
@@ -283,3 +275,25 @@ BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.TORCH_FUSED: functools.partial(_torch, implementation="fused"),
     variants.TORCH_FOREACH: functools.partial(_torch, implementation="foreach"),
 }
+
+
+def make(
+    variant: Variant, workload: Workload, without: Collection[str]
+) -> dict[str, Contender]:
+    """Makes the contenders that can run on this machine.
+
+    Args:
+        variant: The optimizer.
+        workload: The model.
+        without: The names of those to leave out.
+
+    Returns:
+        The contenders, by name.
+    """
+    problem = Problem(variant, workload)
+    return {
+        name: BUILDERS[name](problem)
+        for name in variant.contenders
+        if name not in without
+        and (torch is not None or not name.startswith("torch"))
+    }

@@ -27,10 +27,13 @@ class Contender:
         step: One whole optimizer step, with all its micro-steps.
         norms: The squared norm of each variable that `step` updates: enough
             to see whether they changed and are finite.
+        steps: How many steps a sample is the mean of; None for as many as of
+            the others.
     """
 
     step: Callable[[], None]
     norms: Callable[[], list[float]]
+    steps: int | None = None
 
 
 @dataclasses.dataclass
@@ -130,11 +133,12 @@ def measure(
                 on_progress(name, done / rounds)
                 time.sleep(_PAUSE_SECONDS)
                 step = contenders[name].step
-                for _ in range(steps // 5):
+                timed = contenders[name].steps or steps
+                for _ in range(timed // 5):
                     step()
-                sample = _timed_ms(step, steps)
+                sample = _timed_ms(step, timed)
                 measurements[name].samples_ms.append(sample / micro_steps)
-                spent_ms[name] += sample * steps
+                spent_ms[name] += sample * timed
     finally:
         gc.enable()
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import variants
-from shapes import WORKLOADS
 from table import Table
 from table import milliseconds
 from table import times
+from workloads import ALL_WORKLOADS
 
 # One contender in one case, as case.py reports it.
 Row = dict[str, Any]
@@ -20,9 +20,19 @@ def _unique(rows: Sequence[Row], key: str) -> list[str]:
     return list(dict.fromkeys(row[key] for row in rows))
 
 
-def overview(rows: Sequence[Row], variant: str) -> Table:
-    """Contender by workload: milliseconds, and times tf_opt's."""
-    rows = [row for row in rows if row["variant"] == variant]
+def overview(
+    rows: Sequence[Row], title: str, reference: str = variants.TF_OPT
+) -> Table:
+    """Contender by workload: milliseconds, and times tf_opt's.
+
+    Args:
+        rows: The results of one optimizer.
+        title: What they are about.
+        reference: Which of tf_opt's contenders the others are compared with.
+
+    Returns:
+        The table.
+    """
     cells = {(row["contender"], row["workload"]): row for row in rows}
     workloads = _unique(rows, "workload")
 
@@ -34,9 +44,9 @@ def overview(rows: Sequence[Row], variant: str) -> Table:
         return f"{milliseconds(row['median_ms'])} ({ratio})"
 
     return Table(
-        variants.VARIANTS[variant].title,
-        "Milliseconds per step (in brackets: times tf_opt in a tf.function).",
-        ["contender", *(WORKLOADS[name].title for name in workloads)],
+        title,
+        f"Milliseconds per step (in brackets: times {reference}).",
+        ["contender", *(ALL_WORKLOADS[name].title for name in workloads)],
         [
             [contender, *(cell(contender, workload) for workload in workloads)]
             for contender in _unique(rows, "contender")
@@ -46,7 +56,13 @@ def overview(rows: Sequence[Row], variant: str) -> Table:
 
 def overviews(rows: Sequence[Row]) -> list[Table]:
     """One overview for each optimizer that was measured."""
-    return [overview(rows, variant) for variant in _unique(rows, "variant")]
+    return [
+        overview(
+            [row for row in rows if row["variant"] == variant],
+            variants.VARIANTS[variant].title,
+        )
+        for variant in _unique(rows, "variant")
+    ]
 
 
 def details(rows: Sequence[Row]) -> Table:
@@ -71,7 +87,7 @@ def details(rows: Sequence[Row]) -> Table:
             [
                 row["contender"],
                 variants.VARIANTS[row["variant"]].title,
-                WORKLOADS[row["workload"]].title,
+                ALL_WORKLOADS[row["workload"]].title,
                 milliseconds(row["median_ms"]),
                 milliseconds(min(row["samples_ms"])),
                 milliseconds(max(row["samples_ms"])),

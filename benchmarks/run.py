@@ -2,10 +2,11 @@
 
     python benchmarks/run.py [--quick] [--workloads ...] [--optimizers ...]
     python benchmarks/run.py --features [--quick] [--workloads ...]
+    python benchmarks/run.py --sparse [--quick] [--workloads ...]
 
 It prints tables and writes results.json, results.md and results.png (with
---features steps.json, steps.md and steps.png). Use an otherwise idle machine
-with 16 GB of memory.
+--features steps.*, with --sparse sparse.*). Use an otherwise idle machine with
+16 GB of memory.
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ import rich.console
 
 import plot
 import report
+import sparse
+import sparse_plot
 import step_time
 import step_time_plot
 import targets
 import terminal
 from shapes import WORKLOADS
+from sparse_workloads import SPARSE_WORKLOADS
 from variants import FEATURE_WORKLOADS
 from variants import KERAS_XLA
 from variants import OPTIMIZERS
 from variants import VARIANTS
+from workloads import ALL_WORKLOADS
 
 _CASE = pathlib.Path(__file__).with_name("case.py")
 
@@ -44,10 +49,11 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--workloads",
         nargs="+",
-        choices=WORKLOADS,
-        default=list(WORKLOADS),
+        choices=ALL_WORKLOADS,
         metavar="NAME",
-        help=f"models to measure, of: {', '.join(WORKLOADS)}",
+        help=f"models to measure, of: {', '.join(WORKLOADS)}; with --sparse "
+        f"tables, of: {', '.join(SPARSE_WORKLOADS)} (unless said otherwise, "
+        "all)",
     )
     measured = parser.add_mutually_exclusive_group()
     measured.add_argument(
@@ -63,6 +69,11 @@ def _parse_arguments() -> argparse.Namespace:
         action="store_true",
         help="measure what clipping, averages and so on add to AdamW's step "
         "and write steps.*, instead of optimizers and results.*",
+    )
+    measured.add_argument(
+        "--sparse",
+        action="store_true",
+        help="measure sparse gradients of embedding tables and write sparse.*",
     )
     parser.add_argument(
         "--repeats",
@@ -88,8 +99,14 @@ def _parse_arguments() -> argparse.Namespace:
         arguments.repeats = 5 if arguments.quick else 15
     if arguments.repeats < 1:
         parser.error(f"--repeats must be at least 1, got {arguments.repeats}")
+    if arguments.workloads is None:
+        arguments.workloads = (
+            SPARSE_WORKLOADS if arguments.sparse else WORKLOADS
+        )
     if arguments.features:
         arguments.optimizers = step_time.VARIANTS
+    elif arguments.sparse:
+        arguments.optimizers = sparse.VARIANTS
     elif arguments.optimizers is None:
         arguments.optimizers = (
             _QUICK_OPTIMIZERS if arguments.quick else tuple(OPTIMIZERS)
@@ -99,6 +116,14 @@ def _parse_arguments() -> argparse.Namespace:
 
 def _cases(arguments: argparse.Namespace) -> list[tuple[str, str]]:
     """The (variant, workload) pairs to measure."""
+    if arguments.sparse:
+        return [
+            (variant, workload)
+            for variant in arguments.optimizers
+            for workload in arguments.workloads
+            if workload in SPARSE_WORKLOADS
+            and variant in SPARSE_WORKLOADS[workload].optimizers
+        ]
     # The update alone is measured where the features are.
     default = FEATURE_WORKLOADS if arguments.features else WORKLOADS
     return [
@@ -117,7 +142,7 @@ def _process(
     command += [f"--seconds={1.5 if arguments.quick else 6.0}"]
     if arguments.quick:
         command += ["--without", *_QUICK_WITHOUT]
-    title = f"{WORKLOADS[workload].title}, {VARIANTS[variant].title}"
+    title = f"{ALL_WORKLOADS[workload].title}, {VARIANTS[variant].title}"
     return terminal.Process(title, command)
 
 
@@ -138,6 +163,9 @@ def main() -> None:
     if arguments.features:
         path, title = arguments.output / "steps", step_time.TITLE
         overviews, draw = step_time.tables(rows), step_time_plot.save
+    elif arguments.sparse:
+        path, title = arguments.output / "sparse", sparse.TITLE
+        overviews, draw = sparse.tables(rows), sparse_plot.save
     else:
         path = arguments.output / "results"
         title = "Milliseconds per optimizer step"

@@ -6,8 +6,8 @@ import dataclasses
 
 import variants
 from report import Row
-from shapes import WORKLOADS
 from table import Table
+from workloads import ALL_WORKLOADS
 
 _ADAM = ("adam", "adamw")
 _AMSGRAD = ("adam-amsgrad", "adamw-amsgrad")
@@ -53,6 +53,7 @@ _LARGE = ("bert-base", "single")
 _MODELS = ("resnet-50", "1000x256", *_LARGE)
 _SMALL = ("60-tensors", "60-layers")
 _CLIP_EMA = ("adamw-clip-ema",)
+_TABLES = ("table-uniform", "table-zipf")
 
 TARGETS = (
     Target(variants.FLOOR, 1.10, faster=False, workloads=_LARGE),
@@ -126,6 +127,32 @@ TARGETS = (
         workloads=("resnet-50",),
         optimizers=("adamw-accumulate",),
     ),
+    Target(
+        variants.KERAS,
+        200,
+        workloads=_TABLES,
+        contender=variants.TF_OPT_LAZY,
+    ),
+    Target(
+        variants.TORCH_SPARSE,
+        2,
+        workloads=_TABLES,
+        contender=variants.TF_OPT_LAZY,
+    ),
+    Target(
+        variants.ROW_FLOOR,
+        2,
+        faster=False,
+        workloads=_TABLES,
+        contender=variants.TF_OPT_LAZY,
+    ),
+    Target(variants.KERAS, 8, workloads=_TABLES),
+    Target(
+        variants.KERAS,
+        20,
+        workloads=("26-tables",),
+        contender=variants.TF_OPT_LAZY,
+    ),
 )
 
 
@@ -161,7 +188,7 @@ def table(rows: list[Row]) -> Table:
             lines.append(
                 [
                     str(target),
-                    WORKLOADS[workload].title,
+                    ALL_WORKLOADS[workload].title,
                     f"{ratio:.2f} ({title})",
                     "reached" if target.reached_by(ratio) else "MISSED",
                 ]

@@ -16,6 +16,12 @@ KERAS_EAGER = "Keras, eager"
 TF_CORE = "TF core op, tf.function"
 TORCH_FUSED = "torch, fused"
 TORCH_FOREACH = "torch, foreach"
+# Of sparse gradients.
+ROW_FLOOR = "row floor"
+ALL_ROWS_FLOOR = "floor of all rows"
+TF_OPT_LAZY = "tf_opt lazy, tf.function"
+TF_OPT_LAZY_EAGER = "tf_opt lazy, eager"
+TORCH_SPARSE = "torch, SparseAdam"
 
 ALL_CONTENDERS = (
     FLOOR,
