@@ -4,9 +4,10 @@
     tests/check_instructions.py LIBRARY
 
 The loops are compiled once for each instruction set. An AVX instruction in any
-other function would crash a processor without AVX, and a loop that the compiler
-gave up vectorizing would only be slow: neither fails another test. Needs a
-library with its symbols, and binutils' objdump.
+other function would crash a processor without AVX; a loop that the compiler
+gave up vectorizing, or rows that nobody asks memory for ahead, would only be
+slow: none of it fails another test. Needs a library with its symbols, and
+binutils' objdump.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _WIDE = re.compile(r"%[yz]mm")
 _PACKED_PRODUCT = re.compile(r"^vmulp[sd]$")
 _PACKED_SUM = re.compile(r"^vaddp[sd]$")
 _ROOT = re.compile(r"^v?sqrt[ps][sd]$")
+# What goes through rows in no order that a processor guesses.
+_SCATTERED = re.compile(r"::ApplyOccurring\(")
 _PACKED_ROOT = re.compile(r"^vsqrtp[sd]$")
 
 
@@ -67,6 +70,10 @@ def problems(library: str) -> Iterator[str]:
             ):
                 yield f"{mnemonic}{operands} in {name}, which is for {target}"
                 break
+        if _SCATTERED.search(name) and not any(
+            mnemonic.startswith("prefetch") for mnemonic, _ in instructions
+        ):
+            yield f"nothing is prefetched: {name}"
         if not match or not _LOOP.search(name):
             continue
         loops[target] += 1

@@ -21,6 +21,7 @@
 #include "tf_opt/cc/engines/sparse_gradient.h"
 #include "tf_opt/cc/engines/sparse_rows.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -31,15 +32,14 @@ constexpr int64_t kRowPrefetchDistance = 512;
 // Of a longer one the rest comes by itself, line after line.
 constexpr int64_t kRowPrefetchBytes = 1024;
 
-inline void PrefetchRow(const void* row, int64_t bytes, bool written) {
+// Inlined always: GCC takes a function that only asks for memory for one that
+// does nothing, and leaves out its calls.
+template <bool kWritten>
+TF_OPT_RULE_INLINE void PrefetchRow(const void* row, int64_t bytes) {
   constexpr int kCacheLine = 64;
   const char* const begin = static_cast<const char*>(row);
   for (int64_t i = 0; i < std::min(bytes, kRowPrefetchBytes); i += kCacheLine) {
-    if (written) {
-      __builtin_prefetch(begin + i, 1);
-    } else {
-      __builtin_prefetch(begin + i, 0);
-    }
+    __builtin_prefetch(begin + i, kWritten);
   }
 }
 
@@ -119,20 +119,20 @@ class SparseTable {
     }
   }
 
-  void Prefetch(int64_t k) const {
+  TF_OPT_RULE_INLINE void Prefetch(int64_t k) const {
     const RowEntry& entry = gradient_.entries[k];
     const int64_t bytes = gradient_.width * sizeof(T);
     if (entry.position != RowEntry::kNoValues) {
-      PrefetchRow(gradient_.values + entry.position * gradient_.width, bytes,
-                  false);
+      PrefetchRow<false>(gradient_.values + entry.position * gradient_.width,
+                         bytes);
     }
     const int64_t begin = entry.row * gradient_.width;
     const Tensor row = table_.Part(begin, 0);
-    PrefetchRow(row.operands[kVariable], bytes, true);
+    PrefetchRow<true>(row.operands[kVariable], bytes);
     for (int i = kVariable + 1; i < Tensor::kOperands; ++i) {
       if (row.operands[i] == nullptr) continue;
-      PrefetchRow(row.operands[i], gradient_.width * sizeof(ComputeType<T>),
-                  true);
+      PrefetchRow<true>(row.operands[i],
+                        gradient_.width * sizeof(ComputeType<T>));
     }
   }
 
