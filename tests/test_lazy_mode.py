@@ -480,3 +480,194 @@ def test_an_embedding_in_fit_equals_a_loop(lazy_mode, jit_compile):
             )
     for a, b in zip(fitted.get_weights(), looped.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
+
+
+# ---- What happens between micro-steps. ----
+
+
+def _accumulating(**arguments: Any) -> tuple[keras.Variable, Any]:
+    table = keras.Variable(np.ones((ROWS, WIDTH)), name="table")
+    optimizer = tf_opt.Adam(
+        0.125, gradient_accumulation_steps=2, lazy_mode=True, **arguments
+    )
+    optimizer.build([table, keras.Variable(1.0)])
+    return table, optimizer
+
+
+def _moved(table: keras.Variable) -> list[int]:
+    return (table.numpy() != 1).any(axis=1).nonzero()[0].tolist()
+
+
+@implementations
+def test_a_table_without_gradient_in_the_update_waits_for_the_next(
+    implementation,
+):
+    table, optimizer = _accumulating(implementation=implementation)
+    other = optimizer._trainable_variables[1]
+    one = tf.constant(1.0)
+    optimizer.apply([_slices(1), one], [table, other])
+    optimizer.apply([None, one], [table, other])
+    assert _moved(table) == []
+    optimizer.apply([_slices(2), one], [table, other])
+    optimizer.apply([_slices(5), one], [table, other])
+    assert _moved(table) == [1, 2, 5]
+    assert not optimizer._accumulated_gradients[0].numpy().any()
+
+
+@implementations
+@pytest.mark.parametrize("how", ["checkpoint", "load_own_variables"])
+def test_what_another_one_accumulated_is_found(tmp_path, how, implementation):
+    # At the same micro-step, with other rows.
+    table, optimizer = _accumulating(implementation=implementation)
+    other, restored = _accumulating(implementation=implementation)
+    optimizer.apply([_slices(1)], [table])
+    restored.apply([_slices(4)], [other])
+    if how == "checkpoint":
+        path = tf.train.Checkpoint(o=optimizer).save(tmp_path / "checkpoint")
+        tf.train.Checkpoint(o=restored).restore(path).assert_consumed()
+    else:
+        store: dict[str, Any] = {}
+        optimizer.save_own_variables(store)
+        restored.load_own_variables(
+            {key: np.array(value) for key, value in store.items()}
+        )
+    restored.apply([_slices(7)], [other])
+    assert _moved(other) == [1, 7]
+
+
+@implementations
+def test_a_table_that_is_updated_twice_loses_nothing(implementation):
+    table, optimizer = _accumulating(implementation=implementation)
+    for rows in ((1, 2), (3, 4)):
+        slices = [_slices(row, seed=row) for row in rows]
+        optimizer.apply(slices, [table, table])
+    assert _moved(table) == [1, 2, 3, 4]
+    assert not optimizer._accumulated_gradients[0].numpy().any()
+
+
+@implementations
+def test_dense_gradients_between_sparse_ones_are_accumulated(implementation):
+    table, optimizer = _accumulating(implementation=implementation)
+    dense = np.zeros((ROWS, WIDTH), "float32")
+    dense[6] = 1
+    optimizer.apply([tf.constant(dense)], [table])
+    optimizer.apply([_slices(2)], [table])
+    assert _moved(table) == [2, 6]
+
+
+def test_more_ids_than_rows_are_noted_each_once():
+    table, optimizer = _accumulating()
+    optimizer.apply([_slices(*[3, 4] * (2 * ROWS))], [table])
+    optimizer.apply([_slices(5)], [table])
+    assert _moved(table) == [3, 4, 5]
+
+
+def test_lazy_mode_may_be_set_later():
+    table, optimizer = _accumulating()
+    optimizer.lazy_mode = False
+    optimizer.apply([_slices(1)], [table])
+    optimizer.lazy_mode = True
+    optimizer.apply([_slices(2)], [table])
+    assert _moved(table) == [1, 2]
+    from_keras = keras.optimizers.Adam(0.1, gradient_accumulation_steps=2)
+    from_keras.build([table])
+    converted = tf_opt.from_keras(from_keras)
+    converted.lazy_mode = True
+    converted.apply([_slices(1)], [table])
+    with pytest.raises(ValueError, match="lazy_mode"):
+        converted.lazy_mode = 1
+    with pytest.raises(ValueError, match="`lazy_mode` must be False"):
+        tf_opt.AveragedSGD().lazy_mode = True
+
+
+@implementations
+@pytest.mark.parametrize("lazy_mode", [False, True])
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize(
+    "features", [{}, {"clipnorm": 1.0}, {"gradient_accumulation_steps": 2}]
+)
+def test_a_wrong_row_stops_the_variables_beside_it(
+    features, in_graph, lazy_mode, implementation
+):
+    variables = [
+        keras.Variable(np.ones(4), dtype="float64"),
+        _table(),
+        keras.Variable(np.ones((2, 2)), dtype="float32"),
+    ]
+    optimizer = tf_opt.Adam(
+        0.1, lazy_mode=lazy_mode, implementation=implementation, **features
+    )
+    optimizer.build(variables)
+
+    def step():
+        optimizer.apply(
+            [tf.ones(4, tf.float64), _slices(1, ROWS), tf.ones((2, 2))],
+            variables,
+        )
+
+    before = [x.numpy() for x in [*variables, *optimizer.variables]]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        (tf.function(step) if in_graph else step)()
+    after = [x.numpy() for x in [*variables, *optimizer.variables]]
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_asgd_is_compiled_by_xla():
+    def train(jit_compile: bool) -> list[np.ndarray]:
+        table = _table()
+        optimizer = tf_opt.ASGD(0.1, batch_num=2, lazy_mode=True)
+        optimizer.build([table])
+
+        @tf.function(jit_compile=jit_compile)
+        def step(slices: tf.IndexedSlices) -> None:
+            optimizer.apply([slices], [table])
+
+        for seed in range(4):
+            step(_slices(1, 2, 1, seed=seed))
+        return _all_state(optimizer, table)
+
+    for a, b in zip(train(False), train(True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+@implementations
+def test_an_average_waits_while_its_table_has_no_gradient(implementation):
+    table, other = _table(), keras.Variable(1.0)
+    optimizer = tf_opt.Adam(
+        0.1, use_ema=True, lazy_mode=True, implementation=implementation
+    )
+    optimizer.build([table, other])
+    optimizer.apply([_slices(1, 2), tf.constant(1.0)], [table, other])
+    average = optimizer._model_variables_moving_average[0]
+    optimizer.apply([_slices(1), tf.constant(1.0)], [table, other])
+    before = average.numpy()
+    optimizer.apply([None, tf.constant(1.0)], [table, other])
+    np.testing.assert_array_equal(average.numpy(), before)
+
+
+@pytest.mark.parametrize("features", [{}, {"gradient_accumulation_steps": 2}])
+@pytest.mark.parametrize("counts", [(0, 0), (0, 2), (3, 1)])
+def test_replicas_may_say_nothing(strategy, counts, features):
+    with strategy.scope():
+        table = keras.Variable(np.ones((ROWS, WIDTH)), dtype="float32")
+        optimizer = tf_opt.Adam(0.125, lazy_mode=True, **features)
+        optimizer.build([table])
+
+    @tf.function
+    def step():
+        def replica():
+            context = tf.distribute.get_replica_context()
+            count = tf.gather(counts, context.replica_id_in_sync_group)
+            first = 4 * context.replica_id_in_sync_group
+            rows = first + tf.range(count)
+            optimizer.apply(
+                [tf.IndexedSlices(tf.ones([count, WIDTH]), rows)], [table]
+            )
+
+        strategy.run(replica)
+
+    for _ in range(2):
+        step()
+    expected = [*range(counts[0]), *range(4, 4 + counts[1])]
+    assert _moved(table) == expected

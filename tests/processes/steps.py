@@ -43,7 +43,6 @@ FEATURES = {
         "track_gradient_norm": True,
     },
 }
-FEATURES["lazy"] = {"lazy_mode": True}
 FEATURES["all lazy"] = {**FEATURES["all"], "lazy_mode": True}
 CASES = [
     (name, kind, features)

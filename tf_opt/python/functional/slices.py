@@ -114,7 +114,7 @@ def never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
 
 def without_fillers(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     """The same without what `never_empty` put in."""
-    if slices.indices.shape[0] or tensorflow_internals.inside_xla():
+    if tensorflow_internals.inside_xla():
         return slices
     said = slices.indices != _filler(slices.indices.dtype)
     values, indices = tf.cond(

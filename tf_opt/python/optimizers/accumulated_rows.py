@@ -1,15 +1,17 @@
 """Which rows of a table were accumulated, where only these are updated.
 
 Accumulators are whole tables, as Keras', so that checkpoints are the same. That
-an update need not look for what is in them, the rows are written down: in lists
-that Keras doesn't see, begun anew in each cycle and good up to a count of
-micro-steps. If that is not the count that the optimizer is at, after a
-checkpoint was restored say, the accumulators are looked through once.
+an update need not look for what is in them, the rows are written down, in lists
+that Keras doesn't see: for each variable a list and how long it is, -1 if that
+isn't known. All of it is good for one count of micro-steps. If that is not the
+one that the optimizer is at, after a checkpoint was restored say, accumulators
+are looked through once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,122 +22,144 @@ from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers.flags import Flag
-from tf_opt.python.optimizers.flags import both
-from tf_opt.python.optimizers.flags import is_zero
-from tf_opt.python.optimizers.step_plan import Bucket
-from tf_opt.python.optimizers.unlisted_state import NotedRows
 
 if TYPE_CHECKING:
     from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+
+_UNKNOWN = -1
 
 
 def build(
     optimizer: FusedOptimizer, variables: Sequence[keras.Variable]
 ) -> None:
-    """Makes a list for each variable, where it is.
+    """Makes empty lists, each where its variable is.
 
     Args:
         optimizer: The optimizer, which has none yet.
         variables: Its variables.
     """
-    lists = optimizer._unlisted.accumulated_rows
+    state = optimizer._unlisted
+
+    def zeros(shape: Sequence[int], name: str) -> tf.Variable:
+        value = tf.zeros(shape, tf.int64)
+        return tf.Variable(value, trainable=False, name=name)
+
+    variables = list(map(tf_variable, variables))
+    extended = strategy_of(optimizer).extended
+    # Also so that no partitioner takes them apart.
+    with extended.colocate_vars_with(variables[0]):
+        state.accumulated_until = zeros([], "accumulated_until")
+        state.accumulated_counts = zeros([len(variables)], "accumulated_counts")
     for variable in variables:
-        variable = tf_variable(variable)
-        if variable.shape.rank == 0:
-            lists.append(None)
-            continue
-        with strategy_of(optimizer).extended.colocate_vars_with(variable):
-            lists.append(NotedRows(variable.shape[0]))
+        with extended.colocate_vars_with(variable):
+            # There is room for all rows; a number has none.
+            state.accumulated_rows.append(
+                zeros(variable.shape[:1], "accumulated_rows")
+            )
 
 
-def before(optimizer: FusedOptimizer, bucket: Bucket) -> list[tf.Tensor]:
-    """For each of a bucket's tables, the rows of this cycle, with repetitions.
+def forget(optimizer: FusedOptimizer) -> None:
+    """Has accumulators looked through: they may be others."""
+    until = optimizer._unlisted.accumulated_until
+    if until is not None:
+        until.assign(_UNKNOWN)
+
+
+def before(
+    optimizer: FusedOptimizer, indices: Iterable[int]
+) -> dict[int, tf.Tensor]:
+    """What has been accumulated before a step, with repetitions.
 
     Args:
         optimizer: The optimizer.
-        bucket: Variables with sparse gradients.
+        indices: Where the tables stand among its variables.
+
+    Returns:
+        For each of them the rows.
     """
-    state = optimizer._unlisted
-    count = local_state.number(optimizer._iterations)
-    begins = is_zero(count % optimizer.gradient_accumulation_steps)
+    counts = _counts(optimizer)
 
     def rows_of(index: int) -> tf.Tensor:
-        until = local_state.number(state.accumulated_rows[index].until)
-        is_known = is_zero(until - count)
-        return _either(
-            begins,
-            lambda: tf.zeros([0], tf.int64),
-            lambda: _either(
-                is_known,
-                lambda: read(optimizer, index),
-                lambda: find(optimizer._accumulated_gradients[index]),
-            ),
+        accumulator = optimizer._accumulated_gradients[index]
+        return tf.cond(
+            counts[index] == _UNKNOWN,
+            lambda: tf.where(are_accumulated(accumulator))[:, 0],
+            lambda: read(optimizer, index, counts[index]),
         )
 
-    return list(map(rows_of, bucket.indices))
+    return {index: rows_of(index) for index in indices}
 
 
 def note(
     optimizer: FusedOptimizer,
-    bucket: Bucket,
-    rows: Sequence[tf.Tensor],
-    added: Sequence[tf.Tensor],
+    rows: Mapping[int, tf.Tensor],
+    others: Iterable[int],
     enabled: Flag,
     *,
     empties: Flag = False,
 ) -> None:
-    """Writes down what a step has added.
+    """Writes down what is in the accumulators after a step.
 
     Args:
         optimizer: The optimizer.
-        bucket: Variables with sparse gradients.
-        rows: What `before` said.
-        added: For each table the rows of the step.
+        rows: For some tables what was there before, and what the step added.
+        others: The variables to which it has added elsewhere.
         enabled: Whether there was a step.
-        empties: Whether it has emptied the accumulators.
+        empties: Whether it has emptied all these accumulators.
     """
-    empties = both(enabled, empties)
-    count = tf.convert_to_tensor(optimizer._iterations)
-    until = count + tf.cast(enabled, count.dtype)
-    for index, old, new in zip(bucket.indices, rows, added, strict=True):
-        new = _all_if(enabled, tf.cast(new, tf.int64))
-        now = tf.concat([old, new], axis=0)
-        if empties is not False:
-            now = _all_if(tf.logical_not(empties), now)
-        noted = optimizer._unlisted.accumulated_rows[index]
-        _write(noted, now)
-        local_state.assign(noted.until, until)
-
-
-def forget(optimizer: FusedOptimizer) -> None:
-    """Has the accumulators looked through: they may be others."""
-    for noted in optimizer._unlisted.accumulated_rows:
-        if noted is not None:
-            noted.until.assign(-1)
-
-
-def read(optimizer: FusedOptimizer, index: int) -> tf.Tensor:
-    """The rows of this cycle of a table, as they are written down."""
-    noted = optimizer._unlisted.accumulated_rows[index]
-    # Not sliced: that would copy all of it.
-    return tf.gather(noted.rows, tf.range(tf.convert_to_tensor(noted.count)))
-
-
-def _write(noted: NotedRows, rows: tf.Tensor) -> None:
-    # There is room for all rows, but not for all their repetitions.
-    rows = tf.cond(
-        tf.size(rows) > noted.rows.shape[0],
-        lambda: tf.unique(rows).y,
-        lambda: rows,
+    state = optimizer._unlisted
+    new = {index: tf.constant(_UNKNOWN, tf.int64) for index in others}
+    for index, noted in rows.items():
+        if index in new:
+            continue
+        room = state.accumulated_rows[index]
+        # There is none for all repetitions.
+        noted = tf.cond(
+            tf.size(noted) > room.shape[0],
+            lambda noted=noted: tf.unique(noted).y,
+            lambda noted=noted: noted,
+        )
+        new[index] = tf.size(noted, tf.int64)
+        local_state.assign_rows(room, tf.range(new[index]), noted)
+    counts = _with_counts(
+        _counts(optimizer),
+        {
+            index: tf.where(empties, tf.zeros_like(count), count)
+            for index, count in new.items()
+        },
     )
-    count = tf.size(rows, tf.int64)
-    local_state.assign_rows(noted.rows, tf.range(count), rows)
-    local_state.assign(noted.count, count)
+    old = tf.convert_to_tensor(state.accumulated_counts)
+    local_state.assign(state.accumulated_counts, tf.where(enabled, counts, old))
+    now = tf.convert_to_tensor(optimizer._iterations)
+    until = tf.convert_to_tensor(state.accumulated_until)
+    local_state.assign(
+        state.accumulated_until,
+        tf.where(enabled, tf.cast(now, tf.int64) + 1, until),
+    )
 
 
-def find(accumulator: tf.Variable) -> tf.Tensor:
-    """The rows in which there is something."""
-    return tf.where(are_accumulated(accumulator))[:, 0]
+def empty(
+    optimizer: FusedOptimizer, indices: Iterable[int], condition: Flag
+) -> None:
+    """Empties lists, if the condition holds."""
+    state = optimizer._unlisted
+    counts = tf.convert_to_tensor(state.accumulated_counts)
+    none = dict.fromkeys(indices, tf.constant(0, tf.int64))
+    local_state.assign(
+        state.accumulated_counts,
+        tf.where(condition, _with_counts(counts, none), counts),
+    )
+
+
+def read(
+    optimizer: FusedOptimizer, index: int, count: tf.Tensor | None = None
+) -> tf.Tensor:
+    """The rows of a table as they are written down."""
+    state = optimizer._unlisted
+    if count is None:
+        count = tf.convert_to_tensor(state.accumulated_counts)[index]
+    # Not sliced: that would copy the whole list.
+    return tf.gather(state.accumulated_rows[index], tf.range(count))
 
 
 def are_accumulated(accumulator: tf.Variable) -> tf.Tensor:
@@ -144,18 +168,29 @@ def are_accumulated(accumulator: tf.Variable) -> tf.Tensor:
     return tf.reduce_any(values != 0, axis=range(1, values.shape.rank))
 
 
-def _either(
-    condition: Flag,
-    then: Callable[[], tf.Tensor],
-    otherwise: Callable[[], tf.Tensor],
-) -> tf.Tensor:
-    if isinstance(condition, bool):
-        return then() if condition else otherwise()
-    return tf.cond(condition, then, otherwise)
-
-
-def _all_if(condition: Flag, rows: tf.Tensor) -> tf.Tensor:
+def all_if(condition: Flag, rows: tf.Tensor) -> tf.Tensor:
     """All of them, or none."""
     if condition is True:
         return rows
     return rows[: tf.shape(rows)[0] * tf.cast(condition, tf.int32)]
+
+
+def _counts(optimizer: FusedOptimizer) -> tf.Tensor:
+    """How long the lists are, if they are good for this micro-step."""
+    state = optimizer._unlisted
+    now = tf.cast(tf.convert_to_tensor(optimizer._iterations), tf.int64)
+    return tf.where(
+        tf.equal(tf.convert_to_tensor(state.accumulated_until), now),
+        tf.convert_to_tensor(state.accumulated_counts),
+        _UNKNOWN,
+    )
+
+
+def _with_counts(
+    counts: tf.Tensor, others: Mapping[int, tf.Tensor]
+) -> tf.Tensor:
+    if not others:
+        return counts
+    return tf.tensor_scatter_nd_update(
+        counts, [[index] for index in others], tf.stack(list(others.values()))
+    )

@@ -350,8 +350,10 @@ class ASGD(FusedOptimizer):
         if rows is None:
             row = tf.gather(y.value, batch_index)
             return [tf.convert_to_tensor(d), row]
-        places = _places(batch_index, rows)
-        return [tf.gather(d.value, rows), tf.gather_nd(y.value, places)]
+        return [
+            tf.gather(d.value, rows),
+            local_state.read_at(y, _places(batch_index, rows)),
+        ]
 
     def _write_slots(
         self,

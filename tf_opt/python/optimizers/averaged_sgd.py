@@ -128,19 +128,28 @@ class AveragedSGD(FusedOptimizer):
         validation.check_not_negative("lambd", lambd)
         validation.check_not_negative("alpha", alpha)
         validation.check_not_negative("t0", t0, may_be_infinite=True)
-        if lazy_mode is True:
-            raise ValueError(
-                "`lazy_mode` must be False for AveragedSGD: every step shrinks "
-                "every row and averages it, whether it occurs or not. For "
-                "averages of embedding rows take another optimizer with "
-                "`use_ema=True`. Received: lazy_mode=True"
-            )
         super().__init__(**common_arguments(locals()))
         self.lambd = lambd
         self.alpha = alpha
         self.t0 = t0
         # While the average is in the variables' place: before it was rounded.
         self._exact_averages: list[tf.Tensor] | None = None
+
+    @property
+    def lazy_mode(self) -> bool:
+        """False: the average is one of all rows in all steps."""
+        return False
+
+    @lazy_mode.setter
+    def lazy_mode(self, value: bool) -> None:
+        validation.check_boolean("lazy_mode", value)
+        if value:
+            raise ValueError(
+                "`lazy_mode` must be False for AveragedSGD: every step shrinks "
+                "every row and averages it, whether it occurs or not. For "
+                "averages of embedding rows take another optimizer with "
+                "`use_ema=True`. Received: lazy_mode=True"
+            )
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Creates the state.

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 
 
+# For each of a bucket's tables the rows of what was accumulated; None: of dense
+# gradients, where nothing was accumulated, or inside XLA.
+Rows = Sequence[tf.Tensor] | None
+
+
 def accumulate(
     optimizer: FusedOptimizer,
     bucket: Bucket,
@@ -61,12 +66,20 @@ def measure(
     grads: Sequence[Gradient],
     *,
     accumulates: bool,
+    rows: Rows,
     gradient_scale: Scalar,
     enabled: Flag,
 ) -> GradientMeasures:
     """Measures a bucket's gradients."""
     accumulators = []
-    if accumulates:
+    if accumulates and rows is not None:
+        merged = list(map(_with_rows, grads, rows))
+        grads = [each.once() for each in merged]
+        accumulators = [
+            each._replace(sums=_accumulated(optimizer, i, each)).once()
+            for i, each in zip(bucket.indices, merged, strict=True)
+        ]
+    elif accumulates:
         grads = list(map(_dense, grads, bucket.variables))
         accumulators = [
             tf.convert_to_tensor(optimizer._accumulated_gradients[i])
@@ -86,6 +99,7 @@ def finished_gradients(
     frame: StepFrame,
     *,
     accumulates: bool,
+    rows: Rows,
 ) -> list[Gradient]:
     """The gradients that a rule is given, in the arithmetic's type.
 
@@ -94,7 +108,7 @@ def finished_gradients(
     """
     finished = []
     for i in range(len(grads)):
-        part = _Part.of(optimizer, bucket, grads, frame, i, accumulates)
+        part = _Part.of(optimizer, bucket, grads, frame, i, accumulates, rows)
         gradient = part.gradient
         if part.merged is not None:
             gradient = tf.IndexedSlices(
@@ -129,12 +143,19 @@ class _Part(NamedTuple):
         frame: StepFrame,
         i: int,
         accumulates: bool,
+        rows: Rows,
     ) -> _Part:
         """That of the bucket's i-th variable; takes what was accumulated."""
         gradient, variable = grads[i], bucket.variables[i]
+        index = bucket.indices[i]
         accumulator = accumulated = merged = occurs = None
-        if accumulates:
-            accumulator = optimizer._accumulated_gradients[bucket.indices[i]]
+        if accumulates and rows is not None:
+            accumulator = optimizer._accumulated_gradients[index]
+            merged = _with_rows(gradient, rows[i])
+            gradient = merged.sums
+            accumulated = _accumulated(optimizer, index, merged)
+        elif accumulates:
+            accumulator = optimizer._accumulated_gradients[index]
             accumulated = tf.convert_to_tensor(accumulator)
             if bucket.sparse:
                 # The rows' number isn't known while XLA compiles.
@@ -149,8 +170,10 @@ class _Part(NamedTuple):
         )
         if accumulator is not None:
             zeros = tf.zeros_like(accumulated)
-            local_state.assign(
-                accumulator, choose(frame.enabled, zeros, accumulated)
+            _write(
+                accumulator,
+                None if merged is None else merged.rows,
+                choose(frame.enabled, zeros, accumulated),
             )
         finished = step_frame.finish_gradient(
             total, _element(frame.gradient_factors, i), frame.clip_value
@@ -168,6 +191,24 @@ class _Part(NamedTuple):
     def rows(self) -> tf.Tensor | None:
         """The rows that it is of; None: it is of the whole variable."""
         return None if self.merged is None else self.merged.rows
+
+
+def _with_rows(
+    gradient: tf.IndexedSlices, rows: tf.Tensor
+) -> slices.MergedSlices:
+    """A sparse gradient that says zero of some more rows."""
+    values, indices = gradient.values, tf.cast(gradient.indices, tf.int64)
+    zeros = tf.zeros([tf.size(rows), *values.shape[1:]], values.dtype)
+    return slices.merge(
+        tf.concat([values, zeros], 0), tf.concat([indices, rows], 0)
+    )
+
+
+def _accumulated(
+    optimizer: FusedOptimizer, index: int, merged: slices.MergedSlices
+) -> tf.Tensor:
+    """What was accumulated in the rows of a gradient."""
+    return _read(optimizer._accumulated_gradients[index], merged.rows)
 
 
 def _dense(gradient: Gradient, variable: tf.Variable) -> tf.Tensor:
@@ -191,6 +232,7 @@ def update(
     scalars: dict[str, Any],
     *,
     accumulates: bool,
+    rows: Rows = None,
 ) -> None:
     """Updates a bucket's variables and slots, and of rows the averages."""
     apply = optimizer._composed_step(**scalars)
@@ -198,7 +240,7 @@ def update(
     for i, (variable, index) in enumerate(
         zip(bucket.variables, bucket.indices, strict=True)
     ):
-        part = _Part.of(optimizer, bucket, grads, frame, i, accumulates)
+        part = _Part.of(optimizer, bucket, grads, frame, i, accumulates, rows)
         factor = _element(frame.learning_rate_factors, i)
         if tf.is_tensor(factor) or factor != 1:
             apply = optimizer._composed_step(
@@ -265,9 +307,14 @@ def average_rows(
     bucket: Bucket,
     grads: Sequence[tf.IndexedSlices],
     frame: StepFrame,
+    rows: Rows,
 ) -> None:
     """Lets averages follow in the rows that were accumulated or occur."""
     for i, index in enumerate(bucket.indices):
+        if rows is not None:
+            merged = _with_rows(grads[i], rows[i])
+            _average(optimizer, index, frame, merged.rows, frame.enabled)
+            continue
         variable = bucket.variables[i]
         accumulator = optimizer._accumulated_gradients[index]
         occurs = accumulated_rows.are_accumulated(accumulator)

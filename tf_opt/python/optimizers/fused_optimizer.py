@@ -92,7 +92,6 @@ class FusedOptimizer(KerasOptimizer):
         validation.check_boolean("maximize", maximize)
         validation.check_boolean("skip_nonfinite", skip_nonfinite)
         validation.check_boolean("track_gradient_norm", track_gradient_norm)
-        validation.check_boolean("lazy_mode", lazy_mode)
         validation.check_one_of(
             "implementation", implementation, dispatch.IMPLEMENTATIONS
         )
@@ -113,9 +112,9 @@ class FusedOptimizer(KerasOptimizer):
         self.maximize = maximize
         self.skip_nonfinite = skip_nonfinite
         self.track_gradient_norm = track_gradient_norm
-        self.lazy_mode = lazy_mode
         self.implementation = implementation
         self._unlisted = UnlistedState()
+        self.lazy_mode = lazy_mode
         self.learning_rate_multipliers = learning_rate_multipliers
         self.weight_decay_multipliers = weight_decay_multipliers
         self._plans = PlanKeeper()
@@ -221,8 +220,7 @@ class FusedOptimizer(KerasOptimizer):
                 track_gradient_norm=self.track_gradient_norm,
                 skip_nonfinite=self.skip_nonfinite,
             )
-        if self._accumulates_rows():
-            accumulated_rows.build(self, variables)
+        self._make_lists_of_rows()
         for name in multipliers.NAMES:
             self._set_multipliers(name, getattr(self, name))
 
@@ -234,6 +232,13 @@ class FusedOptimizer(KerasOptimizer):
         """
         super().load_own_variables(store)
         accumulated_rows.forget(self)
+
+    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        # What TensorFlow asks of an object whose variables it restores, and
+        # once while it is made.
+        if getattr(self, "built", False):
+            accumulated_rows.forget(self)
+        return super()._lookup_dependency(name, *args, **kwargs)
 
     def _add_slots(
         self,
@@ -435,6 +440,35 @@ class FusedOptimizer(KerasOptimizer):
     # ---- What a step is told of, and tells. ----
 
     @property
+    def lazy_mode(self) -> bool:
+        """Whether of sparse gradients only the rows that occur are updated.
+
+        What is assigned takes effect in eager steps, and in what is traced
+        afterwards.
+        """
+        return self._lazy_mode
+
+    @lazy_mode.setter
+    def lazy_mode(self, value: bool) -> None:
+        validation.check_boolean("lazy_mode", value)
+        self._lazy_mode = value
+        if self.built:
+            self._make_lists_of_rows()
+            # Steps that weren't lazy have written down nothing.
+            accumulated_rows.forget(self)
+
+    def _make_lists_of_rows(self) -> None:
+        """Of those that are accumulated, where lists are needed."""
+        accumulates = (self.gradient_accumulation_steps or 1) > 1
+        if (
+            self.lazy_mode
+            and accumulates
+            and self._unlisted.accumulated_until is None
+        ):
+            with strategy_of(self).scope():
+                accumulated_rows.build(self, self._trainable_variables)
+
+    @property
     def gradient_norm(self) -> tf.Tensor:
         """The norm of all gradients of the last update, before clipping.
 
@@ -455,10 +489,6 @@ class FusedOptimizer(KerasOptimizer):
         return bool(
             self.clipnorm or self.global_clipnorm or self.track_gradient_norm
         )
-
-    def _accumulates_rows(self) -> bool:
-        """Whether it is kept which rows were accumulated."""
-        return self.lazy_mode and (self.gradient_accumulation_steps or 1) > 1
 
     def _next_gradient_norm(
         self, measures: step.Measures | None

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.tensorflow_internals import inside_xla
 
 Gradient = tf.Tensor | tf.IndexedSlices
 # What users pass: Keras converts these.
@@ -155,9 +156,57 @@ def _slices_for_update(
             "must have one row of it for each of its `indices`. Received: "
             f"values of shape {values.shape}, indices of shape {indices.shape}"
         )
+    if indices.dtype not in (tf.int32, tf.int64):
+        indices = tf.cast(indices, tf.int64)
+    # Whose rank isn't known.
     return tf.IndexedSlices(
-        tf.cast(values, variable.dtype),
-        indices
-        if indices.dtype in (tf.int32, tf.int64)
-        else tf.cast(indices, tf.int64),
+        tf.ensure_shape(
+            tf.cast(values, variable.dtype), [None, *variable.shape[1:]]
+        ),
+        tf.ensure_shape(indices, [None]),
     )
+
+
+def check_rows(
+    slices: tf.IndexedSlices, variable: tf.Variable, known_as: Variable
+) -> list[tf.Operation]:
+    """Checks what is known only when a step runs, where no op of ours does.
+
+    Args:
+        slices: The gradient.
+        variable: The variable that it is of.
+        known_as: That variable as the user knows it, for an error.
+
+    Returns:
+        In a graph the ops that check.
+
+    Raises:
+        tf.errors.InvalidArgumentError: If a row is not one of the variable's,
+            or there is another number of values.
+    """
+    if inside_xla():
+        return []
+    name = path_of(known_as)
+    indices = tf.convert_to_tensor(slices.indices)
+    rows = tf.constant(variable.shape[0], indices.dtype)
+    checks = [
+        tf.debugging.Assert(
+            tf.reduce_all((indices >= 0) & (indices < rows)),
+            [
+                f"The indices of the gradient of {name} must be in "
+                f"[0, {variable.shape[0]}), got",
+                indices,
+            ],
+        ),
+        tf.debugging.Assert(
+            tf.equal(tf.shape(slices.values)[0], tf.size(indices)),
+            [
+                f"The gradient of {name} must have one row of it for each of "
+                "its indices, got values of shape",
+                tf.shape(slices.values),
+                "and so many indices:",
+                tf.size(indices),
+            ],
+        ),
+    ]
+    return [check for check in checks if check is not None]

@@ -16,6 +16,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.flags import Flag
+from tf_opt.python.tensorflow_internals import inside_xla
 
 
 def in_replica() -> bool:
@@ -124,11 +125,23 @@ def add_to_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
         variable.scatter_add(tf.IndexedSlices(values, rows))
 
 
-def assign_at(variable: Variable, places: tf.Tensor, values: tf.Tensor) -> None:
-    """Assigns parts of a variable, each at a place of several indices."""
+def read_at(variable: Variable, places: tf.Tensor) -> tf.Tensor:
+    """Parts of a variable, each at a place of several indices."""
     variable = tf_variable(variable)
-    tf.raw_ops.ResourceScatterNdUpdate(
-        ref=variable.handle,
-        indices=places,
-        updates=tf.cast(values, variable.dtype),
+    # XLA has no op that reads from the variable itself.
+    return tf.gather_nd(
+        tf.convert_to_tensor(variable) if inside_xla() else variable, places
     )
+
+
+def assign_at(variable: Variable, places: tf.Tensor, values: tf.Tensor) -> None:
+    """Assigns them."""
+    variable = tf_variable(variable)
+    values = tf.cast(values, variable.dtype)
+    if inside_xla():
+        old = tf.convert_to_tensor(variable)
+        assign(variable, tf.tensor_scatter_nd_update(old, places, values))
+    else:
+        tf.raw_ops.ResourceScatterNdUpdate(
+            ref=variable.handle, indices=places, updates=values
+        )

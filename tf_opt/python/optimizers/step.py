@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -62,6 +63,23 @@ class Measures:
     finite: Flag
 
 
+# A bucket, its gradients, its frame, and the rows of what was accumulated.
+_ComposedPart = tuple[
+    Bucket, Sequence[Gradient], StepFrame, Sequence[tf.Tensor] | None
+]
+
+
+def _after(
+    operations: Sequence[tf.Operation],
+) -> contextlib.AbstractContextManager:
+    """Where a graph's ops run only after these."""
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    graph = tf.compat.v1.get_default_graph()
+    # What is inside a condition can't be waited for outside.
+    return tf.control_dependencies([x for x in operations if x.graph is graph])
+
+
 def _functions_of(x: Any) -> tuple[Callable, Callable, Callable]:
     """Square root, sum, and whether all is true: TensorFlow's or NumPy's."""
     if tf.is_tensor(x):
@@ -93,6 +111,8 @@ class Step:
         self._gradient_scale = gradient_scale
         self._skips_nonfinite = skips_nonfinite
         self._micro_steps = optimizer.gradient_accumulation_steps or 1
+        # What must have found no error before anything else is done.
+        self._checks: list[tf.Operation] = []
         self._launched: list[tf.Operation] = []
         # Replicas that accumulate have dense sums to add up, unless only the
         # rows that occur count.
@@ -109,6 +129,7 @@ class Step:
         for bucket in self._plan.buckets:
             for i in bucket.positions:
                 are_sparse[i] = bucket.sparse
+                self._check_rows(bucket, grads[i], variables[i])
         # All gradients before the first launch: a wrong one must not leave
         # half a step.
         self._gradients = [
@@ -118,12 +139,28 @@ class Step:
             )
         ]
 
+    def _check_rows(
+        self, bucket: Bucket, gradient: GradientLike, known_as: Variable
+    ) -> None:
+        """Checks a sparse gradient, if no op of ours will do that."""
+        if not isinstance(gradient, tf.IndexedSlices):
+            return
+        op_checks = bucket.sparse and bucket.lists is not None
+        if not op_checks or self._replicas_accumulate():
+            self._checks += gradients.check_rows(
+                gradient, tf_variable(known_as), known_as
+            )
+
     def run(self) -> Flag:
         """Runs it.
 
         Returns:
             Whether it was one: a tensor of False if it was skipped.
         """
+        with _after(self._checks):
+            return self._run()
+
+    def _run(self) -> Flag:
         optimizer = self._optimizer
         accumulates = self._micro_steps > 1
         if self._replicas_accumulate():
@@ -144,13 +181,7 @@ class Step:
         Otherwise a graph, which orders the uses of each variable, would count
         a step whose gradients were wrong.
         """
-        if tf.executing_eagerly():
-            return contextlib.nullcontext()
-        graph = tf.compat.v1.get_default_graph()
-        # What is inside a condition can't be waited for outside.
-        return tf.control_dependencies(
-            [op for op in self._launched if op.graph is graph]
-        )
+        return _after([*self._checks, *self._launched])
 
     def _replicas_accumulate(self) -> bool:
         """Whether each of several replicas adds up gradients of its own."""
@@ -179,7 +210,7 @@ class Step:
         The sum over replicas is formed once for each update: in a condition.
         """
         optimizer = self._optimizer
-        if inside_xla() and any(x.sparse for x in self._plan.buckets):
+        if inside_xla() and self._tables():
             raise ValueError(
                 "XLA can't compile `lazy_mode=True` with "
                 "`gradient_accumulation_steps` in several replicas: they have "
@@ -195,36 +226,67 @@ class Step:
             finite = local_state.in_all_replicas(measures.finite)
             enabled = both(self._enabled, finite)
         update = optimizer._is_update_step()
+        tables = self._tables()
+        rows = accumulated_rows.before(optimizer, tables) if tables else {}
         for bucket in self._plan.buckets:
             own = [self._gradients[i] for i in bucket.positions]
             composed_step.accumulate(
                 optimizer, bucket, own, self._gradient_scale, enabled
             )
-            if bucket.sparse:
+            if not bucket.sparse:
+                continue
+            for index, gradient in zip(bucket.indices, own, strict=True):
                 # Those of all replicas, which so stay the same.
-                accumulated_rows.note(
-                    optimizer,
-                    bucket,
-                    accumulated_rows.before(optimizer, bucket),
-                    [slices.rows_of_all_replicas(x.indices) for x in own],
-                    enabled,
-                )
-        optimizer._when(both(enabled, update), self._update_with_accumulated)
+                added = slices.rows_of_all_replicas(gradient.indices)
+                added = accumulated_rows.all_if(enabled, added)
+                rows[index] = tf.concat([rows[index], added], axis=0)
+        if tables:
+            accumulated_rows.note(optimizer, rows, self._dense(), enabled)
+        is_update = both(enabled, update)
+        optimizer._when(is_update, self._update_with_accumulated)
         if optimizer.use_ema:
             self._average_in_replicas(enabled)
+        if tables:
+            updated = sorted({*tables, *self._dense()})
+            accumulated_rows.empty(optimizer, updated, is_update)
         return enabled
 
     def _average_in_replicas(self, enabled: Flag) -> None:
         optimizer = self._optimizer
         frame = dataclasses.replace(self._averaging(True), enabled=enabled)
-        rest = set(range(len(optimizer._trainable_variables)))
         self._begin_averages_of_rows()
-        for bucket, _, index in self._positions():
-            if bucket.sparse:
-                rows = tf.unique(accumulated_rows.read(optimizer, index)).y
-                composed_step.average(optimizer, [index], frame, rows)
-                rest.discard(index)
-        composed_step.average(optimizer, sorted(rest), frame)
+        tables = self._tables()
+        for index in tables:
+            rows = tf.unique(accumulated_rows.read(optimizer, index)).y
+            composed_step.average(optimizer, [index], frame, rows)
+        composed_step.average(optimizer, self._averaged_whole(tables), frame)
+
+    def _tables(self) -> list[int]:
+        """Where the variables stand of which rows are updated alone."""
+        if not self._optimizer.lazy_mode:
+            return []
+        return sorted(
+            {i for bucket, _, i in self._positions() if bucket.sparse}
+        )
+
+    def _dense(self) -> set[int]:
+        """Where those stand that have a dense gradient."""
+        return {i for bucket, _, i in self._positions() if not bucket.sparse}
+
+    def _averaged_whole(self, averaged: Iterable[int]) -> list[int]:
+        """Where the variables stand whose averages are still to follow.
+
+        Args:
+            averaged: Of which they have followed.
+        """
+        optimizer = self._optimizer
+        # In lazy mode what has no gradient doesn't occur.
+        indices = (
+            self._dense()
+            if optimizer.lazy_mode
+            else set(range(len(optimizer._trainable_variables)))
+        )
+        return sorted(indices - set(averaged))
 
     def _update_with_accumulated(self) -> None:
         """Updates with the sums of all replicas, as if all were one's own."""
@@ -239,9 +301,8 @@ class Step:
             # condition those that were only read don't say.
             with tf.device(variable.device):
                 if bucket.sparse:
-                    rows[i] = tf.unique(
-                        accumulated_rows.read(optimizer, index)
-                    ).y
+                    noted = accumulated_rows.read(optimizer, index)
+                    rows[i] = tf.unique(noted).y
                     own[i] = tf.gather(accumulated, rows[i])
                     nothing[i] = slices.empty(variable)
                 else:
@@ -258,10 +319,11 @@ class Step:
             nothing,
             BARE,
             accumulates=True,
-            rows=[
-                [rows[i] for i in bucket.positions] if bucket.sparse else ()
-                for bucket in self._plan.buckets
-            ],
+            rows={
+                index: rows[i]
+                for bucket, i, index in self._positions()
+                if bucket.sparse
+            },
         )
 
     def _positions(self) -> Iterator[tuple[Bucket, int, int]]:
@@ -298,7 +360,7 @@ class Step:
         frame: StepFrame,
         *,
         accumulates: bool,
-        rows: Sequence[Sequence[tf.Tensor]] | None = None,
+        rows: dict[int, tf.Tensor] | None = None,
     ) -> Flag:
         """Measures, updates and commits.
 
@@ -306,13 +368,15 @@ class Step:
             grads: The gradients.
             frame: What is known of what is done around the rule.
             accumulates: Whether there are accumulators.
-            rows: Of which rows, for each bucket; None: of those that were
-                written down.
+            rows: Of which rows of tables; None: of those that were written
+                down.
         """
         optimizer = self._optimizer
-        notes_rows = rows is None
-        if rows is None:
-            rows = self._accumulated_rows(accumulates)
+        tables = self._tables() if accumulates and rows is None else []
+        # XLA must know how many there are, and goes over whole tables.
+        if tables and not inside_xla():
+            rows = accumulated_rows.before(optimizer, tables)
+        rows = self._of_buckets(rows or {})
         measures = None
         if self._skips_nonfinite or optimizer._needs_norms():
             measures = self._measure(
@@ -334,6 +398,7 @@ class Step:
         if frame.averages:
             self._begin_averages_of_rows()
         composed = []
+        dense: list[tf.Operation] = []
         averaged: set[int] = set()
         for k, bucket in enumerate(self._plan.buckets):
             own = [grads[i] for i in bucket.positions]
@@ -344,28 +409,34 @@ class Step:
                     own_frame, averages=(), overwrite_with_average=False
                 )
             if bucket.lists is None:
-                composed.append((bucket, own, own_frame))
+                composed.append((bucket, own, own_frame, rows[k]))
                 if not bucket.sparse or optimizer._updates_one_by_one():
                     continue
             else:
-                launched = launch(
-                    optimizer,
-                    bucket,
-                    own,
-                    own_frame,
-                    scalars,
-                    accumulates,
-                    accumulated_rows=rows[k],
-                )
-                if launched is not None:
+                # A wrong row that the first ones find must stop the others.
+                with self.after_launches():
+                    launched = launch(
+                        optimizer,
+                        bucket,
+                        own,
+                        own_frame,
+                        scalars,
+                        accumulates,
+                        accumulated_rows=rows[k] or (),
+                    )
+                if bucket.sparse and launched is not None:
                     self._launched.append(launched)
+                elif launched is not None:
+                    dense.append(launched)
             if own_frame.averages:
                 averaged.update(bucket.indices)
         if composed:
-            self._compose(composed, scalars, accumulates)
+            with self.after_launches():
+                self._compose(composed, scalars, accumulates)
+        self._launched += dense
         with self.after_launches():
             self._commit(frame, averaged, measures, scalars, commits)
-            if notes_rows:
+            if tables and not inside_xla():
                 self._note_rows(grads, frame, rows)
         return frame.enabled
 
@@ -380,8 +451,8 @@ class Step:
         """Does what follows the launches."""
         optimizer = self._optimizer
         if frame.averages:
-            rest = set(range(len(optimizer._trainable_variables))) - averaged
-            composed_step.average(optimizer, sorted(rest), frame)
+            rest = self._averaged_whole(averaged)
+            composed_step.average(optimizer, rest, frame)
         optimizer._commit(
             [
                 *optimizer._next_shared(**scalars),
@@ -390,16 +461,19 @@ class Step:
             commits,
         )
 
-    def _accumulated_rows(self, accumulates: bool) -> list[Sequence[tf.Tensor]]:
-        """For each bucket what was accumulated, where an op asks for rows."""
-        optimizer = self._optimizer
+    def _of_buckets(
+        self, rows: dict[int, tf.Tensor]
+    ) -> list[list[tf.Tensor] | None]:
+        """For each bucket the rows of its tables; None where there are none.
+
+        A table that is updated twice has them in the first update.
+        """
+        left = dict(rows)
+        nothing = tf.zeros([0], tf.int64)
         return [
-            accumulated_rows.before(optimizer, bucket)
-            if accumulates
-            and bucket.sparse
-            and optimizer.lazy_mode
-            and bucket.lists is not None
-            else ()
+            [left.pop(index, nothing) for index in bucket.indices]
+            if rows and bucket.sparse
+            else None
             for bucket in self._plan.buckets
         ]
 
@@ -407,37 +481,43 @@ class Step:
         self,
         grads: Sequence[Gradient],
         frame: StepFrame,
-        rows: Sequence[Sequence[tf.Tensor]],
+        rows: Sequence[Sequence[tf.Tensor] | None],
     ) -> None:
+        noted: dict[int, list[tf.Tensor]] = {}
         for bucket, before in zip(self._plan.buckets, rows, strict=True):
-            if before:
-                accumulated_rows.note(
-                    self._optimizer,
-                    bucket,
-                    before,
-                    [grads[i].indices for i in bucket.positions],
-                    frame.enabled,
-                    empties=frame.update,
-                )
+            if not bucket.sparse:
+                continue
+            for i, index, old in zip(
+                bucket.positions, bucket.indices, before, strict=True
+            ):
+                added = tf.cast(grads[i].indices, tf.int64)
+                added = accumulated_rows.all_if(frame.enabled, added)
+                noted.setdefault(index, []).extend([old, added])
+        accumulated_rows.note(
+            self._optimizer,
+            {index: tf.concat(each, axis=0) for index, each in noted.items()},
+            self._dense(),
+            frame.enabled,
+            empties=frame.update,
+        )
 
     def _begin_averages_of_rows(self) -> None:
         """In the first step: a row's average begins before it occurs."""
         optimizer = self._optimizer
-        indices = [
-            index
-            for bucket in self._plan.buckets
-            for index in bucket.indices
-            if bucket.sparse and optimizer.lazy_mode
-        ]
-        if not indices:
+        if not optimizer.lazy_mode:
             return
+        averages = optimizer._model_variables_moving_average
+        indices = [
+            i
+            for i in range(len(averages))
+            if averages[i] is not None and i not in self._dense()
+        ]
 
         def begin() -> None:
             for i in indices:
-                local_state.assign(
-                    optimizer._model_variables_moving_average[i],
-                    tf.convert_to_tensor(optimizer._trainable_variables[i]),
-                )
+                variable = optimizer._trainable_variables[i]
+                value = tf.convert_to_tensor(variable)
+                local_state.assign(averages[i], value)
 
         is_first = is_zero(local_state.number(optimizer._iterations))
         if isinstance(is_first, bool):
@@ -460,7 +540,7 @@ class Step:
         frame: StepFrame,
         *,
         accumulates: bool = False,
-        rows: Sequence[Sequence[tf.Tensor]] | None = None,
+        rows: Sequence[Sequence[tf.Tensor] | None] = (),
     ) -> Measures:
         optimizer = self._optimizer
         norms, squares, finite = [], [], []
@@ -477,6 +557,7 @@ class Step:
                     bucket,
                     own,
                     accumulates=accumulates,
+                    rows=rows[k] if rows else None,
                     **arguments,
                 )
             else:
@@ -484,7 +565,7 @@ class Step:
                     arguments.update(
                         rows=[x.shape[0] for x in bucket.variables],
                         lazy_mode=optimizer.lazy_mode,
-                        accumulated_rows=rows[k] if rows else (),
+                        accumulated_rows=(rows[k] if rows else None) or (),
                         tables=bucket.names,
                     )
                 accumulators = bucket.lists["accumulators"]
@@ -530,7 +611,7 @@ class Step:
 
     def _compose(
         self,
-        parts: Sequence[tuple[Bucket, Sequence[Gradient], StepFrame]],
+        parts: Sequence[_ComposedPart],
         scalars: dict[str, Any],
         accumulates: bool,
     ) -> None:
@@ -540,7 +621,7 @@ class Step:
             if optimizer._updates_one_by_one():
                 self._update_one_by_one(parts, accumulates)
                 return
-            for bucket, grads, frame in parts:
+            for bucket, grads, frame, rows in parts:
                 composed_step.update(
                     optimizer,
                     bucket,
@@ -548,16 +629,19 @@ class Step:
                     frame,
                     scalars,
                     accumulates=accumulates,
+                    rows=rows,
                 )
 
         def accumulate() -> None:
-            for bucket, grads, frame in parts:
+            for bucket, grads, frame, rows in parts:
                 scale, enabled = frame.gradient_scale, frame.enabled
                 composed_step.accumulate(
                     optimizer, bucket, grads, scale, enabled
                 )
                 if bucket.sparse and frame.averages:
-                    composed_step.average_rows(optimizer, bucket, grads, frame)
+                    composed_step.average_rows(
+                        optimizer, bucket, grads, frame, rows
+                    )
 
         flag = parts[0][2].update
         if isinstance(flag, bool):
@@ -567,15 +651,20 @@ class Step:
 
     def _update_one_by_one(
         self,
-        parts: Sequence[tuple[Bucket, Sequence[Gradient], StepFrame]],
+        parts: Sequence[_ComposedPart],
         accumulates: bool,
     ) -> None:
         """Through `update_step`, which may be anybody's."""
         optimizer = self._optimizer
         finished: list[Any] = [None] * len(self._gradients)
-        for bucket, grads, frame in parts:
+        for bucket, grads, frame, rows in parts:
             ready = composed_step.finished_gradients(
-                optimizer, bucket, grads, frame, accumulates=accumulates
+                optimizer,
+                bucket,
+                grads,
+                frame,
+                accumulates=accumulates,
+                rows=rows,
             )
             for position, gradient, variable in zip(
                 bucket.positions, ready, bucket.variables, strict=True

@@ -86,7 +86,7 @@ def make(
         groups: Whether a launch takes each of its lists as one group.
         composed: Whether no custom op is to run.
     """
-    parts: dict[tuple[tf.DType, str, int, bool], list[int]] = {}
+    parts: dict[tuple[int, bool, tf.DType, str], list[int]] = {}
     occurrences: collections.Counter[int] = collections.Counter()
     tf_variables = tuple(map(tf_variable, variables))
     for i, variable in enumerate(tf_variables):
@@ -95,11 +95,15 @@ def make(
         sparse = are_sparse is not None and (
             are_sparse[i] and _stays_sparse(optimizer, variable, composed)
         )
-        part = (variable.dtype, variable.device, occurrences[key], sparse)
+        # Those first in which a wrong row may be found.
+        part = (occurrences[key], not sparse, variable.dtype, variable.device)
         parts.setdefault(part, []).append(i)
         occurrences[key] += 1
     buckets = []
-    for (dtype, device, _, sparse), positions in parts.items():
+    for (_, dense, dtype, device), positions in sorted(
+        parts.items(), key=lambda part: part[0][:2]
+    ):
+        sparse = not dense
         updated = tuple(tf_variables[i] for i in positions)
         indices = tuple(map(optimizer._index_of, updated))
         op = optimizer._op.for_slices if sparse else optimizer._op

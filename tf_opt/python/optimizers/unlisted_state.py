@@ -8,28 +8,6 @@ from typing import Any
 import tensorflow as tf
 
 
-class NotedRows(tf.Module):
-    """Row numbers of a table, as many as are counted.
-
-    Attributes:
-        rows: The numbers; there is room for all rows.
-        count: How many they are.
-        until: Up to which micro-step they are known.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        super().__init__(name="noted_rows")
-        self.rows = tf.Variable(
-            tf.zeros([capacity], tf.int64), trainable=False, name="rows"
-        )
-        self.count = tf.Variable(
-            0, dtype=tf.int64, trainable=False, name="count"
-        )
-        self.until = tf.Variable(
-            0, dtype=tf.int64, trainable=False, name="until"
-        )
-
-
 class UnlistedState(tf.Module):
     """Numbers beside an optimizer's `variables`, which have Keras' order.
 
@@ -46,14 +24,11 @@ class UnlistedState(tf.Module):
         self.gradient_norm: tf.Variable | None = None
         self.skipped_steps: tf.Variable | None = None
         # See optimizers/accumulated_rows.py.
-        self.accumulated_rows: list[NotedRows | None] = []
+        self.accumulated_rows: list[tf.Variable] = []
+        self.accumulated_counts: tf.Variable | None = None
+        self.accumulated_until: tf.Variable | None = None
 
-    def build(
-        self,
-        *,
-        track_gradient_norm: bool,
-        skip_nonfinite: bool,
-    ) -> None:
+    def build(self, *, track_gradient_norm: bool, skip_nonfinite: bool) -> None:
         """Makes what the optimizer keeps; forgets what was of others.
 
         Args:
@@ -65,6 +40,8 @@ class UnlistedState(tf.Module):
         self.gradient_norm = None
         self.skipped_steps = None
         self.accumulated_rows = []
+        self.accumulated_counts = None
+        self.accumulated_until = None
         if track_gradient_norm:
             self.gradient_norm = tf.Variable(
                 0.0, dtype=tf.float64, trainable=False, name="gradient_norm"
