@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+pytestmark = pytest.mark.kernels
+
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
 )

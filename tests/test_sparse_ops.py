@@ -12,6 +12,8 @@ import tensorflow as tf
 import tf_opt
 from hypothesis import strategies
 
+pytestmark = pytest.mark.kernels
+
 DTYPES = {
     "float16": tf.float16,
     "bfloat16": tf.bfloat16,

@@ -27,7 +27,7 @@ mkdir -p "$out"
 say "Compiling the engine and its proof with $(nvcc --version | grep -o 'release [0-9.]*')"
 compile() {
   local options=(-std=c++17 -O3)
-  [[ $1 == tf_opt/*_dense.cc ]] &&
+  [[ $1 == tf_opt/*_dense.cc || $1 == tf_opt/*/gpu_sort.cc ]] &&
     options=(--options-file tf_opt/cc/engines/nvcc.options)
   nvcc "${options[@]}" -Xcompiler -fPIC -I. -c "$1" \
     -o "$out/$(basename "$1").o"
@@ -35,7 +35,7 @@ compile() {
 export -f compile
 export out
 engine=(tf_opt/cc/kernels/*_dense.cc tf_opt/cc/engines/copy_on_gpu.cc
-  tests/gpu/engine.cc tests/gpu/device.cc tests/gpu/device_cuda.cc)
+  tf_opt/cc/engines/gpu_sort.cc tests/gpu/engine.cc tests/gpu/device.cc tests/gpu/device_cuda.cc)
 programs=(tests/gpu/correctness.cc tests/gpu/speed.cc)
 printf '%s\0' "${engine[@]}" "${programs[@]}" |
   xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile "$0"'

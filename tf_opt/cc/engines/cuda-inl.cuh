@@ -6,12 +6,27 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <cstdint>
+
+#include "tf_opt/cc/engines/gpu_pack.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 
 constexpr int kCudaThreads = 256;
+constexpr int kCudaWarps = kCudaThreads / kWarpThreads;
+
+// Blocks for so many threads, or as many as there may be.
+inline int CudaBlocks(int64_t threads) {
+  return static_cast<int>(std::min<int64_t>(
+      (threads + kCudaThreads - 1) / kCudaThreads, INT32_MAX));
+}
+
+inline int CudaBlocksOfWarps(int64_t warps) {
+  return CudaBlocks(warps * kWarpThreads);
+}
 
 struct CudaConvert {
   __device__ static float Widen(Half x) {

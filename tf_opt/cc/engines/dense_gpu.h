@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/gpu_element.h"
 #include "tf_opt/cc/engines/gpu_pack.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/storage_types.h"
@@ -85,6 +86,8 @@ class GpuThread {
   }
 
  private:
+  using Element = GpuElement<Convert, T, Rule>;
+
   // Slots by constant indices throughout: an array that is indexed by a
   // variable would lie in memory, not in registers.
   template <std::size_t... kIndices>
@@ -102,8 +105,10 @@ class GpuThread {
                                             .template AtRow<Rule>(rules.row())
                                             .Part(tile.begin, size);
     if (!rules.updates()) {
+      // An element at a time: neighbouring threads are on neighbours.
       for (int64_t k = thread; k < size; k += threads) {
-        Accumulate(rule, part, k);
+        Element::AccumulateAt(rule, part, Convert::Widen(part.gradient()[k]),
+                              k);
       }
       return;
     }
@@ -130,12 +135,8 @@ class GpuThread {
     }
     // The last few elements, or all where a vector would not be aligned.
     for (int64_t k = done + thread; k < size; k += threads) {
-      UpdateElement(rule, part, k, indices);
+      Element::UpdateAt(rule, part, Convert::Widen(part.gradient()[k]), k);
     }
-  }
-
-  TF_OPT_RULE_INLINE static V* Shifted(V* array, int64_t by) {
-    return array == nullptr ? nullptr : array + by;
   }
 
   // Updates kCount packs of every array, the first at `at`, the others `row`
@@ -163,9 +164,10 @@ class GpuThread {
     }
     for (int u = 0; u < kCount; ++u) {
       for (int j = 0; j < kPack; ++j) {
-        Update(rule, tensor, &variable[u].elements[j], gradient[u].elements[j],
-               &accumulator[u].elements[j], &average[u].elements[j],
-               &slots[kIndices][u].elements[j]...);
+        Element::Update(rule, tensor, Convert::Widen(gradient[u].elements[j]),
+                        &variable[u].elements[j], &accumulator[u].elements[j],
+                        &average[u].elements[j],
+                        &slots[kIndices][u].elements[j]...);
       }
       variable[u].Store(tensor.variable() + at + u * row);
       (slots[kIndices][u].Store(tensor.template slot<kIndices>() + at +
@@ -177,60 +179,6 @@ class GpuThread {
       if (tensor.average() != nullptr) {
         average[u].Store(tensor.average() + at + u * row);
       }
-    }
-  }
-
-  template <std::size_t... kIndices>
-  TF_OPT_RULE_INLINE static void UpdateElement(
-      const FramedRule<Rule>& rule, const DenseTensor<T, kSlots>& tensor,
-      int64_t at, std::index_sequence<kIndices...>) {
-    Update(rule, tensor, tensor.variable() + at, tensor.gradient()[at],
-           Shifted(tensor.accumulator(), at), Shifted(tensor.average(), at),
-           tensor.template slot<kIndices>() + at...);
-  }
-
-  // Updates an element of `tensor`, which says whether there is an accumulator
-  // and an average to look at: pointers that may be null, or not, would keep
-  // what they point to in memory, not in registers.
-  template <typename... Slot>
-  TF_OPT_RULE_INLINE static void Update(const FramedRule<Rule>& rule,
-                                        const DenseTensor<T, kSlots>& tensor,
-                                        T* variable, const T& gradient,
-                                        V* accumulator, V* average,
-                                        Slot*... slots) {
-    V g = Convert::Widen(gradient);
-    if (tensor.accumulator() == nullptr) {
-      g = rule.gradient(g);
-    } else {
-      g = rule.gradient(g, *accumulator);
-      *accumulator = 0;
-    }
-    V p = Convert::Widen(*variable);
-    rule.rule(p, g, *slots...);
-    *variable = Convert::Narrow(p, T());
-    ((*slots = CanonicalNan(*slots)), ...);
-    if (tensor.average() != nullptr) Follow(rule.average, variable, average);
-  }
-
-  // Lets the average follow the variable as it is stored.
-  TF_OPT_RULE_INLINE static void Follow(const MovingAverage<V>& rule,
-                                        T* variable, V* average) {
-    *average = rule(*average, Convert::Widen(*variable));
-    if (rule.overwrite) *variable = Convert::Narrow(*average, T());
-  }
-
-  // What a step does that is no update. An element at a time: neighbouring
-  // threads are on neighbouring elements.
-  TF_OPT_RULE_INLINE static void Accumulate(
-      const FramedRule<Rule>& rule, const DenseTensor<T, kSlots>& tensor,
-      int64_t at) {
-    if (tensor.accumulator() != nullptr) {
-      V* const accumulator = tensor.accumulator() + at;
-      *accumulator = CanonicalNan(rule.gradient.Accumulate(
-          *accumulator, Convert::Widen(tensor.gradient()[at])));
-    }
-    if (tensor.average() != nullptr) {
-      Follow(rule.average, tensor.variable() + at, tensor.average() + at);
     }
   }
 };

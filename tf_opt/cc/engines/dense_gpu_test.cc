@@ -13,6 +13,7 @@
 #include "tf_opt/cc/engines/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/dense_model.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
+#include "tf_opt/cc/engines/gpu_step_model.h"
 #include "tf_opt/cc/engines/test_threads.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/asgd.h"
@@ -23,35 +24,15 @@ namespace {
 
 // A step's numbers, and a launch that reads them.
 template <typename Description>
-struct Step {
-  using Hyperparameters = typename Description::Hyperparameters;
-
+struct Step : GpuStepModel<Description> {
   template <typename T, typename Rule>
   void Launch(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors) const {
-    GpuInputsOf<Rule> inputs;
-    for (const auto& input : Description::kScalars) {
-      inputs.scalars.Add(input, input.Address(hyperparameters));
-    }
-    for (const auto& input : kFrameScalars) {
-      inputs.frame.Add(input, input.Address(frame));
-    }
-    inputs.weight_decay.at = weight_decay.data();
-    inputs.learning_rate_factors = {&learning_rate_factor, true};
-    inputs.gradient_factors = {&gradient_factor, true};
-    if (rows > 0) inputs.SetRow("batch_index", rows, &row);
     std::vector<double> workspace(
         GpuRules<Rule>::Bytes(tensors.size()) / sizeof(double) + 1);
-    const char* error =
-        ApplyDenseGpu<T, Rule>(tensors, inputs, workspace.data(), nullptr);
+    const char* error = ApplyDenseGpu<T, Rule>(
+        tensors, this->template Inputs<Rule>(), workspace.data(), nullptr);
     EXPECT_EQ(error, nullptr);
   }
-
-  Hyperparameters hyperparameters;
-  FrameInputs frame;
-  std::vector<double> weight_decay;
-  double learning_rate_factor = 1, gradient_factor = 1;
-  int64_t row = 0;
-  int64_t rows = 0;
 };
 
 // Around vectors and tiles; empty tensors first and in between.

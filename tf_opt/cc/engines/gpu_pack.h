@@ -13,6 +13,8 @@ namespace tf_opt {
 // What the arguments of a kernel may take, since CUDA 12.1.
 constexpr std::size_t kGpuArgumentBytes = 32764;
 
+constexpr int kWarpThreads = 32;
+
 // kCount neighbours of an array, read and written at once.
 template <typename E, int kCount>
 struct GpuPack {

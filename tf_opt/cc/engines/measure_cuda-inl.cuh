@@ -16,8 +16,6 @@
 
 namespace tf_opt {
 
-constexpr int kCudaWarps = kCudaThreads / kWarpThreads;
-
 // The measure of a warp's lanes, for its first thread: what AddLanes<kLanes>
 // would make of them. A lane half of them further on is another thread's until
 // there are no more lanes than one thread has.
@@ -44,9 +42,9 @@ __global__ void __launch_bounds__(kCudaThreads)
   if (thread == 0) tiles[batch.first_tile + k] = measure;
 }
 
-template <typename T>
+template <typename Batch>
 __global__ void __launch_bounds__(kCudaThreads)
-    AddGpuTiles(const __grid_constant__ GpuMeasureBatch<T> batch,
+    AddGpuTiles(const __grid_constant__ Batch batch,
                 GpuMeasureArguments arguments, const Measure* tiles) {
   const int i = blockIdx.x * kCudaWarps + threadIdx.x / kWarpThreads;
   const int thread = threadIdx.x % kWarpThreads;
@@ -60,25 +58,31 @@ __global__ void __launch_bounds__(kCudaThreads)
   arguments.finite[batch.first + i] = measure.finite;
 }
 
+// Adds up what has been measured of the tiles of a batch.
+template <typename Batch>
+const char* AddTilesOnGpu(const Batch& batch,
+                          const GpuMeasureArguments& arguments,
+                          const Measure* tiles, void* stream) {
+  AddGpuTiles<<<CudaBlocksOfWarps(batch.count), kCudaThreads, 0,
+                static_cast<cudaStream_t>(stream)>>>(batch, arguments, tiles);
+  return CudaLaunchError();
+}
+
 template <typename T>
 const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
                                 const GpuMeasureArguments& arguments,
                                 void* workspace, void* stream) {
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const auto tiles = static_cast<Measure*>(workspace);
-  const auto blocks = [](int32_t warps) {
-    return (warps + kCudaWarps - 1) / kCudaWarps;
-  };
   for (const auto& batch : PlanGpuMeasures(tensors)) {
     if (batch.tiles() > 0) {
       MeasureGpuTiles<T>
-          <<<blocks(batch.tiles()), kCudaThreads, 0, cuda_stream>>>(
+          <<<CudaBlocksOfWarps(batch.tiles()), kCudaThreads, 0, cuda_stream>>>(
               batch, arguments, tiles);
       if (const char* error = CudaLaunchError()) return error;
     }
-    AddGpuTiles<T><<<blocks(batch.count), kCudaThreads, 0, cuda_stream>>>(
-        batch, arguments, tiles);
-    if (const char* error = CudaLaunchError()) return error;
+    const char* error = AddTilesOnGpu(batch, arguments, tiles, stream);
+    if (error != nullptr) return error;
   }
   return nullptr;
 }

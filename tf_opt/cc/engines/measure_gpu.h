@@ -18,18 +18,20 @@
 
 namespace tf_opt {
 
-constexpr int kWarpThreads = 32;
 // Neighbours; so a thread's elements of float32 are 16 bytes, read at once.
 constexpr int kLanesPerThread = kLanes / kWarpThreads;
 // A thread asks for so many times its lanes before it needs the first.
 constexpr int kGpuElementsInFlight = 4;
 
-// The tensors of one launch, passed by value: no memory to fill before it.
+// As many as fit, beside a batch's other members and the other arguments.
 template <typename T>
+constexpr int kGpuMeasuredTensors =
+    (kGpuArgumentBytes - 128) / (sizeof(MeasuredTensor<T>) + sizeof(int32_t));
+
+// The tensors of one launch, passed by value: no memory to fill before it.
+template <typename T, int kMost = kGpuMeasuredTensors<T>>
 struct GpuMeasureBatch {
-  // What is left beside this struct's other members and the other arguments.
-  static constexpr int kCapacity =
-      (kGpuArgumentBytes - 128) / (sizeof(MeasuredTensor<T>) + sizeof(int32_t));
+  static constexpr int kCapacity = kMost;
 
   int count = 0;
   int64_t first = 0;        // Which of all tensors tensors[0] is, ...
@@ -44,10 +46,10 @@ struct GpuMeasureBatch {
 };
 
 // As many launches as it takes to describe all tensors, and no more.
-template <typename T>
-std::vector<GpuMeasureBatch<T>> PlanGpuMeasures(
+template <typename T, int kMost = kGpuMeasuredTensors<T>>
+std::vector<GpuMeasureBatch<T, kMost>> PlanGpuMeasures(
     const std::vector<MeasuredTensor<T>>& tensors) {
-  using Batch = GpuMeasureBatch<T>;
+  using Batch = GpuMeasureBatch<T, kMost>;
   std::vector<Batch> batches;
   int64_t tiles = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -2,11 +2,8 @@
 #ifndef TF_OPT_CC_KERNELS_MEASURE_GPU_KERNEL_H_
 #define TF_OPT_CC_KERNELS_MEASURE_GPU_KERNEL_H_
 
-#include <cstdint>
-
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/engines/measure_gpu_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #include "tf_opt/cc/kernels/measure_launch.h"
@@ -23,14 +20,10 @@ class MeasureGradientsGpuOp : public tensorflow::OpKernel {
     MeasureLaunch<T> launch;
     OP_REQUIRES_OK(context, launch.Prepare(context));
     const auto tensors = launch.Tensors();
-    // Given back when this returns, and given to later work of the same stream
-    // only.
     tensorflow::Tensor workspace;
-    OP_REQUIRES_OK(context,
-                   context->allocate_temp(
-                       tensorflow::DT_UINT8,
-                       {static_cast<int64_t>(MeasureWorkspaceBytes(tensors))},
-                       &workspace));
+    OP_REQUIRES_OK(
+        context,
+        AllocateOnGpu(context, MeasureWorkspaceBytes(tensors), &workspace));
     OP_REQUIRES_OK(context, CudaStatus(MeasureGradientsGpu(
                                 tensors,
                                 {launch.gradient_scale(), launch.enabled(),

@@ -3,6 +3,7 @@
 #include "tf_opt/cc/kernels/kernel_device.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/kernels/measure_gpu_kernel.h"
+#include "tf_opt/cc/kernels/measure_sparse_gpu_kernel.h"
 #else
 #include "tf_opt/cc/kernels/measure_cpu_kernel.h"
 #include "tf_opt/cc/kernels/measure_sparse_cpu_kernel.h"
@@ -13,36 +14,31 @@ namespace {
 
 #if defined(TF_OPT_GPU_DEVICE)
 template <typename T>
-using MeasureGradientsOp = MeasureGradientsGpuOp<T>;
+using DenseKernel = MeasureGradientsGpuOp<T>;
+template <typename T>
+using SparseKernel = MeasureSparseGradientsGpuOp<T>;
 #else
 template <typename T>
-using MeasureGradientsOp = MeasureGradientsCpuOp<T>;
+using DenseKernel = MeasureGradientsCpuOp<T>;
+template <typename T>
+using SparseKernel = MeasureSparseGradientsCpuOp<T>;
 #endif
 
-#define TF_OPT_REGISTER(T)                                 \
-  REGISTER_KERNEL_BUILDER(Name("TfOpt>MeasureGradients")   \
+#define TF_OPT_REGISTER(op, Kernel, T)                     \
+  REGISTER_KERNEL_BUILDER(Name(op)                         \
                               .Device(kKernelDevice)       \
                               .TypeConstraint<T>("T")      \
                               .HostMemory("accumulators"), \
-                          MeasureGradientsOp<T>)
-TF_OPT_REGISTER(Eigen::half);
-TF_OPT_REGISTER(Eigen::bfloat16);
-TF_OPT_REGISTER(float);
-TF_OPT_REGISTER(double);
+                          Kernel<T>)
+#define TF_OPT_REGISTER_BOTH(T)                              \
+  TF_OPT_REGISTER("TfOpt>MeasureGradients", DenseKernel, T); \
+  TF_OPT_REGISTER("TfOpt>MeasureSparseGradients", SparseKernel, T)
+TF_OPT_REGISTER_BOTH(Eigen::half);
+TF_OPT_REGISTER_BOTH(Eigen::bfloat16);
+TF_OPT_REGISTER_BOTH(float);
+TF_OPT_REGISTER_BOTH(double);
+#undef TF_OPT_REGISTER_BOTH
 #undef TF_OPT_REGISTER
-
-#if !defined(TF_OPT_GPU_DEVICE)
-#define TF_OPT_REGISTER_SPARSE(T)                              \
-  REGISTER_KERNEL_BUILDER(Name("TfOpt>MeasureSparseGradients") \
-                              .Device(kKernelDevice)           \
-                              .TypeConstraint<T>("T"),         \
-                          MeasureSparseGradientsCpuOp<T>)
-TF_OPT_REGISTER_SPARSE(Eigen::half);
-TF_OPT_REGISTER_SPARSE(Eigen::bfloat16);
-TF_OPT_REGISTER_SPARSE(float);
-TF_OPT_REGISTER_SPARSE(double);
-#undef TF_OPT_REGISTER_SPARSE
-#endif
 
 }  // namespace
 }  // namespace tf_opt

@@ -15,7 +15,9 @@
 #include "tf_opt/cc/engines/dense_cpu.h"
 #include "tf_opt/cc/engines/sparse_cpu.h"
 #include "tf_opt/cc/kernels/resource_apply_launch.h"
+#include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/kernels/sorted_slices.h"
 #include "tf_opt/cc/kernels/worker_threads.h"
 #include "tf_opt/cc/rules/step_frame.h"
 #include "tf_opt/cc/rules/variable_inputs.h"
@@ -44,7 +46,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
   // Reads and checks all inputs, and locks; unless there is nothing to do
   // calls run(launch, arguments) with them, as Arguments<Rule>.
   template <typename Run>
-  void Compute(tensorflow::OpKernelContext* context, const RowSlices<T>* slices,
+  void Compute(tensorflow::OpKernelContext* context, const RowSlices* slices,
                const Run& run) const {
     FrameInputs frame;
     OP_REQUIRES_OK(context, ReadScalars(context, kFrameScalars, &frame));
@@ -141,16 +143,16 @@ class ResourceSparseApplyCpuOp : public ResourceApplyCpuOpBase<T, Optimizer> {
       : ResourceApplyCpuOpBase<T, Optimizer>(context), attributes_(context) {}
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    RowSlices<T> slices(attributes_);
+    RowSlices slices(attributes_);
     OP_REQUIRES_OK(context, slices.Find(context));
     const auto run = [&](const auto& launch, const auto& arguments) {
       const WorkerThreads workers(context);
       std::vector<SparseGradient<typename ResourceApplyLaunch<T>::Element>>
           gradients;
-      OP_REQUIRES_OK(
-          context,
-          slices.Sort([&](int i) { return launch.variable_rows(i); },
-                      workers.count(), workers.parallel_for(), &gradients));
+      OP_REQUIRES_OK(context,
+                     SortSlices(
+                         slices, [&](int i) { return launch.variable_rows(i); },
+                         workers.count(), workers.parallel_for(), &gradients));
       ApplySparse(arguments.tensors, gradients, arguments.rules,
                   attributes_.lazy, ChosenCpuTarget(), workers.count(),
                   workers.parallel_for(), arguments.update);

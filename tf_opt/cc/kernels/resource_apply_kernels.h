@@ -67,14 +67,14 @@ class OptimizerOf : public Description {
 };
 
 // A static object of this type registers the kernels of two ops, for dense
-// gradients and for sparse ones, for every variable type. (GPUs have none for
-// sparse ones.)
+// gradients and for sparse ones, for every variable type.
 template <typename Optimizer>
 class KernelRegistration {
  public:
   KernelRegistration(const char* op, const char* sparse_op) {
 #if defined(TF_OPT_GPU_DEVICE)
     RegisterAll<ResourceApplyGpuOp>(op);
+    RegisterAll<ResourceSparseApplyGpuOp>(sparse_op);
 #else
     RegisterAll<ResourceApplyCpuOp>(op);
     RegisterAll<ResourceSparseApplyCpuOp>(sparse_op);

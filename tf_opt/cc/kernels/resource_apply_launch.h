@@ -47,7 +47,7 @@ class ResourceApplyLaunch {
   absl::Status Prepare(tensorflow::OpKernelContext* context,
                        const std::vector<Operand>& slots, bool updates,
                        const CopyBytes& copy_bytes,
-                       const RowSlices<T>* slices = nullptr) {
+                       const RowSlices* slices = nullptr) {
     absl::Status status = context->input_list("gradients", &gradients_);
     if (!status.ok()) return status;
     status = FindPerVariable(context, "weight_decay", &weight_decay_);

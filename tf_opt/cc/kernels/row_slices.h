@@ -1,9 +1,8 @@
 // The gradients of an op that takes them as slices: values, and which rows of a
-// table they are of.
+// table they are of. Here is what their shapes say, on any device.
 #ifndef TF_OPT_CC_KERNELS_ROW_SLICES_H_
 #define TF_OPT_CC_KERNELS_ROW_SLICES_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,9 +12,6 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
-#include "tf_opt/cc/engines/parallel_for.h"
-#include "tf_opt/cc/engines/sparse_gradient.h"
-#include "tf_opt/cc/kernels/storage_type.h"
 
 namespace tf_opt {
 
@@ -30,12 +26,9 @@ struct SliceAttributes {
   std::vector<std::string> names;  // For errors; or none.
 };
 
-// T is TensorFlow's type.
-template <typename T>
+// An op's inputs that are slices.
 class RowSlices {
  public:
-  using Element = typename StorageTypeOf<T>::type;
-
   explicit RowSlices(const SliceAttributes& attributes)
       : attributes_(attributes) {}
 
@@ -57,6 +50,20 @@ class RowSlices {
 
   int size() const { return values_.size(); }
   const tensorflow::Tensor& values(int i) const { return values_[i]; }
+  const tensorflow::Tensor& indices(int i) const { return indices_[i]; }
+
+  // Whether there are rows without values.
+  bool has_accumulated_rows() const { return accumulated_rows_.size() > 0; }
+  const tensorflow::Tensor& accumulated_rows(int i) const {
+    return accumulated_rows_[i];
+  }
+
+  // Elements of a row.
+  int64_t width(int i) const {
+    int64_t width = 1;
+    for (int k = 1; k < values_[i].dims(); ++k) width *= values_[i].dim_size(k);
+    return width;
+  }
 
   // Whether the i-th one can be of a table of this shape.
   absl::Status CheckShapes(int i, const tensorflow::TensorShape& table) const {
@@ -80,83 +87,10 @@ class RowSlices {
           "]`, shape ", values.DebugString(), ", got ",
           values_[i].shape().DebugString()));
     }
-    if (accumulated_rows_.size() > 0 && accumulated_rows_[i].dims() != 1) {
+    if (has_accumulated_rows() && accumulated_rows_[i].dims() != 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`accumulated_rows[", i, "]`", Name(i), " must be a vector, got ",
           "shape ", accumulated_rows_[i].shape().DebugString()));
-    }
-    return absl::OkStatus();
-  }
-
-  // All of them, sorted by rows, of which there are rows_of(i) in the i-th
-  // table; after their shapes have been checked.
-  template <typename RowsOf>
-  absl::Status Sort(const RowsOf& rows_of, int num_threads,
-                    const ParallelFor& parallel_for,
-                    std::vector<SparseGradient<Element>>* sorted) const {
-    sorted->resize(size());
-    std::vector<absl::Status> statuses(size());
-    const auto body = [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        statuses[i] = SortOne(i, rows_of(i), &(*sorted)[i]);
-      }
-    };
-    if (size() == 1 || num_threads <= 1) {
-      body(0, size());
-    } else {
-      parallel_for(size(), 1, body);
-    }
-    for (const absl::Status& status : statuses) {
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status SortOne(int i, int64_t rows,
-                       SparseGradient<Element>* sorted) const {
-    sorted->values = static_cast<const Element*>(values_[i].data());
-    sorted->width = 1;
-    for (int k = 1; k < values_[i].dims(); ++k) {
-      sorted->width *= values_[i].dim_size(k);
-    }
-    const bool has_more = accumulated_rows_.size() > 0;
-    sorted->entries.reserve(
-        indices_[i].NumElements() +
-        (has_more ? accumulated_rows_[i].NumElements() : 0));
-    absl::Status status =
-        Add("indices", indices_[i], i, rows, true, &sorted->entries);
-    if (!status.ok()) return status;
-    if (has_more) {
-      status = Add("accumulated_rows", accumulated_rows_[i], i, rows, false,
-                   &sorted->entries);
-      if (!status.ok()) return status;
-    }
-    SortByRow(rows, &sorted->entries);
-    return absl::OkStatus();
-  }
-
-  absl::Status Add(const char* input, const tensorflow::Tensor& tensor, int i,
-                   int64_t rows, bool has_values,
-                   std::vector<RowEntry>* entries) const {
-    return tensor.dtype() == tensorflow::DT_INT32
-               ? Add<int32_t>(input, tensor, i, rows, has_values, entries)
-               : Add<int64_t>(input, tensor, i, rows, has_values, entries);
-  }
-
-  template <typename Index>
-  absl::Status Add(const char* input, const tensorflow::Tensor& tensor, int i,
-                   int64_t rows, bool has_values,
-                   std::vector<RowEntry>* entries) const {
-    const auto* const indices = static_cast<const Index*>(tensor.data());
-    for (int64_t k = 0; k < tensor.NumElements(); ++k) {
-      const int64_t row = indices[k];
-      if (row < 0 || row >= rows) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "`", input, "[", i, "]`", Name(i), " must be in [0, ", rows,
-            "), the rows of `variables[", i, "]`, got ", row, " at ", k));
-      }
-      entries->push_back({row, has_values ? k : RowEntry::kNoValues});
     }
     return absl::OkStatus();
   }
@@ -169,6 +103,7 @@ class RowSlices {
                : "";
   }
 
+ private:
   const SliceAttributes& attributes_;
   tensorflow::OpInputList values_;
   tensorflow::OpInputList indices_;

@@ -34,7 +34,8 @@ arguments nothing is written. The arithmetic is float32 (float64 if T is
 double), the step's scalars are double.
 
 On a GPU all inputs but the handles are in its memory, and nothing is read back:
-a number out of its range is printed by the device, and nothing is written.
+a number out of its range, or a row that isn't there, is printed by the device,
+and nothing is written.
 
 variables: Handles of the variables to update, of type T; or one
   TfOpt>VariableGroup of them.
