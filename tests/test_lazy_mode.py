@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from devices import EMULATED_GPU
 from devices import reads_numbers_on_device
 from devices import refusal
 
@@ -594,6 +595,8 @@ def test_lazy_mode_may_be_set_later():
 def test_a_wrong_row_stops_the_variables_beside_it(
     features, in_graph, lazy_mode, implementation
 ):
+    if EMULATED_GPU and implementation == "custom_op":
+        pytest.skip("a GPU's kernels stop their own variables alone")
     variables = [
         keras.Variable(np.ones(4), dtype="float64"),
         _table(),

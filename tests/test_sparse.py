@@ -35,12 +35,13 @@ def run(
     optimizer = make(0.125, **arguments)
     optimizer.build([variable])
 
-    def step() -> None:
+    # An argument: what is constant is computed otherwise by graph optimization.
+    def step(gradient: tf.Tensor | tf.IndexedSlices) -> None:
         optimizer.apply([gradient], [variable])
 
     step = tf.function(step) if in_graph else step
     for _ in range(steps):
-        step()
+        step(gradient)
     return [v.numpy() for v in (variable, *optimizer.variables)]
 
 
@@ -66,12 +67,15 @@ def test_repeated_rows_equal_the_dense_gradient(
     arguments = {"implementation": implementation, **options}
     sparse = repeated_rows()
     dense = tf.constant([[3.0, -1.0], [0, 0], [1.5, 2.5], [0, 0]])
+    # Graph optimization reorders products, and not where rows are checked: up to
+    # the last bit of each, in what is composed.
+    tolerance = 3e-7 if in_graph and implementation == "composed" else 0
     for a, b in zip(
         run(sparse, in_graph=in_graph, **arguments),
         run(dense, in_graph=in_graph, **arguments),
         strict=True,
     ):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -259,3 +259,60 @@ def test_dense_and_sparse_gradients_do_not_mix():
             [tf.constant([[1.0]]), tf.IndexedSlices([[1.0]], [0])],
             step=1,
         )
+
+
+def _measure(rows: list[int], values: tf.Tensor, *indices: int) -> Any:
+    indices = tf.constant(indices, tf.int64, (len(indices),))
+    slices = tf.IndexedSlices(values, indices)
+    return tf_opt.ops.measure_gradients([slices], rows=rows)
+
+
+# Shapes of which TensorFlow ends the process, if it is asked for them.
+IMPOSSIBLE = {
+    "negative": (lambda: _measure([-1], tf.ones((1, 2)), 0), "rows"),
+    "no integer": (lambda: _measure([4.5], tf.ones((1, 2)), 0), "rows"),
+    "too large": (lambda: _measure([2**64 + 4], tf.ones((1, 2)), 0), "rows"),
+    "too many elements": (lambda: _measure([2**60], tf.ones((1, 64)), 0), ""),
+}
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_tables_that_cannot_be_are_errors(case, in_graph):
+    call, message = IMPOSSIBLE[case]
+    with pytest.raises(
+        (ValueError, tf.errors.InvalidArgumentError), match=message
+    ):
+        (tf.function(call) if in_graph else call)()
+
+
+def test_an_empty_table_that_is_too_wide_for_its_gradient():
+    p, m, v = (tf.Variable(tf.zeros((0, 2**61))) for _ in range(3))
+    slices = tf.IndexedSlices(tf.ones((8, 1)), tf.zeros(8, tf.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one row of"):
+        tf_opt.ops.resource_apply_adam_amsgrad([p], [m], [v], [slices], step=1)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_table_of_batches_with_impossible_rows(sparse):
+    p, d = (tf.Variable(tf.zeros((3, 2))) for _ in range(2))
+    y = tf.Variable(tf.zeros((0, 2**40, 2**40)))
+    gradient = tf.ones((3, 2))
+    if sparse:
+        gradient = tf.IndexedSlices(gradient, tf.range(3))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"`y\[0\]` must hold rows"
+    ):
+        tf_opt.ops.resource_apply_asgd(
+            [p], [d], [y], [gradient], batch_index=0, seen_batches=1
+        )
+
+
+@pytest.mark.parametrize("scale", [np.inf, np.nan])
+def test_a_scale_that_is_no_number_counts_in_all_rows(scale):
+    slices = tf.IndexedSlices(tf.ones((1, 2)), [1])
+    sparse = tf_opt.ops.measure_gradients(
+        [slices], rows=[3], gradient_scale=scale
+    )
+    assert np.isnan(sparse.sums_of_squares.numpy()[0])
+    assert not sparse.finite.numpy()[0]

@@ -55,6 +55,13 @@ TF_OPT_RULE_INLINE bool IsFinite(V x) {
   return x - x == 0;
 }
 
+// Whether, of a sparse gradient, the rows that don't occur are measured: where
+// there is an accumulator, and where the scale makes no number of a zero.
+template <typename V>
+TF_OPT_RULE_INLINE bool ZerosCount(bool lazy, const V* accumulator, V scale) {
+  return !lazy && (accumulator != nullptr || !IsFinite(scale));
+}
+
 // The sum of kCount lanes, a power of two: each of the first half takes in the
 // one half of them further on, again and again. Overwrites them.
 template <int kCount>

@@ -39,10 +39,10 @@ struct OccupiedTile {
 
 // Adds those of a table, in order.
 template <typename T>
-void AddOccupiedTiles(const MeasuredTable<T>& table, int i,
-                      std::vector<OccupiedTile>* tiles) {
+void AddOccupiedTiles(const MeasuredTable<T>& table, ComputeType<T> scale,
+                      int i, std::vector<OccupiedTile>* tiles) {
   const SparseGradient<T>& gradient = *table.gradient;
-  if (table.accumulator != nullptr && !table.lazy) {
+  if (ZerosCount(table.lazy, table.accumulator, scale)) {
     for (int64_t tile = 0; tile < CountTiles(table.size); ++tile) {
       tiles->push_back(
           {i, tile, gradient.Find(tile * kTileSize / gradient.width)});
@@ -65,7 +65,11 @@ class SparseTileMeasurer {
  public:
   SparseTileMeasurer(const MeasuredTable<T>& table, ComputeType<T> scale,
                      const RowFunctions<T>& rows)
-      : table_(table), gradient_(*table.gradient), scale_(scale), rows_(rows) {}
+      : table_(table),
+        gradient_(*table.gradient),
+        scale_(scale),
+        rows_(rows),
+        zeros_count_(ZerosCount(table.lazy, table.accumulator, scale)) {}
 
   // Measures the elements [begin, end), all of one tile, of which `k` is the
   // first entry.
@@ -77,7 +81,7 @@ class SparseTileMeasurer {
           k < gradient_.count() ? gradient_.entries[k].row * width : end;
       if (begin < row_begin) {
         const int64_t stop = std::min(end, row_begin);
-        if (!table_.lazy) Add(nullptr, begin, stop);
+        if (zeros_count_) Add(nullptr, begin, stop);
         begin = stop;
         continue;
       }
@@ -98,8 +102,6 @@ class SparseTileMeasurer {
 
  private:
   void Add(const T* gradient, int64_t begin, int64_t end) {
-    // Zeros.
-    if (gradient == nullptr && table_.accumulator == nullptr) return;
     rows_.measure(
         scale_, gradient,
         table_.accumulator == nullptr ? nullptr : table_.accumulator + begin,
@@ -111,6 +113,7 @@ class SparseTileMeasurer {
   const SparseGradient<T>& gradient_;
   const ComputeType<T> scale_;
   const RowFunctions<T>& rows_;
+  const bool zeros_count_;
   int64_t tile_begin_ = 0;
   alignas(64) double lanes_[kLanes] = {};
   bool finite_ = true;
@@ -121,25 +124,25 @@ template <typename T>
 std::vector<Measure> MeasureSparseGradients(
     const std::vector<MeasuredTable<T>>& tables, double gradient_scale,
     CpuTarget target, int num_threads, const ParallelFor& parallel_for) {
+  const auto scale = static_cast<ComputeType<T>>(gradient_scale);
   std::vector<OccupiedTile> occupied;
   int64_t elements = 0;
   for (size_t i = 0; i < tables.size(); ++i) {
-    AddOccupiedTiles(tables[i], static_cast<int>(i), &occupied);
-    elements += tables[i].gradient->count() * tables[i].gradient->width;
-    if (tables[i].accumulator != nullptr && !tables[i].lazy) {
-      elements += tables[i].size;
-    }
+    const MeasuredTable<T>& table = tables[i];
+    AddOccupiedTiles(table, scale, static_cast<int>(i), &occupied);
+    elements += ZerosCount(table.lazy, table.accumulator, scale)
+                    ? table.size
+                    : table.gradient->count() * table.gradient->width;
   }
   std::vector<Measure> measures(occupied.size());
   const RowFunctions<T> rows = RowFunctionsFor<T>(target);
-  const auto scale = static_cast<ComputeType<T>>(gradient_scale);
   const auto body = [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       const MeasuredTable<T>& table = tables[occupied[k].table];
       const int64_t first = occupied[k].tile * kTileSize;
       measures[k] = SparseTileMeasurer<T>(table, scale, rows)
                         .Run(occupied[k].entry, first,
-                             std::min(first + kTileSize, table.size));
+                             first + std::min(kTileSize, table.size - first));
     }
   };
   const auto count = static_cast<int64_t>(occupied.size());

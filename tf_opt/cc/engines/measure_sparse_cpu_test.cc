@@ -88,5 +88,32 @@ TYPED_TEST(MeasureSparseCpuTest, GivesTheBitsOfTheDenseGradient) {
   }
 }
 
+// Then zeros are none any more.
+TEST(MeasureSparseCpu, AScaleThatIsNotFiniteCountsInAllRows) {
+  SparseModel<float> model(3, 2, 0), one(3, 2, 1);
+  for (const auto* of : {&model, &one}) {
+    const SparseGradient<float> gradient = of->Gradient();
+    const std::vector<float> dense = of->Dense();
+    for (const double scale :
+         std::vector<double>{INFINITY, -INFINITY, NAN, 1e300}) {
+      for (const bool lazy : {false, true}) {
+        const auto measure = MeasureSparseGradients<float>(
+            {{&gradient, nullptr, 6, lazy}}, scale, CpuTarget::kBaseline, 1,
+            MustNotRun)[0];
+        const auto expected =
+            MeasureGradients<float>({{dense.data(), nullptr, 6}}, scale,
+                                    CpuTarget::kBaseline, 1, MustNotRun)[0];
+        if (lazy) {
+          EXPECT_EQ(measure.finite, gradient.count() == 0);
+        } else {
+          EXPECT_TRUE(
+              SameBits(measure.sum_of_squares, expected.sum_of_squares));
+          EXPECT_EQ(measure.finite, expected.finite);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tf_opt

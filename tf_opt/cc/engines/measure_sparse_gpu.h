@@ -62,9 +62,11 @@ class GpuSparseTileThread {
                                     ? (key - first_key) * slices.width
                                     : tile_end;
       const int64_t zeros_end = Least(row_begin, tile_end);
-      if (!lazy && table.accumulator != nullptr && done < zeros_end) {
+      if (ZerosCount(lazy, table.accumulator, scale) && done < zeros_end) {
         AddUp(tile.begin, done, zeros_end, thread, &lanes, [&](int64_t at) {
-          return MeasuredValue(scale, V(0), table.accumulator[at]);
+          return table.accumulator == nullptr
+                     ? MeasuredValue(scale, V(0))
+                     : MeasuredValue(scale, V(0), table.accumulator[at]);
         });
       }
       if (row_begin >= tile_end) break;

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,14 +14,10 @@
 #include "tf_opt/cc/engines/measure_sparse_gpu_launch.h"
 #include "tf_opt/cc/engines/sparse_gpu_model.h"
 #include "tf_opt/cc/engines/sparse_model.h"
+#include "tf_opt/cc/engines/test_threads.h"
 
 namespace tf_opt {
 namespace {
-
-void MustNotRun(int64_t, int64_t,
-                const std::function<void(int64_t, int64_t)>&) {
-  FAIL() << "one thread was asked for";
-}
 
 // Some tables with what was accumulated of them.
 template <typename T>

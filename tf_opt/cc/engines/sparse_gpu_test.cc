@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,15 +18,11 @@
 #include "tf_opt/cc/engines/sparse_gpu_launch.h"
 #include "tf_opt/cc/engines/sparse_gpu_model.h"
 #include "tf_opt/cc/engines/sparse_model.h"
+#include "tf_opt/cc/engines/test_threads.h"
 #include "tf_opt/cc/rules/adam.h"
 
 namespace tf_opt {
 namespace {
-
-void MustNotRun(int64_t, int64_t,
-                const std::function<void(int64_t, int64_t)>&) {
-  FAIL() << "one thread was asked for";
-}
 
 // Around a warp's threads; few and many rows of which few and many occur;
 // nothing; rows that are said without values.

@@ -25,7 +25,7 @@ struct Tile {
 
 // How many tiles a tensor of `size` elements has; an empty one has none.
 TF_OPT_HOST_DEVICE inline int64_t CountTiles(int64_t size) {
-  return (size + kTileSize - 1) / kTileSize;
+  return size / kTileSize + (size % kTileSize != 0);
 }
 
 // The tensor of tile `k`: the first of `count` with ends[i] > k, where ends[i]

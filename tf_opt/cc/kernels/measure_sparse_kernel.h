@@ -27,6 +27,11 @@ class MeasureSparseGradientsOp : public tensorflow::OpKernel {
                 absl::InvalidArgumentError(absl::StrCat(
                     "`rows` must have one element for each of the ", count,
                     " `gradients`, got ", rows_.size())));
+    for (const int64_t rows : rows_) {
+      OP_REQUIRES(context, rows >= 0,
+                  absl::InvalidArgumentError(
+                      absl::StrCat("`rows` must not be negative, got ", rows)));
+    }
   }
 
  protected:
@@ -38,7 +43,10 @@ class MeasureSparseGradientsOp : public tensorflow::OpKernel {
     if (!status.ok()) return status;
     for (int i = 0; i < slices->size(); ++i) {
       tensorflow::TensorShape shape = slices->values(i).shape();
-      if (shape.dims() > 0) shape.set_dim(0, rows_[i]);
+      if (shape.dims() > 0) {
+        status = shape.SetDimWithStatus(0, rows_[i]);
+        if (!status.ok()) return status;
+      }
       status = slices->CheckShapes(i, shape);
       if (!status.ok()) return status;
       shapes->push_back(shape);

@@ -60,9 +60,10 @@ class RowSlices {
 
   // Elements of a row.
   int64_t width(int i) const {
-    int64_t width = 1;
+    // Of a table without rows it may be any product.
+    uint64_t width = 1;
     for (int k = 1; k < values_[i].dims(); ++k) width *= values_[i].dim_size(k);
-    return width;
+    return static_cast<int64_t>(width);
   }
 
   // Whether the i-th one can be of a table of this shape.
@@ -73,19 +74,24 @@ class RowSlices {
                        " must have rows to have a sparse gradient, got a "
                        "scalar"));
     }
-    tensorflow::TensorShape values = table;
-    values.set_dim(0, indices_[i].NumElements());
     if (indices_[i].dims() != 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`indices[", i, "]`", Name(i), " must be a vector, got shape ",
           indices_[i].shape().DebugString()));
     }
-    if (values_[i].shape() != values) {
+    // Not by making a shape: one that is too large ends the process.
+    const tensorflow::TensorShape& values = values_[i].shape();
+    bool fits = values.dims() == table.dims() &&
+                values.dim_size(0) == indices_[i].NumElements();
+    for (int k = 1; fits && k < table.dims(); ++k) {
+      fits = values.dim_size(k) == table.dim_size(k);
+    }
+    if (!fits) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`gradients[", i, "]`", Name(i), " must have one row of `variables[",
-          i, "]` for each of the ", indices_[i].NumElements(), " `indices[", i,
-          "]`, shape ", values.DebugString(), ", got ",
-          values_[i].shape().DebugString()));
+          i, "]`, shape ", table.DebugString(), ", for each of the ",
+          indices_[i].NumElements(), " `indices[", i, "]`, got shape ",
+          values.DebugString()));
     }
     if (has_accumulated_rows() && accumulated_rows_[i].dims() != 1) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -157,9 +157,11 @@ absl::Status CheckTable(const VariableList& list, int i,
   absl::Status status = CheckInitializedAndType(list, i, dtype);
   if (!status.ok()) return status;
   const tensorflow::TensorShape& found = list[i]->tensor()->shape();
-  tensorflow::TensorShape row_shape = found;
-  if (found.dims() > 0) row_shape.RemoveDim(0);
-  if (found.dims() == 0 || row_shape != shape) {
+  bool fits = found.dims() == shape.dims() + 1;
+  for (int k = 0; fits && k < shape.dims(); ++k) {
+    fits = found.dim_size(k + 1) == shape.dim_size(k);
+  }
+  if (!fits) {
     return absl::InvalidArgumentError(absl::StrCat(
         "`", list.name(), "[", i, "]` must hold rows of the shape of `", whose,
         "[", i, "]`, ", shape.DebugString(), ", got ", found.DebugString()));

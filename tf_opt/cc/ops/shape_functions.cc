@@ -266,6 +266,10 @@ absl::Status MeasureSparseShapes(InferenceContext* c) {
   std::vector<ShapeHandle> tables(n);
   for (int i = 0; i < n; ++i) {
     tables[i] = c->UnknownShape();
+    if (rows[i] < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`rows` must not be negative, got ", rows[i]));
+    }
     if (!c->RankKnown(gradients[i]) || c->Rank(gradients[i]) == 0) continue;
     s = c->ReplaceDim(gradients[i], 0, c->MakeDim(rows[i]), &tables[i]);
     if (!s.ok()) return s;

@@ -116,7 +116,7 @@ def measure_gradients(
             **slices_as_inputs(
                 gradients, accumulated_rows, None, whose="gradients"
             ),
-            "rows": list(rows),
+            "rows": [_check_rows(i, x) for i, x in enumerate(rows)],
             "lazy": scalars.booleans(lazy_mode=lazy_mode)["lazy_mode"],
             "tables": list(tables),
         }
@@ -131,3 +131,11 @@ def measure_gradients(
         enabled=scalars.boolean("enabled", enabled),
     )
     return GradientMeasures(*results)
+
+
+def _check_rows(i: int, rows: int) -> int:
+    """How many rows a variable has, as an op's attribute."""
+    number = scalars.integer(f"rows[{i}]", rows)
+    if not isinstance(number, int) or number < 0:
+        raise ValueError(f"`rows[{i}]` must be an int >= 0. Received: {rows!r}")
+    return number

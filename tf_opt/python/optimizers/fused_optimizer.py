@@ -233,12 +233,14 @@ class FusedOptimizer(KerasOptimizer):
         super().load_own_variables(store)
         accumulated_rows.forget(self)
 
-    def _lookup_dependency(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        # What TensorFlow asks of an object whose variables it restores, and
-        # once while it is made.
-        if getattr(self, "built", False):
+    def _lookup_dependency(
+        self, name: str, cached_dependencies: Any = None
+    ) -> Any:
+        # What TensorFlow asks of an object; with what it has when it restores
+        # the object's variables.
+        if cached_dependencies is not None:
             accumulated_rows.forget(self)
-        return super()._lookup_dependency(name, *args, **kwargs)
+        return super()._lookup_dependency(name, cached_dependencies)
 
     def _add_slots(
         self,

@@ -72,6 +72,14 @@ def cast(gradient: Gradient, dtype: tf.DType) -> Gradient:
     return tf.cast(gradient, dtype)
 
 
+def identity(gradient: Gradient) -> Gradient:
+    """The same: in a graph, once it is what it waits for."""
+    if isinstance(gradient, tf.IndexedSlices):
+        indices = tf.identity(gradient.indices)
+        return tf.IndexedSlices(gradient.values, indices, gradient.dense_shape)
+    return tf.identity(gradient)
+
+
 def is_sparse(gradient: GradientLike, variable: Variable, lazy: bool) -> bool:
     """Whether a gradient may stay sparse in a step.
 

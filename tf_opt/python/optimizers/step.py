@@ -130,6 +130,9 @@ class Step:
             for i in bucket.positions:
                 are_sparse[i] = bucket.sparse
                 self._check_rows(bucket, grads[i], variables[i])
+        if self._checks:
+            with _after(self._checks):
+                grads = list(map(gradients.identity, grads))
         # All gradients before the first launch: a wrong one must not leave
         # half a step.
         self._gradients = [
@@ -157,10 +160,6 @@ class Step:
         Returns:
             Whether it was one: a tensor of False if it was skipped.
         """
-        with _after(self._checks):
-            return self._run()
-
-    def _run(self) -> Flag:
         optimizer = self._optimizer
         accumulates = self._micro_steps > 1
         if self._replicas_accumulate():
