@@ -67,8 +67,8 @@ def test_repeated_rows_equal_the_dense_gradient(
     arguments = {"implementation": implementation, **options}
     sparse = repeated_rows()
     dense = tf.constant([[3.0, -1.0], [0, 0], [1.5, 2.5], [0, 0]])
-    # Graph optimization reorders products, and not where rows are checked: up to
-    # the last bit of each, in what is composed.
+    # Graph optimization reorders products, but not where rows are checked: in
+    # what is composed their last bits may differ.
     tolerance = 3e-7 if in_graph and implementation == "composed" else 0
     for a, b in zip(
         run(sparse, in_graph=in_graph, **arguments),
