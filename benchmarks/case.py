@@ -22,9 +22,9 @@ import machine
 import measure
 import sparse_contenders
 import variants
+from all_workloads import ALL_WORKLOADS
 from sparse_workloads import SparseWorkload
 from variants import VARIANTS
-from workloads import ALL_WORKLOADS
 
 
 def _parse_arguments() -> argparse.Namespace:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import variants
+from all_workloads import ALL_WORKLOADS
 from table import Table
 from table import milliseconds
 from table import times
-from workloads import ALL_WORKLOADS
 
 # One contender in one case, as case.py reports it.
 Row = dict[str, Any]

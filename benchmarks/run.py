@@ -27,13 +27,13 @@ import step_time
 import step_time_plot
 import targets
 import terminal
+from all_workloads import ALL_WORKLOADS
 from shapes import WORKLOADS
 from sparse_workloads import SPARSE_WORKLOADS
 from variants import FEATURE_WORKLOADS
 from variants import KERAS_XLA
 from variants import OPTIMIZERS
 from variants import VARIANTS
-from workloads import ALL_WORKLOADS
 
 _CASE = pathlib.Path(__file__).with_name("case.py")
 

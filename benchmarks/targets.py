@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import variants
+from all_workloads import ALL_WORKLOADS
 from report import Row
 from table import Table
-from workloads import ALL_WORKLOADS
 
 _ADAM = ("adam", "adamw")
 _AMSGRAD = ("adam-amsgrad", "adamw-amsgrad")

@@ -701,3 +701,33 @@ def test_replicas_may_say_nothing(strategy, counts, features):
         step()
     expected = [*range(counts[0]), *range(4, 4 + counts[1])]
     assert _moved(table) == expected
+
+
+def test_replicas_find_what_each_has_accumulated(strategy):
+    with strategy.scope():
+        table = keras.Variable(np.ones((ROWS, WIDTH)), dtype="float32")
+        optimizer = tf_opt.Adam(
+            0.125, lazy_mode=True, gradient_accumulation_steps=2
+        )
+        optimizer.build([table])
+
+    @tf.function
+    def step(dense):
+        def replica():
+            context = tf.distribute.get_replica_context()
+            row = 3 + 3 * context.replica_id_in_sync_group
+            gradient = tf.IndexedSlices(tf.ones([1, WIDTH]), row[None])
+            if dense:
+                gradient = tf.convert_to_tensor(
+                    tf.IndexedSlices(
+                        gradient.values, row[None] + 1, [ROWS, WIDTH]
+                    )
+                )
+            optimizer.apply([gradient], [table])
+
+        strategy.run(replica)
+
+    # Of dense gradients nothing is written down; these differ.
+    step(True)
+    step(False)
+    assert _moved(table) == [3, 4, 6, 7]

@@ -77,6 +77,25 @@ def before(
     Returns:
         For each of them the rows.
     """
+    found = find(optimizer, indices)
+    return {
+        index: tf.concat([rows, found[index]], axis=0)
+        for index, rows in noted(optimizer, indices).items()
+    }
+
+
+def noted(
+    optimizer: FusedOptimizer, indices: Iterable[int]
+) -> dict[int, tf.Tensor]:
+    """Of that, what is written down; the same in all replicas."""
+    lengths = tf.maximum(_counts(optimizer), 0)
+    return {i: read(optimizer, i, lengths[i]) for i in indices}
+
+
+def find(
+    optimizer: FusedOptimizer, indices: Iterable[int]
+) -> dict[int, tf.Tensor]:
+    """What is in accumulators of which it isn't known."""
     counts = _counts(optimizer)
 
     def rows_of(index: int) -> tf.Tensor:
@@ -84,7 +103,7 @@ def before(
         return tf.cond(
             counts[index] == _UNKNOWN,
             lambda: tf.where(are_accumulated(accumulator))[:, 0],
-            lambda: read(optimizer, index, counts[index]),
+            lambda: tf.zeros([0], tf.int64),
         )
 
     return {index: rows_of(index) for index in indices}

@@ -226,7 +226,10 @@ class Step:
             enabled = both(self._enabled, finite)
         update = optimizer._is_update_step()
         tables = self._tables()
-        rows = accumulated_rows.before(optimizer, tables) if tables else {}
+        rows, found = (
+            part(optimizer, tables) if tables else {}
+            for part in (accumulated_rows.noted, accumulated_rows.find)
+        )
         for bucket in self._plan.buckets:
             own = [self._gradients[i] for i in bucket.positions]
             composed_step.accumulate(
@@ -235,9 +238,12 @@ class Step:
             if not bucket.sparse:
                 continue
             for index, gradient in zip(bucket.indices, own, strict=True):
-                # Those of all replicas, which so stay the same.
-                added = slices.rows_of_all_replicas(gradient.indices)
+                added = tf.cast(gradient.indices, tf.int64)
                 added = accumulated_rows.all_if(enabled, added)
+                # Those of all replicas, which so stay the same.
+                added = slices.rows_of_all_replicas(
+                    tf.concat([found[index], added], axis=0)
+                )
                 rows[index] = tf.concat([rows[index], added], axis=0)
         if tables:
             accumulated_rows.note(optimizer, rows, self._dense(), enabled)
