@@ -38,8 +38,12 @@ inline std::vector<FrameInputs> AllFrames() {
   update.gradient_scale = 0.75;
   update.clip_value = 1.25;
   update.ema_momentum = 0.9;
+  update.iteration = 7;
+  update.seed = -3;
+  update.uses_random_bits = true;
   FrameInputs overwrite = update;
   overwrite.overwrite_with_average = true;
+  overwrite.stochastic_rounding = true;
   FrameInputs accumulate = update;
   accumulate.update = false;
   FrameInputs accumulate_and_overwrite = overwrite;

@@ -16,11 +16,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
+#include "tf_opt/cc/engines/stochastic_rounding.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/float_bits.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/random_bits.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -49,29 +54,150 @@ inline __attribute__((always_inline)) void PrefetchBlock(const V* block) {
   }
 }
 
-// A block in the arithmetic type V: a widened copy of 16-bit elements, ...
-template <typename V, typename T>
-class Block {
- public:
-  Block(T* array, int n) : array_(array), n_(n) {
-    WidenBlock(array, n, values_);
+// Runs body(i) for n elements, which must not depend on one another. Of a whole
+// block the compiler knows the size.
+template <typename Body>
+inline __attribute__((always_inline)) void ForElements(int n,
+                                                       const Body& body) {
+  if (n == kBlockSize) {
+#pragma GCC ivdep
+    for (int i = 0; i < kBlockSize; ++i) body(i);
+  } else {
+#pragma GCC ivdep
+    for (int i = 0; i < n; ++i) body(i);
   }
+}
+
+// Random bits in memory: two elements' in each word.
+using Bits = uint16_t __attribute__((may_alias));
+
+// Those of a block.
+class RandomBlock {
+ public:
+  // From the element with this number on. Not inlined into the loop of each
+  // rule, for the library's size.
+  __attribute__((noinline)) const Bits* Fill(const RandomKey& key,
+                                             int64_t element) {
+    const RandomWords words(key, element);
+    for (int i = 0; i < kWords; ++i) words_[i] = words[i];
+    // Of an odd element the word before begins.
+    words_[kWords] = words[kWords];
+    return reinterpret_cast<const Bits*>(words_) + element % 2;
+  }
+
+ private:
+  static constexpr int kWords = kBlockSize / 2;
+
+  alignas(64) uint32_t words_[kWords + 1];
+};
+
+// How a loop reads and writes an operand of which it computes in V: where that
+// is how it lies in memory, ...
+template <typename V>
+struct InPlace {
+  V Load(int i) const { return values[i]; }
+  void Store(int i, V value) const { values[i] = value; }
+
+  V* values;
+};
+
+// ... in bfloat16, rounded as is said here, ...
+template <typename V, Rounding kRounding>
+struct InBFloat16 {
+  V Load(int i) const { return ToFloat(elements[i]); }
+  void Store(int i, V value) const {
+    const auto narrow = static_cast<float>(value);
+    elements[i] = {static_cast<uint16_t>(
+        kRounding == Rounding::kAtRandom ? BFloat16AtRandom(narrow, random[i])
+                                         : BFloat16NearestOfCanonical(narrow))};
+  }
+
+  BFloat16* elements;
+  const Bits* random;
+};
+
+// ... or shortened to float32.
+template <typename V>
+struct InFloat {
+  V Load(int i) const { return values[i]; }
+  void Store(int i, V value) const { values[i] = static_cast<float>(value); }
+
+  float* values;
+};
+
+// Master weights that don't round to their variables become those: somebody
+// else has set them.
+template <typename T>
+__attribute__((noinline)) void Reconcile(const T* variable, int n,
+                                         float* master_weights) {
+  alignas(64) T rounded[kBlockSize];
+  alignas(64) float widened[kBlockSize];
+  NarrowBlock(master_weights, n, rounded);
+  WidenBlock(variable, n, widened);
+  ForElements(n, [&](int i) {
+    const bool same = rounded[i].bits == variable[i].bits;
+    master_weights[i] = CanonicalNan(same ? master_weights[i] : widened[i]);
+  });
+}
+
+// Rounds a block by its random bits.
+template <typename T>
+__attribute__((noinline)) void NarrowAtRandom(const float* values, int n,
+                                              const Bits* random, T* elements) {
+  ForElements(n, [=](int i) {
+    elements[i] = RoundAtRandom(values[i], random[i], T());
+  });
+}
+
+// A block of a variable in the arithmetic type V: its master weights, or a
+// widened copy of 16-bit elements, ...
+template <typename V, typename T>
+class VariableBlock {
+ public:
+  template <typename Tensor>
+  VariableBlock(const Tensor& tensor, int64_t start, int n)
+      : array_(tensor.variable() + start),
+        n_(n),
+        has_master_weights_(tensor.master_weight() != nullptr) {
+    if (has_master_weights_) {
+      values_ = tensor.master_weight() + start;
+      Reconcile(array_, n, values_);
+    } else {
+      values_ = copy_;
+      WidenBlock(array_, n, copy_);
+    }
+  }
+
   V* values() { return values_; }
-  void Store() { NarrowBlock(values_, n_, array_); }
+
+  // `random_key` is null if they are rounded to nearest, as those of master
+  // weights always are: there it is how one sees that they belong together.
+  void Store(const RandomKey* random_key, int64_t element) {
+    if (random_key == nullptr || has_master_weights_) {
+      NarrowBlock(values_, n_, array_);
+    } else {
+      RandomBlock random;
+      NarrowAtRandom(values_, n_, random.Fill(*random_key, element), array_);
+    }
+  }
 
  private:
   T* array_;
   int n_;
-  alignas(64) V values_[kBlockSize];
+  bool has_master_weights_;
+  V* values_;
+  alignas(64) V copy_[kBlockSize];
 };
 
 // ... or the array itself, where it holds V already.
 template <typename V>
-class Block<V, V> {
+class VariableBlock<V, V> {
  public:
-  Block(V* array, int) : values_(array) {}
+  template <typename Tensor>
+  VariableBlock(const Tensor& tensor, int64_t start, int)
+      : values_(tensor.variable() + start) {}
   V* values() { return values_; }
-  void Store() {}
+  void Store(const RandomKey*, int64_t) {}
 
  private:
   V* values_;
@@ -106,16 +232,17 @@ class GradientBlock<V, V> {
   const V* values_;
 };
 
-template <typename V, typename Rule, typename... Slot>
-inline __attribute__((always_inline)) void Update(const Rule rule, int n,
-                                                  V* __restrict p,
-                                                  const V* __restrict g,
-                                                  Slot* __restrict... slots) {
-  for (int i = 0; i < n; ++i) {
-    rule(p[i], g[i], slots[i]...);
-    p[i] = CanonicalNan(p[i]);
-    ((slots[i] = CanonicalNan(slots[i])), ...);
-  }
+// Not inlined: it is the same for all variables whose block is in V.
+template <typename V, typename Rule, typename P, typename G, typename... Slot>
+__attribute__((noinline)) void Update(const Rule rule, int n, const P variable,
+                                      const G gradient, const Slot... slots) {
+  const auto update = [=](int i, auto... values) {
+    V p = variable.Load(i);
+    rule(p, gradient.Load(i), values...);
+    variable.Store(i, CanonicalNan(p));
+    (slots.Store(i, CanonicalNan(values)), ...);
+  };
+  ForElements(n, [=](int i) { update(i, slots.Load(i)...); });
 }
 
 // What surrounds the rule, as loops of their own over a block, which is in the
@@ -148,47 +275,153 @@ __attribute__((noinline)) void AccumulateBlock(
   }
 }
 
-template <typename V>
+template <typename V, typename A>
 __attribute__((noinline)) void AverageBlock(const MovingAverage<V> average,
-                                            int n, V* __restrict p,
-                                            V* __restrict averages) {
-  for (int i = 0; i < n; ++i) averages[i] = average(averages[i], p[i]);
-  if (!average.overwrite) return;
-  for (int i = 0; i < n; ++i) p[i] = averages[i];
+                                            int n, V* variable,
+                                            const A averages) {
+  const auto follow = [=](int i) {
+    const V value = average(averages.Load(i), variable[i]);
+    averages.Store(i, value);
+    return value;
+  };
+  if (average.overwrite) {
+    ForElements(n, [=](int i) { variable[i] = follow(i); });
+  } else {
+    ForElements(n, [=](int i) { follow(i); });
+  }
 }
 
-// Lets the average follow the variable as it lies in memory.
-template <typename V, typename T>
+// The key of an operand that is rounded at random, or null.
+template <int kOperand, typename Rule>
+inline __attribute__((always_inline)) const RandomKey* KeyOf(
+    const FramedRule<Rule>& rule) {
+  return rule.template RoundsAtRandom<kOperand>() ? &rule.random_keys[kOperand]
+                                                  : nullptr;
+}
+
+// An operand of a block that is state, of which the first element has the
+// number `element` and which is stored in S, if it may be.
+template <typename S, int kOperand, Storage kStorage, Rounding kRounding,
+          typename V, typename Rule>
+inline __attribute__((always_inline)) auto StateOf(const FramedRule<Rule>& rule,
+                                                   const StateArray<V>& array,
+                                                   int64_t start,
+                                                   int64_t element,
+                                                   RandomBlock* random) {
+  if constexpr (kStorage != Storage::kState || std::is_same<S, V>::value) {
+    return InPlace<V>{static_cast<V*>(array.data) + start};
+  } else if constexpr (std::is_same<S, BFloat16>::value) {
+    return InBFloat16<V, kRounding>{
+        static_cast<BFloat16*>(array.data) + start,
+        kRounding == Rounding::kAtRandom
+            ? random->Fill(rule.random_keys[kOperand], element)
+            : nullptr};
+  } else {
+    return InFloat<V>{static_cast<float*>(array.data) + start};
+  }
+}
+
+// Calls use(S()) with the type in which state is stored.
+template <typename V, typename Use>
+inline __attribute__((always_inline)) void WithStateType(StateType type,
+                                                         const Use& use) {
+  if (type == StateType::kBFloat16) {
+    use(BFloat16());
+  } else if (type == StateType::kFloat && sizeof(V) > sizeof(float)) {
+    use(float());
+  } else {
+    use(V());
+  }
+}
+
+// Updates a block whose variable and gradient are read and written like this.
+template <typename T, typename Rule, typename P, typename G,
+          std::size_t... kIndices>
+inline __attribute__((always_inline)) void UpdateBlock(
+    const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
+    int64_t start, int n, const P& variable, const G& gradient,
+    std::index_sequence<kIndices...>) {
+  using V = ComputeType<T>;
+  WithStateType<V>(tensor.slot_type(), [&](auto stored) {
+    RandomBlock random[Rule::kSlots];
+    Update<V>(rule.rule, n, variable, gradient,
+              StateOf<decltype(stored), kFrameOperandCount + kIndices,
+                      Rule::Description::kSlotOperands[kIndices].storage,
+                      Rule::Description::kSlotOperands[kIndices].rounding>(
+                  rule, tensor.template slot<kIndices>(), start,
+                  tensor.first + start, &random[kIndices])...);
+  });
+}
+
+// Lets the average follow the variable: its master weights or what was stored.
+template <typename T, typename Rule>
 inline __attribute__((always_inline)) void FollowVariable(
-    const MovingAverage<V>& average, T* variable, V* averages, int n) {
-  Block<V, T> stored(variable, n);
-  AverageBlock<V>(average, n, stored.values(), averages);
-  if (average.overwrite) stored.Store();
+    const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
+    int64_t start, int n) {
+  using V = ComputeType<T>;
+  VariableBlock<V, T> variable(tensor, start, n);
+  const int64_t element = tensor.first + start;
+  WithStateType<V>(tensor.average().type, [&](auto stored) {
+    RandomBlock random;
+    AverageBlock<V>(
+        rule.average, n, variable.values(),
+        StateOf<decltype(stored), kAverage, kFrameOperands[kAverage].storage,
+                kFrameOperands[kAverage].rounding>(rule, tensor.average(),
+                                                   start, element, &random));
+  });
+  if (rule.average.overwrite) variable.Store(KeyOf<kVariable>(rule), element);
 }
 
 template <typename T, typename Rule, std::size_t... kIndices>
 inline __attribute__((always_inline)) void ApplyBlock(
     const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
-    int64_t start, int n, bool transforms, std::index_sequence<kIndices...>) {
+    int64_t start, int n, bool transforms,
+    std::index_sequence<kIndices...> slots) {
   using V = ComputeType<T>;
-  Block<V, T> variable(tensor.variable() + start, n);
-  const GradientBlock<V, T> gradient(tensor.gradient(), start, n);
-  const V* g = gradient.values();
-  alignas(64) V transformed[kBlockSize];
-  if (transforms) {
-    V* const accumulator = tensor.accumulator();
-    TransformBlock<V>(rule.gradient, n, g,
-                      accumulator == nullptr ? nullptr : accumulator + start,
-                      transformed);
-    g = transformed;
+  const int64_t element = tensor.first + start;
+  const RandomKey* const key = KeyOf<kVariable>(rule);
+  const auto update = [&](const auto& variable, const auto& gradient) {
+    UpdateBlock(rule, tensor, start, n, variable, gradient, slots);
+  };
+  if constexpr (std::is_same<T, BFloat16>::value) {
+    // Without a copy: a step is short enough for copying to show.
+    if (!transforms && tensor.master_weight() == nullptr) {
+      alignas(64) static constexpr T kZeros[kBlockSize] = {};
+      const T* const g =
+          tensor.gradient() == nullptr ? kZeros : tensor.gradient() + start;
+      const InBFloat16<V, Rounding::kToNearest> gradient{const_cast<T*>(g),
+                                                         nullptr};
+      T* const p = tensor.variable() + start;
+      if (key == nullptr) {
+        update(InBFloat16<V, Rounding::kToNearest>{p, nullptr}, gradient);
+      } else {
+        RandomBlock random;
+        update(
+            InBFloat16<V, Rounding::kAtRandom>{p, random.Fill(*key, element)},
+            gradient);
+      }
+      if (tensor.average().data != nullptr) {
+        FollowVariable(rule, tensor, start, n);
+      }
+      return;
+    }
   }
-  Update<V>(rule.rule, n, variable.values(), g,
-            tensor.template slot<kIndices>() + start...);
-  variable.Store();
-  if (tensor.average() != nullptr) {
-    FollowVariable(rule.average, tensor.variable() + start,
-                   tensor.average() + start, n);
+  {
+    VariableBlock<V, T> variable(tensor, start, n);
+    const GradientBlock<V, T> gradient(tensor.gradient(), start, n);
+    const V* g = gradient.values();
+    alignas(64) V transformed[kBlockSize];
+    if (transforms) {
+      V* const accumulator = tensor.accumulator();
+      TransformBlock<V>(rule.gradient, n, g,
+                        accumulator == nullptr ? nullptr : accumulator + start,
+                        transformed);
+      g = transformed;
+    }
+    update(InPlace<V>{variable.values()}, InPlace<V>{const_cast<V*>(g)});
+    variable.Store(key, element);
   }
+  if (tensor.average().data != nullptr) FollowVariable(rule, tensor, start, n);
 }
 
 // Asks memory for a block ahead of a tensor that may not be there.
@@ -196,6 +429,18 @@ template <bool kWritten, typename V>
 inline __attribute__((always_inline)) void PrefetchOptional(const V* tensor,
                                                             int64_t start) {
   if (tensor != nullptr) PrefetchBlock<kWritten>(tensor + start);
+}
+
+template <typename V>
+inline __attribute__((always_inline)) void PrefetchState(
+    const StateArray<V>& array, int64_t start) {
+  if (array.type == StateType::kArithmetic) {
+    PrefetchOptional<true>(static_cast<V*>(array.data), start);
+  } else if (array.type == StateType::kBFloat16) {
+    PrefetchOptional<true>(static_cast<BFloat16*>(array.data), start);
+  } else {
+    PrefetchOptional<true>(static_cast<float*>(array.data), start);
+  }
 }
 
 template <typename T, typename Rule, std::size_t... kIndices>
@@ -210,9 +455,10 @@ inline __attribute__((always_inline)) void ApplyBlocks(
     if (start + kPrefetchDistance < tensor.size) {
       PrefetchBlock<true>(tensor.variable() + start);
       PrefetchOptional<false>(tensor.gradient(), start);
-      (PrefetchBlock<true>(tensor.template slot<kIndices>() + start), ...);
+      (PrefetchState(tensor.template slot<kIndices>(), start), ...);
       PrefetchOptional<true>(tensor.accumulator(), start);
-      PrefetchOptional<true>(tensor.average(), start);
+      PrefetchOptional<true>(tensor.master_weight(), start);
+      PrefetchState(tensor.average(), start);
     }
     ApplyBlock(rule, tensor, start, kBlockSize, transforms, indices);
   }
@@ -243,16 +489,15 @@ void AccumulateRange(const FramedRule<Rule>& rule,
     if (start + kPrefetchDistance < tensor.size) {
       PrefetchOptional<false>(tensor.gradient(), start);
       PrefetchOptional<true>(tensor.accumulator(), start);
-      PrefetchOptional<true>(tensor.average(), start);
+      PrefetchState(tensor.average(), start);
     }
     if (tensor.accumulator() != nullptr) {
       const GradientBlock<V, T> gradient(tensor.gradient(), start, n);
       AccumulateBlock<V>(rule.gradient, n, gradient.values(),
                          tensor.accumulator() + start);
     }
-    if (tensor.average() != nullptr) {
-      FollowVariable(rule.average, tensor.variable() + start,
-                     tensor.average() + start, n);
+    if (tensor.average().data != nullptr) {
+      FollowVariable(rule, tensor, start, n);
     }
   }
 }

@@ -76,16 +76,20 @@ TYPED_TEST(DenseCpuRuleTest,
   using T = typename TypeParam::T;
   using Rule = typename TypeParam::Rule;
   using Model = DenseModel<T, Rule::kSlots>;
-  for (const FrameInputs& frame : AllFrames()) {
+  for (const auto& [frame, stored] :
+       Pairs(AllFrames(), AllStored<T, typename TypeParam::Description>())) {
     SCOPED_TRACE(testing::Message()
                  << "update " << frame.update << ", overwrite "
-                 << frame.overwrite_with_average);
+                 << frame.overwrite_with_average << ", state "
+                 << static_cast<int>(stored.state) << ", master weights "
+                 << stored.master_weights);
     std::vector<FramedRule<Rule>> rules;
     for (size_t i = 0; i < Sizes().size(); ++i) {
       rules.emplace_back(typename Rule::Step(TypeParam::Hyperparameters()),
-                         frame, VariableInputs{0.01 * i, 1.5, 1.25});
+                         frame,
+                         VariableInputs{0.01 * i, 1.5, 1.25, double(i), true});
     }
-    Model original(Sizes(), 0, /*framed=*/true);
+    Model original(Sizes(), 0, /*framed=*/true, stored);
     original.AddSpecialNumbers();
     Model expected(original);
     const auto tensors = expected.Tensors();
@@ -186,9 +190,12 @@ std::vector<T> StoreOf(const std::vector<T>& values, CpuTarget target,
   const AdamRule<float, false, false> rule(AdamStep(h), {1.0});
   std::vector<T> result = values, gradient(values.size(), FromBits<T>(0));
   std::vector<float> m(values.size()), v(values.size());
-  const DenseTensor<T, 2> tensor = {
-      {result.data(), gradient.data(), nullptr, nullptr, m.data(), v.data()},
-      static_cast<int64_t>(values.size())};
+  DenseTensor<T, 2> tensor;
+  tensor.operands[kVariable] = result.data();
+  tensor.operands[kGradient] = gradient.data();
+  tensor.operands[kFrameOperandCount] = m.data();
+  tensor.operands[kFrameOperandCount + 1] = v.data();
+  tensor.size = static_cast<int64_t>(values.size());
   RangeFunctionFor<T, AdamRule<float, false, false>>(target)(
       FramedRule(rule), tensor, 0, values.size());
   return result;

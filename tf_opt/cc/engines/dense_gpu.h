@@ -16,6 +16,7 @@
 #include "tf_opt/cc/engines/gpu_element.h"
 #include "tf_opt/cc/engines/gpu_pack.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
+#include "tf_opt/cc/engines/gpu_state.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -87,6 +88,7 @@ class GpuThread {
 
  private:
   using Element = GpuElement<Convert, T, Rule>;
+  using State = GpuState<Convert, V>;
 
   // Slots by constant indices throughout: an array that is indexed by a
   // variable would lie in memory, not in registers.
@@ -115,9 +117,11 @@ class GpuThread {
     const bool aligned =
         GpuPack<T, kPack>::IsAligned(part.variable()) &&
         GpuPack<T, kPack>::IsAligned(part.gradient()) &&
-        (GpuPack<V, kPack>::IsAligned(part.template slot<kIndices>()) && ...) &&
+        (State::template IsAligned<kPack>(part.template slot<kIndices>()) &&
+         ...) &&
         GpuPack<V, kPack>::IsAligned(part.accumulator()) &&
-        GpuPack<V, kPack>::IsAligned(part.average());
+        GpuPack<V, kPack>::IsAligned(part.master_weight()) &&
+        State::template IsAligned<kPack>(part.average());
     int64_t done = 0;
     if (aligned) {
       // Neighbouring threads on neighbouring vectors: first several of each
@@ -147,37 +151,50 @@ class GpuThread {
       int64_t at, int64_t row, std::index_sequence<kIndices...>) {
     GpuPack<T, kPack> variable[kCount];
     GpuPack<T, kPack> gradient[kCount];
-    GpuPack<V, kPack> slots[kSlots][kCount];
     GpuPack<V, kPack> accumulator[kCount];
-    GpuPack<V, kPack> average[kCount];
+    GpuPack<V, kPack> master_weight[kCount];
+    V slots[kSlots][kCount][kPack];
+    V average[kCount][kPack] = {};
     for (int u = 0; u < kCount; ++u) {
       variable[u].Load(tensor.variable() + at + u * row);
       gradient[u].Load(tensor.gradient() + at + u * row);
-      (slots[kIndices][u].Load(tensor.template slot<kIndices>() + at + u * row),
+      (State::Load(tensor.template slot<kIndices>(), at + u * row,
+                   slots[kIndices][u]),
        ...);
       if (tensor.accumulator() != nullptr) {
         accumulator[u].Load(tensor.accumulator() + at + u * row);
       }
-      if (tensor.average() != nullptr) {
-        average[u].Load(tensor.average() + at + u * row);
+      if (tensor.master_weight() != nullptr) {
+        master_weight[u].Load(tensor.master_weight() + at + u * row);
+      }
+      if (tensor.average().data != nullptr) {
+        State::Load(tensor.average(), at + u * row, average[u]);
       }
     }
     for (int u = 0; u < kCount; ++u) {
+      const int64_t element = tensor.first + at + u * row;
       for (int j = 0; j < kPack; ++j) {
-        Element::Update(rule, tensor, Convert::Widen(gradient[u].elements[j]),
-                        &variable[u].elements[j], &accumulator[u].elements[j],
-                        &average[u].elements[j],
-                        &slots[kIndices][u].elements[j]...);
+        Element::Update(rule, tensor, element + j,
+                        Convert::Widen(gradient[u].elements[j]),
+                        &variable[u].elements[j], &master_weight[u].elements[j],
+                        &accumulator[u].elements[j], &average[u][j],
+                        &slots[kIndices][u][j]...);
       }
       variable[u].Store(tensor.variable() + at + u * row);
-      (slots[kIndices][u].Store(tensor.template slot<kIndices>() + at +
-                                u * row),
+      (State::Store(
+           tensor.template slot<kIndices>(), at + u * row, slots[kIndices][u],
+           Element::template KeyOf<kFrameOperandCount + kIndices>(rule),
+           element),
        ...);
       if (tensor.accumulator() != nullptr) {
         accumulator[u].Store(tensor.accumulator() + at + u * row);
       }
-      if (tensor.average() != nullptr) {
-        average[u].Store(tensor.average() + at + u * row);
+      if (tensor.master_weight() != nullptr) {
+        master_weight[u].Store(tensor.master_weight() + at + u * row);
+      }
+      if (tensor.average().data != nullptr) {
+        State::Store(tensor.average(), at + u * row, average[u],
+                     Element::template KeyOf<kAverage>(rule), element);
       }
     }
   }

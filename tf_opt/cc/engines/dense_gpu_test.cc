@@ -100,18 +100,23 @@ TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngineFramed) {
   step.weight_decay.assign(Sizes().size(), 0.1);
   step.learning_rate_factor = 1.5;
   step.gradient_factor = 1.25;
-  for (const FrameInputs& frame : AllFrames()) {
+  step.variable_number = 5;
+  step.table_is_bfloat16 = true;
+  for (const auto& [frame, stored] :
+       Pairs(AllFrames(), AllStored<T, typename TypeParam::Description>())) {
     SCOPED_TRACE(testing::Message()
                  << "update " << frame.update << ", overwrite "
-                 << frame.overwrite_with_average);
+                 << frame.overwrite_with_average << ", state "
+                 << static_cast<int>(stored.state) << ", master weights "
+                 << stored.master_weights);
     step.frame = frame;
     const std::vector<FramedRule<Rule>> rules(
         Sizes().size(),
         FramedRule<Rule>(typename Rule::Step(step.hyperparameters), frame,
-                         VariableInputs{0.1, 1.5, 1.25}));
+                         VariableInputs{0.1, 1.5, 1.25, 5, true}));
     for (const int offset : {0, 1}) {
       SCOPED_TRACE(testing::Message() << "offset " << offset);
-      Model expected(Sizes(), offset, /*framed=*/true);
+      Model expected(Sizes(), offset, /*framed=*/true, stored);
       expected.AddSpecialNumbers();
       Model model(expected);
       ApplyDense<T>(expected.Tensors(), rules, CpuTarget::kBaseline, 1,
@@ -141,14 +146,11 @@ TYPED_TEST(DenseGpuTest, UpdatesTheRowOfATableThatTheDeviceNames) {
 
   auto tensors = model.Tensors();
   std::vector<V> table(kRows * kSize, V(7));
-  std::memcpy(&table[kRow * kSize], tensors[0].template slot<1>(),
-              kSize * sizeof(V));
+  std::memcpy(&table[kRow * kSize], model.slots[1].data(), kSize * sizeof(V));
   tensors[0].operands[kFrameOperandCount + 1] = table.data();
   step.Launch<T, Rule>(tensors);
   for (int64_t i = 0; i < kRows * kSize; ++i) {
-    const V wanted = i / kSize == kRow
-                         ? expected.Tensors()[0].template slot<1>()[i % kSize]
-                         : V(7);
+    const V wanted = i / kSize == kRow ? expected.slots[1][i % kSize] : V(7);
     ASSERT_EQ(table[i], wanted) << "element " << i;
   }
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
@@ -83,13 +84,45 @@ class PaddedArray {
   std::vector<E, Allocator<E>> memory_;
 };
 
+template <typename A, typename B>
+std::vector<std::pair<A, B>> Pairs(const std::vector<A>& all_a,
+                                   const std::vector<B>& all_b) {
+  std::vector<std::pair<A, B>> pairs;
+  for (const A& a : all_a) {
+    for (const B& b : all_b) pairs.emplace_back(a, b);
+  }
+  return pairs;
+}
+
+// How a model's tensors are stored.
+struct Stored {
+  StateType state = StateType::kArithmetic;  // Slots and averages.
+  bool master_weights = false;
+  // Of which slots some may be none; null: all are state.
+  const Operand* slots = nullptr;
+};
+
+// All ways to store variables of type T with their state.
+template <typename T, typename Description>
+std::vector<Stored> AllStored() {
+  std::vector<Stored> all = {{}, {StateType::kBFloat16}};
+  if (sizeof(T) == 2) {
+    all.push_back({StateType::kArithmetic, true});
+    all.push_back({StateType::kBFloat16, true});
+  }
+  if (std::is_same<T, double>::value) all.push_back({StateType::kFloat});
+  for (Stored& stored : all) stored.slots = Description::kSlotOperands;
+  return all;
+}
+
 // Some tensors with their slots, filled with the same numbers every time.
 template <typename T, int kSlots,
           template <typename> class Allocator = std::allocator>
 struct DenseModel {
   // A framed one has accumulators and averages as well.
   explicit DenseModel(const std::vector<int64_t>& sizes, int offset = 0,
-                      bool framed = false) {
+                      bool framed = false, Stored stored = {})
+      : stored(stored) {
     std::mt19937 random(7);
     for (const int64_t size : sizes) {
       variables.emplace_back(size, offset);
@@ -106,6 +139,32 @@ struct DenseModel {
         arrays->emplace_back(size, offset);
         for (auto& value : arrays->back()) value = (random() % 1000) * 1e-3;
       }
+    }
+    for (const int64_t size : sizes) {
+      if (stored.master_weights) AddMasterWeights(size, offset, &random);
+      for (int k = 0; k < kSlots + framed; ++k) {
+        if (stored.state == StateType::kBFloat16) {
+          bfloat16_state.emplace_back(size, offset);
+          for (auto& value : bfloat16_state.back()) {
+            value = FromBits<BFloat16>(0x3e00 | (random() & 0x1ff));
+          }
+        } else if (stored.state == StateType::kFloat) {
+          float_state.emplace_back(size, offset);
+          for (auto& value : float_state.back()) value = random() * 0x1p-32f;
+        }
+      }
+    }
+  }
+
+  // Most round to their variables, some don't.
+  void AddMasterWeights(int64_t size, int offset, std::mt19937* random) {
+    const auto& variable = variables[master_weights.size()];
+    master_weights.emplace_back(size, offset);
+    for (int64_t i = 0; i < size; ++i) {
+      const double fraction = (*random)() * 0x1p-32 - 0.5;
+      const double distance = (*random)() % 8 == 0 ? 0x1p-4 : 0x1p-11;
+      master_weights.back().data()[i] =
+          ToDouble(variable[i]) + fraction * distance;
     }
   }
 
@@ -132,9 +191,11 @@ struct DenseModel {
     };
     for (auto& array : variables) add(&array);
     for (auto& array : gradients) add(&array);
-    for (auto* arrays : {&slots, &accumulators, &averages}) {
+    for (auto* arrays : {&slots, &accumulators, &averages, &master_weights}) {
       for (auto& array : *arrays) add(&array);
     }
+    for (auto& array : bfloat16_state) add(&array);
+    for (auto& array : float_state) add(&array);
   }
 
   template <typename E>
@@ -167,9 +228,32 @@ struct DenseModel {
         tensor.operands[kAccumulator] = accumulators[i].data();
         tensor.operands[kAverage] = averages[i].data();
       }
+      if (stored.master_weights) {
+        tensor.operands[kMasterWeight] = master_weights[i].data();
+      }
+      for (int k = 0; k < StateCount(); ++k) StoreShort(i, k, &tensor);
       tensors.push_back(tensor);
     }
     return tensors;
+  }
+
+  // How many operands of a tensor are state.
+  int StateCount() const { return kSlots + (averages.empty() ? 0 : 1); }
+
+  // Gives the i-th tensor's k-th state the memory of a shorter type.
+  void StoreShort(size_t i, int k, DenseTensor<T, kSlots>* tensor) {
+    if (stored.state == StateType::kArithmetic ||
+        (k < kSlots && stored.slots != nullptr &&
+         stored.slots[k].storage != Storage::kState)) {
+      return;
+    }
+    const int operand = k < kSlots ? kFrameOperandCount + k : int{kAverage};
+    const size_t at = i * StateCount() + k;
+    tensor->types[operand] = stored.state;
+    tensor->operands[operand] =
+        stored.state == StateType::kBFloat16
+            ? static_cast<void*>(bfloat16_state[at].data())
+            : static_cast<void*>(float_state[at].data());
   }
 
   bool SameBits(const DenseModel& other) const {
@@ -180,7 +264,10 @@ struct DenseModel {
     };
     return same(variables, other.variables) && same(slots, other.slots) &&
            same(accumulators, other.accumulators) &&
-           same(averages, other.averages);
+           same(averages, other.averages) &&
+           same(master_weights, other.master_weights) &&
+           same(bfloat16_state, other.bfloat16_state) &&
+           same(float_state, other.float_state);
   }
 
   bool PaddingIsUntouched() const {
@@ -190,12 +277,18 @@ struct DenseModel {
       });
     };
     return untouched(variables) && untouched(gradients) && untouched(slots) &&
-           untouched(accumulators) && untouched(averages);
+           untouched(accumulators) && untouched(averages) &&
+           untouched(master_weights) && untouched(bfloat16_state) &&
+           untouched(float_state);
   }
 
+  Stored stored;
   std::vector<PaddedArray<T, Allocator>> variables, gradients;
   std::vector<PaddedArray<ComputeType<T>, Allocator>> slots, accumulators,
-      averages;
+      averages, master_weights;
+  // Of a tensor its slots, then its average, instead of those above.
+  std::vector<PaddedArray<BFloat16, Allocator>> bfloat16_state;
+  std::vector<PaddedArray<float, Allocator>> float_state;
 };
 
 }  // namespace tf_opt

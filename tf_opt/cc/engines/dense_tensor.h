@@ -18,33 +18,53 @@ template <typename T, int kSlots>
 struct DenseTensor {
   static constexpr int kOperands = kFrameOperandCount + kSlots;
 
-  // Of an operand's elements.
-  template <int kOperand>
-  using Element =
-      std::conditional_t<(kOperand < kFrameOperandCount) &&
-                             kFrameOperands[kOperand % kFrameOperandCount]
-                                     .storage == Storage::kVariable,
-                         T, ComputeType<T>>;
+  // The arithmetic's type.
+  using V = ComputeType<T>;
 
-  template <int kOperand>
-  TF_OPT_RULE_INLINE Element<kOperand>* get() const {
-    return static_cast<Element<kOperand>*>(operands[kOperand]);
+  TF_OPT_RULE_INLINE T* variable() const {
+    return static_cast<T*>(operands[kVariable]);
   }
-  TF_OPT_RULE_INLINE T* variable() const { return get<kVariable>(); }
-  TF_OPT_RULE_INLINE const T* gradient() const { return get<kGradient>(); }
-  TF_OPT_RULE_INLINE ComputeType<T>* accumulator() const {
-    return get<kAccumulator>();
+  TF_OPT_RULE_INLINE const T* gradient() const {
+    return static_cast<T*>(operands[kGradient]);
   }
-  TF_OPT_RULE_INLINE ComputeType<T>* average() const { return get<kAverage>(); }
+  TF_OPT_RULE_INLINE V* accumulator() const {
+    return static_cast<V*>(operands[kAccumulator]);
+  }
+  TF_OPT_RULE_INLINE V* master_weight() const {
+    return static_cast<V*>(operands[kMasterWeight]);
+  }
+  TF_OPT_RULE_INLINE StateArray<V> average() const { return state<kAverage>(); }
   template <std::size_t kIndex>
-  TF_OPT_RULE_INLINE ComputeType<T>* slot() const {
-    return get<kFrameOperandCount + static_cast<int>(kIndex)>();
+  TF_OPT_RULE_INLINE StateArray<V> slot() const {
+    return state<kFrameOperandCount + static_cast<int>(kIndex)>();
+  }
+  template <int kOperand>
+  TF_OPT_RULE_INLINE StateArray<V> state() const {
+    return {operands[kOperand], types[kOperand]};
+  }
+
+  // Of those slots that may be stored shorter than they are computed in: the
+  // same for all.
+  TF_OPT_RULE_INLINE StateType slot_type() const {
+    StateType type = StateType::kArithmetic;
+    for (int k = kFrameOperandCount; k < kOperands; ++k) {
+      if (types[k] != StateType::kArithmetic) type = types[k];
+    }
+    return type;
+  }
+
+  // Of an operand's elements, in bytes.
+  TF_OPT_RULE_INLINE int64_t ElementSize(int operand) const {
+    return operand == kVariable || operand == kGradient
+               ? sizeof(T)
+               : StateSize<V>(types[operand]);
   }
 
   // The `count` elements from `begin` on.
   TF_OPT_RULE_INLINE DenseTensor Part(int64_t begin, int64_t count) const {
     DenseTensor part = *this;
     part.size = count;
+    part.first = first + begin;
     part.Advance(begin, std::make_integer_sequence<int, kOperands>());
     return part;
   }
@@ -60,15 +80,23 @@ struct DenseTensor {
 
   // Null: there is none.
   void* operands[kOperands] = {};
+  // Of those that are state.
+  StateType types[kOperands] = {};
   int64_t size = 0;  // Elements.
+  // Which element of its variable the first one is, for its random bits.
+  int64_t first = 0;
 
  private:
   template <int... kIndices>
   TF_OPT_RULE_INLINE void Advance(int64_t by,
                                   std::integer_sequence<int, kIndices...>) {
-    ((operands[kIndices] =
-          operands[kIndices] == nullptr ? nullptr : get<kIndices>() + by),
-     ...);
+    (Move(kIndices, by), ...);
+  }
+
+  TF_OPT_RULE_INLINE void Move(int operand, int64_t by) {
+    if (operands[operand] == nullptr) return;
+    operands[operand] =
+        static_cast<char*>(operands[operand]) + by * ElementSize(operand);
   }
 
   template <typename Rule, std::size_t... kIndices>
@@ -81,7 +109,7 @@ struct DenseTensor {
   TF_OPT_RULE_INLINE void MoveSlotToRow(int64_t row) {
     constexpr Operand kOperand = Rule::Description::kSlotOperands[kIndex];
     if constexpr (kOperand.is_row_of_table()) {
-      operands[kFrameOperandCount + kIndex] = slot<kIndex>() + row * size;
+      Move(kFrameOperandCount + static_cast<int>(kIndex), row * size);
     }
   }
 };

@@ -10,34 +10,18 @@
 #include <cstdint>
 
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/float_bits.h"
 
 namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
-
-inline uint32_t BitsOf(float value) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-inline float FloatOf(uint32_t bits) {
-  float value;
-  __builtin_memcpy(&value, &bits, sizeof(value));
-  return value;
-}
 
 inline float ToFloat(BFloat16 value) {
   return FloatOf(static_cast<uint32_t>(value.bits) << 16);
 }
 
 inline BFloat16 ToBFloat16(float value) {
-  const uint32_t bits = BitsOf(value);
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  // Rounding could carry a NaN's payload into infinity; set the quiet bit.
-  const uint32_t nan = (bits >> 16) | 0x40;
-  const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
-  return {static_cast<uint16_t>(is_nan ? nan : rounded)};
+  return {static_cast<uint16_t>(BFloat16Nearest(value))};
 }
 
 // The select-only forms below have no branch, so the compiler vectorizes them.

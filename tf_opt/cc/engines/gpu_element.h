@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/gpu_state.h"
+#include "tf_opt/cc/engines/stochastic_rounding.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/random_bits.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -20,26 +23,31 @@ class GpuElement {
  public:
   using V = ComputeType<T>;
   using Tensor = DenseTensor<T, Rule::kSlots>;
+  using State = GpuState<Convert, V>;
 
-  // Updates an element of `tensor`, which says whether there is an accumulator
-  // and an average to look at: pointers that may be null, or not, would keep
-  // what they point to in memory, not in registers.
+  // Updates an element of `tensor`, the number of which is `element`. The
+  // tensor says whether there are a master weight, an accumulator and an
+  // average to look at: pointers that may be null, or not, would keep what they
+  // point to in memory, not in registers.
   template <typename... Slot>
   TF_OPT_RULE_INLINE static void Update(const FramedRule<Rule>& rule,
-                                        const Tensor& tensor, V gradient,
-                                        T* variable, V* accumulator, V* average,
-                                        Slot*... slots) {
+                                        const Tensor& tensor, int64_t element,
+                                        V gradient, T* variable,
+                                        V* master_weight, V* accumulator,
+                                        V* average, Slot*... slots) {
     if (tensor.accumulator() == nullptr) {
       gradient = rule.gradient(gradient);
     } else {
       gradient = rule.gradient(gradient, *accumulator);
       *accumulator = 0;
     }
-    V p = Convert::Widen(*variable);
+    V p = Value(tensor, *variable, *master_weight);
     rule.rule(p, gradient, *slots...);
-    *variable = Convert::Narrow(p, T());
+    Assign(rule, tensor, element, CanonicalNan(p), variable, master_weight);
     ((*slots = CanonicalNan(*slots)), ...);
-    if (tensor.average() != nullptr) Follow(rule.average, variable, average);
+    if (tensor.average().data != nullptr) {
+      Follow(rule, tensor, element, variable, master_weight, average);
+    }
   }
 
   // The same where it lies.
@@ -59,9 +67,25 @@ class GpuElement {
       *accumulator =
           CanonicalNan(rule.gradient.Accumulate(*accumulator, gradient));
     }
-    if (tensor.average() != nullptr) {
-      Follow(rule.average, tensor.variable() + at, tensor.average() + at);
-    }
+    if (tensor.average().data == nullptr) return;
+    const int64_t element = tensor.first + at;
+    T* const variable = tensor.variable() + at;
+    V master_weight = MasterWeightAt(tensor, at);
+    // One that somebody else has set is put right.
+    master_weight = Value(tensor, *variable, master_weight);
+    V average = State::Read(tensor.average(), at);
+    Follow(rule, tensor, element, variable, &master_weight, &average);
+    StoreMasterWeightAt(tensor, at, master_weight);
+    State::Write(tensor.average(), at, average, KeyOf<kAverage>(rule), element);
+  }
+
+  // The key of an operand that is rounded at random, or null.
+  template <int kOperand>
+  TF_OPT_RULE_INLINE static const RandomKey* KeyOf(
+      const FramedRule<Rule>& rule) {
+    return rule.template RoundsAtRandom<kOperand>()
+               ? &rule.random_keys[kOperand]
+               : nullptr;
   }
 
  private:
@@ -70,20 +94,76 @@ class GpuElement {
                                           const Tensor& tensor, V gradient,
                                           int64_t at,
                                           std::index_sequence<kIndices...>) {
-    Update(rule, tensor, gradient, tensor.variable() + at,
-           Shifted(tensor.accumulator(), at), Shifted(tensor.average(), at),
-           tensor.template slot<kIndices>() + at...);
+    const int64_t element = tensor.first + at;
+    V slots[] = {State::Read(tensor.template slot<kIndices>(), at)...};
+    V accumulator = 0;
+    if (tensor.accumulator() != nullptr) accumulator = tensor.accumulator()[at];
+    V average = 0;
+    if (tensor.average().data != nullptr) {
+      average = State::Read(tensor.average(), at);
+    }
+    V master_weight = MasterWeightAt(tensor, at);
+    Update(rule, tensor, element, gradient, tensor.variable() + at,
+           &master_weight, &accumulator, &average, &slots[kIndices]...);
+    (State::Write(tensor.template slot<kIndices>(), at, slots[kIndices],
+                  KeyOf<kFrameOperandCount + kIndices>(rule), element),
+     ...);
+    if (tensor.accumulator() != nullptr) tensor.accumulator()[at] = accumulator;
+    if (tensor.average().data != nullptr) {
+      State::Write(tensor.average(), at, average, KeyOf<kAverage>(rule),
+                   element);
+    }
+    StoreMasterWeightAt(tensor, at, master_weight);
   }
 
-  TF_OPT_RULE_INLINE static V* Shifted(V* array, int64_t by) {
-    return array == nullptr ? nullptr : array + by;
+  TF_OPT_RULE_INLINE static V MasterWeightAt(const Tensor& tensor, int64_t at) {
+    return tensor.master_weight() == nullptr ? 0 : tensor.master_weight()[at];
+  }
+  TF_OPT_RULE_INLINE static void StoreMasterWeightAt(const Tensor& tensor,
+                                                     int64_t at, V value) {
+    if (tensor.master_weight() != nullptr) tensor.master_weight()[at] = value;
   }
 
-  // Lets the average follow the variable as it is stored.
-  TF_OPT_RULE_INLINE static void Follow(const MovingAverage<V>& rule,
-                                        T* variable, V* average) {
-    *average = rule(*average, Convert::Widen(*variable));
-    if (rule.overwrite) *variable = Convert::Narrow(*average, T());
+  // What is updated: a master weight, unless it doesn't round to its variable,
+  // which somebody else has set then; or the variable.
+  TF_OPT_RULE_INLINE static V Value(const Tensor& tensor, T variable,
+                                    V master_weight) {
+    const V widened = Convert::Widen(variable);
+    if constexpr (sizeof(T) == 2) {
+      if (tensor.master_weight() != nullptr) {
+        const bool same =
+            Convert::Narrow(master_weight, T()).bits == variable.bits;
+        return CanonicalNan(same ? master_weight : widened);
+      }
+    }
+    return widened;
+  }
+
+  // Master weights are always rounded to nearest: that is how one sees that
+  // they belong together.
+  TF_OPT_RULE_INLINE static void Assign(const FramedRule<Rule>& rule,
+                                        const Tensor& tensor, int64_t element,
+                                        V value, T* variable,
+                                        V* master_weight) {
+    *master_weight = value;
+    const RandomKey* const key = KeyOf<kVariable>(rule);
+    *variable = key == nullptr || tensor.master_weight() != nullptr
+                    ? Convert::Narrow(value, T())
+                    : RoundAtRandom(value, RandomBitsOf(*key, element), T());
+  }
+
+  // Lets the average follow the variable: its master weight or what is stored.
+  TF_OPT_RULE_INLINE static void Follow(const FramedRule<Rule>& rule,
+                                        const Tensor& tensor, int64_t element,
+                                        T* variable, V* master_weight,
+                                        V* average) {
+    const V value = tensor.master_weight() == nullptr
+                        ? Convert::Widen(*variable)
+                        : *master_weight;
+    *average = rule.average(*average, value);
+    if (rule.average.overwrite) {
+      Assign(rule, tensor, element, *average, variable, master_weight);
+    }
   }
 };
 

@@ -91,6 +91,8 @@ struct GpuStepInputs {
     weight_decay.Read(i, &own.weight_decay);
     learning_rate_factors.Read(i, &own.learning_rate_factor);
     gradient_factors.Read(i, &own.gradient_factor);
+    variable_numbers.Read(i, &own.number);
+    own.table_is_bfloat16 = table_is_bfloat16;
     return own;
   }
 
@@ -99,10 +101,12 @@ struct GpuStepInputs {
   GpuVector weight_decay;
   GpuVector learning_rate_factors;
   GpuVector gradient_factors;
+  GpuVector variable_numbers;
   bool has_accumulators = true;  // Without them every step must update.
   GpuName row_name;
   int64_t rows = 0;
   const int64_t* row = nullptr;
+  bool table_is_bfloat16 = false;
 };
 
 // The rules of a step, in the device's memory.

@@ -38,7 +38,7 @@ struct GpuSlices {
 };
 
 // So many fit, with what else a kernel is told of a table.
-constexpr int kGpuTables = 224;
+constexpr int kGpuTables = 192;
 
 // The tables of one launch, passed by value.
 struct GpuSliceBatch {

@@ -26,6 +26,10 @@ struct GpuStepModel {
     inputs.weight_decay.at = weight_decay.data();
     inputs.learning_rate_factors = {&learning_rate_factor, true};
     inputs.gradient_factors = {&gradient_factor, true};
+    inputs.variable_numbers = {&variable_number, true};
+    inputs.table_is_bfloat16 = table_is_bfloat16;
+    // What the host knows.
+    inputs.frame.known = frame;
     if (rows > 0) inputs.SetRow("batch_index", rows, &row);
     return inputs;
   }
@@ -33,7 +37,8 @@ struct GpuStepModel {
   typename Description::Hyperparameters hyperparameters;
   FrameInputs frame;
   std::vector<double> weight_decay;
-  double learning_rate_factor = 1, gradient_factor = 1;
+  double learning_rate_factor = 1, gradient_factor = 1, variable_number = 0;
+  bool table_is_bfloat16 = false;
   int64_t row = 0;
   int64_t rows = 0;
 };

@@ -128,11 +128,9 @@ class SparseTable {
     }
     const int64_t begin = entry.row * gradient_.width;
     const Tensor row = table_.Part(begin, 0);
-    PrefetchRow<true>(row.operands[kVariable], bytes);
-    for (int i = kVariable + 1; i < Tensor::kOperands; ++i) {
+    for (int i = 0; i < Tensor::kOperands; ++i) {
       if (row.operands[i] == nullptr) continue;
-      PrefetchRow<true>(row.operands[i],
-                        gradient_.width * sizeof(ComputeType<T>));
+      PrefetchRow<true>(row.operands[i], gradient_.width * row.ElementSize(i));
     }
   }
 

@@ -64,7 +64,8 @@ class SparseCpuRuleTest : public testing::Test {
     std::vector<FramedRule<Rule>> rules;
     for (int i = 0; i < count; ++i) {
       rules.emplace_back(typename Rule::Step(RuleCase::Hyperparameters()),
-                         frame, VariableInputs{0.01 * i, 1.5, 1.25});
+                         frame,
+                         VariableInputs{0.01 * i, 1.5, 1.25, double(i), true});
     }
     return rules;
   }
@@ -98,12 +99,15 @@ class SparseCpuRuleTest : public testing::Test {
     for (const bool special : {false, true}) {
       const auto tables = Tables<T>(special);
       const auto gradients = GradientsOf(tables);
-      for (const FrameInputs& frame : AllFrames()) {
+      for (const auto& [frame, stored] :
+           Pairs(AllFrames(), AllStored<T, typename RuleCase::Description>())) {
         SCOPED_TRACE(testing::Message()
                      << "special " << special << ", update " << frame.update
-                     << ", overwrite " << frame.overwrite_with_average);
+                     << ", overwrite " << frame.overwrite_with_average
+                     << ", state " << static_cast<int>(stored.state)
+                     << ", master weights " << stored.master_weights);
         const auto rules = Rules(tables.size(), frame);
-        const Model original(SizesOf(tables), 0, /*framed=*/true);
+        const Model original(SizesOf(tables), 0, /*framed=*/true, stored);
         const Model expected =
             Expected(original, tables, rules, lazy, frame.update);
         ASSERT_FALSE(expected.SameBits(original));

@@ -44,12 +44,12 @@ std::vector<SparseModel<T>> Tables(bool special) {
 
 template <typename T, int kSlots>
 DenseModel<T, kSlots> ModelOf(const std::vector<SparseModel<T>>& tables,
-                              bool framed) {
+                              bool framed, Stored stored = {}) {
   std::vector<int64_t> sizes;
   for (const auto& table : tables) {
     sizes.push_back(table.rows() * table.width());
   }
-  return DenseModel<T, kSlots>(sizes, 0, framed);
+  return DenseModel<T, kSlots>(sizes, 0, framed, stored);
 }
 
 // Puts a step into a stream.
@@ -91,21 +91,29 @@ class SparseGpuRuleTest : public testing::Test {
       for (size_t i = 0; i < tables.size(); ++i) {
         step.weight_decay.push_back(0.01 * i);
       }
-      std::vector<FrameInputs> frames = AllFrames();
+      step.variable_number = 5;
+      step.table_is_bfloat16 = true;
+      const std::vector<FrameInputs> frames = AllFrames();
       for (const bool framed : {false, true}) {
-        for (const FrameInputs& frame :
-             framed ? frames : std::vector<FrameInputs>{FrameInputs()}) {
+        for (const auto& [frame, stored] :
+             framed
+                 ? Pairs(frames, AllStored<T, typename RuleCase::Description>())
+                 : Pairs<FrameInputs, Stored>({FrameInputs()}, {Stored()})) {
           SCOPED_TRACE(testing::Message()
                        << "special " << special << ", framed " << framed
                        << ", update " << frame.update << ", overwrite "
-                       << frame.overwrite_with_average);
+                       << frame.overwrite_with_average << ", state "
+                       << static_cast<int>(stored.state) << ", master weights "
+                       << stored.master_weights);
           step.frame = frame;
           std::vector<FramedRule<Rule>> rules;
           for (const double weight_decay : step.weight_decay) {
-            rules.emplace_back(typename Rule::Step(step.hyperparameters), frame,
-                               VariableInputs{weight_decay, 1.5, 1.25});
+            rules.emplace_back(
+                typename Rule::Step(step.hyperparameters), frame,
+                VariableInputs{weight_decay, 1.5, 1.25, 5, true});
           }
-          const Model original = ModelOf<T, Rule::kSlots>(tables, framed);
+          const Model original =
+              ModelOf<T, Rule::kSlots>(tables, framed, stored);
           Model expected(original), model(original);
           ApplySparse<T>(expected.Tensors(), gradients, rules, lazy,
                          CpuTarget::kBaseline, 1, MustNotRun, frame.update);

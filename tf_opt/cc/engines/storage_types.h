@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/scalar_math.h"
+
 namespace tf_opt {
 
 // IEEE binary16 and bfloat16 as bare bits: the engines depend on no library.
@@ -30,6 +32,24 @@ struct ComputeTypeOf<double> {
 };
 template <typename T>
 using ComputeType = typename ComputeTypeOf<T>::type;
+
+// How state is stored: as the arithmetic has it, or shorter.
+enum class StateType : unsigned char { kArithmetic, kFloat, kBFloat16 };
+
+// An array of state whose arithmetic is in V; null: there is none.
+template <typename V>
+struct StateArray {
+  void* data;
+  StateType type;
+};
+
+// Of one of its elements, in bytes.
+template <typename V>
+TF_OPT_RULE_INLINE constexpr int StateSize(StateType type) {
+  return type == StateType::kArithmetic ? sizeof(V)
+         : type == StateType::kFloat    ? sizeof(float)
+                                        : sizeof(BFloat16);
+}
 
 }  // namespace tf_opt
 

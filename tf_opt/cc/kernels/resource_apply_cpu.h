@@ -48,7 +48,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
   template <typename Run>
   void Compute(tensorflow::OpKernelContext* context, const RowSlices* slices,
                const Run& run) const {
-    FrameInputs frame;
+    FrameInputs frame = optimizer_.frame();
     OP_REQUIRES_OK(context, ReadScalars(context, kFrameScalars, &frame));
     if (!frame.enabled) return;
     auto hyperparameters = optimizer_.modes();
@@ -75,6 +75,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
     // After the row: a wrong one is what a wrong count comes from.
     OP_REQUIRES_OK(context, CheckRanges(Optimizer::kScalars, hyperparameters));
     OP_REQUIRES_OK(context, CheckRanges(kFrameScalars, frame));
+    frame.uses_random_bits = launch.uses_random_bits(frame);
     optimizer_.template ChooseRule<typename ResourceApplyLaunch<T>::Slot>(
         [&](auto chosen) {
           using Rule = typename decltype(chosen)::type;
@@ -106,9 +107,10 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
         launch.template Tensors<Rule::kSlots>(), {}, frame.update};
     arguments.rules.reserve(arguments.tensors.size());
     for (size_t i = 0; i < arguments.tensors.size(); ++i) {
-      const VariableInputs own = {launch.weight_decay()[i],
-                                  launch.learning_rate_factors()[i],
-                                  launch.gradient_factors()[i]};
+      const VariableInputs own = {
+          launch.weight_decay()[i], launch.learning_rate_factors()[i],
+          launch.gradient_factors()[i], launch.variable_numbers()[i],
+          launch.table_is_bfloat16()};
       arguments.rules.emplace_back(step, frame, own);
       arguments.tensors[i] = arguments.tensors[i].template AtRow<Rule>(row);
     }

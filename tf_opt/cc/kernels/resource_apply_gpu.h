@@ -45,6 +45,7 @@ class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
     static_assert(std::size(Optimizer::kScalars) <= inputs.kCapacity,
                   "GpuStepInputs must hold all scalar inputs");
     inputs.scalars.known = optimizer_.modes();
+    inputs.frame.known = optimizer_.frame();
     OP_REQUIRES_OK(context,
                    AddScalars(context, Optimizer::kScalars, &inputs.scalars));
     OP_REQUIRES_OK(context, AddScalars(context, kFrameScalars, &inputs.frame));
@@ -61,6 +62,10 @@ class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
     inputs.weight_decay = OnGpu(launch.weight_decay());
     inputs.learning_rate_factors = OnGpu(launch.learning_rate_factors());
     inputs.gradient_factors = OnGpu(launch.gradient_factors());
+    inputs.variable_numbers = OnGpu(launch.variable_numbers());
+    inputs.table_is_bfloat16 = launch.table_is_bfloat16();
+    inputs.frame.known.uses_random_bits =
+        launch.uses_random_bits(inputs.frame.known);
     inputs.has_accumulators = launch.has_accumulators();
     if (launch.has_table()) {
       inputs.SetRow(launch.row_input(), launch.rows(), launch.row());

@@ -5,6 +5,7 @@
 //
 //   Optimizer::kScalars        the op's scalar inputs, as ScalarInput
 //   modes()                    Hyperparameters with what the attributes say
+//   frame()                    FrameInputs, likewise
 //   Optimizer::kSlotOperands   all slots that the op has
 //   slots()                    those of this kernel, in the rule's order
 //   ChooseRule<V>(use)         calls use(TypeTag<Rule>()) with its rule
@@ -19,6 +20,7 @@
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/kernels/kernel_device.h"
 #include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/step_frame.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/kernels/resource_apply_gpu.h"
 #else
@@ -42,6 +44,9 @@ class OptimizerOf : public Description {
     OP_REQUIRES_OK(context,
                    context->GetAttr("decoupled_weight_decay", &decoupled_));
     OP_REQUIRES_OK(context, context->GetAttr("maximize", &maximize_));
+    OP_REQUIRES_OK(context, context->GetAttr("stochastic_rounding",
+                                             &frame_.stochastic_rounding));
+    OP_REQUIRES_OK(context, context->GetAttr("seed", &frame_.seed));
   }
 
   typename Description::Hyperparameters modes() const {
@@ -49,6 +54,8 @@ class OptimizerOf : public Description {
     hyperparameters.maximize = maximize_;
     return hyperparameters;
   }
+
+  const FrameInputs& frame() const { return frame_; }
 
   const std::vector<Operand>& slots() const { return slots_; }
 
@@ -64,6 +71,7 @@ class OptimizerOf : public Description {
   std::vector<Operand> slots_;
   bool decoupled_ = true;
   bool maximize_ = false;
+  FrameInputs frame_;
 };
 
 // A static object of this type registers the kernels of two ops, for dense

@@ -18,7 +18,9 @@
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/kernels/variable_access.h"
+#include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -57,6 +59,8 @@ class ResourceApplyLaunch {
     if (!status.ok()) return status;
     status = FindPerVariable(context, "gradient_factors", &gradient_factors_);
     if (!status.ok()) return status;
+    status = FindPerVariable(context, "variable_numbers", &variable_numbers_);
+    if (!status.ok()) return status;
 
     operands_.assign(std::begin(kFrameOperands), std::end(kFrameOperands));
     operands_.insert(operands_.end(), slots.begin(), slots.end());
@@ -80,6 +84,12 @@ class ResourceApplyLaunch {
       }
     }
 
+    if (lists_[kMasterWeight].size() > 0 && sizeof(T) != 2) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`master_weights` must be empty where variables aren't half or "
+          "bfloat16; these are ",
+          tensorflow::DataTypeString(tensorflow::DataTypeToEnum<T>::value)));
+    }
     status = locks_.Lock(lists);
     if (!status.ok()) return status;
     for (int i = 0; i < size(); ++i) {
@@ -94,6 +104,10 @@ class ResourceApplyLaunch {
       }
       if (slices == nullptr) continue;
       status = slices->CheckShapes(i, shape);
+      if (!status.ok()) return status;
+    }
+    for (int i = 0; i < size(); ++i) {
+      status = CheckSlotsHaveOneType(i);
       if (!status.ok()) return status;
     }
     for (size_t k = 0; k < operands_.size(); ++k) {
@@ -113,6 +127,7 @@ class ResourceApplyLaunch {
     return learning_rate_factors_;
   }
   const PerVariable& gradient_factors() const { return gradient_factors_; }
+  const PerVariable& variable_numbers() const { return variable_numbers_; }
 
   bool has_accumulators() const { return lists_[kAccumulator].size() > 0; }
 
@@ -132,6 +147,29 @@ class ResourceApplyLaunch {
     return rows;
   }
 
+  bool table_is_bfloat16() const {
+    return has_table() && size() > 0 &&
+           StateTypeOf(table_, 0) == StateType::kBFloat16;
+  }
+
+  // Whether anything is rounded at random.
+  bool uses_random_bits(const FrameInputs& frame) const {
+    if (frame.stochastic_rounding && sizeof(T) == 2 &&
+        lists_[kMasterWeight].size() == 0) {
+      return true;
+    }
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      if (operands_[k].storage != Storage::kState ||
+          operands_[k].rounding != Rounding::kAtRandom) {
+        continue;
+      }
+      for (int i = 0; i < lists_[k].size(); ++i) {
+        if (StateTypeOf(k, i) == StateType::kBFloat16) return true;
+      }
+    }
+    return false;
+  }
+
   // How many rows the i-th variable has.
   int64_t variable_rows(int i) const {
     return lists_[kVariable][i]->tensor()->dim_size(0);
@@ -146,6 +184,7 @@ class ResourceApplyLaunch {
       for (int k = 0; k < tensors[i].kOperands; ++k) {
         if (lists_[k].size() == 0) continue;
         tensors[i].operands[k] = lists_[k][i]->tensor()->data();
+        tensors[i].types[k] = StateTypeOf(k, i);
       }
       tensors[i].operands[kGradient] = gradients_[i].data();
     }
@@ -158,20 +197,55 @@ class ResourceApplyLaunch {
                                    const VariableList& list, int i,
                                    const tensorflow::TensorShape& shape,
                                    const char* whose) {
-    const tensorflow::DataType type =
-        operand.storage == Storage::kVariable
-            ? tensorflow::DataTypeToEnum<T>::value
-            : tensorflow::DataTypeToEnum<Slot>::value;
+    const TypeList types =
+        TypesOf(operand, tensorflow::DataTypeToEnum<T>::value);
     return operand.is_row_of_table()
-               ? CheckTable(list, i, type, shape, whose)
-               : CheckVariable(list, i, type, shape, whose);
+               ? CheckTable(list, i, types, shape, whose)
+               : CheckVariable(list, i, types, shape, whose);
+  }
+
+  // Once checked, how an operand is stored that is state.
+  StateType StateTypeOf(int operand, int i) const {
+    if (operands_[operand].storage != Storage::kState) {
+      return StateType::kArithmetic;
+    }
+    const tensorflow::DataType type = lists_[operand][i]->tensor()->dtype();
+    if (type == tensorflow::DataTypeToEnum<Slot>::value) {
+      return StateType::kArithmetic;
+    }
+    return type == tensorflow::DT_BFLOAT16 ? StateType::kBFloat16
+                                           : StateType::kFloat;
+  }
+
+  // Those slots of a variable that may be stored shorter: there is a loop for
+  // each type, not for each mixture. And all tables, of which a rule is told at
+  // once.
+  absl::Status CheckSlotsHaveOneType(int i) const {
+    const tensorflow::Tensor* first = nullptr;
+    const char* name = nullptr;
+    for (size_t k = kFrameOperandCount; k < operands_.size(); ++k) {
+      if (operands_[k].storage != Storage::kState) continue;
+      if (first == nullptr) {
+        const int whose = operands_[k].is_row_of_table() ? 0 : i;
+        first = lists_[k][whose]->tensor();
+        name = operands_[k].name;
+      }
+      const tensorflow::DataType type = lists_[k][i]->tensor()->dtype();
+      if (type == first->dtype()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`", operands_[k].name, "[", i, "]` must have the type of `", name,
+          "`, ", tensorflow::DataTypeString(first->dtype()), ", got ",
+          tensorflow::DataTypeString(type)));
+    }
+    return absl::OkStatus();
   }
 
   // What a step writes that only accumulates: no slot, and a variable only by
   // its average.
   bool IsWrittenWithoutUpdate(int operand) const {
     return operand == kAccumulator || operand == kAverage ||
-           (operand == kVariable && lists_[kAverage].size() > 0);
+           ((operand == kVariable || operand == kMasterWeight) &&
+            lists_[kAverage].size() > 0);
   }
 
   absl::Status CheckLength(const VariableList& list) const {
@@ -204,6 +278,7 @@ class ResourceApplyLaunch {
   PerVariable weight_decay_;
   PerVariable learning_rate_factors_;
   PerVariable gradient_factors_;
+  PerVariable variable_numbers_;
   int table_ = -1;  // Which operand is a row of a table.
   const int64_t* row_ = nullptr;
   std::vector<Operand> operands_;

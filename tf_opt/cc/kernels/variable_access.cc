@@ -118,17 +118,16 @@ absl::Status ScopedVariableLocks::Lock(
 namespace {
 
 absl::Status CheckInitializedAndType(const VariableList& list, int i,
-                                     tensorflow::DataType dtype) {
+                                     const TypeList& types) {
   const Tensor& tensor = *list[i]->tensor();
   if (!list[i]->is_initialized || !tensor.IsInitialized()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "`", list.name(), "[", i, "]` is not initialized; assign to it first"));
   }
-  if (tensor.dtype() != dtype) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", list.name(), "[", i, "]` must be a variable of ",
-                     tensorflow::DataTypeString(dtype), ", got ",
-                     tensorflow::DataTypeString(tensor.dtype())));
+  if (!types.Has(tensor.dtype())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", list.name(), "[", i, "]` must be a variable of ", types.ToString(),
+        ", got ", tensorflow::DataTypeString(tensor.dtype())));
   }
   return absl::OkStatus();
 }
@@ -136,10 +135,10 @@ absl::Status CheckInitializedAndType(const VariableList& list, int i,
 }  // namespace
 
 absl::Status CheckVariable(const VariableList& list, int i,
-                           tensorflow::DataType dtype,
+                           const TypeList& types,
                            const tensorflow::TensorShape& shape,
                            const std::string& whose) {
-  absl::Status status = CheckInitializedAndType(list, i, dtype);
+  absl::Status status = CheckInitializedAndType(list, i, types);
   if (!status.ok()) return status;
   const tensorflow::TensorShape& found = list[i]->tensor()->shape();
   if (found != shape) {
@@ -150,11 +149,10 @@ absl::Status CheckVariable(const VariableList& list, int i,
   return absl::OkStatus();
 }
 
-absl::Status CheckTable(const VariableList& list, int i,
-                        tensorflow::DataType dtype,
+absl::Status CheckTable(const VariableList& list, int i, const TypeList& types,
                         const tensorflow::TensorShape& shape,
                         const std::string& whose) {
-  absl::Status status = CheckInitializedAndType(list, i, dtype);
+  absl::Status status = CheckInitializedAndType(list, i, types);
   if (!status.ok()) return status;
   const tensorflow::TensorShape& found = list[i]->tensor()->shape();
   bool fits = found.dims() == shape.dims() + 1;

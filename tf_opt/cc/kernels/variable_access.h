@@ -17,6 +17,7 @@
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/refcount.h"
 #include "tf_opt/cc/kernels/variable_group.h"
+#include "tf_opt/cc/ops/operand_types.h"
 
 namespace tf_opt {
 
@@ -67,16 +68,15 @@ class ScopedVariableLocks {
   std::vector<Mutex> locked_;
 };
 
-// Checks, under the lock, that list[i] is initialized and holds `dtype` in
-// `shape` (`whose` says what else has that shape).
+// Checks, under the lock, that list[i] is initialized and holds one of `types`
+// in `shape` (`whose` says what else has that shape).
 absl::Status CheckVariable(const VariableList& list, int i,
-                           tensorflow::DataType dtype,
+                           const TypeList& types,
                            const tensorflow::TensorShape& shape,
                            const std::string& whose);
 
 // Checks the same of a table: [rows] + `shape`.
-absl::Status CheckTable(const VariableList& list, int i,
-                        tensorflow::DataType dtype,
+absl::Status CheckTable(const VariableList& list, int i, const TypeList& types,
                         const tensorflow::TensorShape& shape,
                         const std::string& whose);
 

@@ -22,8 +22,8 @@ For each variable p with gradient g, all at the time t that `step` gives:
   p <- p - learning_rate / (1 - beta_1^t)
            * m / (sqrt(v / (1 - beta_2^t)) + epsilon))doc";
   op.arguments =
-      R"doc(m: Handles of the first moments, float32 (double if T is double), one for each
-  of `variables`; or, likewise, one group.
+      R"doc(m: Handles of the first moments, float32 (double if T is double) or shorter, one
+  for each of `variables`; or, likewise, one group.
 v: Likewise, the second moments.
 v_max: Likewise, their running maximum. Empty: no AMSGrad.
 learning_rate: Scalar.

@@ -22,8 +22,8 @@ mu = 1 / max(1, t - 1 - t0):
 
 `learning_rate_factors` multiply eta as well.)doc";
   op.arguments =
-      R"doc(ax: Handles of the averages, float32 (double if T is double), one for each of
-  `variables`; or, likewise, one group.
+      R"doc(ax: Handles of the averages, float32 (double if T is double) or shorter, one
+  for each of `variables`; or, likewise, one group.
 learning_rate: Scalar; for the decoupled weight decay.
 eta: Scalar >= 0, the step size.
 step: Scalar, counted from 1: t.

@@ -22,8 +22,8 @@ to mu_t (`momentum_product`, which ends at t - 1, times mu_t):
                             + (1 - mu_t) * g / (1 - P))
            / (sqrt(v / (1 - beta_2^t)) + epsilon))doc";
   op.arguments =
-      R"doc(m: Handles of the first moments, float32 (double if T is double), one for each
-  of `variables`; or, likewise, one group.
+      R"doc(m: Handles of the first moments, float32 (double if T is double) or shorter, one
+  for each of `variables`; or, likewise, one group.
 v: Likewise, the second moments.
 learning_rate: Scalar.
 step: Scalar, counted from 1: t.

@@ -33,6 +33,16 @@ that somebody else still reads is copied first. If anything is wrong with the
 arguments nothing is written. The arithmetic is float32 (float64 if T is
 double), the step's scalars are double.
 
+Slots and averages may be stored shorter than that: in bfloat16, or in float32
+if T is double. In bfloat16 they are rounded at random, such that the mean is
+right, but for a running maximum and what is no sum of small steps, which are
+rounded to nearest. The random bits are a function of `seed`, `iteration`,
+`variable_numbers` and the element.
+
+Where there are master weights they are p, and the variables, in 16 bits, their
+copies, rounded to nearest. One that doesn't round to its variable, which
+somebody else has set then, becomes the variable before anything else is done.
+
 On a GPU all inputs but the handles are in its memory, and nothing is read back:
 a number out of its range, or a row that isn't there, is printed by the device,
 and nothing is written.
@@ -42,11 +52,16 @@ variables: Handles of the variables to update, of type T; or one
 accumulators: Handles of sums of gradients, float32 (double if T is double), one
   for each of `variables`; or, likewise, one group. Empty: nothing is
   accumulated.
-averages: Likewise, the variables' moving averages. Empty: none are kept.
+averages: Likewise, the variables' moving averages; or in bfloat16. Empty: none
+  are kept.
+master_weights: Handles of the variables in float32, if T is half or bfloat16;
+  one for each of `variables`, or one group. Empty: there are none.
 weight_decay: Scalar, or a vector with one element for each of `variables`; 0 is
   no decay.
 learning_rate_factors: Likewise, what the learning rate is multiplied by.
 gradient_factors: Likewise, what the gradient is multiplied by.
+variable_numbers: Likewise, which of all variables of an optimizer it is, for
+  its random bits.
 gradient_scale: Scalar, what the gradient is multiplied by before it is added to
   what was accumulated.
 clip_value: Scalar >= 0; infinity is no clipping.
@@ -54,6 +69,10 @@ ema_momentum: Scalar in [0, 1], how much of an average stays.
 overwrite_with_average: Scalar, whether the variables become their averages.
 enabled: Scalar, whether there is a step at all.
 update: Scalar, whether it updates or only accumulates.
+iteration: Scalar, how many steps there were, for the random bits.
+stochastic_rounding: Whether variables in 16 bits that have no master weights
+  are rounded at random too.
+seed: What the random bits are made of.
 decoupled_weight_decay: Decay the variable rather than add to the gradient (L2).
 maximize: Ascend instead of descend.
 )doc";
@@ -119,14 +138,17 @@ void Register(const ResourceApplyOp& op, bool sparse) {
           builder.Input(absl::StrCat(name, ": double"));
         }
         for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
-          builder.Input(
-              absl::StrCat(scalar.name, ": ",
-                           scalar.boolean != nullptr ? "bool" : "double"));
+          builder.Input(absl::StrCat(scalar.name, ": ",
+                                     scalar.boolean != nullptr   ? "bool"
+                                     : scalar.integer != nullptr ? "int64"
+                                                                 : "double"));
           scalars.push_back(scalar.name);
         }
         builder.Attr("T: {half, bfloat16, float, double}")
             .Attr("decoupled_weight_decay: bool = true")
-            .Attr("maximize: bool = false");
+            .Attr("maximize: bool = false")
+            .Attr("stochastic_rounding: bool = false")
+            .Attr("seed: int = 0");
         for (const std::string& attribute : op.attributes) {
           builder.Attr(attribute);
         }

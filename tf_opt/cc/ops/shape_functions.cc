@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/ops/operand_types.h"
 
 namespace tf_opt {
 namespace {
@@ -16,11 +17,12 @@ using ::tensorflow::shape_inference::ShapeAndType;
 using ::tensorflow::shape_inference::ShapeHandle;
 
 // Checks the `count` handles from input `begin` on, which the user knows by
-// their list's name, against the element type and, where known, `shapes`, those
+// their list's name, against their types and, where known, `shapes`, those
 // of the list `whose`; then leaves the more precise of both in `shapes`. A
 // handle that carries nothing passes: the kernel checks it again.
 absl::Status MergeHandles(InferenceContext* c, const Operand& list, int begin,
-                          int count, DataType dtype, const std::string& whose,
+                          int count, const TypeList& types,
+                          const std::string& whose,
                           std::vector<ShapeHandle>* shapes) {
   const char* const name = list.name;
   for (int i = 0; i < count; ++i) {
@@ -28,9 +30,9 @@ absl::Status MergeHandles(InferenceContext* c, const Operand& list, int begin,
         c->input_handle_shapes_and_types(begin + i);
     if (data == nullptr || data->empty()) continue;
     const ShapeAndType& variable = data->front();
-    if (variable.dtype != dtype) {
+    if (!types.Has(variable.dtype)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "`", name, "[", i, "]` must be a variable of ", DataTypeString(dtype),
+          "`", name, "[", i, "]` must be a variable of ", types.ToString(),
           ", got ", DataTypeString(variable.dtype)));
     }
     ShapeHandle shape = variable.shape;
@@ -47,12 +49,6 @@ absl::Status MergeHandles(InferenceContext* c, const Operand& list, int begin,
     (*shapes)[i] = merged;
   }
   return absl::OkStatus();
-}
-
-// The type of what is kept for a variable of type `dtype`.
-DataType SlotType(DataType dtype) {
-  return dtype == tensorflow::DT_DOUBLE ? tensorflow::DT_DOUBLE
-                                        : tensorflow::DT_FLOAT;
 }
 
 // Checks slices against the shapes of their tables, and leaves the more precise
@@ -127,7 +123,8 @@ absl::Status CheckScalars(InferenceContext* c,
 std::vector<Operand> InputOrder(const std::vector<Operand>& slots) {
   std::vector<Operand> order = {kFrameOperands[kVariable]};
   order.insert(order.end(), slots.begin(), slots.end());
-  for (const FrameOperand k : {kGradient, kAccumulator, kAverage}) {
+  for (const FrameOperand k :
+       {kGradient, kAccumulator, kAverage, kMasterWeight}) {
     order.push_back(kFrameOperands[k]);
   }
   return order;
@@ -166,10 +163,8 @@ absl::Status CheckApplyShapes(InferenceContext* c,
           " `gradients` (or be one group), got ", count));
     }
     if (count == n) {
-      s = MergeHandles(
-          c, list, begin, count,
-          list.storage == Storage::kVariable ? dtype : SlotType(dtype),
-          "variables", &shapes);
+      s = MergeHandles(c, list, begin, count, TypesOf(list, dtype), "variables",
+                       &shapes);
       if (!s.ok()) return s;
     }
     begin += count;
@@ -227,8 +222,8 @@ absl::Status CheckMeasure(InferenceContext* c, int begin,
         " `gradients` or be one group, got ", count));
   }
   if (count == n) {
-    s = MergeHandles(c, "accumulators", begin, count, SlotType(dtype), whose,
-                     &shapes);
+    s = MergeHandles(c, "accumulators", begin, count, ArithmeticType(dtype),
+                     whose, &shapes);
     if (!s.ok()) return s;
   }
   s = CheckScalars(c, {"gradient_scale", "enabled"});

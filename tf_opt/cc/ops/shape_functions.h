@@ -14,7 +14,8 @@ namespace tf_opt {
 // The inputs of every resource-apply op that are one number for all variables
 // or a vector with one for each.
 inline constexpr const char* kPerVariableInputs[] = {
-    "weight_decay", "learning_rate_factors", "gradient_factors"};
+    "weight_decay", "learning_rate_factors", "gradient_factors",
+    "variable_numbers"};
 
 // The operands of a resource-apply op in the order of its inputs.
 std::vector<Operand> InputOrder(const std::vector<Operand>& slots);

@@ -107,7 +107,10 @@ struct Adam {
   using Hyperparameters = AdamHyperparameters;
 
   static constexpr Operand kSlotOperands[] = {
-      {"m"}, {"v"}, Operand::Optional("v_max")};
+      {"m"},
+      {"v"},
+      // A maximum of what was rounded at random would be too large.
+      Operand::Optional("v_max").Rounded(Rounding::kToNearest)};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       {"step", &Hyperparameters::step, Range::kPositive},

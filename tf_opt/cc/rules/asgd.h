@@ -4,6 +4,7 @@
 //   g <- -g                               if maximize
 //   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
+//   g <- g rounded to bfloat16            if that is how y is stored
 //   d <- d - y + g                        y: this batch's gradient of last time
 //   y <- g
 //   p <- p - lr / n * d                   n: how many batches have been seen
@@ -16,6 +17,7 @@
 #include <cstdint>
 
 #include "tf_opt/cc/rules/descent.h"
+#include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -70,10 +72,14 @@ struct AsgdRule {
   TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay),
-        step_size(own.learning_rate_factor * step.step_size) {}
+        step_size(own.learning_rate_factor * step.step_size),
+        rounds_term(own.table_is_bfloat16) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& d, V& y) const {
     g = descent.Gradient(g, p);
+    // Before it becomes part of the sum: what leaves that must be what entered
+    // it, or the sum is wrong by the difference for ever.
+    g = rounds_term ? V(AsBFloat16(g)) : g;
     d = ReplaceTerm(d, y, g);
     y = g;
     p = descent.keep * p - step_size * d;
@@ -81,6 +87,7 @@ struct AsgdRule {
 
   Descent<V, kL2> descent;
   V step_size;
+  bool rounds_term;
 };
 
 // What the op and the engines need to know.
@@ -88,7 +95,8 @@ struct Asgd {
   using Hyperparameters = AsgdHyperparameters;
 
   static constexpr Operand kSlotOperands[] = {
-      {"d"}, Operand::RowOfTable("y", "batch_index")};
+      Operand("d").Stored(Storage::kArithmetic),
+      Operand::RowOfTable("y", "batch_index").Rounded(Rounding::kToNearest)};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &Hyperparameters::learning_rate},
       {"seen_batches", &Hyperparameters::seen_batches, Range::kPositive}};

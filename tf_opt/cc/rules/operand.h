@@ -15,7 +15,12 @@ enum class Role {
 enum class Storage {
   kVariable,    // That of the variable.
   kArithmetic,  // That of the arithmetic (engines/storage_types.h).
+  kState,       // That of the arithmetic, or a shorter one.
 };
+
+// How state is rounded where it is stored in 16 bits. What moves by small steps
+// would stand still if it were rounded to nearest.
+enum class Rounding { kAtRandom, kToNearest };
 
 struct Operand {
   // A slot.
@@ -39,23 +44,44 @@ struct Operand {
     return operand;
   }
 
+  constexpr Operand Rounded(Rounding how) const {
+    Operand operand = *this;
+    operand.rounding = how;
+    return operand;
+  }
+
+  constexpr Operand Stored(Storage as) const {
+    Operand operand = *this;
+    operand.storage = as;
+    return operand;
+  }
+
   constexpr bool is_row_of_table() const { return row_input != nullptr; }
 
   const char* name;
   Role role = Role::kUpdated;
-  Storage storage = Storage::kArithmetic;
+  Storage storage = Storage::kState;
+  Rounding rounding = Rounding::kAtRandom;
   bool optional = false;
   const char* row_input = nullptr;
 };
 
-// What every step has, whatever its rule; the rule's slots come after them.
-enum FrameOperand { kVariable, kGradient, kAccumulator, kAverage };
-inline constexpr int kFrameOperandCount = 4;
+// What every step has, whatever its rule; the rule's slots come after them. An
+// operand's number is also that of its random bits: a new one goes to the end.
+enum FrameOperand {
+  kVariable,
+  kGradient,
+  kAccumulator,
+  kAverage,
+  kMasterWeight
+};
+inline constexpr int kFrameOperandCount = 5;
 inline constexpr Operand kFrameOperands[kFrameOperandCount] = {
     {"variables", Role::kUpdated, Storage::kVariable},
     {"gradients", Role::kRead, Storage::kVariable},
-    Operand::Optional("accumulators"),
-    Operand::Optional("averages")};
+    Operand::Optional("accumulators").Stored(Storage::kArithmetic),
+    Operand::Optional("averages"),
+    Operand::Optional("master_weights").Stored(Storage::kArithmetic)};
 
 }  // namespace tf_opt
 

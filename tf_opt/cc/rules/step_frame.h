@@ -8,6 +8,10 @@
 //   e <- ema_momentum * e + (1 - ema_momentum) * p      if an average is kept
 //   p <- e                                if overwrite_with_average
 //
+// Where a variable has a master weight, that is p; the variable is its copy,
+// rounded to 16 bits. (A master weight that doesn't round to its variable,
+// which somebody else has set then, becomes the variable first.)
+//
 // A step that is no update only accumulates:
 //
 //   a <- a + gradient_scale * g;  e as above
@@ -16,6 +20,10 @@
 #ifndef TF_OPT_CC_RULES_STEP_FRAME_H_
 #define TF_OPT_CC_RULES_STEP_FRAME_H_
 
+#include <cstdint>
+
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/random_bits.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/variable_inputs.h"
@@ -30,8 +38,16 @@ struct FrameInputs {
   bool overwrite_with_average = false;
   bool enabled = true;
   bool update = true;
+  // What random bits are made of besides the variable and the element: how many
+  // steps there were, and a number that is chosen once.
+  int64_t iteration = 0;
+  int64_t seed = 0;
+  // Whether variables in 16 bits are rounded at random.
+  bool stochastic_rounding = false;
+  // Whether anything is: it costs a little for each variable.
+  bool uses_random_bits = false;
 
-  static constexpr int kScalarCount = 6;
+  static constexpr int kScalarCount = 7;
 };
 
 // Not in the struct itself, which is not complete there.
@@ -42,7 +58,8 @@ inline constexpr ScalarInput<FrameInputs>
         {"ema_momentum", &FrameInputs::ema_momentum, Range::kFraction},
         {"overwrite_with_average", &FrameInputs::overwrite_with_average},
         {"enabled", &FrameInputs::enabled},
-        {"update", &FrameInputs::update}};
+        {"update", &FrameInputs::update},
+        {"iteration", &FrameInputs::iteration}};
 
 // The gradient that the rule is given.
 template <typename V>
@@ -105,6 +122,7 @@ struct MovingAverage {
 template <typename Rule>
 struct FramedRule {
   using V = typename Rule::Value;
+  static constexpr int kOperands = kFrameOperandCount + Rule::kSlots;
 
   explicit FramedRule(const Rule& rule) : rule(rule) {}
   TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Step& step,
@@ -112,11 +130,35 @@ struct FramedRule {
                                 const VariableInputs& own)
       : rule(step, own),
         gradient(inputs, own.gradient_factor),
-        average(inputs) {}
+        average(inputs),
+        stochastic_rounding(inputs.stochastic_rounding) {
+    if (!inputs.uses_random_bits) return;
+    const RandomKey key =
+        RandomKey().With(inputs.seed).With(inputs.iteration).With(own.number);
+    for (int k = 0; k < kOperands; ++k) random_keys[k] = key.With(k);
+  }
+
+  // How an operand is rounded to 16 bits.
+  template <int kOperand>
+  TF_OPT_RULE_INLINE bool RoundsAtRandom() const {
+    if constexpr (kOperand == kVariable) {
+      return stochastic_rounding;
+    } else if constexpr (kOperand < kFrameOperandCount) {
+      constexpr Rounding kRounding = kFrameOperands[kOperand].rounding;
+      return kRounding == Rounding::kAtRandom;
+    } else {
+      constexpr Rounding kRounding =
+          Rule::Description::kSlotOperands[kOperand - kFrameOperandCount]
+              .rounding;
+      return kRounding == Rounding::kAtRandom;
+    }
+  }
 
   Rule rule;
   GradientTransform<V> gradient;
   MovingAverage<V> average;
+  bool stochastic_rounding = false;
+  RandomKey random_keys[kOperands];
 };
 
 }  // namespace tf_opt

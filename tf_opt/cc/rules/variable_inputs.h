@@ -15,6 +15,10 @@ struct VariableInputs {
   double weight_decay = 0.0;
   double learning_rate_factor = 1.0;
   double gradient_factor = 1.0;
+  // Which of all variables it is, for its random bits.
+  double number = 0;
+  // Whether that is how the rows are stored of which one takes part.
+  bool table_is_bfloat16 = false;
 };
 
 }  // namespace tf_opt

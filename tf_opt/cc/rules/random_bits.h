@@ -1,0 +1,76 @@
+// Random bits to round by: a function of the seed, the step, the variable, the
+// operand and the element, and of nothing else. So they are the same on any
+// device, in any order, and nothing about them has to be kept.
+//
+// A key for each operand of each variable is made by the finalizer of
+// SplitMix64 (Steele, Lea & Flood 2014, "Fast Splittable Pseudorandom Number
+// Generators"), once a step; then two multiplications in 32 bits are two
+// elements' bits (the constants are those that Ettinger's "hash-prospector"
+// found to mix best).
+#ifndef TF_OPT_CC_RULES_RANDOM_BITS_H_
+#define TF_OPT_CC_RULES_RANDOM_BITS_H_
+
+#include <cstdint>
+
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+// A key made of several numbers, each of which changes all of it.
+class RandomKey {
+ public:
+  TF_OPT_RULE_INLINE RandomKey With(int64_t number) const {
+    uint64_t z = (key_ ^ static_cast<uint64_t>(number)) + 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    RandomKey key;
+    key.key_ = z ^ z >> 31;
+    return key;
+  }
+
+  TF_OPT_RULE_INLINE uint32_t low() const {
+    return static_cast<uint32_t>(key_);
+  }
+  TF_OPT_RULE_INLINE uint32_t high() const {
+    return static_cast<uint32_t>(key_ >> 32);
+  }
+
+ private:
+  uint64_t key_ = 0;
+};
+
+// The words of neighbours: each has the 16 bits of an even element in its lower
+// half and those of the next one in its upper half.
+class RandomWords {
+ public:
+  // From the word of this element on.
+  TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, int64_t element)
+      : RandomWords(key, static_cast<uint64_t>(element) / 2, 0) {}
+
+  // The i-th of them. (They are told from one another by 32 bits: there must
+  // not be 2^32 of them.)
+  TF_OPT_RULE_INLINE uint32_t operator[](uint32_t i) const {
+    uint32_t x = first_ + i;
+    x = (x ^ x >> 16) * 0x21f0aaad;
+    x = ((x ^ x >> 15) + key_) * 0xd35a2d97;
+    return x ^ x >> 15;
+  }
+
+ private:
+  TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, uint64_t word, int)
+      : first_(key.low() + static_cast<uint32_t>(word)),
+        key_(key.high() + static_cast<uint32_t>(word >> 32) * 0x9e3779b9) {}
+
+  uint32_t first_;
+  uint32_t key_;
+};
+
+// The bits of the element with this number.
+TF_OPT_RULE_INLINE uint32_t RandomBitsOf(const RandomKey& key,
+                                         int64_t element) {
+  return RandomWords(key, element)[0] >> (element % 2 * 16) & 0xffff;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_RANDOM_BITS_H_

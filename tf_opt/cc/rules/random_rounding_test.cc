@@ -1,0 +1,135 @@
+// Rounding by random bits: to a neighbour, with the right probability; and bits
+// that depend on nothing they shouldn't.
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tf_opt/cc/rules/float_bits.h"
+#include "tf_opt/cc/rules/random_bits.h"
+
+namespace tf_opt {
+namespace {
+
+constexpr int kDraws = 1 << 20;
+
+RandomKey KeyOf(int64_t seed, int64_t iteration, int64_t variable,
+                int64_t operand) {
+  return RandomKey().With(seed).With(iteration).With(variable).With(operand);
+}
+
+TEST(RandomBits, AreUniformAndIndependentOfWhatIsNear) {
+  const RandomKey key = KeyOf(1, 2, 3, 0);
+  const std::vector<RandomKey> others = {KeyOf(2, 2, 3, 0), KeyOf(1, 3, 3, 0),
+                                         KeyOf(1, 2, 4, 0), KeyOf(1, 2, 3, 1)};
+  const auto centred = [](const RandomKey& key, int64_t element) {
+    return RandomBitsOf(key, element) / 65535.0 - 0.5;
+  };
+  double mean = 0, square = 0;
+  // With the elements that are so far behind, then with the other keys.
+  const std::vector<int64_t> distances = {1, 2, 31, 32, 33, 64, 4096};
+  std::vector<double> products(distances.size() + others.size());
+  std::vector<int> set(16);
+  for (int64_t i = 0; i < kDraws; ++i) {
+    const double x = centred(key, i);
+    mean += x / kDraws;
+    square += x * x / kDraws;
+    for (size_t k = 0; k < distances.size(); ++k) {
+      products[k] += x * centred(key, i + distances[k]) / kDraws;
+    }
+    for (size_t k = 0; k < others.size(); ++k) {
+      products[distances.size() + k] += x * centred(others[k], i) / kDraws;
+    }
+    for (int bit = 0; bit < 16; ++bit) {
+      set[bit] += RandomBitsOf(key, i) >> bit & 1;
+    }
+  }
+  // Five standard errors of uniform numbers.
+  const double deviation = std::sqrt(1 / 12.0 / kDraws);
+  EXPECT_NEAR(mean, 0, 5 * deviation);
+  EXPECT_NEAR(square, 1 / 12.0, 5 * std::sqrt(1 / 180.0 / kDraws));
+  for (const double product : products) {
+    EXPECT_NEAR(product, 0, 5 / 12.0 / std::sqrt(kDraws));
+  }
+  for (const int count : set) {
+    EXPECT_NEAR(count, kDraws / 2, 5 * std::sqrt(kDraws) / 2);
+  }
+}
+
+TEST(RandomBits, OfNeighboursAreThoseOfEach) {
+  const RandomKey key = KeyOf(-5, 7, 1, 4);
+  // Behind 2^33 elements a word's number has more than 32 bits.
+  for (const int64_t first : {int64_t{0}, int64_t{641}, int64_t{1} << 33}) {
+    const RandomWords words(key, first);
+    for (int i = 0; i < 100; ++i) {
+      const int64_t even = first / 2 * 2 + 2 * i;
+      EXPECT_EQ(words[i] & 0xffff, RandomBitsOf(key, even));
+      EXPECT_EQ(words[i] >> 16, RandomBitsOf(key, even + 1));
+    }
+  }
+  EXPECT_NE(RandomWords(key, int64_t{1} << 33)[0], RandomWords(key, 0)[0]);
+}
+
+double BFloat16Value(uint32_t bits) { return FloatOf(bits << 16); }
+
+double HalfValue(uint32_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const double magnitude =
+      exponent == 31  ? (bits & 1023 ? NAN : INFINITY)
+      : exponent == 0 ? std::ldexp(bits & 1023, -24)
+                      : std::ldexp(1024 + (bits & 1023), exponent - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+// Over all random bits.
+template <typename Round, typename ValueOf>
+void ExpectTheMean(float x, const Round& round, const ValueOf& value_of) {
+  double mean = 0, lowest = INFINITY, highest = -INFINITY;
+  for (uint32_t random = 0; random < 1 << 16; ++random) {
+    const double rounded = value_of(round(x, random));
+    mean += rounded / (1 << 16);
+    lowest = std::fmin(lowest, rounded);
+    highest = std::fmax(highest, rounded);
+  }
+  const double distance = highest - lowest;
+  EXPECT_LE(lowest, x);
+  EXPECT_GE(highest, x);
+  // Nothing between them.
+  const uint32_t down = round(static_cast<float>(lowest), 0xffff);
+  EXPECT_EQ(value_of(down), lowest) << "what fits stays as it is";
+  if (distance > 0) {
+    const double next = value_of(x > 0 ? down + 1 : down - 1);
+    EXPECT_EQ(next, highest) << x;
+  }
+  EXPECT_NEAR(mean, x, distance * 0x1p-16) << x;
+}
+
+TEST(RoundingAtRandom, HasTheRightMean) {
+  for (const double x :
+       {1.0, 1.001, 1.0039, -1.3, 3.1415926, 1e-3, -2e-20, 6e4, 1e-40, 0.0}) {
+    ExpectTheMean(x, BFloat16AtRandom, BFloat16Value);
+  }
+  // The last ones are subnormal, or become so.
+  for (const double x : {1.0, 1.0001, -1.3, 3.1415926, 1e-3, 65503.0, -7e-5,
+                         6.1035e-5, 6.1e-5, 1e-6, -3e-8, 1e-9, 0.0}) {
+    ExpectTheMean(x, HalfAtRandom, HalfValue);
+  }
+}
+
+TEST(RoundingAtRandom, LeavesWhatIsNoNumberAndRoundsTheLargestHalfToNearest) {
+  for (const uint32_t random : {0u, 1u, 0x8000u, 0xffffu}) {
+    EXPECT_EQ(BFloat16AtRandom(INFINITY, random), 0x7f80);
+    EXPECT_EQ(BFloat16AtRandom(-INFINITY, random), 0xff80);
+    EXPECT_EQ(BFloat16AtRandom(__builtin_nanf(""), random), 0x7fc0);
+    EXPECT_EQ(BFloat16AtRandom(FloatOf(0x7f7f0000), random), 0x7f7f);
+    EXPECT_EQ(HalfAtRandom(INFINITY, random), 0x7c00);
+    EXPECT_EQ(HalfAtRandom(-INFINITY, random), 0xfc00);
+    EXPECT_EQ(HalfAtRandom(__builtin_nanf(""), random), 0x7e00);
+    EXPECT_EQ(HalfAtRandom(65519, random), 0x7bff);
+    EXPECT_EQ(HalfAtRandom(-65520, random), 0xfc00);
+    EXPECT_EQ(HalfAtRandom(1e30f, random), 0x7c00);
+  }
+}
+
+}  // namespace
+}  // namespace tf_opt
