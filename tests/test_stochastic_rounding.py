@@ -1,0 +1,263 @@
+"""Random bits and rounding: bit for bit, and what they are for: the mean."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_opt.python.functional import stochastic_rounding as ours
+from tf_opt.python.functional import storage_rounding
+
+from reference import rounding as reference
+
+pytestmark = pytest.mark.core
+
+DTYPES = ["bfloat16", "float16"]
+WAYS = {
+    "eager": lambda function: function,
+    "graph": tf.function,
+    "XLA": tf.function(jit_compile=True),
+}
+
+
+@pytest.fixture(params=WAYS)
+def way(request):
+    return WAYS[request.param]
+
+
+def bits_of(x) -> np.ndarray:
+    return np.asarray(x).view(np.uint16)
+
+
+def numbers(dtype: str, count: int = 4000) -> np.ndarray:
+    """Float32 numbers from everywhere, and those where something changes."""
+    random = np.random.default_rng(1)
+    anywhere = random.integers(0, 2**32, count, np.uint32).view(np.float32)
+    scales = 2.0 ** random.integers(-30, 17, count)
+    usual = (random.normal(size=count) * scales).astype(np.float32)
+    info = reference.np_finfo(dtype)
+    special = [0, np.inf, np.nan, 65504, 65519.9, 65520, 65536, 2.0**-40, 1e-45]
+    special += [info.max, info.tiny, info.smallest_subnormal, 3.3895314e38]
+    special = np.array(special, np.float32)
+    with np.errstate(all="ignore"):
+        around = [np.nextafter(special, np.float32(end)) for end in (-9e9, 9e9)]
+    found = np.concatenate([anywhere, usual, special, *around])
+    return np.concatenate([found, -found])
+
+
+@pytest.mark.parametrize(
+    "numbers_of_key",
+    [(0, 0, 0, 0), (1, 2, 3, 5), (-7, 2**40, 9, 3), (2**63 - 1, 1, 0, 6)],
+)
+def test_the_key_is_that_of_the_formula(numbers_of_key, way):
+    expected = reference.key(*numbers_of_key)
+    seed, iteration, variable, stream = numbers_of_key
+
+    def key(iteration):
+        step = ours.key_of_step(seed, iteration)
+        return ours.key_of_stream(step, variable, stream)
+
+    assert key(iteration) == expected
+    assert int(way(key)(tf.constant(iteration, tf.int64))) == expected
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (31,), (64,), (65,), (7, 33)])
+def test_the_bits_are_those_of_the_formula(shape, way):
+    key = reference.key(3, 4, 5, 0)
+    expected = reference.all_bits(key, int(np.prod(shape)))
+
+    def draw(iteration):
+        step = ours.key_of_step(3, iteration)
+        return ours.bits_of_all(ours.key_of_stream(step, 5, 0), shape)
+
+    for drawn in (ours.bits_of_all(key, shape), way(draw)(tf.constant(4))):
+        np.testing.assert_array_equal(drawn, expected.reshape(shape))
+
+
+def test_rows_have_the_bits_that_they_have_in_the_whole(way):
+    key, shape = reference.key(1, 1, 1, 1), (50, 3, 7)
+    rows = np.array([49, 0, 3, 3, 12])
+    drawn = way(lambda rows: ours.bits_of_rows(key, shape, rows))(rows)
+    np.testing.assert_array_equal(
+        drawn, np.asarray(ours.bits_of_all(key, shape))[rows]
+    )
+
+
+def test_elements_beyond_32_bits_have_bits_of_their_own():
+    key, shape = reference.key(1, 1, 1, 1), (2**40, 3)
+    rows = np.array([0, 2**31, 2**37 + 5, 2**40 - 1])
+    expected = [
+        [reference.bits(key, int(row) * 3 + i) for i in range(3)]
+        for row in rows
+    ]
+    np.testing.assert_array_equal(
+        ours.bits_of_rows(key, shape, tf.constant(rows)), expected
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rounding_at_random_is_that_of_the_formula(dtype, way):
+    x = numbers(dtype)
+    random = np.random.default_rng(2)
+    type_ = tf.dtypes.as_dtype(dtype)
+    rounded = way(lambda x, r: storage_rounding.at_random(x, type_, r))
+    for drawn in (
+        random.integers(0, 2**16, x.size, np.uint32),
+        np.zeros(x.size, np.uint32),
+        np.full(x.size, 2**16 - 1, np.uint32),
+    ):
+        expected = reference.stochastic(x, dtype, drawn)
+        found = rounded(tf.constant(x), tf.constant(drawn))
+        np.testing.assert_array_equal(bits_of(found), bits_of(expected))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_a_16_bit_float_can_hold_stays(dtype):
+    every = np.arange(2**16, dtype=np.uint16).view(reference.TYPES[dtype])
+    every = every[~np.isnan(every)]
+    drawn = np.random.default_rng(0).integers(0, 2**16, every.size, np.uint32)
+    type_ = tf.dtypes.as_dtype(dtype)
+    # Processors may take a float64 that is subnormal in float32 for zero.
+    usual = every[np.abs(every.astype(np.float32)) >= 2.0**-126]
+    for values, x in (
+        (every, every.astype(np.float32)),
+        (usual, usual.astype(np.float64)),
+    ):
+        x, r = tf.constant(x), tf.constant(drawn[: x.size])
+        for found in (
+            storage_rounding.at_random(x, type_, r),
+            storage_rounding.to_nearest(x, type_),
+        ):
+            np.testing.assert_array_equal(bits_of(found), bits_of(values))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rounding_to_nearest_is_that_of_ml_dtypes(dtype, way):
+    x = numbers(dtype)
+    type_ = tf.dtypes.as_dtype(dtype)
+    found = way(lambda x: storage_rounding.to_nearest(x, type_))(x)
+    np.testing.assert_array_equal(
+        bits_of(found), bits_of(reference.to_nearest(x, dtype))
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_xla_does_not_leave_the_rounding_out(dtype):
+    """It may leave out a cast to 16 bits and back, and be "more exact"."""
+    x = numbers(dtype)
+    type_ = tf.dtypes.as_dtype(dtype)
+
+    @tf.function(jit_compile=True)
+    def to_16_bits_and_back(x):
+        return tf.cast(storage_rounding.to_nearest(x, type_), tf.float32)
+
+    np.testing.assert_array_equal(
+        to_16_bits_and_back(x),
+        reference.to_nearest(x, dtype).astype(np.float32),
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_same_value_is_the_same(dtype, way):
+    every = np.arange(0, 2**16, 5, dtype=np.uint16)
+    every = np.append(every, [0, 0x8000]).astype(np.uint16)
+    every = every.view(reference.TYPES[dtype])
+    other = np.roll(every, 1)
+    same = way(storage_rounding.is_same)
+    for a, b in ((every, every), (every, other)):
+        expected = (a == b) | (np.isnan(a) & np.isnan(b))
+        np.testing.assert_array_equal(same(a, b), expected)
+    assert bool(same(every[-2:], every[-1:])[0])
+
+
+# ---- Statistics. ----
+
+DRAWS = 10**6
+# Of the value and, where there are, of subnormal numbers and near the largest.
+VALUES = {
+    "bfloat16": [1.001, -3.14159, 1e-39, 3.3e38, 1.0078124, 7.7e-30],
+    "float16": [1.0001, -3.14159, 3.3e-7, 65490.0, 1.00097, 6.2e-5, 2e-9],
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [(dtype, value) for dtype in DTYPES for value in VALUES[dtype]],
+)
+def test_the_mean_is_the_value(dtype, value):
+    value = np.float32(value)
+    key = ours.key_of_stream(ours.key_of_step(11, 12), 13, 0)
+    found = ours.round_stochastically(
+        tf.fill([DRAWS], value), tf.dtypes.as_dtype(dtype), key, shape=[DRAWS]
+    )
+    found = np.abs(np.asarray(found).astype(np.float64))
+    below, above = reference.neighbours(value, dtype)
+    assert set(np.unique(found)) == {float(below), float(above)}
+    spacing = above - below
+    exact = np.abs(np.float64(value))
+    part = (exact - below) / spacing
+    error = spacing * np.sqrt(part * (1 - part) / DRAWS)
+    # The bits can't tell more than so many parts of the spacing.
+    resolution = spacing * 2.0**-13 if dtype == "float16" else 0.0
+    assert abs(found.mean() - exact) < 5 * error + resolution
+
+
+def _centred(*numbers_of_key: int, count: int = DRAWS) -> np.ndarray:
+    drawn = ours.bits_of_all(reference.key(*numbers_of_key), [count])
+    return np.asarray(drawn, np.float64) - (2**16 - 1) / 2
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """In standard errors."""
+    return np.mean(a * b) / ((2**32 - 1) / 12) * np.sqrt(a.size)
+
+
+def test_bits_are_uniform():
+    drawn = _centred(1, 2, 3, 0)
+    assert abs(drawn.mean()) < 5 * np.sqrt((2**32 - 1) / 12 / DRAWS)
+    counts = np.bincount((drawn + (2**16 - 1) / 2).astype(int) >> 8)
+    expected = DRAWS / 256
+    chi_square = np.sum((counts - expected) ** 2 / expected)
+    assert abs(chi_square - 255) < 5 * np.sqrt(2 * 255)
+    for bit in range(16):
+        ones = np.mean((drawn.astype(np.int64) + 2**15) >> bit & 1)
+        assert abs(ones - 0.5) < 5 * 0.5 / np.sqrt(DRAWS)
+
+
+@pytest.mark.parametrize("distance", [1, 2, 31, 32, 33, 64, 1000, 4096])
+def test_elements_are_independent(distance):
+    drawn = _centred(1, 2, 3, 0)
+    assert abs(_correlation(drawn[distance:], drawn[:-distance])) < 5
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        *itertools.combinations(
+            [
+                (1, 2, 3, 0),
+                (2, 2, 3, 0),
+                (1, 3, 3, 0),
+                (1, 2, 4, 0),
+                (1, 2, 3, 5),
+                (1, 2, 3, 6),
+            ],
+            2,
+        )
+    ],
+    ids=str,
+)
+def test_seeds_steps_variables_and_streams_are_independent(a, b):
+    first, second = _centred(*a), _centred(*b)
+    assert abs(_correlation(first, second)) < 5
+    assert abs(_correlation(first[1:], second[:-1])) < 5
+
+
+def test_the_steps_of_one_element_are_independent():
+    steps = np.stack([_centred(5, i, 0, 0, count=64) for i in range(4000)])
+    for distance in (1, 2, 7):
+        for element in (0, 31, 32, 63):
+            drawn = steps[:, element]
+            assert abs(_correlation(drawn[distance:], drawn[:-distance])) < 5

@@ -1,0 +1,189 @@
+"""The random bits of stochastic rounding, and the rounding.
+
+They are a function of (seed, step, variable, stream, element), so that they are
+the same on every device and however the work is divided; docs/formulas.md has
+them as formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_opt.python.functional import storage_rounding
+
+Integer = int | tf.Tensor
+
+# What of a variable is rounded: a stream of bits of its own for each.
+VARIABLE = 0
+# By a rule that isn't ours, before its step.
+DECAYED_VARIABLE = 1
+AVERAGE = 3
+FIRST_SLOT = 5
+
+_MASK_32 = 0xFFFFFFFF
+_MASK_64 = 0xFFFFFFFFFFFFFFFF
+
+
+def _mix64(z: Integer) -> Integer:
+    """A bijection of 64 bits in which every bit depends on every bit."""
+    for shift, factor in (
+        (30, 0xBF58476D1CE4E5B9),
+        (27, 0x94D049BB133111EB),
+        (31, 1),
+    ):
+        if isinstance(z, int):
+            z = ((z ^ (z >> shift)) * factor) & _MASK_64
+        else:
+            shifted = tf.bitwise.right_shift(z, _uint64(shift))
+            z = tf.bitwise.bitwise_xor(z, shifted) * _uint64(factor)
+    return z
+
+
+def _uint64(x: Integer) -> tf.Tensor:
+    if tf.is_tensor(x):
+        return tf.bitcast(tf.cast(x, tf.int64), tf.uint64)
+    return tf.constant(x & _MASK_64, tf.uint64)
+
+
+def extend(key: Integer, number: Integer) -> Integer:
+    """A key that depends on one more number.
+
+    Args:
+        key: A key: an int, or a scalar in uint64.
+        number: An int or an integer tensor, a scalar.
+
+    Returns:
+        An int if both are; otherwise a tensor.
+    """
+    increment = 0x9E3779B97F4A7C15
+    if isinstance(key, int) and isinstance(number, int):
+        return _mix64(((key ^ (number & _MASK_64)) + increment) & _MASK_64)
+    key = key if tf.is_tensor(key) else _uint64(key)
+    mixed = tf.bitwise.bitwise_xor(key, _uint64(number))
+    return _mix64(mixed + _uint64(increment))
+
+
+def key_of_step(seed: int, iteration: Integer) -> Integer:
+    """What the bits of a step depend on.
+
+    Args:
+        seed: The seed.
+        iteration: How many steps there were before.
+    """
+    return extend(extend(0, seed), iteration)
+
+
+def key_of_stream(step: Integer, variable_number: int, stream: int) -> Integer:
+    """What the bits of one stream of a variable depend on.
+
+    Args:
+        step: `key_of_step`.
+        variable_number: Where the variable stands in the optimizer's list.
+        stream: What of it is rounded.
+    """
+    return extend(extend(step, variable_number), stream)
+
+
+def _halves(key: Integer) -> tuple[tf.Tensor, tf.Tensor]:
+    """Its low and its high 32 bits."""
+    if isinstance(key, int):
+        return (
+            tf.constant(key & _MASK_32, tf.uint32),
+            tf.constant(key >> 32, tf.uint32),
+        )
+    low = tf.bitwise.bitwise_and(key, _uint64(_MASK_32))
+    high = tf.bitwise.right_shift(key, _uint64(32))
+    return tf.cast(low, tf.uint32), tf.cast(high, tf.uint32)
+
+
+def _xor_right(x: tf.Tensor, count: int) -> tf.Tensor:
+    shifted = tf.bitwise.right_shift(x, tf.constant(count, tf.uint32))
+    return tf.bitwise.bitwise_xor(x, shifted)
+
+
+def _words(key: Integer, indices: tf.Tensor) -> tf.Tensor:
+    """The words of random bits with these indices, in int64, in uint32."""
+    low_key, high_key = _halves(key)
+    low, high = _halves(_uint64(indices))
+    x = _xor_right(low + low_key, 16) * tf.constant(0x21F0AAAD, tf.uint32)
+    x = _xor_right(x, 15)
+    x += high_key + high * tf.constant(0x9E3779B9, tf.uint32)
+    return _xor_right(x * tf.constant(0xD35A2D97, tf.uint32), 15)
+
+
+def _low_and_high(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    low = tf.bitwise.bitwise_and(words, tf.constant(0xFFFF, tf.uint32))
+    return low, tf.bitwise.right_shift(words, tf.constant(16, tf.uint32))
+
+
+def bits_of_all(key: Integer, shape: Sequence[int]) -> tf.Tensor:
+    """16 random bits for each element of a variable.
+
+    Args:
+        key: `key_of_stream`.
+        shape: The variable's shape.
+
+    Returns:
+        A tensor of that shape in uint32.
+    """
+    size = math.prod(shape)
+    # Of 64 elements after each other, 32 have the low halves of 32 words and
+    # the others the high ones.
+    words = _words(key, tf.range((size + 63) // 64 * 32, dtype=tf.int64))
+    low, high = (tf.reshape(x, [-1, 32]) for x in _low_and_high(words))
+    return tf.reshape(tf.reshape(tf.stack([low, high], 1), [-1])[:size], shape)
+
+
+def bits_of_rows(
+    key: Integer, shape: Sequence[int], rows: tf.Tensor
+) -> tf.Tensor:
+    """16 random bits for each element of some rows of a variable.
+
+    Args:
+        key: `key_of_stream`.
+        shape: The whole variable's shape.
+        rows: Which rows, an integer vector.
+
+    Returns:
+        A tensor of the rows' shape in uint32: the bits that `bits_of_all` has
+        there.
+    """
+    width = math.prod(shape[1:])
+    elements = (
+        tf.cast(rows, tf.int64)[:, None] * width
+        + tf.range(width, dtype=tf.int64)[None]
+    )
+    words = _words(key, elements // 64 * 32 + elements % 32)
+    low, high = _low_and_high(words)
+    bits = tf.where(elements % 64 >= 32, high, low)
+    return tf.reshape(bits, [-1, *shape[1:]])
+
+
+def round_stochastically(
+    x: tf.Tensor,
+    dtype: tf.DType,
+    key: Integer,
+    *,
+    shape: Sequence[int],
+    rows: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """Rounds a variable, or some rows of one, up or down at random.
+
+    Args:
+        x: The values: float32 or float64.
+        dtype: float16 or bfloat16.
+        key: `key_of_stream`.
+        shape: The whole variable's shape.
+        rows: Which rows `x` has; None: it is the whole variable.
+
+    Returns:
+        The values in that type. Their mean over many steps is `x`.
+    """
+    if rows is None:
+        bits = bits_of_all(key, shape)
+    else:
+        bits = bits_of_rows(key, shape, rows)
+    return storage_rounding.at_random(x, dtype, bits)

@@ -1,0 +1,135 @@
+"""Rounding to 16-bit floats, to nearest or at random, of TensorFlow's ops.
+
+In integer arithmetic: XLA may leave out a cast to 16 bits and back, and
+processors may take subnormal numbers for zero. The formulas are in
+docs/formulas.md.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+# Of float32, without the sign.
+_MAGNITUDE = 0x7FFFFFFF
+_INFINITY = 0x7F800000
+_SMALLEST_NORMAL_HALF = 113 << 23  # 2^-14.
+_LARGEST_BFLOAT16 = 0x7F7F0000
+_LARGEST_HALF = 0x477FE000  # 65504.
+# How much greater float32's exponents are than float16's.
+_REBIAS = 112 << 10
+
+
+def is_16_bit(dtype: tf.DType | str) -> bool:
+    """Whether it is float16 or bfloat16."""
+    return tf.dtypes.as_dtype(dtype) in (tf.float16, tf.bfloat16)
+
+
+def _word(x: int) -> tf.Tensor:
+    return tf.constant(x, tf.uint32)
+
+
+def _right(x: tf.Tensor, count: int) -> tf.Tensor:
+    return tf.bitwise.right_shift(x, _word(count))
+
+
+def _and(x: tf.Tensor, mask: int) -> tf.Tensor:
+    return tf.bitwise.bitwise_and(x, _word(mask))
+
+
+def bits_of(x: tf.Tensor) -> tf.Tensor:
+    """The bits of a float in uint32; of a float64 those in float32."""
+    if is_16_bit(x.dtype):
+        return tf.cast(tf.bitcast(x, tf.uint16), tf.uint32)
+    return tf.bitcast(tf.cast(x, tf.float32), tf.uint32)
+
+
+def _float_of(bits: tf.Tensor, sign: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    bits = tf.bitwise.bitwise_or(bits, sign)
+    return tf.bitcast(tf.cast(bits, tf.uint16), dtype)
+
+
+def _parts(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Magnitude, of a float32, and sign, where a 16-bit float has it."""
+    bits = bits_of(x)
+    magnitude = _and(bits, _MAGNITUDE)
+    sign = _and(_right(bits, 16), 0x8000)
+    # What is written where a result is no number is always the same one.
+    return magnitude, tf.where(magnitude > _INFINITY, _word(0), sign)
+
+
+def _nearest(magnitude: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    if dtype == tf.bfloat16:
+        odd = _and(_right(magnitude, 16), 1)
+        rounded = _right(magnitude + _word(0x7FFF) + odd, 16)
+        return tf.where(magnitude > _INFINITY, _word(0x7FC0), rounded)
+    odd = _and(_right(magnitude, 13), 1)
+    rounded = _right(magnitude + _word(0xFFF) + odd, 13) - _word(_REBIAS)
+    # Adding 0.5 lines a subnormal's bits up at the low end, rounded by the add.
+    half = tf.constant(0.5)
+    small = tf.minimum(magnitude, _word(_SMALLEST_NORMAL_HALF))
+    subnormal = bits_of(tf.bitcast(small, tf.float32) + half) - bits_of(half)
+    rounded = tf.where(magnitude < _SMALLEST_NORMAL_HALF, subnormal, rounded)
+    special = tf.where(magnitude > _INFINITY, _word(0x7E00), _word(0x7C00))
+    return tf.where(magnitude >= 143 << 23, special, rounded)
+
+
+def to_nearest(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Rounds to nearest, ties to even.
+
+    Args:
+        x: A tensor of a float type.
+        dtype: float16 or bfloat16.
+
+    Returns:
+        The tensor in that type; a NaN is the canonical one.
+    """
+    magnitude, sign = _parts(x)
+    return _float_of(_nearest(magnitude, dtype), sign, dtype)
+
+
+def at_random(x: tf.Tensor, dtype: tf.DType, bits: tf.Tensor) -> tf.Tensor:
+    """Rounds to one of the two neighbours, so that the mean is `x`.
+
+    Args:
+        x: A tensor of a float type; of float64 it is rounded to float32 first.
+        dtype: float16 or bfloat16.
+        bits: For each element 16 random bits, in uint32.
+
+    Returns:
+        The tensor in that type. What is beyond its largest finite number is
+        rounded to nearest; a NaN is the canonical one.
+    """
+    magnitude, sign = _parts(x)
+    if dtype == tf.bfloat16:
+        largest = _LARGEST_BFLOAT16
+        rounded = _right(magnitude + bits, 16)
+    else:
+        largest = _LARGEST_HALF
+        rounded = _right(magnitude + _right(bits, 3), 13) - _word(_REBIAS)
+        # In units of 2^-16 of the spacing, whose fraction is cut off.
+        small = tf.minimum(magnitude, _word(_SMALLEST_NORMAL_HALF))
+        units = tf.bitcast(small, tf.float32) * tf.constant(2.0**40)
+        subnormal = _right(tf.cast(units, tf.uint32) + bits, 16)
+        rounded = tf.where(
+            magnitude < _SMALLEST_NORMAL_HALF, subnormal, rounded
+        )
+    rounded = tf.where(magnitude > largest, _nearest(magnitude, dtype), rounded)
+    return _float_of(rounded, sign, dtype)
+
+
+def is_same(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """Where two tensors of a 16-bit type have the same value.
+
+    Zeros of both signs are the same, and so are NaNs.
+    """
+    infinity = 0x7F80 if a.dtype == tf.bfloat16 else 0x7C00
+    a, b = bits_of(a), bits_of(b)
+
+    def both(condition) -> tf.Tensor:
+        return condition(_and(a, 0x7FFF)) & condition(_and(b, 0x7FFF))
+
+    return (
+        tf.equal(a, b)
+        | both(lambda magnitude: tf.equal(magnitude, 0))
+        | both(lambda magnitude: magnitude > infinity)
+    )
