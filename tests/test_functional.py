@@ -367,9 +367,9 @@ def test_wrong_shape_is_an_error_that_names_the_argument(name: str) -> None:
     ("name", "expected"),
     [
         ("gradient", "float16"),
-        ("m", "float32"),
-        ("v", "float32"),
-        ("v_max", "float32"),
+        ("m", "float32 or bfloat16"),
+        ("v", "float32 or bfloat16"),
+        ("v_max", "float32 or bfloat16"),
     ],
 )
 def test_wrong_dtype_is_an_error_that_names_the_argument(

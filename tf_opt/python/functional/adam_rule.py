@@ -82,9 +82,12 @@ def apply_adam_step(
     slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
 ) -> AdamResult:
-    """Updates one variable; `slots` are m, v and, for AMSGrad, v_max."""
+    """Updates one variable; `slots` are m, v and, for AMSGrad, v_max.
+
+    Whatever their types, the result is in that of the arithmetic.
+    """
     m, v, *v_max = slots
-    slot_dtype = m.dtype
+    slot_dtype = arithmetic.slot_dtype(variable.dtype)
     dtype = slot_dtype.real_dtype
 
     def scalar(x: tf.Tensor) -> tf.Tensor:
@@ -109,7 +112,7 @@ def apply_adam_step(
     )
 
     return AdamResult(
-        variable=arithmetic.from_real(p, variable.dtype),
+        variable=arithmetic.from_real(p, slot_dtype),
         m=arithmetic.from_real(m, slot_dtype),
         v=arithmetic.from_real(v, slot_dtype),
         v_max=(
@@ -207,10 +210,11 @@ def adam(
             epsilon_hat=epsilon_hat,
         ),
     )
-    return apply_adam_step(
+    result = apply_adam_step(
         numbers,
         variable,
         gradient,
-        slots,
+        slots.values(),
         scalars.real("weight_decay", weight_decay),
     )
+    return arithmetic.as_given(result, variable=variable, **slots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import keras
 import numpy as np
@@ -29,7 +30,7 @@ def float64(x: Scalar) -> tf.Tensor:
 
 
 def slot_dtype(dtype: tf.DType) -> tf.DType:
-    """The type of a variable's moments.
+    """The type of the arithmetic, and of a variable's moments by default.
 
     float32 for 16-bit floats (in bfloat16 0.999 is 1, and a step is zero), the
     variable's own type for the others, complex ones included.
@@ -56,6 +57,24 @@ def from_real(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     if dtype.is_complex:
         return tf.complex(tensor[..., 0], tensor[..., 1])
     return tf.cast(tensor, dtype)
+
+
+def as_given(result: Any, **given: tf.Tensor) -> Any:
+    """What a rule returned, in the types of what it was given.
+
+    Args:
+        result: A named tuple of tensors in the arithmetic's type.
+        **given: For some of its fields, a tensor of the type to have.
+
+    Returns:
+        The tuple with those, rounded to nearest where they are narrower.
+    """
+    return result._replace(
+        **{
+            name: tf.cast(getattr(result, name), tensor.dtype)
+            for name, tensor in given.items()
+        }
+    )
 
 
 @tf.custom_gradient

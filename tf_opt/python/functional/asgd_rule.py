@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
+from tf_opt.python.functional import storage_rounding
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.descent import Descent
 from tf_opt.python.functional.docstrings import with_common_arguments
@@ -59,20 +60,27 @@ def apply_asgd_step(
     slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
 ) -> ASGDResult:
-    """Updates one variable; `slots` are d and this batch's row of y."""
+    """Updates one variable; `slots` are d and this batch's row of y.
+
+    Whatever their types, the result is in that of the arithmetic. Where y is
+    narrower, it is a number that y can hold.
+    """
     d, y = slots
-    slot_dtype = d.dtype
+    slot_dtype = arithmetic.slot_dtype(variable.dtype)
     dtype = slot_dtype.real_dtype
+    y_dtype = y.dtype.real_dtype
     p = arithmetic.as_real(variable, dtype)
     d = arithmetic.as_real(d, dtype)
     y = arithmetic.as_real(y, dtype)
     g = arithmetic.as_real(gradient, dtype)
 
     g = step.descent.gradient(g, p, weight_decay)
+    # First, so that d stays the sum of what y holds.
+    g = storage_rounding.as_held_by(g, y_dtype)
     d = _replace_term(d, y, g)
     p = step.descent.keep(p, weight_decay) - tf.cast(step.step_size, dtype) * d
     return ASGDResult(
-        variable=arithmetic.from_real(p, variable.dtype),
+        variable=arithmetic.from_real(p, slot_dtype),
         d=arithmetic.from_real(d, slot_dtype),
         y=arithmetic.from_real(g, slot_dtype),
     )
@@ -130,7 +138,9 @@ def asgd(
         d: The sum of the last gradients of all batches, of the same shape:
             float32 for a float16, bfloat16 or float32 variable, the variable's
             type for others. Zeros at first.
-        y: The last gradient of this batch, likewise; zeros the first time.
+        y: The last gradient of this batch, likewise, or narrower; zeros the
+            first time. Then the gradient is rounded to its type first, and d
+            stays the sum of what all y hold.
         seen_batches: How many different batches there have been, this one
             included: in order, `min(step, number of batches)`.
         learning_rate: The step size, a scalar.
@@ -158,7 +168,9 @@ def asgd(
         - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
           where the decay enters is Paddle's choice.
     """
-    variable, gradient, slots = to_tensors(variable, gradient, d=d, y=y)
+    variable, gradient, slots = to_tensors(
+        variable, gradient, exact={"d"}, d=d, y=y
+    )
     numbers = asgd_step(
         **scalars.numbers_of_step(
             seen_batches=seen_batches,
@@ -169,10 +181,11 @@ def asgd(
             maximize=maximize,
         ),
     )
-    return apply_asgd_step(
+    result = apply_asgd_step(
         numbers,
         variable,
         gradient,
-        slots,
+        slots.values(),
         scalars.real("weight_decay", weight_decay),
     )
+    return arithmetic.as_given(result, variable=variable, **slots)

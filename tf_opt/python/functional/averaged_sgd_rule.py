@@ -81,9 +81,12 @@ def apply_averaged_sgd_step(
     slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
 ) -> AveragedSGDResult:
-    """Updates one variable; its only slot is ax."""
+    """Updates one variable; its only slot is ax.
+
+    Whatever their types, the result is in that of the arithmetic.
+    """
     (ax,) = slots
-    slot_dtype = ax.dtype
+    slot_dtype = arithmetic.slot_dtype(variable.dtype)
     dtype = slot_dtype.real_dtype
     p = arithmetic.as_real(variable, dtype)
     ax = arithmetic.as_real(ax, dtype)
@@ -95,7 +98,7 @@ def apply_averaged_sgd_step(
     # Not ax + 1 * (p - ax), which is p but for the rounding.
     ax = tf.where(step.mu == 1, p, ax + tf.cast(step.mu, dtype) * (p - ax))
     return AveragedSGDResult(
-        variable=arithmetic.from_real(p, variable.dtype),
+        variable=arithmetic.from_real(p, slot_dtype),
         ax=arithmetic.from_real(ax, slot_dtype),
         eta=step.next_eta,
     )
@@ -140,7 +143,8 @@ def averaged_sgd(
         {{variable}}
         {{gradient}}
         ax: The variable's average, of the same shape: float32 for a float16,
-            bfloat16 or float32 variable, the variable's type for others.
+            bfloat16 or float32 variable, the variable's type for others; or
+            narrower.
         eta: The step size that the step before returned, a scalar; None in the
             first step: the learning rate.
         {{step}}
@@ -187,10 +191,11 @@ def averaged_sgd(
             maximize=maximize,
         ),
     )
-    return apply_averaged_sgd_step(
+    result = apply_averaged_sgd_step(
         numbers,
         variable,
         gradient,
-        slots,
+        slots.values(),
         scalars.real("weight_decay", weight_decay),
     )
+    return arithmetic.as_given(result, variable=variable, **slots)

@@ -8,17 +8,21 @@ from tf_opt.python.docstrings import with_parts
 with_common_arguments = with_parts(
     use="""\
 Differentiable with respect to every tensor, and runs in eager mode, in
-`tf.function` and under XLA. The arithmetic is in the slots' type, the
-scalars in float64. A complex number is two reals: its slots are complex,
-their real and imaginary parts the slots of each.
+`tf.function` and under XLA. The arithmetic is in float32, of float64
+variables in float64, the scalars in float64. A complex number is two
+reals: its slots are complex, their real and imaginary parts the slots
+of each.
 
 All may be tensors, variables, NumPy arrays or plain numbers: what has no
-TensorFlow type yet gets the one that it must have.""",
+TensorFlow type yet gets the one that it must have. What is returned has
+the type of what was given; in 16 bits it is rounded to nearest, and small
+steps are lost (the optimizers can round at random).""",
     variable="variable: Floating point or complex tensor of any shape.",
     gradient="gradient: Tensor of the same shape and type.",
     moments="""\
 m: First moment, of the same shape: float32 for a float16, bfloat16 or
-    float32 variable, the variable's type for others. Zeros at first.
+    float32 variable, the variable's type for others. Of a real variable
+    it may also be narrower: bfloat16, or float32. Zeros at first.
 v: Second moment, likewise.""",
     step="step: Which step this is, an integer counted from 1.",
     decay_rates="""\

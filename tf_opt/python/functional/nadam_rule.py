@@ -90,9 +90,12 @@ def apply_nadam_step(
     slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
 ) -> NAdamResult:
-    """Updates one variable; `slots` are m and v."""
+    """Updates one variable; `slots` are m and v.
+
+    Whatever their types, the result is in that of the arithmetic.
+    """
     m, v = slots
-    slot_dtype = m.dtype
+    slot_dtype = arithmetic.slot_dtype(variable.dtype)
     dtype = slot_dtype.real_dtype
 
     def scalar(x: tf.Tensor) -> tf.Tensor:
@@ -111,7 +114,7 @@ def apply_nadam_step(
         root + scalar(step.epsilon)
     )
     return NAdamResult(
-        variable=arithmetic.from_real(p, variable.dtype),
+        variable=arithmetic.from_real(p, slot_dtype),
         m=arithmetic.from_real(m, slot_dtype),
         v=arithmetic.from_real(v, slot_dtype),
         momentum_product=step.momentum_product,
@@ -203,10 +206,11 @@ def nadam(
             maximize=maximize,
         ),
     )
-    return apply_nadam_step(
+    result = apply_nadam_step(
         numbers,
         variable,
         gradient,
-        slots,
+        slots.values(),
         scalars.real("weight_decay", weight_decay),
     )
+    return arithmetic.as_given(result, variable=variable, **slots)

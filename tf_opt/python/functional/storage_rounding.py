@@ -87,6 +87,29 @@ def to_nearest(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     return _float_of(_nearest(magnitude, dtype), sign, dtype)
 
 
+def as_held_by(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """`x` as it is after it was stored in another type, rounded to nearest.
+
+    Args:
+        x: A tensor of a float type.
+        dtype: The type; if it isn't narrower nothing happens.
+
+    Returns:
+        A tensor of the type of `x`, with the gradient of a cast.
+    """
+    if dtype.size >= x.dtype.size:
+        return x
+    if not is_16_bit(dtype):
+        return tf.cast(tf.cast(x, dtype), x.dtype)
+
+    @tf.custom_gradient
+    def through(x: tf.Tensor):
+        rounded = tf.cast(to_nearest(x, dtype), x.dtype)
+        return rounded, lambda upstream: upstream
+
+    return through(x)
+
+
 def at_random(x: tf.Tensor, dtype: tf.DType, bits: tf.Tensor) -> tf.Tensor:
     """Rounds to one of the two neighbours, so that the mean is `x`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,13 @@ from tf_opt.python.functional import arithmetic
 TensorLike = (
     tf.Tensor | tf.Variable | keras.Variable | np.ndarray | Sequence[Any]
 )
+
+
+# What a slot may be instead of the arithmetic's type.
+_NARROWER = {
+    tf.float32: (tf.bfloat16,),
+    tf.float64: (tf.float32, tf.bfloat16),
+}
 
 
 def to_tensor(
@@ -51,13 +59,18 @@ def to_tensor(
 
 
 def to_tensors(
-    variable: TensorLike, gradient: TensorLike, **slots: TensorLike
-) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    variable: TensorLike,
+    gradient: TensorLike,
+    *,
+    exact: Collection[str] = (),
+    **slots: TensorLike,
+) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
     """The tensors of a step, checked to fit `variable`.
 
     Args:
         variable: What the user gave for the variable.
         gradient: Likewise for its gradient, of the same type.
+        exact: The slots that must be of the arithmetic's type.
         **slots: Likewise for its slots, by name.
 
     Returns:
@@ -77,15 +90,25 @@ def to_tensors(
     return (
         variable,
         gradient,
-        [
-            _like(name, slot, variable, slot_dtype)
+        {
+            name: _like(
+                name,
+                slot,
+                variable,
+                slot_dtype,
+                () if name in exact else _NARROWER.get(slot_dtype, ()),
+            )
             for name, slot in slots.items()
-        ],
+        },
     )
 
 
 def _like(
-    name: str, value: TensorLike, variable: tf.Tensor, dtype: tf.DType
+    name: str,
+    value: TensorLike,
+    variable: tf.Tensor,
+    dtype: tf.DType,
+    narrower: Sequence[tf.DType] = (),
 ) -> tf.Tensor:
     tensor = to_tensor(name, value, dtype)
     if not tensor.shape.is_compatible_with(variable.shape):
@@ -93,9 +116,11 @@ def _like(
             f"`{name}` must have the shape of `variable`, "
             f"{variable.shape}. Received: {tensor.shape}"
         )
-    if tensor.dtype != dtype:
+    allowed = (dtype, *narrower)
+    if tensor.dtype not in allowed:
+        names = " or ".join(each.name for each in allowed)
         raise ValueError(
-            f"`{name}` must be {dtype.name} for a variable of "
+            f"`{name}` must be {names} for a variable of "
             f"{variable.dtype.name}. Received: {tensor.dtype.name}"
         )
     return tensor
