@@ -10,8 +10,10 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
+import random
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +23,9 @@ import tensorflow as tf
 from tf_opt.python.functional import slices
 
 Variable = keras.Variable | tf.Variable
+
+# What Keras calls the averages of `use_ema`.
+MOVING_AVERAGE = "average"
 
 
 def tf_variable(variable: Any) -> Any:
@@ -91,6 +96,33 @@ def exclude_same_from_weight_decay(
     target._exclude_from_weight_decay = set(keys)
 
 
+def next_seed() -> int:
+    """The seed that Keras would give a layer that asks for one now.
+
+    As `keras.random.SeedGenerator` draws it, which would also count itself in
+    the names of those that follow.
+    """
+    return random.randint(1, int(1e9))
+
+
+@contextlib.contextmanager
+def numbers_in_float32() -> Iterator[None]:
+    """Where Keras makes numbers of no type float32, if they were 16-bit ones.
+
+    `keras.config.set_floatx("bfloat16")` is for the variables of a model: a
+    learning rate in it would have three digits.
+    """
+    floatx = keras.config.floatx()
+    if floatx not in ("float16", "bfloat16"):
+        yield
+        return
+    keras.config.set_floatx("float32")
+    try:
+        yield
+    finally:
+        keras.config.set_floatx(floatx)
+
+
 @functools.cache
 def _one() -> tf.Tensor:
     """Kept, as to make it would take longer than to add it."""
@@ -128,12 +160,22 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     A subclass brings its own `apply`; here is what that asks of Keras.
     """
 
+    # For each variable its float32 copy, or None; empty without any.
+    _masters: Sequence[keras.Variable | None] = ()
+
     def __init__(self, **arguments: Any) -> None:
-        super().__init__(**arguments)
+        # Where the rate, if it is a number, becomes a variable.
+        with numbers_in_float32():
+            super().__init__(**arguments)
         # Made and tracked by Keras' constructor.
         self._iterations.__class__ = _Counter
 
     # ---- What Keras calls. ----
+
+    def _get_current_learning_rate(self) -> Any:
+        # A schedule makes tensors of its numbers.
+        with numbers_in_float32():
+            return super()._get_current_learning_rate()
 
     @abc.abstractmethod
     def _decays_before_the_step(self) -> bool:
@@ -143,17 +185,20 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self, trainable_variables: Sequence[Variable]
     ) -> None:
         # Keras' own doesn't convert types, and takes no None.
-        for variable, average in zip(
-            trainable_variables,
-            self._model_variables_moving_average,
-            strict=True,
+        averages = self._model_variables_moving_average
+        masters = self._masters or [None] * len(averages)
+        for variable, average, master in zip(
+            trainable_variables, averages, masters, strict=True
         ):
-            if average is not None:
-                self._distribution_strategy.extended.update(
-                    tf_variable(variable),
-                    lambda a, b: a.assign(tf.cast(b, a.dtype)),
-                    args=(tf_variable(average),),
-                )
+            if average is None:
+                continue
+            for target in (variable, master):
+                if target is not None:
+                    self._distribution_strategy.extended.update(
+                        tf_variable(target),
+                        lambda a, b: a.assign(tf.cast(b, a.dtype)),
+                        args=(tf_variable(average),),
+                    )
 
     # ---- What we ask. ----
 
@@ -193,6 +238,7 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         return {
             "accumulators": getattr(self, "_accumulated_gradients", ()),
             "averages": getattr(self, "_model_variables_moving_average", ()),
+            "master_weights": getattr(self, "_masters", ()),
         }
 
     def _decay(self, variables: Sequence[Variable]) -> None:

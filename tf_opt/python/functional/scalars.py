@@ -78,6 +78,22 @@ def integer(name: str, value: Scalar) -> int | tf.Tensor:
     return tensor if tensor.dtype == tf.int64 else tf.cast(tensor, tf.int64)
 
 
+def fixed_integer(name: str, value: int) -> int:
+    """Python's int, for what can't be a tensor.
+
+    Args:
+        name: The argument's name.
+        value: What the user gave.
+
+    Raises:
+        ValueError: If it isn't an integer of 64 bits.
+    """
+    number = None if tf.is_tensor(value) else integer(name, value)
+    if not isinstance(number, int):
+        raise ValueError(_message(name, "Python's integer", value))
+    return number
+
+
 def numbers_of_step(**values: Scalar) -> dict[str, float | int | tf.Tensor]:
     """What a rule goes by, by its arguments' names; each checked.
 

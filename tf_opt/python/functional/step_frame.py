@@ -74,14 +74,14 @@ def moving_average(
     """The average after the variable's new value.
 
     Args:
-        average: The average so far, in the arithmetic's type.
+        average: The average so far, as it is stored.
         variable: The variable's new value.
         momentum: How much of the average stays, a scalar in [0, 1].
 
     Returns:
-        The new average.
+        The new average, in the arithmetic's type.
     """
+    dtype = arithmetic.slot_dtype(variable.dtype)
     momentum = arithmetic.float64(momentum)
-    variable = tf.cast(variable, average.dtype)
-    kept = tf.cast(momentum, average.dtype) * average
-    return kept + tf.cast(1 - momentum, average.dtype) * variable
+    kept = tf.cast(momentum, dtype) * tf.cast(average, dtype)
+    return kept + tf.cast(1 - momentum, dtype) * tf.cast(variable, dtype)

@@ -30,7 +30,12 @@ from tf_opt.python.ops.step_frame import StepFrame
 from tf_opt.python.tensorflow_internals import signature_of
 
 # Inputs that are one number for all variables, or a vector with one for each.
-_PER_VARIABLE = ("weight_decay", "learning_rate_factors", "gradient_factors")
+_PER_VARIABLE = (
+    "weight_decay",
+    "learning_rate_factors",
+    "gradient_factors",
+    "variable_numbers",
+)
 _CHECKS = {
     tf.float64: checked.real,
     tf.int64: checked.integer,
@@ -84,7 +89,9 @@ class ResourceApplyOp(NamedTuple):
     def modes(self) -> tuple[str, ...]:
         """The names of its rule's attributes."""
         return tuple(
-            name for name in signature_of(self.name).modes if name != "lazy"
+            name
+            for name in signature_of(self.name).modes
+            if name != "lazy" and name not in _FRAME
         )
 
 
@@ -171,8 +178,20 @@ def resource_apply(
                 )
             else:
                 arguments[name] = _CHECKS[dtype](name, given[name])
+    attributes = {
+        **checked.booleans(
+            **modes, stochastic_rounding=frame.stochastic_rounding
+        ),
+        "seed": checked.fixed_integer("seed", frame.seed),
+    }
     return run_op(
-        getattr(ops, op.wrapper), **arguments, **checked.booleans(**modes)
+        getattr(ops, op.wrapper),
+        **arguments,
+        **{
+            name: value
+            for name, value in attributes.items()
+            if name in signature.attributes
+        },
     )
 
 

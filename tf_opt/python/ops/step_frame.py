@@ -34,11 +34,20 @@ class StepFrame:
     \text{gradient\_scale} \cdot g$, and averages. All arithmetic is float32
     (float64 for float64 variables). By default nothing is done.
 
+    With `master_weights` $w$ all of this is done to them, in place of $p$.
+    First $w \leftarrow p$ where $p$ isn't $w$ rounded to nearest, and in the
+    end $p$ is the rounded $w$.
+
+    What is stored in 16 bits is rounded to nearest in variables, but with
+    `stochastic_rounding`; at random in moments and averages, which may be
+    bfloat16; see docs/formulas.md.
+
     Args:
         accumulators: Sums of gradients, one for each variable and of its
             shape: float32, or float64 for float64 variables. Empty: nothing
             was accumulated.
-        averages: Moving averages of the variables, likewise.
+        averages: Moving averages of the variables, likewise, or bfloat16.
+        master_weights: Copies of float16 or bfloat16 variables in float32.
         learning_rate_factors: What the learning rate is multiplied by: one
             number for all variables, or a list or vector with one for each.
         gradient_factors: What the gradients are multiplied by after what was
@@ -50,6 +59,13 @@ class StepFrame:
         enabled: Whether there is a step at all; otherwise nothing is read or
             written.
         update: Whether it updates, or only accumulates.
+        variable_numbers: What besides `seed` and `iteration` the random bits of
+            a variable depend on, an integer: one number for all variables, or a
+            list or vector with one for each.
+        iteration: How many steps there were before, an integer.
+        stochastic_rounding: Whether float16 and bfloat16 variables are rounded
+            at random.
+        seed: The seed of the random bits, Python's integer.
 
     Example:
 
@@ -64,6 +80,7 @@ class StepFrame:
 
     accumulators: Sequence[VariableLike] = ()
     averages: Sequence[VariableLike] = ()
+    master_weights: Sequence[VariableLike] = ()
     learning_rate_factors: Scalar | Sequence[Scalar] = 1.0
     gradient_factors: Scalar | Sequence[Scalar] = 1.0
     gradient_scale: Scalar = 1.0
@@ -72,6 +89,10 @@ class StepFrame:
     overwrite_with_average: bool | tf.Tensor = False
     enabled: bool | tf.Tensor = True
     update: bool | tf.Tensor = True
+    variable_numbers: Scalar | Sequence[Scalar] = 0.0
+    iteration: Scalar = 0
+    stochastic_rounding: bool = False
+    seed: int = 0
 
 
 # The frame of a step that does nothing around its rule.

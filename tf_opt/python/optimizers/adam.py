@@ -76,6 +76,8 @@ class Adam(MomentsOptimizer):
     """
 
     _op = adam_op.OP
+    # AMSGrad's maximum: rounded at random it would grow too much.
+    _slots_rounded_to_nearest = frozenset({2})
 
     def __init__(
         self,
@@ -103,6 +105,10 @@ class Adam(MomentsOptimizer):
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
         lazy_mode: bool = False,
+        master_weights: bool = False,
+        stochastic_rounding: bool = False,
+        seed: int | None = None,
+        state_dtype: str | tf.DType | None = None,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_boolean("amsgrad", amsgrad)
@@ -116,15 +122,8 @@ class Adam(MomentsOptimizer):
         self.amsgrad = amsgrad
         self.epsilon_hat = epsilon_hat
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Creates the moments, zero, in the order of Keras' Adam.
-
-        Args:
-            variables: The model variables that will be updated.
-        """
-        if self.built:
-            return
-        super().build(variables)
+    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
+        super()._add_state(variables)
         if self.amsgrad:
             (self._velocity_hats,) = self._add_slots(
                 variables, ["velocity_hat"]

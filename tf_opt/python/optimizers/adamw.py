@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import keras
+import tensorflow as tf
 
 from tf_opt.python import dispatch
 from tf_opt.python.optimizers.adam import Adam
@@ -77,6 +78,10 @@ class AdamW(Adam):
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
         lazy_mode: bool = False,
+        master_weights: bool = False,
+        stochastic_rounding: bool = False,
+        seed: int | None = None,
+        state_dtype: str | tf.DType | None = None,
         implementation: str = dispatch.AUTO,
     ) -> None:
         if weight_decay is None:

@@ -29,6 +29,10 @@ COMMON_ARGUMENTS = (
     "skip_nonfinite",
     "track_gradient_norm",
     "lazy_mode",
+    "master_weights",
+    "stochastic_rounding",
+    "seed",
+    "state_dtype",
     "implementation",
 )
 

@@ -17,6 +17,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.ops import asgd as asgd_op
 from tf_opt.python.optimizers import local_state
+from tf_opt.python.optimizers import rounding
 from tf_opt.python.optimizers import running_fit
 from tf_opt.python.optimizers import state_size
 from tf_opt.python.optimizers import validation
@@ -101,6 +102,8 @@ class ASGD(FusedOptimizer):
     """
 
     _op = asgd_op.OP
+    # The table: a gradient replaces another, and doesn't move it.
+    _slots_rounded_to_nearest = frozenset({1})
     _has_warned = False
 
     def __init__(
@@ -125,6 +128,10 @@ class ASGD(FusedOptimizer):
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
         lazy_mode: bool = False,
+        master_weights: bool = False,
+        stochastic_rounding: bool = False,
+        seed: int | None = None,
+        state_dtype: str | tf.DType | None = None,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_positive_integer("batch_num", batch_num)
@@ -140,19 +147,23 @@ class ASGD(FusedOptimizer):
         Raises:
             ValueError: If the state is larger than the machine's memory.
         """
-        if self.built:
-            return
-        state_size.check(
-            f"ASGD(batch_num={self.batch_num})",
-            variables,
-            copies=self.batch_num + 1,
-            advice="fewer and larger batches",
-        )
+        if not self.built:
+            state_size.check(
+                f"ASGD(batch_num={self.batch_num})",
+                variables,
+                copies=self.batch_num,
+                dtype_of=functools.partial(rounding.state_dtype_of, self),
+                advice="fewer and larger batches",
+            )
         super().build(variables)
+
+    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
         self._gradient_sums, self._gradients = self._add_slots(
             variables,
             ["gradient_sum", "gradients"],
             rows={"gradients": self.batch_num},
+            # What is rounded there would never leave the sum.
+            exact={"gradient_sum"},
         )
         self._batch_order = self.add_variable(
             (self.batch_num,),

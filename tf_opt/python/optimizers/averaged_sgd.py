@@ -123,6 +123,10 @@ class AveragedSGD(FusedOptimizer):
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
         lazy_mode: bool = False,
+        master_weights: bool = False,
+        stochastic_rounding: bool = False,
+        seed: int | None = None,
+        state_dtype: str | tf.DType | None = None,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_not_negative("lambd", lambd)
@@ -151,15 +155,7 @@ class AveragedSGD(FusedOptimizer):
                 "`use_ema=True`. Received: lazy_mode=True"
             )
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Creates the state.
-
-        Args:
-            variables: The model variables that will be updated.
-        """
-        if self.built:
-            return
-        super().build(variables)
+    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
         (self._averages,) = self._add_slots(variables, ["average"])
         # The step size of the next step; 0 before the first, which takes the
         # learning rate. In float64: it is made of scalars that are.
@@ -392,7 +388,7 @@ class AveragedSGD(FusedOptimizer):
             # XLA can't raise: a step while the average is swapped in leaves
             # all as it is.
             return tuple(
-                tf.where(eta < 0, old, new)
+                tf.where(eta < 0, tf.cast(old, new.dtype), new)
                 for old, new in zip([variable, *slots], result, strict=False)
             )
 

@@ -16,8 +16,6 @@ from tf_opt.python.functional import step_frame
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.measure import measure_gradients
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.step_frame import StepFrame
 from tf_opt.python.optimizers import accumulated_rows
 from tf_opt.python.optimizers import gradients
@@ -26,6 +24,8 @@ from tf_opt.python.optimizers.flags import Flag
 from tf_opt.python.optimizers.flags import both
 from tf_opt.python.optimizers.flags import choose
 from tf_opt.python.optimizers.gradients import Gradient
+from tf_opt.python.optimizers.master_weights import Weight
+from tf_opt.python.optimizers.rounding import Rounding
 from tf_opt.python.optimizers.step_plan import Bucket
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class _Part(NamedTuple):
         )
         if accumulator is not None:
             zeros = tf.zeros_like(accumulated)
-            _write(
+            local_state.write_rows(
                 accumulator,
                 None if merged is None else merged.rows,
                 choose(frame.enabled, zeros, accumulated),
@@ -208,7 +208,9 @@ def _accumulated(
     optimizer: FusedOptimizer, index: int, merged: slices.MergedSlices
 ) -> tf.Tensor:
     """What was accumulated in the rows of a gradient."""
-    return _read(optimizer._accumulated_gradients[index], merged.rows)
+    return local_state.read_rows(
+        optimizer._accumulated_gradients[index], merged.rows
+    )
 
 
 def _dense(gradient: Gradient, variable: tf.Variable) -> tf.Tensor:
@@ -236,6 +238,7 @@ def update(
 ) -> None:
     """Updates a bucket's variables and slots, and of rows the averages."""
     apply = optimizer._composed_step(**scalars)
+    rounding = Rounding(optimizer)
     weight_decay = optimizer._weight_decay(bucket)
     for i, (variable, index) in enumerate(
         zip(bucket.variables, bucket.indices, strict=True)
@@ -247,37 +250,28 @@ def update(
                 **optimizer._with_learning_rate_factor(factor, scalars)
             )
         slots = optimizer._slots(index)
-        old = _read(variable, part.rows)
+        weight = Weight(optimizer, index, variable, part.rows)
         old_slots = optimizer._read_slots(slots, part.rows, **scalars)
         value, *slot_values = apply(
-            old, part.gradient, old_slots, _element(weight_decay, i)
+            weight.value, part.gradient, old_slots, _element(weight_decay, i)
         )
         changes = part.changes(variable, frame.enabled)
-        _write(variable, part.rows, choose(changes, value, old))
+        weight.write(value, changes, rounding)
         # A rule returns more than the slots: what the step shares, or None
         # for a slot that its mode doesn't have.
         slot_values = [
-            choose(changes, new, before)
-            for new, before in zip(slot_values, old_slots, strict=False)
+            choose(
+                changes,
+                rounding.slot(index, k, new, before.dtype, part.rows),
+                before,
+            )
+            for k, (new, before) in enumerate(
+                zip(slot_values, old_slots, strict=False)
+            )
         ]
         optimizer._write_slots(slots, slot_values, part.rows, **scalars)
         if bucket.sparse and frame.averages:
             _average(optimizer, index, frame, part.rows, changes)
-
-
-def _read(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
-    if rows is None:
-        return tf.convert_to_tensor(variable)
-    return tf.gather(tf_variable(variable), rows)
-
-
-def _write(
-    variable: Variable, rows: tf.Tensor | None, value: tf.Tensor
-) -> None:
-    if rows is None:
-        local_state.assign(variable, value)
-    else:
-        local_state.assign_rows(variable, rows, value)
 
 
 def _average(
@@ -291,15 +285,19 @@ def _average(
     average_of = optimizer._model_variables_moving_average[index]
     if average_of is None:
         return
-    variable = tf_variable(optimizer._trainable_variables[index])
-    value = _read(variable, rows)
-    old = _read(average_of, rows)
-    new = step_frame.moving_average(old, value, frame.ema_momentum)
-    _write(average_of, rows, choose(changes, new, old))
+    weight = Weight(optimizer, index, rows=rows)
+    rounding = Rounding(optimizer)
+    old = local_state.read_rows(average_of, rows)
+    # Which overwrites before it is rounded.
+    new = step_frame.moving_average(old, weight.value, frame.ema_momentum)
+    rounded = rounding.average(index, new, old.dtype, rows)
+    local_state.write_rows(average_of, rows, choose(changes, rounded, old))
     overwrite = frame.overwrite_with_average
-    if overwrite is not False:
-        new = choose(overwrite, tf.cast(new, value.dtype), value)
-        _write(variable, rows, choose(changes, new, value))
+    if overwrite is False:
+        weight.keep(changes)
+    else:
+        value = tf.cast(weight.value, new.dtype)
+        weight.write(choose(overwrite, new, value), changes, rounding)
 
 
 def average_rows(

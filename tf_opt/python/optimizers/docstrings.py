@@ -42,6 +42,22 @@ lazy_mode: How `tf.IndexedSlices`, the gradients of embedding tables,
     with the table; the numbers are others, as a moment or decay waits
     until its row occurs. Rows that occur more than once are summed
     first in both.
+master_weights: Whether of variables of float16 or bfloat16 a copy in
+    float32 is kept and updated, and the variable is the rounded copy:
+    then no step is too small for the variable. What sets a variable
+    otherwise (`assign`, `load_weights`, ...) counts: the copy follows.
+    The copies are the last of `optimizer.variables`.
+stochastic_rounding: Whether such variables, instead, are rounded up or
+    down at random, so that the mean of what is stored is right: small
+    steps are taken now and then. A function of the seed, the step, the
+    variable and the element alone, the same on every device.
+seed: The seed of these random bits (and of those of `state_dtype`), an
+    integer; None takes Keras' next one.
+state_dtype: In which type moments and averages are stored: None is
+    float32 (float64 for float64 variables). `"bfloat16"` halves their
+    memory; they are rounded at random, as plain rounding would lose
+    what `beta_2` changes. `"float32"` is for float64 variables. The
+    arithmetic stays as it is, and so do accumulated gradients.
 implementation: `"auto"` runs the custom op where it can and the
     composed implementation elsewhere (inside XLA, on devices and types
     without a kernel, without the compiled library), with the same

@@ -21,6 +21,7 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
 from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.optimizers import local_state
+from tf_opt.python.optimizers import rounding
 
 if TYPE_CHECKING:
     from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
@@ -87,7 +88,7 @@ def run(
             weight_decay=weight_decay,
             **{name: lists[name] for name in op.slots},
             **{name: numbers[name] for name in (*op.numbers, *op.modes)},
-            **_bare(),
+            **{**_bare(), **rounding.of_launch(optimizer, bucket, updates)},
         )
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
         # Before anything was written: shapes that broadcast, say.

@@ -6,6 +6,7 @@ import abc
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.keras_internals import MOVING_AVERAGE
 from tf_opt.python.keras_internals import KerasOptimizer
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
@@ -28,7 +30,9 @@ from tf_opt.python.optimizers import composed_step
 from tf_opt.python.optimizers import eager_step
 from tf_opt.python.optimizers import gradients
 from tf_opt.python.optimizers import local_state
+from tf_opt.python.optimizers import master_weights
 from tf_opt.python.optimizers import multipliers
+from tf_opt.python.optimizers import rounding
 from tf_opt.python.optimizers import step
 from tf_opt.python.optimizers import step_plan
 from tf_opt.python.optimizers import validation
@@ -60,6 +64,9 @@ class FusedOptimizer(KerasOptimizer):
 
     # The custom op.
     _op: ResourceApplyOp
+    # Slots that don't move by small steps: as 16-bit floats they are not
+    # rounded at random.
+    _slots_rounded_to_nearest: frozenset[int] = frozenset()
 
     def __init__(
         self,
@@ -82,6 +89,10 @@ class FusedOptimizer(KerasOptimizer):
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
         lazy_mode: bool = False,
+        master_weights: bool = False,
+        stochastic_rounding: bool = False,
+        seed: int | None = None,
+        state_dtype: str | tf.DType | None = None,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_learning_rate(learning_rate)
@@ -92,6 +103,20 @@ class FusedOptimizer(KerasOptimizer):
         validation.check_boolean("maximize", maximize)
         validation.check_boolean("skip_nonfinite", skip_nonfinite)
         validation.check_boolean("track_gradient_norm", track_gradient_norm)
+        validation.check_boolean("master_weights", master_weights)
+        validation.check_boolean("stochastic_rounding", stochastic_rounding)
+        if master_weights and stochastic_rounding:
+            raise ValueError(
+                "`stochastic_rounding` must be False with `master_weights`, "
+                "of which rounding loses nothing. Received: "
+                "master_weights=True, stochastic_rounding=True"
+            )
+        state_dtype = rounding.standard_state_dtype(state_dtype)
+        seed = rounding.seed_for(
+            seed,
+            stochastic_rounding=stochastic_rounding,
+            state_dtype=state_dtype,
+        )
         validation.check_one_of(
             "implementation", implementation, dispatch.IMPLEMENTATIONS
         )
@@ -112,7 +137,13 @@ class FusedOptimizer(KerasOptimizer):
         self.maximize = maximize
         self.skip_nonfinite = skip_nonfinite
         self.track_gradient_norm = track_gradient_norm
+        self.master_weights = master_weights
+        self.stochastic_rounding = stochastic_rounding
+        self.seed = seed
+        self.state_dtype = state_dtype
         self.implementation = implementation
+        # For each variable its master weight, or None; empty without any.
+        self._masters: list[keras.Variable | None] = []
         self._unlisted = UnlistedState()
         self.lazy_mode = lazy_mode
         self.learning_rate_multipliers = learning_rate_multipliers
@@ -173,6 +204,10 @@ class FusedOptimizer(KerasOptimizer):
         """
         return ()
 
+    @abc.abstractmethod
+    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
+        """Adds the rule's slots, and what all variables share."""
+
     def _read_slots(
         self,
         slots: Sequence[keras.Variable],
@@ -207,11 +242,13 @@ class FusedOptimizer(KerasOptimizer):
     # ---- Building. ----
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Gets ready for these variables; a subclass adds its slots.
+        """Creates the state for these variables, in the order of Keras'.
 
         Args:
             variables: The model variables that will be updated.
         """
+        if self.built:
+            return
         super().build(variables)
         self._plans.clear()
         self._exclude_what_was_saved(variables)
@@ -223,6 +260,9 @@ class FusedOptimizer(KerasOptimizer):
         self._make_lists_of_rows()
         for name in multipliers.NAMES:
             self._set_multipliers(name, getattr(self, name))
+        self._add_state(variables)
+        if self.master_weights:
+            self._masters = master_weights.add(self, variables)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads what `save_own_variables` has saved.
@@ -230,7 +270,7 @@ class FusedOptimizer(KerasOptimizer):
         Args:
             store: Where it was saved.
         """
-        super().load_own_variables(store)
+        super().load_own_variables(master_weights.adapt(self, store))
         accumulated_rows.forget(self)
 
     def _lookup_dependency(
@@ -248,17 +288,19 @@ class FusedOptimizer(KerasOptimizer):
         names: Sequence[str],
         *,
         rows: Mapping[str, int] = {},
+        exact: Collection[str] = (),
     ) -> tuple[list[keras.Variable | None], ...]:
         """Adds one slot of each name for each variable, a variable at a time.
 
         That is the order and these are the names that Keras gives them, but
-        the type is that of the arithmetic, not the variable's.
+        the type is that of the state, not the variable's.
 
         Args:
             variables: The variables.
             names: The slots' names.
             rows: By name, how many of the variable's shape a slot holds, if it
                 is a table of them.
+            exact: The names of those that are in the arithmetic's type.
 
         Returns:
             For each name, its slots in the order of `variables`; None for a
@@ -266,12 +308,18 @@ class FusedOptimizer(KerasOptimizer):
         """
         slots = tuple([] for _ in names)
         for variable in variables:
+            state_dtype = rounding.state_dtype_of(self, variable)
             for slot, name in zip(slots, names, strict=True):
                 # Keras writes such a variable's gradient straight into it.
                 if is_overwritten_by_gradient(variable):
                     slot.append(None)
                 else:
-                    slot.append(self._add_slot(variable, name, rows.get(name)))
+                    dtype = None if name in exact else state_dtype
+                    slot.append(
+                        self._add_slot(
+                            variable, name, rows.get(name), dtype=dtype
+                        )
+                    )
         return slots
 
     def add_variable_from_reference(
@@ -282,16 +330,19 @@ class FusedOptimizer(KerasOptimizer):
     ) -> keras.Variable:
         """Adds a variable of another's shape, in the type of the arithmetic.
 
-        As Keras', whose variable has the other's type: a sum or an average of
-        16-bit numbers would lose what is added to it.
+        As Keras', whose variable has the other's type: a sum of 16-bit numbers
+        would lose what is added to it. (An average is in the state's type.)
 
         Args:
             reference_variable: The other variable.
             name: What its name ends with.
             initializer: What it begins as.
         """
+        dtype = None
+        if name == MOVING_AVERAGE:
+            dtype = rounding.state_dtype_of(self, reference_variable)
         return self._add_slot(
-            reference_variable, name or "var", None, initializer
+            reference_variable, name or "var", None, initializer, dtype=dtype
         )
 
     def _add_slot(
@@ -300,7 +351,10 @@ class FusedOptimizer(KerasOptimizer):
         name: str,
         rows: int | None,
         initializer: Any = "zeros",
+        *,
+        dtype: tf.DType | None = None,
     ) -> keras.Variable:
+        dtype = dtype or arithmetic.slot_dtype(variable.dtype)
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
         with strategy_of(self).extended.colocate_vars_with(
@@ -309,7 +363,7 @@ class FusedOptimizer(KerasOptimizer):
             return self.add_variable(
                 shape=(*(() if rows is None else (rows,)), *variable.shape),
                 initializer=initializer,
-                dtype=arithmetic.slot_dtype(variable.dtype).name,
+                dtype=dtype.name,
                 layout=layout_of(variable),
                 name=f"{prefix}_{name}",
             )
@@ -319,6 +373,15 @@ class FusedOptimizer(KerasOptimizer):
     def _decays_before_the_step(self) -> bool:
         # Of a rule that isn't ours; `_weight_decay` hands it to those that are.
         return self.decoupled_weight_decay and self._overrides_update_step()
+
+    def _decay(self, variables: Sequence[tf.Variable]) -> None:
+        plain = []
+        for variable in variables:
+            if master_weights.is_precise(self, variable):
+                master_weights.decay(self, variable)
+            else:
+                plain.append(variable)
+        super()._decay(plain)
 
     def exclude_from_weight_decay(
         self,
@@ -713,9 +776,7 @@ class FusedOptimizer(KerasOptimizer):
     def _constrain(self, variables: Sequence[Variable], enabled: Flag) -> None:
         for variable in variables:
             if variable.constraint is not None:
-                old = tf.convert_to_tensor(variable)
-                new = tf.convert_to_tensor(variable.constraint(variable))
-                local_state.assign(variable, choose(enabled, new, old))
+                master_weights.constrain(self, variable, enabled)
 
     def _commit(
         self,
@@ -782,6 +843,7 @@ class FusedOptimizer(KerasOptimizer):
         plan = step_plan.make(self, [variable], [sparse])
         self._plans.last = plan
         (bucket,) = plan.buckets
+        self._plans.updated.update(bucket.indices)
         frame = dataclasses.replace(
             BARE, learning_rate_factors=self._learning_rate_factors(bucket)
         )
@@ -845,6 +907,10 @@ class FusedOptimizer(KerasOptimizer):
                 "skip_nonfinite": self.skip_nonfinite,
                 "track_gradient_norm": self.track_gradient_norm,
                 "lazy_mode": self.lazy_mode,
+                "master_weights": self.master_weights,
+                "stochastic_rounding": self.stochastic_rounding,
+                "seed": self.seed,
+                "state_dtype": self.state_dtype,
                 "implementation": self.implementation,
             }
         )

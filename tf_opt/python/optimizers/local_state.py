@@ -113,6 +113,23 @@ def assign_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
         variable.scatter_update(tf.IndexedSlices(values, rows))
 
 
+def read_rows(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
+    """Some rows of a variable; None: all of it."""
+    if rows is None:
+        return tf.convert_to_tensor(variable)
+    return tf.gather(tf_variable(variable), rows)
+
+
+def write_rows(
+    variable: Variable, rows: tf.Tensor | None, values: tf.Tensor
+) -> None:
+    """Assigns some rows, or with None all of it."""
+    if rows is None:
+        assign(variable, values)
+    else:
+        assign_rows(variable, rows, values)
+
+
 def add_to_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
     """Adds to some rows."""
     variable = tf_variable(variable)

@@ -30,15 +30,7 @@ class MomentsOptimizer(FusedOptimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Creates the moments, zero, in the order of Keras' optimizers.
-
-        Args:
-            variables: The model variables that will be updated.
-        """
-        if self.built:
-            return
-        super().build(variables)
+    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
         self._momentums, self._velocities = self._add_slots(
             variables, ["momentum", "velocity"]
         )

@@ -102,6 +102,10 @@ class NAdam(MomentsOptimizer):
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
         lazy_mode: bool = False,
+        master_weights: bool = False,
+        stochastic_rounding: bool = False,
+        seed: int | None = None,
+        state_dtype: str | tf.DType | None = None,
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_not_negative("momentum_decay", momentum_decay)
@@ -113,15 +117,8 @@ class NAdam(MomentsOptimizer):
         )
         self.momentum_decay = momentum_decay
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Creates the state, in the order of Keras' Nadam.
-
-        Args:
-            variables: The model variables that will be updated.
-        """
-        if self.built:
-            return
-        super().build(variables)
+    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
+        super()._add_state(variables)
         # Keras' name, so that checkpoints are interchangeable.
         self._u_product = self.add_variable(
             (),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Callable
 from collections.abc import Sequence
 
-import keras
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.keras_internals import Variable
 
 GIB = 2**30
 # From here on it is worth knowing.
@@ -24,8 +25,9 @@ def machine_memory() -> int:
 
 def check(
     optimizer: str,
-    variables: Sequence[keras.Variable | tf.Variable],
+    variables: Sequence[Variable],
     copies: int,
+    dtype_of: Callable[[Variable], tf.DType],
     advice: str,
 ) -> None:
     """Warns of a large state, refuses one that the machine can't hold.
@@ -33,20 +35,26 @@ def check(
     Args:
         optimizer: What to call the optimizer.
         variables: What it will update.
-        copies: How often it keeps their elements.
+        copies: How often it keeps their elements, besides once in the type of
+            the arithmetic.
+        dtype_of: In which type.
         advice: What makes the state smaller.
 
     Raises:
         ValueError: If the state is larger than the machine's memory.
     """
-    size = copies * sum(
-        math.prod(variable.shape) * arithmetic.slot_dtype(variable.dtype).size
+    size = sum(
+        math.prod(variable.shape)
+        * (
+            arithmetic.slot_dtype(variable.dtype).size
+            + copies * dtype_of(variable).size
+        )
         for variable in variables
     )
     if size < LARGE:
         return
     says = (
-        f"{optimizer} keeps {copies} times the parameters, "
+        f"{optimizer} keeps {copies + 1} times the parameters, "
         f"{size / GIB:,.1f} GiB of state"
     )
     limit = machine_memory()

@@ -36,6 +36,8 @@ from tf_opt.python.optimizers import accumulated_rows
 from tf_opt.python.optimizers import composed_step
 from tf_opt.python.optimizers import gradients
 from tf_opt.python.optimizers import local_state
+from tf_opt.python.optimizers import master_weights
+from tf_opt.python.optimizers import rounding
 from tf_opt.python.optimizers.flags import Flag
 from tf_opt.python.optimizers.flags import both
 from tf_opt.python.optimizers.flags import is_zero
@@ -683,9 +685,10 @@ class Step:
         before = [tf.identity(tf.convert_to_tensor(x)) for x in kept]
         if optimizer._decays_before_the_step():
             optimizer._decay(variables)
-        optimizer._update_one_by_one(
-            finished, variables, optimizer._learning_rates_of(variables)
-        )
+        with master_weights.only_own_updates(optimizer, variables):
+            optimizer._update_one_by_one(
+                finished, variables, optimizer._learning_rates_of(variables)
+            )
         for variable, old in zip(kept, before, strict=True):
             local_state.assign(
                 variable, tf.where(enabled, tf.convert_to_tensor(variable), old)
@@ -714,6 +717,9 @@ def launch(
             frame,
             accumulators=bucket.lists["accumulators"] if accumulates else (),
             averages=bucket.lists["averages"] if frame.averages else (),
+            **rounding.of_launch(
+                optimizer, bucket, local_state.number(optimizer._iterations)
+            ),
         ),
         lazy_mode=optimizer.lazy_mode,
         accumulated_rows=accumulated_rows,

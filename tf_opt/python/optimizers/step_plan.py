@@ -36,8 +36,9 @@ class Bucket(NamedTuple):
         decays: For each, whether weight decay applies to it.
         names: What an error calls them.
         sparse: Whether their gradients are `tf.IndexedSlices`.
-        lists: What the op takes as its lists of variables, slots, accumulators
-            and averages, by name; None if the composed implementation runs.
+        lists: What the op takes as its lists of variables, slots, accumulators,
+            averages and master weights, by name; None if the composed
+            implementation runs.
     """
 
     positions: tuple[int, ...]
@@ -157,7 +158,9 @@ def _lists(
     lists.update(zip(optimizer._op.slots, slots, strict=False))
     lists["variables"] = variables
     for name, kept in optimizer._around_the_rule().items():
-        lists[name] = [kept[i] for i in indices] if kept else ()
+        own = [kept[i] for i in indices] if kept else ()
+        # Of variables of this type none has one, or each.
+        lists[name] = () if any(x is None for x in own) else own
     return lists
 
 
@@ -174,6 +177,9 @@ class PlanKeeper:
         self._plans: dict[Hashable, tuple[list, Plan]] = {}
         # Of the step that was last run eagerly, or traced.
         self.last: Plan | None = None
+        # Where the variables stand that `update_step` has updated since a step
+        # through it began.
+        self.updated: set[int] = set()
 
     def __deepcopy__(self, memo: dict) -> PlanKeeper:
         # A copied optimizer has variables of its own.

@@ -103,6 +103,21 @@ def check_boolean(name: str, value: bool) -> None:
         )
 
 
+def check_seed(seed: int | None) -> None:
+    """Raises unless `seed` is None or an integer of 64 bits."""
+    if seed is None:
+        return
+    if (
+        not isinstance(seed, (int, np.integer))
+        or isinstance(seed, bool)
+        or not -(2**63) <= seed < 2**63
+    ):
+        raise ValueError(
+            "`seed` must be an integer of 64 bits, or None. Received: "
+            f"seed={seed!r}"
+        )
+
+
 def check_one_of(name: str, value: str, choices: Sequence[str]) -> None:
     """Raises unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
