@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers import swapped
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 
 
 class MovingAverageInPlace:
-    """Swaps variables and averages, of which 16-bit variables' are float32.
+    """Swaps variables and averages, which may be of other types.
 
     Nothing is rounded twice: what was swapped in and out again has the bits
     that it had.
@@ -19,8 +20,9 @@ class MovingAverageInPlace:
 
     def __init__(self, optimizer: FusedOptimizer) -> None:
         self._optimizer = optimizer
-        # While they are swapped in, what the averages were before rounding.
-        self._exact: list[tf.Tensor] | None = None
+        # While they are swapped in, what the variables and the averages were
+        # before rounding.
+        self._exact: list[tuple[tf.Tensor | None, tf.Tensor]] | None = None
 
     @property
     def built(self) -> bool:
@@ -40,21 +42,23 @@ class MovingAverageInPlace:
             mean = tf.convert_to_tensor(average)
             self._optimizer.assign(variable, mean)
             self._optimizer.assign(average, value)
-            self._exact.append(mean)
+            self._exact.append((swapped.kept(value, mean.dtype), mean))
 
     def swap_out_average(self) -> None:
         """Brings both back."""
-        for (variable, average), mean in zip(
+        for (variable, average), (value, mean) in zip(
             self._pairs(), self._exact, strict=True
         ):
-            value = tf.convert_to_tensor(average)
+            value = swapped.as_it_was(value, tf.convert_to_tensor(average))
             self._optimizer.assign(variable, value)
             self._optimizer.assign(average, mean)
         self._exact = None
 
     def keep_average(self) -> None:
         """Leaves the averages in place, and as what they are: averages."""
-        for (_, average), mean in zip(self._pairs(), self._exact, strict=True):
+        for (_, average), (_, mean) in zip(
+            self._pairs(), self._exact, strict=True
+        ):
             self._optimizer.assign(average, mean)
         self._exact = None
 

@@ -16,8 +16,11 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
+from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
 from tf_opt.python.optimizers import local_state
+from tf_opt.python.optimizers import master_weights
+from tf_opt.python.optimizers import swapped
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
@@ -136,8 +139,11 @@ class AveragedSGD(FusedOptimizer):
         self.lambd = lambd
         self.alpha = alpha
         self.t0 = t0
-        # While the average is in the variables' place: before it was rounded.
-        self._exact_averages: list[tf.Tensor] | None = None
+        # While the averages are in the variables' place: these and those, where
+        # they were rounded.
+        self._swapped: (
+            list[tuple[tf.Tensor | None, tf.Tensor | None]] | None
+        ) = None
 
     @property
     def lazy_mode(self) -> bool:
@@ -190,22 +196,27 @@ class AveragedSGD(FusedOptimizer):
                 "`swap_out_average()` first."
             )
         has_begun = bool(self._eta.numpy() != 0)
-        exact = []
+        kept = []
         for variable, average in self._averaged():
             value = tf.convert_to_tensor(variable)
             mean = tf.convert_to_tensor(average) if has_begun else value
-            exact.append(None if mean.dtype == value.dtype else mean)
+            kept.append(
+                (
+                    swapped.kept(value, tf_variable(average).dtype),
+                    swapped.kept(mean, value.dtype),
+                )
+            )
             self.assign(variable, mean)
             self.assign(average, value)
-        self._exact_averages = exact
+        self._swapped = kept
         self._eta.assign(-(self._eta + _TINY))
 
     def swap_out_average(self) -> None:
         """Brings back what `swap_in_average` replaced.
 
-        Of 16-bit variables the average itself is more exact than what was in
-        their place; after loading a model that was saved with the average in
-        place, only that is left.
+        Where variable and average are of different types, what was in each
+        other's place was rounded; after loading a model that was saved with the
+        average in place, only that is left.
 
         Raises:
             RuntimeError: If the average is not in the variables' place.
@@ -216,17 +227,13 @@ class AveragedSGD(FusedOptimizer):
                 "`swap_in_average()` first."
             )
         pairs = self._averaged()
-        exact = self._exact_averages or [None] * len(pairs)
-        for (variable, average), exact_mean in zip(pairs, exact, strict=True):
-            mean = tf.convert_to_tensor(variable)
-            self.assign(variable, tf.convert_to_tensor(average))
-            if exact_mean is not None:
-                # But where somebody has set the variable meanwhile.
-                is_rounded = tf.cast(exact_mean, mean.dtype) == mean
-                mean = tf.cast(mean, exact_mean.dtype)
-                mean = tf.where(is_rounded, exact_mean, mean)
+        kept = self._swapped or [(None, None)] * len(pairs)
+        for (variable, average), (value, mean) in zip(pairs, kept, strict=True):
+            value = swapped.as_it_was(value, tf.convert_to_tensor(average))
+            mean = swapped.as_it_was(mean, tf.convert_to_tensor(variable))
+            self.assign(variable, value)
             self.assign(average, mean)
-        self._exact_averages = None
+        self._swapped = None
         self._eta.assign(-self._eta - _TINY)
 
     @contextlib.contextmanager
@@ -326,7 +333,7 @@ class AveragedSGD(FusedOptimizer):
         begins = both(commits, tf.convert_to_tensor(self._eta) == 0)
         for index, average in enumerate(self._averages):
             if average is not None and index not in updated:
-                value = tf.convert_to_tensor(self._trainable_variables[index])
+                value = master_weights.Weight(self, index).value
                 value = tf.cast(value, average.dtype)
                 local_state.assign(average, choose(begins, value, average))
 
