@@ -1,0 +1,295 @@
+"""Every step, against NumPy in float64 with the same random bits.
+
+A step in float32 and one in float64 are not quite the same number, and near a
+boundary of the rounding they may round to different ones. So the expected
+number is rounded twice, a little smaller and a little greater: what is stored
+must lie between the two, and nearly always the two are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from allpairspy import AllPairs
+
+from low_precision import HAS_OP
+from low_precision import SETTINGS
+from low_precision import masters_of
+from reference import rounding
+from registry import OPTIMIZERS
+
+pytestmark = [pytest.mark.core, pytest.mark.kernels]
+
+SHAPES = ((9, 7), (70,), ())
+STEPS = 5
+LEARNING_RATE = 2.0**-6
+MODES: dict[str, dict[str, Any]] = {
+    "Adam": {"amsgrad": True, "beta_2": 0.75, "weight_decay": 0.125},
+    "AdamW": {"maximize": True},
+    "NAdam": {"weight_decay": 0.125, "decoupled_weight_decay": False},
+    "ASGD": {
+        "batch_num": 2,
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": False,
+    },
+    "AveragedSGD": {"t0": 1, "lambd": 0.5},
+}
+# Streams of random bits; of slots that have none, which round to nearest.
+STREAMS = {"m": 5, "v": 6, "ax": 5}
+AVERAGE = 3
+MOMENTUM = 0.75
+
+CASES = [
+    pytest.param(*case, id="-".join(map(str, case)))
+    for case in AllPairs(
+        [
+            list(MODES),
+            ["op, eager", "op, graph"] * HAS_OP
+            + ["composed, eager", "composed, graph", "composed, XLA"],
+            ["bfloat16", "float16", "float32", "float64"],
+            list(SETTINGS),
+            ["dense", "exact", "lazy"],
+            [1, 2],
+            [False, True],
+        ],
+        filter_func=lambda row: (
+            not (row[0] == "AveragedSGD" and row[4:5] == ["lazy"])
+        ),
+    )
+]
+
+
+def as_float64(x: Any) -> np.ndarray:
+    return x.numpy().astype(np.float64)
+
+
+def assert_stored(
+    found: np.ndarray,
+    exact: np.ndarray,
+    dtype: str,
+    terms: np.ndarray,
+    bits: np.ndarray | None,
+    what: str,
+) -> None:
+    """Compares what is stored with what should be.
+
+    Args:
+        found: It, in float64.
+        exact: What it should be before rounding.
+        dtype: The type in which it is stored.
+        terms: Of what magnitude the numbers are of which it is the sum; 0 where
+            it stays as it was.
+        bits: Random bits for each element; None: it is rounded to nearest.
+        what: What it is.
+    """
+    unit = 2.0**-53 if dtype == "float64" else 2.0**-24
+    slack = 16 * unit * terms
+    if dtype in ("float32", "float64"):
+        assert (np.abs(found - exact) <= slack).all(), what
+        return
+
+    def rounded(x: np.ndarray) -> np.ndarray:
+        x = x.astype(np.float32)
+        if bits is None:
+            return rounding.to_nearest(x, dtype).astype(np.float64)
+        stochastic = rounding.stochastic(x, dtype, bits)
+        return stochastic.astype(np.float64)
+
+    low, high = rounded(exact - slack), rounded(exact + slack)
+    # Where terms cancel there may be numbers between the two.
+    wrong = (found < np.minimum(low, high)) | (found > np.maximum(low, high))
+    assert not wrong.any(), (what, found[wrong], exact[wrong], low[wrong])
+    assert np.mean(low == high) >= 0.75 or low.size < 10, what
+
+
+def terms_of(
+    slot: str,
+    before: dict[str, np.ndarray],
+    new: dict[str, np.ndarray],
+    gradient: np.ndarray,
+) -> np.ndarray:
+    """Of what magnitude the numbers are of which a slot is the sum."""
+    # Little of the gradient goes into the moments.
+    terms = np.abs(before[slot]) + np.abs(new[slot])
+    if slot not in ("m", "v", "v_max"):
+        terms = terms + np.abs(gradient) + np.abs(before["variable"])
+    return np.where(new[slot] == before[slot], 0, terms)
+
+
+def reference_step(
+    name: str, before: dict[str, np.ndarray], g: np.ndarray, t: int, **slots
+) -> dict[str, np.ndarray]:
+    """The new variable and slots; y is rounded first where it is stored so."""
+    arguments: Mapping[str, Any] = MODES[name]
+    rule = OPTIMIZERS[name].reference
+    new = rule(before, g, t=t, learning_rate=LEARNING_RATE, **arguments)
+    if name != "ASGD":
+        return new
+    y = f"y_{(t - 1) % arguments['batch_num']}"
+    if slots[y] == "bfloat16":
+        rounded = rounding.to_nearest(new[y], "bfloat16").astype(np.float64)
+        change = rounded - new[y]
+        seen = min(t, arguments["batch_num"])
+        new[y] = rounded
+        new["d"] = new["d"] + change
+        new["variable"] = new["variable"] - LEARNING_RATE / seen * change
+    return new
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "dtype", "setting", "slices", "each", "averages"), CASES
+)
+def test_a_step_is_that_of_numpy(
+    name, run, dtype, setting, slices, each, averages
+):
+    features = dict(SETTINGS[setting])
+    if averages:
+        features.update(use_ema=True, ema_momentum=MOMENTUM)
+    if each > 1:
+        features.update(gradient_accumulation_steps=each)
+    random = np.random.default_rng(len(setting) + each)
+    variables = [
+        keras.Variable(random.normal(size=shape), dtype=dtype)
+        for shape in SHAPES
+    ]
+    under_test = OPTIMIZERS[name]
+    optimizer = under_test.make(
+        LEARNING_RATE,
+        **MODES[name],
+        **features,
+        lazy_mode=slices == "lazy",
+        implementation="custom_op" if "op" in run.split(",") else "composed",
+    )
+    optimizer.build(variables)
+
+    def step(gradients, indices):
+        if slices != "dense":
+            sparse = tf.IndexedSlices(gradients[0], indices, SHAPES[0])
+            gradients = [sparse, *gradients[1:]]
+        optimizer.apply(gradients, variables)
+
+    if "graph" in run:
+        step = tf.function(step)
+    elif "XLA" in run:
+        step = tf.function(step, jit_compile=True)
+
+    masters = masters_of(optimizer)
+    has_masters = features.get("master_weights") and "16" in dtype
+    assert len(masters) == (len(SHAPES) if has_masters else 0)
+    count = len(optimizer.variables)
+    kept = optimizer.variables[2 : count - len(masters)]
+    # Averages and what is accumulated come before the slots.
+    around = len(SHAPES) * (averages + (each > 1))
+    moving = optimizer._model_variables_moving_average if averages else None
+
+    class Slots:
+        variables = [None, None, *kept[around:]]
+
+    slots = under_test.find_slots(Slots, len(SHAPES))
+    arithmetic = "float64" if dtype == "float64" else "float32"
+    state_dtype = features.get("state_dtype", arithmetic)
+    types = {slot: arithmetic if slot == "d" else state_dtype for slot in slots}
+    seed = features.get("seed", 0)
+    for slot, of_variables in slots.items():
+        for found in of_variables:
+            assert getattr(found, "table", found).dtype == types[slot]
+
+    for update in range(1, STEPS + 1):
+        if update == 3:
+            # Somebody sets a part of a variable.
+            value = as_float64(variables[1])
+            value[3:9] = random.normal(size=6)
+            variables[1].assign(value)
+        before = [
+            {"variable": as_float64(variable)}
+            | {slot: as_float64(found[i]) for slot, found in slots.items()}
+            for i, variable in enumerate(variables)
+        ]
+        if has_masters:
+            for state, master in zip(before, masters, strict=True):
+                rounded = rounding.to_nearest(master.numpy(), dtype)
+                state["variable"] = np.where(
+                    rounded.astype(np.float64) == state["variable"],
+                    as_float64(master),
+                    state["variable"],
+                )
+        averages_before = [as_float64(x) for x in moving or ()]
+        total = [np.zeros(shape) for shape in SHAPES]
+        occurs = np.zeros(SHAPES[0][0], bool)
+        for micro in range(each):
+            rows = np.array([2, 0, 2, 6]) + micro
+            # Few digits, so that their sum has no error.
+            gradients = [
+                np.round(random.normal(size=shape) * 16) / 16
+                for shape in ((4, 7), *SHAPES[1:])
+            ]
+            if slices == "dense":
+                gradients[0] = np.round(random.normal(size=SHAPES[0]) * 8) / 8
+                total[0] += gradients[0]
+            else:
+                occurs[rows] = True
+                np.add.at(total[0], rows, gradients[0])
+            for i in (1, 2):
+                total[i] += gradients[i]
+            step([tf.constant(g, dtype) for g in gradients], tf.constant(rows))
+        iteration = update * each - 1
+        for i, variable in enumerate(variables):
+            new = reference_step(
+                name, before[i], total[i] / each, update, **types
+            )
+            found = {"variable": as_float64(variable)}
+            found |= {slot: as_float64(x[i]) for slot, x in slots.items()}
+            changed = np.ones(SHAPES[i], bool)
+            if i == 0 and slices == "lazy":
+                changed = np.broadcast_to(occurs[:, None], SHAPES[0])
+
+            def bits(stream, i=i, iteration=iteration):
+                key = rounding.key(seed, iteration, i, stream)
+                size = int(np.prod(SHAPES[i]))
+                return rounding.all_bits(key, size).reshape(SHAPES[i])
+
+            for slot in slots:
+                assert_stored(
+                    found[slot],
+                    np.where(changed, new[slot], before[i][slot]),
+                    types[slot],
+                    changed * terms_of(slot, before[i], new, total[i]),
+                    bits(STREAMS[slot]) if slot in STREAMS else None,
+                    f"{slot} of {i} in update {update}",
+                )
+            exact = np.where(changed, new["variable"], before[i]["variable"])
+            terms = changed * (np.abs(before[i]["variable"]) + np.abs(exact))
+            if has_masters:
+                value = as_float64(masters[i])
+                assert_stored(value, exact, "float32", terms, None, "master")
+                rounded = rounding.to_nearest(value, dtype)
+                np.testing.assert_array_equal(
+                    found["variable"], rounded.astype(np.float64)
+                )
+            else:
+                value = found["variable"]
+                random_bits = None
+                if features.get("stochastic_rounding"):
+                    random_bits = bits(0)
+                assert_stored(
+                    value, exact, dtype, terms, random_bits, "variable"
+                )
+            if averages and each == 1:
+                momentum = MOMENTUM if update > 1 else 0.0
+                average = momentum * averages_before[i] + (1 - momentum) * value
+                if update == 1:
+                    # In a row that doesn't occur it begins all the same.
+                    changed = np.ones(SHAPES[i], bool)
+                assert_stored(
+                    as_float64(moving[i]),
+                    np.where(changed, average, averages_before[i]),
+                    state_dtype,
+                    changed * (np.abs(value) + np.abs(averages_before[i])),
+                    bits(AVERAGE),
+                    f"average of {i} in update {update}",
+                )
