@@ -44,8 +44,8 @@ def word(key: int, w: int) -> int:
 
 def bits(key: int, element: int) -> int:
     """The 16 bits of an element."""
-    both = word(key, (element >> 6) * 32 + (element & 31))
-    return both >> 16 if element & 32 else both & 0xFFFF
+    both = word(key, element // 2)
+    return both >> 16 if element % 2 else both & 0xFFFF
 
 
 def all_bits(key: int, size: int) -> np.ndarray:
@@ -77,8 +77,10 @@ def stochastic(x: np.ndarray, dtype: str, bits: np.ndarray) -> np.ndarray:
     """
     x = np.asarray(x, np.float32)
     nearest = to_nearest(x, dtype)
-    with np.errstate(all="ignore"):
-        inside = np.abs(x) <= np.float32(np_finfo(dtype).max)
+    # Of float16 what is beyond the largest finite number goes to nearest.
+    inside = np.isfinite(x)
+    if dtype == "float16":
+        inside &= np.abs(x) <= 65504
     safe = np.where(inside, x, np.float32(0))
     below, above = neighbours(safe, dtype)
     magnitude = np.abs(safe.astype(np.float64))
@@ -89,7 +91,8 @@ def stochastic(x: np.ndarray, dtype: str, bits: np.ndarray) -> np.ndarray:
         whole = np.where(normal, 2**13, whole)
     part = np.floor((magnitude - below) / (above - below) * whole)
     rounded = np.where(part + drawn >= whole, above, below)
-    rounded = np.copysign(rounded, safe).astype(TYPES[dtype])
+    with np.errstate(over="ignore"):
+        rounded = np.copysign(rounded, safe).astype(TYPES[dtype])
     return np.where(inside, rounded, nearest)
 
 

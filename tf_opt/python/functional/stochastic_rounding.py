@@ -130,11 +130,10 @@ def bits_of_all(key: Integer, shape: Sequence[int]) -> tf.Tensor:
         A tensor of that shape in uint32.
     """
     size = math.prod(shape)
-    # Of 64 elements after each other, 32 have the low halves of 32 words and
-    # the others the high ones.
-    words = _words(key, tf.range((size + 63) // 64 * 32, dtype=tf.int64))
-    low, high = (tf.reshape(x, [-1, 32]) for x in _low_and_high(words))
-    return tf.reshape(tf.reshape(tf.stack([low, high], 1), [-1])[:size], shape)
+    # An even element has the low half of a word, the next one the high half.
+    words = _words(key, tf.range((size + 1) // 2, dtype=tf.int64))
+    bits = tf.reshape(tf.stack(_low_and_high(words), 1), [-1])
+    return tf.reshape(bits[:size], shape)
 
 
 def bits_of_rows(
@@ -156,9 +155,8 @@ def bits_of_rows(
         tf.cast(rows, tf.int64)[:, None] * width
         + tf.range(width, dtype=tf.int64)[None]
     )
-    words = _words(key, elements // 64 * 32 + elements % 32)
-    low, high = _low_and_high(words)
-    bits = tf.where(elements % 64 >= 32, high, low)
+    low, high = _low_and_high(_words(key, elements // 2))
+    bits = tf.where(tf.equal(elements % 2, 1), high, low)
     return tf.reshape(bits, [-1, *shape[1:]])
 
 

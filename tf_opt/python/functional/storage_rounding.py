@@ -13,7 +13,6 @@ import tensorflow as tf
 _MAGNITUDE = 0x7FFFFFFF
 _INFINITY = 0x7F800000
 _SMALLEST_NORMAL_HALF = 113 << 23  # 2^-14.
-_LARGEST_BFLOAT16 = 0x7F7F0000
 _LARGEST_HALF = 0x477FE000  # 65504.
 # How much greater float32's exponents are than float16's.
 _REBIAS = 112 << 10
@@ -119,15 +118,15 @@ def at_random(x: tf.Tensor, dtype: tf.DType, bits: tf.Tensor) -> tf.Tensor:
         bits: For each element 16 random bits, in uint32.
 
     Returns:
-        The tensor in that type. What is beyond its largest finite number is
-        rounded to nearest; a NaN is the canonical one.
+        The tensor in that type; a NaN is the canonical one. What is beyond
+        the largest finite float16 is rounded to nearest: no mean is right with
+        an infinity for a neighbour.
     """
     magnitude, sign = _parts(x)
     if dtype == tf.bfloat16:
-        largest = _LARGEST_BFLOAT16
         rounded = _right(magnitude + bits, 16)
+        to_nearest_from = _INFINITY
     else:
-        largest = _LARGEST_HALF
         rounded = _right(magnitude + _right(bits, 3), 13) - _word(_REBIAS)
         # In units of 2^-16 of the spacing, whose fraction is cut off.
         small = tf.minimum(magnitude, _word(_SMALLEST_NORMAL_HALF))
@@ -136,7 +135,10 @@ def at_random(x: tf.Tensor, dtype: tf.DType, bits: tf.Tensor) -> tf.Tensor:
         rounded = tf.where(
             magnitude < _SMALLEST_NORMAL_HALF, subnormal, rounded
         )
-    rounded = tf.where(magnitude > largest, _nearest(magnitude, dtype), rounded)
+        to_nearest_from = _LARGEST_HALF
+    rounded = tf.where(
+        magnitude > to_nearest_from, _nearest(magnitude, dtype), rounded
+    )
     return _float_of(rounded, sign, dtype)
 
 

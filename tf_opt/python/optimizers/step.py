@@ -521,10 +521,8 @@ class Step:
         ]
 
         def begin() -> None:
-            for i in indices:
-                variable = optimizer._trainable_variables[i]
-                value = tf.convert_to_tensor(variable)
-                local_state.assign(averages[i], value)
+            # Of which nothing stays: it becomes the variable.
+            composed_step.average(optimizer, indices, BARE)
 
         is_first = is_zero(local_state.number(optimizer._iterations))
         if isinstance(is_first, bool):
