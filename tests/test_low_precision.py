@@ -1,0 +1,719 @@
+"""What is promised of 16 bits: no step is lost, and nothing is undone."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from counterparts import COUNTERPARTS
+from low_precision import SETTINGS
+from low_precision import implementations
+from low_precision import masters_of
+from registry import OPTIMIZERS
+
+pytestmark = [pytest.mark.core, pytest.mark.kernels]
+
+names = pytest.mark.parametrize("name", OPTIMIZERS)
+settings = pytest.mark.parametrize("setting", SETTINGS)
+
+
+def bfloat16(*values, **arguments) -> keras.Variable:
+    return keras.Variable(np.array(values), dtype="bfloat16", **arguments)
+
+
+def numbers(variable) -> np.ndarray:
+    return variable.numpy().astype(np.float64)
+
+
+def descent(**arguments) -> tf_opt.ASGD:
+    """With one batch: p <- p - lr * g."""
+    return tf_opt.ASGD(2.0**-7, **arguments)
+
+
+# ---- Arguments. ----
+
+
+@names
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"master_weights": 1}, "`master_weights` must be True or False"),
+        ({"stochastic_rounding": None}, "`stochastic_rounding` must be True"),
+        (
+            {"master_weights": True, "stochastic_rounding": True},
+            "`stochastic_rounding` must be False with `master_weights`",
+        ),
+        ({"seed": 1.0}, r"`seed` must be an integer.*seed=1.0"),
+        ({"seed": True}, "`seed` must be an integer.*seed=True"),
+        ({"seed": 2**63}, "`seed` must be an integer of 64 bits.*9223372036"),
+        (
+            {"state_dtype": "float16"},
+            "`state_dtype` must be None or one of 'bfloat16', 'float32'.*"
+            "state_dtype='float16'",
+        ),
+        ({"state_dtype": "float64"}, "`state_dtype` must be .*'float64'"),
+        ({"state_dtype": "half a float"}, "`state_dtype` must be .*'half a f"),
+        ({"state_dtype": 16}, "`state_dtype` must be .*16"),
+    ],
+)
+def test_a_wrong_argument_is_named(name, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        OPTIMIZERS[name].make(**arguments)
+
+
+@names
+@settings
+def test_the_configuration_makes_the_same(name, setting):
+    optimizer = OPTIMIZERS[name].make(**SETTINGS[setting])
+    config = optimizer.get_config()
+    assert SETTINGS[setting].items() <= config.items()
+    for again in (
+        type(optimizer).from_config(config),
+        keras.optimizers.deserialize(keras.optimizers.serialize(optimizer)),
+        pickle.loads(pickle.dumps(optimizer)),
+        copy.deepcopy(optimizer),
+    ):
+        assert again.get_config() == config
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", tf.bfloat16, ml_dtypes.bfloat16, np.float32]
+)
+def test_a_type_goes_by_any_of_its_names(dtype):
+    optimizer = tf_opt.Adam(state_dtype=dtype)
+    expected = "float32" if dtype is np.float32 else "bfloat16"
+    assert optimizer.state_dtype == expected
+
+
+def test_a_seed_is_drawn_where_bits_are_needed_and_only_there():
+    def next_of_keras() -> int:
+        return int(keras.random.SeedGenerator().state.numpy()[0])
+
+    keras.utils.set_random_seed(4)
+    expected = [next_of_keras(), next_of_keras()]
+    keras.utils.set_random_seed(4)
+    for arguments in ({}, {"master_weights": True}, {"state_dtype": "float32"}):
+        assert tf_opt.Adam(**arguments).get_config()["seed"] is None
+    optimizer = tf_opt.Adam(stochastic_rounding=True)
+    assert [optimizer.seed, next_of_keras()] == expected
+    assert optimizer.get_config()["seed"] == expected[0]
+    random.seed(0)
+    assert tf_opt.Adam(state_dtype="bfloat16", seed=9).seed == 9
+    state = random.getstate()
+    tf_opt.Adam(state_dtype="bfloat16", seed=9)
+    assert random.getstate() == state
+
+
+def test_a_complex_variable_has_no_such_state():
+    optimizer = tf_opt.Adam(state_dtype="bfloat16")
+    with pytest.raises(ValueError, match="`state_dtype` must be None for comp"):
+        optimizer.build([keras.Variable(np.array([1j], "complex64"))])
+
+
+# ---- State. ----
+
+
+@names
+@pytest.mark.parametrize("averages", [False, True])
+def test_masters_are_last_and_for_16_bits_only(name, averages):
+    def build(**arguments):
+        variables = [
+            keras.Variable([1.0, 0.1], dtype=dtype, name=dtype)
+            for dtype in ("float16", "float32", "bfloat16", "float64")
+        ]
+        optimizer = OPTIMIZERS[name].make(use_ema=averages, **arguments)
+        optimizer.build(variables)
+        described = [
+            (x.name, tuple(x.shape), x.dtype) for x in optimizer.variables
+        ]
+        return described, optimizer, variables
+
+    plain, *_ = build()
+    found, optimizer, (half, _, brain, _) = build(master_weights=True)
+    assert found[: len(plain)] == plain
+    assert found[len(plain) :] == [
+        (f"{dtype}_master_weight", (2,), "float32")
+        for dtype in ("float16", "bfloat16")
+    ]
+    for master, variable in zip(
+        masters_of(optimizer), (half, brain), strict=True
+    ):
+        np.testing.assert_array_equal(master.numpy(), numbers(variable))
+
+
+@names
+@pytest.mark.parametrize("state_dtype", ["bfloat16", "float32"])
+def test_what_the_type_of_the_state_is_for(name, state_dtype):
+    exact = ("gradient_sum", "gradient_accumulator", "master_weight")
+    variables = [
+        keras.Variable([1.0], dtype=dtype, name=dtype)
+        for dtype in ("float16", "float32", "bfloat16", "float64")
+    ]
+    optimizer = OPTIMIZERS[name].make(
+        state_dtype=state_dtype,
+        master_weights=True,
+        use_ema=True,
+        gradient_accumulation_steps=2,
+    )
+    optimizer.build(variables)
+    seen = set()
+    for variable in optimizer.variables:
+        dtype, _, kind = variable.name.partition("_")
+        if dtype not in {x.dtype for x in variables}:
+            continue
+        seen.add(kind)
+        arithmetic = "float64" if dtype == "float64" else "float32"
+        expected = arithmetic if kind in exact else state_dtype
+        assert variable.dtype == expected, variable.name
+    assert {"average", "gradient_accumulator", "master_weight"} <= seen
+
+
+@implementations
+@pytest.mark.parametrize("jit", [False, True])
+def test_masters_made_while_a_step_is_traced(implementation, jit):
+    if jit and implementation == "custom_op":
+        pytest.skip("runs composed")
+    variable = bfloat16(1.0, 2.0)
+    optimizer = descent(master_weights=True, implementation=implementation)
+
+    @tf.function(jit_compile=jit)
+    def step():
+        optimizer.apply([tf.constant([2**-3, 0], tf.bfloat16)], [variable])
+
+    step()
+    (master,) = masters_of(optimizer)
+    np.testing.assert_array_equal(master.numpy(), [1 - 2.0**-10, 2.0])
+    step()
+    np.testing.assert_array_equal(master.numpy(), [1 - 2.0**-9, 2.0])
+
+
+# ---- No step is lost. ----
+
+
+@implementations
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, 2.0),
+        ({"master_weights": True}, 3.34375),
+        ({"stochastic_rounding": True, "seed": 0}, 3.34375),
+    ],
+    ids=["plain", "masters", "stochastic"],
+)
+def test_small_steps_arrive(arguments, expected, dtype, implementation):
+    if dtype == "float16" and not arguments:
+        pytest.skip("float16 has more digits")
+    variable = keras.Variable(np.ones(2000), dtype=dtype)
+    optimizer = descent(implementation=implementation, **arguments)
+    gradient = -tf.ones(2000, variable.dtype)
+    step = tf.function(lambda: optimizer.apply([gradient], [variable]))
+    for _ in range(300):
+        step()
+    found = numbers(variable)
+    error = 5 * found.std() / np.sqrt(found.size)
+    assert abs(found.mean() - expected) <= error + 1e-6
+    if "seed" in arguments and dtype == "bfloat16":
+        # They don't all take the same path.
+        assert found.std() > 0.05
+
+
+def test_keras_adam_stands_still_and_ours_does_not():
+    def train(optimizer, dtype="bfloat16"):
+        variable = keras.Variable(np.full(100, 5.0), dtype=dtype)
+        step = tf.function(
+            lambda: optimizer.apply([tf.identity(variable)], [variable])
+        )
+        for _ in range(200):
+            step()
+        return numbers(variable).mean()
+
+    # A step is 0.01, and from 4 on half a unit of the last place 0.016.
+    assert train(keras.optimizers.Adam(0.01)) == 5.0
+    exact = train(tf_opt.Adam(0.01), "float32")
+    assert exact < 4
+    for arguments in ({"master_weights": True}, {"stochastic_rounding": True}):
+        assert abs(train(tf_opt.Adam(0.01, **arguments)) - exact) < 0.02
+
+
+@implementations
+@pytest.mark.parametrize("name", ["Adam", "NAdam"])
+def test_a_second_moment_in_16_bits_has_no_bias(name, implementation):
+    count, steps = 4096, 400
+
+    def second_moment(**arguments):
+        optimizer = OPTIMIZERS[name].make(
+            implementation=implementation, beta_2=0.999, **arguments
+        )
+        variable = keras.Variable(np.zeros(count), dtype="float32")
+        draws = np.random.default_rng(0).normal(size=(steps, count))
+        step = tf.function(lambda g: optimizer.apply([g], [variable]))
+        for draw in draws:
+            step(tf.constant(draw, tf.float32))
+        return numbers(OPTIMIZERS[name].find_slots(optimizer, 1)["v"][0])
+
+    exact = second_moment()
+    rounded = second_moment(state_dtype="bfloat16", seed=2)
+    # Each step moves it by less than a tenth of a unit of its last place.
+    relative = rounded / exact - 1
+    assert relative.std() > 2**-9
+    assert abs(relative.mean()) < 5 * relative.std() / np.sqrt(count)
+
+
+@implementations
+def test_a_maximum_and_a_table_are_rounded_to_nearest(implementation):
+    gradient = tf.constant([1.0, 1 + 2**-7, 0.3])
+    variable = keras.Variable([0.0, 0.0, 0.0])
+    amsgrad = tf_opt.Adam(
+        amsgrad=True,
+        beta_2=0.0,
+        state_dtype="bfloat16",
+        seed=0,
+        implementation=implementation,
+    )
+    amsgrad.apply([gradient], [variable])
+    maximum = amsgrad.variables[-1].numpy()
+    expected = np.square(gradient.numpy()).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(maximum, expected)
+
+
+@implementations
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("state_dtype", ["bfloat16", "float32"])
+def test_the_sum_of_gradients_is_that_of_the_table(
+    state_dtype, dtype, implementation
+):
+    variable = keras.Variable(np.zeros(50), dtype=dtype)
+    optimizer = tf_opt.ASGD(
+        0.01,
+        batch_num=3,
+        state_dtype=state_dtype,
+        seed=0,
+        implementation=implementation,
+    )
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        gradient = tf.constant(random.normal(size=50), dtype)
+        optimizer.apply([gradient], [variable])
+    total, table = optimizer.variables[2:4]
+    assert (total.dtype, table.dtype) == (dtype, state_dtype)
+    unit = 2.0**-24 if dtype == "float32" else 2.0**-53
+    np.testing.assert_allclose(
+        numbers(total), numbers(table).sum(axis=0), rtol=0, atol=400 * unit
+    )
+
+
+# ---- What sets a variable from outside counts. ----
+
+
+def small_model(**arguments) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(2, dtype="bfloat16")]
+    )
+    model.compile(descent(master_weights=True, **arguments), "mse")
+    return model
+
+
+def by_assign(model, values, path):
+    for variable, value in zip(model.weights, values, strict=True):
+        variable.assign(value)
+
+
+def by_set_weights(model, values, path):
+    model.set_weights(values)
+
+
+def by_layer(model, values, path):
+    model.layers[0].set_weights(values)
+
+
+def by_load_weights(model, values, path):
+    other = small_model()
+    other.set_weights(values)
+    other.save_weights(path / "x.weights.h5")
+    # Only the model's: that of the optimizer isn't built.
+    model.load_weights(path / "x.weights.h5", skip_mismatch=True)
+
+
+def by_checkpoint(model, values, path):
+    other = small_model()
+    other.set_weights(values)
+    saved = tf.train.Checkpoint(layer=other.layers[0]).save(str(path / "x"))
+    checkpoint = tf.train.Checkpoint(layer=model.layers[0])
+    checkpoint.restore(saved).assert_existing_objects_matched()
+
+
+def by_assign_in_a_graph(model, values, path):
+    tf.function(lambda: by_assign(model, values, path))()
+
+
+WAYS = [
+    by_assign,
+    by_set_weights,
+    by_layer,
+    by_load_weights,
+    by_checkpoint,
+    by_assign_in_a_graph,
+]
+
+
+@implementations
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_variable_that_was_set_stays_set(
+    way, in_graph, implementation, tmp_path
+):
+    model = small_model(implementation=implementation)
+    optimizer, variables = model.optimizer, model.trainable_variables
+    random = np.random.default_rng(0)
+
+    def step(*gradients):
+        optimizer.apply(list(gradients), variables)
+
+    step = tf.function(step) if in_graph else step
+
+    def gradients():
+        return [
+            tf.constant(random.normal(size=v.shape) / 64, tf.bfloat16)
+            for v in variables
+        ]
+
+    for _ in range(3):
+        step(*gradients())
+    kernel = masters_of(optimizer)[0].numpy().copy()
+    # Some stay as they are: of these the master counts.
+    values = [v.numpy().copy() for v in variables]
+    values[0][0] = values[0][0] + 3
+    way(model, values, tmp_path)
+    step(*(tf.zeros(v.shape, tf.bfloat16) for v in variables))
+    for variable, value in zip(variables, values, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+    expected = np.concatenate([values[0][:1].astype("float32"), kernel[1:]])
+    np.testing.assert_array_equal(masters_of(optimizer)[0].numpy(), expected)
+    assert (kernel != kernel.astype(ml_dtypes.bfloat16)).any()
+
+
+@implementations
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_master_counts_where_it_is_the_variable(dtype, implementation):
+    inf, nan = np.inf, np.nan
+    # Master, variable, and whether they are the same.
+    cases = [
+        (1.0001, 1.0, True),
+        (1.0001, 1.125, False),
+        (0.0, 5.0, False),
+        (-0.0, 0.0, True),
+        (1e-30, 0.0, dtype == "float16"),
+        (3e38, inf, dtype == "float16"),
+        (inf, inf, True),
+        (inf, -inf, False),
+        (nan, nan, True),
+        (nan, 2.0, False),
+        (2.0, nan, False),
+        (-1.0001, 1.0, False),
+    ]
+    masters, values, same = (np.array(x) for x in zip(*cases, strict=True))
+    variable = keras.Variable(values, dtype=dtype)
+    optimizer = descent(master_weights=True, implementation=implementation)
+    optimizer.build([variable])
+    (master,) = masters_of(optimizer)
+    master.assign(masters.astype(np.float32))
+    optimizer.apply([tf.zeros(len(cases), dtype)], [variable])
+    expected = np.where(same, masters.astype(np.float32), values)
+    np.testing.assert_array_equal(master.numpy(), expected)
+    np.testing.assert_array_equal(
+        numbers(variable), np.where(np.isclose(values, 1), 1, values)
+    )
+
+
+@implementations
+def test_a_row_that_does_not_occur_keeps_its_master(implementation):
+    table = bfloat16([1.0], [2.0], [3.0])
+    optimizer = descent(
+        master_weights=True, lazy_mode=True, implementation=implementation
+    )
+    optimizer.build([table])
+    (master,) = masters_of(optimizer)
+    gradient = tf.IndexedSlices(
+        tf.constant([[0.125]], tf.bfloat16), tf.constant([1]), (3, 1)
+    )
+    optimizer.apply([gradient], [table])
+    expected = [[1.0], [2.0 - 2.0**-10], [3.0]]
+    np.testing.assert_array_equal(master.numpy(), expected)
+    table.assign([[5.0], [6.0], [7.0]])
+    optimizer.apply([gradient], [table])
+    expected = [[1.0], [6.0 - 2.0**-10], [3.0]]
+    np.testing.assert_array_equal(master.numpy(), expected)
+    np.testing.assert_array_equal(numbers(table), [[5.0], [6.0], [7.0]])
+
+
+# ---- Averages. ----
+
+
+@implementations
+def test_an_average_follows_the_master_and_overwrites_it(implementation):
+    variable = bfloat16(2.0)
+    optimizer = descent(
+        master_weights=True,
+        use_ema=True,
+        ema_momentum=0.5,
+        ema_overwrite_frequency=2,
+        implementation=implementation,
+    )
+    gradient = tf.constant([0.25], tf.bfloat16)
+    optimizer.apply([gradient], [variable])
+    (average,) = optimizer._model_variables_moving_average
+    (master,) = masters_of(optimizer)
+    unit = 2.0**-9
+    for value in (average, master):
+        np.testing.assert_array_equal(value.numpy(), [2 - unit])
+    optimizer.apply([gradient], [variable])
+    for value in (average, master):
+        np.testing.assert_array_equal(value.numpy(), [2 - 1.5 * unit])
+    np.testing.assert_array_equal(numbers(variable), [2.0])
+
+
+@implementations
+def test_what_overwrites_is_the_average_before_it_is_rounded(implementation):
+    variable = keras.Variable([1.0])
+    optimizer = descent(
+        use_ema=True,
+        ema_momentum=0.5,
+        ema_overwrite_frequency=2,
+        state_dtype="bfloat16",
+        seed=0,
+        implementation=implementation,
+    )
+    for _ in range(2):
+        optimizer.apply([tf.constant([0.25])], [variable])
+    (average,) = optimizer._model_variables_moving_average
+    first = float(
+        np.float64(1 - 2.0**-9).astype(ml_dtypes.bfloat16)
+    )  # Either 1 or one of its neighbours below.
+    expected = {
+        0.5 * a + 0.5 * (1 - 2.0**-8) for a in (1.0, 1 - 2.0**-8, first)
+    }
+    assert float(variable.numpy()[0]) in expected
+    assert average.dtype == "bfloat16"
+
+
+@implementations
+def test_micro_steps_let_an_average_follow_a_variable_that_was_set(
+    implementation,
+):
+    variable = bfloat16(1.0)
+    optimizer = descent(
+        master_weights=True,
+        use_ema=True,
+        ema_momentum=0.5,
+        gradient_accumulation_steps=2,
+        implementation=implementation,
+    )
+    gradient = tf.constant([0.25], tf.bfloat16)
+    for _ in range(2):
+        optimizer.apply([gradient], [variable])
+    (average,) = optimizer._model_variables_moving_average
+    before = numbers(average)
+    variable.assign([4.0])
+    optimizer.apply([gradient], [variable])
+    np.testing.assert_array_equal(numbers(average), 0.5 * before + 2.0)
+
+
+def test_finalizing_takes_the_exact_average():
+    variable = bfloat16(2.0)
+    optimizer = descent(master_weights=True, use_ema=True)
+    optimizer.apply([tf.constant([0.25], tf.bfloat16)], [variable])
+    optimizer._model_variables_moving_average[0].assign([3.001])
+    optimizer.finalize_variable_values([variable])
+    np.testing.assert_array_equal(numbers(variable), [3.0])
+    assert masters_of(optimizer)[0].numpy() == np.float32(3.001)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("name", ["Adam", "AveragedSGD"])
+def test_swapping_brings_back_all_bits(name, dtype):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(2, dtype=dtype)]
+    )
+    arguments = {"t0": 1} if name == "AveragedSGD" else {"use_ema": True}
+    model.compile(
+        getattr(tf_opt, name)(
+            0.1,
+            state_dtype="bfloat16",
+            seed=1,
+            master_weights=True,
+            **arguments,
+        ),
+        "mse",
+    )
+    x = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
+    data = (x, x[:, :2])
+    model.fit(*data, epochs=2, verbose=0)
+    callback = tf_opt.callbacks.SwapAveragedWeights()
+    callback.set_model(model)
+    everything = [*model.variables, *model.optimizer.variables]
+    before = [v.numpy().copy() for v in everything]
+    callback.on_test_begin()
+    average = callback._optimizer()
+    assert average.average_is_swapped_in
+    callback.on_test_end()
+    for variable, value in zip(everything, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+    # And what a step does next is the same.
+    model.train_on_batch(*data)
+    after = [v.numpy().copy() for v in everything]
+    for variable, value in zip(everything, before, strict=True):
+        variable.assign(value)
+    model.train_on_batch(*data)
+    for variable, value in zip(everything, after, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+# ---- Every feature of a step. ----
+
+
+@implementations
+@settings
+def test_a_step_that_is_skipped_changes_nothing(setting, implementation):
+    variables = [bfloat16(1.0, 2.0), keras.Variable([3.0])]
+    optimizer = tf_opt.Adam(
+        0.01,
+        skip_nonfinite=True,
+        use_ema=True,
+        implementation=implementation,
+        **SETTINGS[setting],
+    )
+    good = [tf.constant([0.5, -1], tf.bfloat16), tf.constant([0.1])]
+    optimizer.apply(good, variables)
+    variables[0].assign([5.0, 6.0])
+    kept = [*variables, *optimizer.variables]
+    before = [v.numpy().copy() for v in kept]
+    optimizer.apply([good[0], tf.constant([np.nan])], variables)
+    for variable, value in zip(kept, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+    assert int(optimizer.skipped_steps) == 1
+
+
+@implementations
+@settings
+def test_the_bits_are_the_same_in_eager_steps_and_graphs(
+    setting, implementation
+):
+    def train(wrap, **arguments):
+        variable = bfloat16(*np.linspace(-2, 2, 100))
+        optimizer = descent(
+            implementation=implementation,
+            **{**SETTINGS[setting], **arguments},
+        )
+        step = wrap(lambda: optimizer.apply([variable * 0.25], [variable]))
+        for _ in range(5):
+            step()
+        return [numbers(x) for x in (variable, *optimizer.variables[2:4])]
+
+    expected = train(lambda f: f)
+    ways = [tf.function]
+    if implementation == "composed":
+        ways.append(tf.function(jit_compile=True))
+    for way in ways:
+        for a, b in zip(train(way), expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+    if "stochastic" in setting:
+        assert (train(tf.function, seed=1)[0] != expected[0]).any()
+
+
+class Slower(tf_opt.AdamW):
+    """Halves the steps, and leaves the rest to ours."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        super().update_step(gradient, variable, learning_rate * 0.5)
+
+
+class Own(tf_opt.AdamW):
+    """Writes the variable itself."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        self.assign_sub(variable, gradient)
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"master_weights": True}, {"stochastic_rounding": True, "seed": 1}],
+    ids=["masters", "stochastic"],
+)
+def test_an_overridden_update_step_rounds_as_ours(arguments, in_graph):
+    def train(optimizer):
+        variable = bfloat16(*np.full(2000, 8.0))
+        step = lambda: optimizer.apply(  # noqa: E731
+            [tf.ones(2000, tf.bfloat16)], [variable]
+        )
+        step = tf.function(step) if in_graph else step
+        for _ in range(20):
+            step()
+        return numbers(variable).mean()
+
+    # Every step is 0.005 and the decay 0.0008, of half a unit of 0.016.
+    found = train(Slower(0.01, weight_decay=0.01, **arguments))
+    assert abs(found - (8 - 20 * 0.0058)) < 0.02
+    assert train(Slower(0.01, weight_decay=0.01)) == 8.0
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("argument", ["master_weights", "stochastic_rounding"])
+def test_a_rule_that_writes_the_variable_itself_is_refused(argument, in_graph):
+    variable, other = bfloat16(1.0), keras.Variable([1.0])
+    optimizer = Own(**{argument: True})
+    gradients = [tf.ones(1, tf.bfloat16), tf.ones(1)]
+
+    def step():
+        optimizer.apply(gradients, [variable, other])
+
+    with pytest.raises(ValueError, match=f"`{argument}` must be False where"):
+        (tf.function(step) if in_graph else step)()
+    # Of float32 variables there is nothing to round.
+    Own(**{argument: True}).apply(gradients[1:], [other])
+
+
+@implementations
+@pytest.mark.parametrize(
+    "constraint", [keras.constraints.NonNeg(), keras.constraints.UnitNorm()]
+)
+def test_a_constraint_does_not_take_the_small_steps(constraint, implementation):
+    def train(dtype, **arguments):
+        variable = keras.Variable([0.6, 0.8], dtype=dtype)
+        variable.constraint = constraint
+        optimizer = tf_opt.ASGD(
+            2.0**-10, implementation=implementation, **arguments
+        )
+        gradient = tf.constant([1, -1], variable.dtype)
+        for _ in range(100):
+            optimizer.apply([gradient], [variable])
+        return numbers(variable)
+
+    expected = train("float32")
+    np.testing.assert_allclose(
+        train("bfloat16", master_weights=True), expected, atol=2**-8
+    )
+    np.testing.assert_allclose(train("bfloat16"), [0.6, 0.8], atol=2**-8)
+    assert np.abs(expected - [0.6, 0.8]).min() > 0.05
+
+
+@names
+def test_the_counterpart_of_a_keras_optimizer_has_no_masters(name):
+    if name not in COUNTERPARTS:
+        pytest.skip("Keras has none")
+    theirs = COUNTERPARTS[name].keras()
+    theirs.build([bfloat16(1.0)])
+    ours = tf_opt.from_keras(theirs)
+    assert not ours.master_weights and ours.state_dtype is None
+    assert len(ours.variables) >= len(theirs.variables)
