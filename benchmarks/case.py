@@ -18,23 +18,52 @@ import os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import contenders
+import low_precision_contenders
+import low_precision_variants
 import machine
 import measure
 import sparse_contenders
 import variants
+from all_variants import ALL_VARIANTS
 from all_workloads import ALL_WORKLOADS
+from low_precision_variants import LowPrecision
+from shapes import Workload
 from sparse_workloads import SparseWorkload
-from variants import VARIANTS
+from variants import Variant
 
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("variant", choices=VARIANTS)
+    parser.add_argument("variant", choices=ALL_VARIANTS)
     parser.add_argument("workload", choices=ALL_WORKLOADS)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--without", nargs="*", default=[])
     return parser.parse_args()
+
+
+def _make(
+    variant: Variant,
+    workload: Workload | SparseWorkload,
+    without: list[str],
+) -> dict[str, measure.Contender]:
+    """The case's contenders."""
+    if isinstance(variant, LowPrecision):
+        return low_precision_contenders.make(variant, workload, without)
+    if isinstance(workload, SparseWorkload):
+        return sparse_contenders.make(variant, workload, without)
+    return contenders.make(variant, workload, without)
+
+
+def _references(
+    variant: Variant, workload: Workload | SparseWorkload, name: str
+) -> tuple[str | None, str]:
+    """Which floor and which of tf_opt's a contender is compared with."""
+    if isinstance(variant, LowPrecision):
+        return variant.floor_of(name), low_precision_variants.PLAIN.tf_opt
+    if isinstance(workload, SparseWorkload):
+        return variants.ROW_FLOOR, variants.TF_OPT_LAZY
+    return variants.FLOOR, variants.TF_OPT
 
 
 def _rows(
@@ -44,17 +73,18 @@ def _rows(
 ) -> list[dict]:
     """One row for each contender, ready for JSON."""
     medians = {name: m.median_ms for name, m in measurements.items()}
-    floor, tf_opt = variants.FLOOR, variants.TF_OPT
-    if isinstance(ALL_WORKLOADS[workload], SparseWorkload):
-        floor, tf_opt = variants.ROW_FLOOR, variants.TF_OPT_LAZY
 
-    def ratio(name: str, reference: str) -> float | None:
+    def ratio(name: str, reference: str | None) -> float | None:
         if reference not in medians:
             return None
         return medians[name] / medians[reference]
 
-    return [
-        {
+    rows = []
+    for name, measurement in measurements.items():
+        floor, tf_opt = _references(
+            ALL_VARIANTS[variant], ALL_WORKLOADS[workload], name
+        )
+        row = {
             "workload": workload,
             "tensors": len(ALL_WORKLOADS[workload].shapes),
             "parameters": ALL_WORKLOADS[workload].parameters,
@@ -66,8 +96,8 @@ def _rows(
             "ratio_to_floor": ratio(name, floor),
             "ratio_to_tf_opt": ratio(name, tf_opt),
         }
-        for name, measurement in measurements.items()
-    ]
+        rows.append(row)
+    return rows
 
 
 def _say(**message: object) -> None:
@@ -83,12 +113,10 @@ def main() -> None:
     contenders.check_prerequisites()
 
     _say(doing="building", part=0.0)
-    variant = VARIANTS[arguments.variant]
+    variant = ALL_VARIANTS[arguments.variant]
     workload = ALL_WORKLOADS[arguments.workload]
-    is_sparse = isinstance(workload, SparseWorkload)
-    make = sparse_contenders.make if is_sparse else contenders.make
     measurements = measure.measure(
-        make(variant, workload, arguments.without),
+        _make(variant, workload, arguments.without),
         rounds=arguments.rounds,
         seconds=arguments.seconds,
         # The loops of accumulating optimizers are no longer than the others'.

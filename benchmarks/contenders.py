@@ -97,7 +97,7 @@ class Problem:
         )
         if self.variant.loss_scaled:
             optimizer = tf_opt.LossScaleOptimizer(optimizer)
-        return self._eager(optimizer)
+        return self.eager(optimizer)
 
     @functools.cached_property
     def keras_eager(self) -> Contender:
@@ -108,14 +108,22 @@ class Problem:
         optimizer = optimizer_class(**self.variant.arguments)
         if self.variant.loss_scaled:
             optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        return self._eager(optimizer)
+        return self.eager(optimizer)
 
-    def _eager(self, optimizer: keras.optimizers.Optimizer) -> Contender:
+    def eager(self, optimizer: keras.optimizers.Optimizer) -> Contender:
+        """An optimizer's step on new variables.
+
+        Args:
+            optimizer: One that isn't built yet.
+
+        Returns:
+            The contender.
+        """
         variables = self.keras_variables()
         optimizer.build(variables)
         return Contender(
             lambda: optimizer.apply(self.gradients, variables),
-            _norms_of([variable.value for variable in variables]),
+            norms_of([variable.value for variable in variables]),
         )
 
     @functools.cached_property
@@ -131,18 +139,26 @@ class Problem:
         )
 
 
-def _norms_of(variables: list[tf.Variable]) -> Callable[[], list[float]]:
+def norms_of(variables: list[tf.Variable]) -> Callable[[], list[float]]:
+    """Their squared norms, at any time."""
     return lambda: [
         2 * float(tf.nn.l2_loss(tf.cast(variable, tf.float32)))
         for variable in variables
     ]
 
 
-def _in_graph(eager: Contender, **options: Any) -> Contender:
+def in_graph(eager: Contender, **options: Any) -> Contender:
     """The same step as a tf.function.
 
     It has neither arguments nor results: gradients are captured, because a
     list of a thousand arguments costs more than many a step.
+
+    Args:
+        eager: The step.
+        **options: Those of `tf.function`.
+
+    Returns:
+        The contender.
     """
 
     @tf.function(**options)
@@ -172,7 +188,7 @@ def _without(problem: Problem) -> Contender:
         problem.workload,
         problem.gradients,
     )
-    return _step(problem, _in_graph(other.tf_opt_eager))
+    return _step(problem, in_graph(other.tf_opt_eager))
 
 
 def _memory_floor(problem: Problem) -> Contender:
@@ -188,7 +204,7 @@ def _memory_floor(problem: Problem) -> Contender:
     def step() -> None:
         memory_floor.move(gradient, [*slots, variable], passes)
 
-    return _in_graph(Contender(step, _norms_of([variable])))
+    return in_graph(Contender(step, norms_of([variable])))
 
 
 def _call(problem: Problem) -> Contender:
@@ -209,7 +225,7 @@ def _call(problem: Problem) -> Contender:
             # So that the function has it among its inputs.
             tf.raw_ops.VarIsInitializedOp(resource=variable.handle)
 
-    return _in_graph(Contender(step, _norms_of([calls])))
+    return in_graph(Contender(step, norms_of([calls])))
 
 
 def _tf_core(problem: Problem) -> Contender:
@@ -246,7 +262,7 @@ def _tf_core(problem: Problem) -> Contender:
             else:
                 tf.raw_ops.ResourceApplyAdam(**moments, grad=g, **scalars)
 
-    return _in_graph(Contender(step, _norms_of(variables)))
+    return in_graph(Contender(step, norms_of(variables)))
 
 
 def _torch(problem: Problem, implementation: str) -> Contender:
@@ -260,15 +276,15 @@ BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.FLOOR: _memory_floor,
     variants.CALL: _call,
     variants.TF_OPT: lambda problem: _step(
-        problem, _in_graph(problem.tf_opt_eager)
+        problem, in_graph(problem.tf_opt_eager)
     ),
     variants.TF_OPT_EAGER: lambda problem: _step(problem, problem.tf_opt_eager),
     variants.TF_OPT_WITHOUT: _without,
     variants.KERAS: lambda problem: _step(
-        problem, _in_graph(problem.keras_eager)
+        problem, in_graph(problem.keras_eager)
     ),
     variants.KERAS_XLA: lambda problem: _step(
-        problem, _in_graph(problem.keras_eager, jit_compile=True)
+        problem, in_graph(problem.keras_eager, jit_compile=True)
     ),
     variants.KERAS_EAGER: lambda problem: _step(problem, problem.keras_eager),
     variants.TF_CORE: _tf_core,

@@ -2,10 +2,12 @@
 //
 // A step is one pass over the gradient, or several. Each reads it, and reads
 // and writes some arrays of its size: an Adam step the variable and two moments
-// (AMSGrad: one array more, AveragedSGD: one less, an average of the variable:
-// one more), the norm of the gradients none. This op does just that, over
-// contiguous memory from TensorFlow's allocator, on TensorFlow's intra-op
-// threads. No pass over the same number of elements can be faster.
+// (AMSGrad: one array more, AveragedSGD: one less, an average of the variable
+// or its master weights: one more), the norm of the gradients none. Each array
+// may be of another type, float or bfloat16, which stands for all types of 16
+// bits. This op does just that, over contiguous memory from TensorFlow's
+// allocator, on TensorFlow's intra-op threads. No pass over the same number of
+// elements can be faster.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -85,6 +87,30 @@ WIDEST_VECTORS void Add(const From* __restrict from, To* __restrict to,
   }
 }
 
+// What a pass reads and writes.
+struct Arrays {
+  // Checks a variable's value and adds it to those of its type.
+  absl::Status Append(const Tensor& gradient, Tensor* tensor) {
+    const bool is_float = tensor->dtype() == tensorflow::DT_FLOAT;
+    if ((!is_float && tensor->dtype() != tensorflow::DT_BFLOAT16) ||
+        tensor->shape() != gradient.shape()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "every variable must have the gradient's shape, ",
+          gradient.shape().DebugString(), ", and be float or bfloat16, got ",
+          tensor->DebugString(0)));
+    }
+    if (is_float) {
+      floats.push_back(static_cast<float*>(tensor->data()));
+    } else {
+      bfloat16s.push_back(static_cast<uint16_t*>(tensor->data()));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<float*> floats;
+  std::vector<uint16_t*> bfloat16s;
+};
+
 // T is the type of the gradient in memory.
 template <typename T>
 class MemoryFloorOp : public OpKernel {
@@ -95,17 +121,11 @@ class MemoryFloorOp : public OpKernel {
     const Tensor& gradient = context->input(0);
     OpInputList handles;
     OP_REQUIRES_OK(context, context->input_list("updated", &handles));
-    std::vector<T*> alike;       // Of the gradient's type,
-    std::vector<float*> floats;  // and float32 if that is another.
-    for (int i = 0; i < handles.size(); ++i) {
-      void* buffer;
-      bool is_alike;
-      OP_REQUIRES_OK(context, Buffer(context, handles[i], &buffer, &is_alike));
-      if (is_alike) {
-        alike.push_back(static_cast<T*>(buffer));
-      } else {
-        floats.push_back(static_cast<float*>(buffer));
-      }
+    Arrays arrays;
+    for (const Tensor& handle : handles) {
+      Tensor* tensor;
+      OP_REQUIRES_OK(context, OwnTensor(context, handle, &tensor));
+      OP_REQUIRES_OK(context, arrays.Append(gradient, tensor));
     }
 
     const T* g = static_cast<const T*>(gradient.data());
@@ -114,11 +134,11 @@ class MemoryFloorOp : public OpKernel {
       for (int64_t i = begin; i < end; i += kChunkElements) {
         const int64_t size = std::min(kChunkElements, end - i);
         Prefetch(g + i);
-        for (T* to : alike) Prefetch(to + i);
-        for (float* to : floats) Prefetch(to + i);
+        for (uint16_t* to : arrays.bfloat16s) Prefetch(to + i);
+        for (float* to : arrays.floats) Prefetch(to + i);
         if (handles.size() == 0) read |= Read(g + i, size);
-        for (T* to : alike) Add(g + i, to + i, size);
-        for (float* to : floats) Add(g + i, to + i, size);
+        for (uint16_t* to : arrays.bfloat16s) Add(g + i, to + i, size);
+        for (float* to : arrays.floats) Add(g + i, to + i, size);
       }
       // The compiler would leave out the reading if nothing came of it.
       [[maybe_unused]] volatile uint32_t result = read;
@@ -127,27 +147,6 @@ class MemoryFloorOp : public OpKernel {
         gradient.NumElements(),
         tensorflow::thread::ThreadPool::SchedulingParams::Fixed(kBlockElements),
         body);
-  }
-
- private:
-  // The memory of a variable, and whether it is of the gradient's type.
-  static absl::Status Buffer(OpKernelContext* context, const Tensor& handle,
-                             void** buffer, bool* is_alike) {
-    Tensor* tensor;
-    absl::Status status = OwnTensor(context, handle, &tensor);
-    if (!status.ok()) return status;
-    const Tensor& gradient = context->input(0);
-    *is_alike = tensor->dtype() == gradient.dtype();
-    if ((!*is_alike && tensor->dtype() != tensorflow::DT_FLOAT) ||
-        tensor->shape() != gradient.shape()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("every variable must have the gradient's shape, ",
-                       gradient.shape().DebugString(), ", and be of its type, ",
-                       tensorflow::DataTypeString(gradient.dtype()),
-                       ", or float, got ", tensor->DebugString(0)));
-    }
-    *buffer = tensor->data();
-    return absl::OkStatus();
   }
 };
 
@@ -163,7 +162,7 @@ Moves the bytes of one pass of an optimizer step in place.
 
 gradient: What is read.
 updated: Handles of the variables that are read and written, each of the
-  gradient's shape, and of its type or float32.
+  gradient's shape, and float or bfloat16.
 )doc");
 
 REGISTER_KERNEL_BUILDER(Name("TfOpt>MemoryFloor")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import variants
+from all_variants import ALL_VARIANTS
 from all_workloads import ALL_WORKLOADS
 from table import Table
 from table import milliseconds
@@ -86,7 +87,7 @@ def details(rows: Sequence[Row]) -> Table:
         [
             [
                 row["contender"],
-                variants.VARIANTS[row["variant"]].title,
+                ALL_VARIANTS[row["variant"]].title,
                 ALL_WORKLOADS[row["workload"]].title,
                 milliseconds(row["median_ms"]),
                 milliseconds(min(row["samples_ms"])),

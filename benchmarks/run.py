@@ -3,10 +3,11 @@
     python benchmarks/run.py [--quick] [--workloads ...] [--optimizers ...]
     python benchmarks/run.py --features [--quick] [--workloads ...]
     python benchmarks/run.py --sparse [--quick] [--workloads ...]
+    python benchmarks/run.py --low-precision [--quick] [--workloads ...]
 
 It prints tables and writes results.json, results.md and results.png (with
---features steps.*, with --sparse sparse.*). Use an otherwise idle machine with
-16 GB of memory.
+--features steps.*, with --sparse sparse.*, with --low-precision
+low-precision.*). Use an otherwise idle machine with 16 GB of memory.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import sys
 
 import rich.console
 
+import low_precision
+import low_precision_plot
+import low_precision_variants
 import plot
 import report
 import sparse
@@ -27,7 +31,9 @@ import step_time
 import step_time_plot
 import targets
 import terminal
+from all_variants import ALL_VARIANTS
 from all_workloads import ALL_WORKLOADS
+from low_precision_variants import LOW_PRECISION
 from shapes import WORKLOADS
 from sparse_workloads import SPARSE_WORKLOADS
 from variants import FEATURE_WORKLOADS
@@ -52,8 +58,9 @@ def _parse_arguments() -> argparse.Namespace:
         choices=ALL_WORKLOADS,
         metavar="NAME",
         help=f"models to measure, of: {', '.join(WORKLOADS)}; with --sparse "
-        f"tables, of: {', '.join(SPARSE_WORKLOADS)} (unless said otherwise, "
-        "all)",
+        f"tables, of: {', '.join(SPARSE_WORKLOADS)}; with --low-precision, of: "
+        f"{', '.join(low_precision_variants.WORKLOADS)} (unless said "
+        "otherwise, all)",
     )
     measured = parser.add_mutually_exclusive_group()
     measured.add_argument(
@@ -74,6 +81,12 @@ def _parse_arguments() -> argparse.Namespace:
         "--sparse",
         action="store_true",
         help="measure sparse gradients of embedding tables and write sparse.*",
+    )
+    measured.add_argument(
+        "--low-precision",
+        action="store_true",
+        help="measure Adam with variables and state of 16 bits and write "
+        "low-precision.*",
     )
     parser.add_argument(
         "--repeats",
@@ -100,13 +113,18 @@ def _parse_arguments() -> argparse.Namespace:
     if arguments.repeats < 1:
         parser.error(f"--repeats must be at least 1, got {arguments.repeats}")
     if arguments.workloads is None:
-        arguments.workloads = (
-            SPARSE_WORKLOADS if arguments.sparse else WORKLOADS
-        )
+        if arguments.sparse:
+            arguments.workloads = SPARSE_WORKLOADS
+        elif arguments.low_precision:
+            arguments.workloads = low_precision_variants.WORKLOADS
+        else:
+            arguments.workloads = WORKLOADS
     if arguments.features:
         arguments.optimizers = step_time.VARIANTS
     elif arguments.sparse:
         arguments.optimizers = sparse.VARIANTS
+    elif arguments.low_precision:
+        arguments.optimizers = LOW_PRECISION
     elif arguments.optimizers is None:
         arguments.optimizers = (
             _QUICK_OPTIMIZERS if arguments.quick else tuple(OPTIMIZERS)
@@ -130,7 +148,7 @@ def _cases(arguments: argparse.Namespace) -> list[tuple[str, str]]:
         (variant, workload)
         for variant in arguments.optimizers
         for workload in arguments.workloads
-        if workload in (VARIANTS[variant].workloads or default)
+        if workload in (ALL_VARIANTS[variant].workloads or default)
     ]
 
 
@@ -140,9 +158,12 @@ def _process(
     command = [sys.executable, str(_CASE), variant, workload]
     command += [f"--rounds={arguments.repeats}"]
     command += [f"--seconds={1.5 if arguments.quick else 6.0}"]
+    without = low_precision_variants.WITHOUT.get((variant, workload), ())
     if arguments.quick:
-        command += ["--without", *_QUICK_WITHOUT]
-    title = f"{ALL_WORKLOADS[workload].title}, {VARIANTS[variant].title}"
+        without = (*_QUICK_WITHOUT, *without)
+    if without:
+        command += ["--without", *without]
+    title = f"{ALL_WORKLOADS[workload].title}, {ALL_VARIANTS[variant].title}"
     return terminal.Process(title, command)
 
 
@@ -166,6 +187,10 @@ def main() -> None:
     elif arguments.sparse:
         path, title = arguments.output / "sparse", sparse.TITLE
         overviews, draw = sparse.tables(rows), sparse_plot.save
+    elif arguments.low_precision:
+        path = arguments.output / "low-precision"
+        title = low_precision.TITLE
+        overviews, draw = low_precision.tables(rows), low_precision_plot.save
     else:
         path = arguments.output / "results"
         title = "Milliseconds per optimizer step"

@@ -5,7 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 import variants
+from all_variants import ALL_VARIANTS
 from all_workloads import ALL_WORKLOADS
+from low_precision_variants import MASTERS
+from low_precision_variants import MASTERS_STATE_16
+from low_precision_variants import PLAIN
+from low_precision_variants import STATE_16
+from low_precision_variants import STATE_16_STOCHASTIC
+from low_precision_variants import STOCHASTIC
+from low_precision_variants import TORCH_FLOAT32
 from report import Row
 from table import Table
 
@@ -54,6 +62,9 @@ _MODELS = ("resnet-50", "1000x256", *_LARGE)
 _SMALL = ("60-tensors", "60-layers")
 _CLIP_EMA = ("adamw-clip-ema",)
 _TABLES = ("table-uniform", "table-zipf")
+_FLOAT32 = ("float32-variables",)
+_BFLOAT16 = ("bfloat16-variables",)
+_16_BITS = ("float16-variables", *_BFLOAT16)
 
 TARGETS = (
     Target(variants.FLOOR, 1.10, faster=False, workloads=_LARGE),
@@ -153,6 +164,47 @@ TARGETS = (
         workloads=("26-tables",),
         contender=variants.TF_OPT_LAZY,
     ),
+    Target(
+        STATE_16_STOCHASTIC.floor,
+        1.25,
+        faster=False,
+        optimizers=_BFLOAT16,
+        contender=STATE_16_STOCHASTIC.tf_opt,
+    ),
+    Target(
+        TORCH_FLOAT32,
+        1.8,
+        optimizers=_BFLOAT16,
+        contender=STATE_16_STOCHASTIC.tf_opt,
+    ),
+    Target(
+        TORCH_FLOAT32,
+        1.25,
+        optimizers=_FLOAT32,
+        contender=STATE_16.tf_opt,
+    ),
+    Target(
+        MASTERS.floor,
+        1.25,
+        faster=False,
+        optimizers=_16_BITS,
+        contender=MASTERS.tf_opt,
+    ),
+    Target(
+        MASTERS_STATE_16.floor,
+        1.25,
+        faster=False,
+        optimizers=_16_BITS,
+        contender=MASTERS_STATE_16.tf_opt,
+    ),
+    # Where moments are rounded too, no contender's are without random bits.
+    Target(
+        PLAIN.tf_opt,
+        1.1,
+        faster=False,
+        optimizers=_16_BITS,
+        contender=STOCHASTIC.tf_opt,
+    ),
 )
 
 
@@ -181,7 +233,7 @@ def table(rows: list[Row]) -> Table:
                 or not {target.contender, target.reference} <= set(case)
             ):
                 continue
-            found = (target.ratio(case), variants.VARIANTS[variant].title)
+            found = (target.ratio(case), ALL_VARIANTS[variant].title)
             pick = min if target.faster else max
             worst[workload] = pick(worst.get(workload, found), found)
         for workload, (ratio, title) in worst.items():

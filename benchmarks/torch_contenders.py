@@ -37,7 +37,8 @@ class Model:
         self.state: dict[Any, dict[str, Any]] = collections.defaultdict(dict)
         self.parameters = []
         for gradient in gradients:
-            parameter = torch.nn.Parameter(0.02 * torch.randn(gradient.shape))
+            values = 0.02 * torch.randn(gradient.shape)
+            parameter = torch.nn.Parameter(values.to(gradient.dtype))
             parameter.grad = gradient.clone() if in_place else gradient
             self.parameters.append(parameter)
 
@@ -111,5 +112,8 @@ def contender(model: Model, variant: Variant, implementation: str) -> Contender:
 
     return Contender(
         step,
-        lambda: [float(p.detach().square().sum()) for p in model.parameters],
+        lambda: [
+            float(p.detach().square().sum(dtype=torch.float32))
+            for p in model.parameters
+        ],
     )

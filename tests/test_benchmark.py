@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import pathlib
 import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import low_precision
+import low_precision_contenders
 import measure
+import memory_floor
 import sparse
 import sparse_contenders
 import step_time
 import targets
 import variants
+from low_precision_variants import LOW_PRECISION
+from low_precision_variants import MASTERS
+from low_precision_variants import MASTERS_STATE_16
+from low_precision_variants import PLAIN
+from low_precision_variants import STATE_16
+from low_precision_variants import STATE_16_STOCHASTIC
+from low_precision_variants import STOCHASTIC
+from low_precision_variants import TORCH_BFLOAT16
+from low_precision_variants import TORCH_FLOAT32
+from low_precision_variants import WITHOUT
+from low_precision_variants import WORKLOADS
+from low_precision_variants import Precision
+from shapes import Workload
 from sparse_workloads import COMPARED
 from sparse_workloads import SPARSE_WORKLOADS
 from sparse_workloads import Ids
@@ -29,6 +48,9 @@ def row(
         "variant": variant,
         "contender": contender,
         "median_ms": ms,
+        "samples_ms": [ms],
+        "first_call_ms": ms,
+        "ratio_to_floor": ms / 5,
         "ratio_to_tf_opt": ms / 10,
     }
 
@@ -270,3 +292,199 @@ def test_sparse_targets_take_the_worst_optimizer() -> None:
             "MISSED",
         ),
     ]
+
+
+FLOAT32, BFLOAT16, FLOAT16 = LOW_PRECISION
+
+
+@pytest.mark.parametrize(
+    ("precision", "gradient", "arrays"),
+    [
+        (Precision("float32"), 4, 24),
+        (Precision("float32", "bfloat16"), 4, 16),
+        (PLAIN, 2, 20),
+        (STOCHASTIC, 2, 20),
+        (STATE_16, 2, 12),
+        # Two moments and the copy, in and out; the variable, in and out.
+        (MASTERS, 2, 24 + 4),
+        (MASTERS_STATE_16, 2, 16 + 4),
+    ],
+)
+def test_low_precision_floor_counts_each_byte(
+    precision: Precision, gradient: int, arrays: int
+) -> None:
+    same = [precision]
+    if precision.variables == "bfloat16":
+        same.append(dataclasses.replace(precision, variables="float16"))
+    for one in same:
+        assert (one.gradient_bytes, one.array_bytes) == (gradient, arrays)
+        assert one.bytes_per_parameter == gradient + arrays
+
+
+def test_low_precision_floor_moves_the_bytes_of_its_contender() -> None:
+    for variant in LOW_PRECISION.values():
+        for contender, precision in variant.precisions.items():
+            floor = variant.floor_of(contender)
+            if floor is None:
+                # PyTorch in float32, which has its floor where all are.
+                assert contender == TORCH_FLOAT32 and variant.dtype != "float32"
+                continue
+            assert variant.floor_of(floor) == floor
+            assert variant.floors[floor].arrays == precision.arrays
+
+
+def test_low_precision_leaves_out_who_is_there() -> None:
+    for (variant, workload), left_out in WITHOUT.items():
+        assert workload in WORKLOADS
+        assert set(left_out) <= set(LOW_PRECISION[variant].contenders)
+
+
+@pytest.mark.parametrize("variant", LOW_PRECISION)
+def test_low_precision_contenders_step(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def move(gradient, arrays, passes) -> None:
+        assert passes == (len(arrays),)
+        for array in arrays:
+            array.assign_add(tf.cast(gradient, array.dtype))
+
+    # Its op is the benchmark's own, which tests don't have.
+    monkeypatch.setattr(memory_floor, "move", move)
+    contenders = low_precision_contenders.make(
+        LOW_PRECISION[variant], Workload("tiny", [(50, 4), (3,)]), without=()
+    )
+    assert {PLAIN.tf_opt, PLAIN.floor} <= set(contenders)
+    for contender in contenders.values():
+        before = contender.norms()
+        contender.step()
+        assert all(np.not_equal(contender.norms(), before))
+        assert np.all(np.isfinite(contender.norms()))
+
+
+def test_low_precision_floors_share_their_arrays() -> None:
+    problem = low_precision_contenders.Problem(
+        LOW_PRECISION[FLOAT16], Workload("tiny", [(5,)])
+    )
+    masters = dataclasses.replace(MASTERS, variables="float16")
+    plain = dataclasses.replace(PLAIN, variables="float16")
+    arrays = problem.floor_arrays(masters)
+    types = [array.dtype.name for array in arrays]
+    assert sorted(types) == ["bfloat16", "float32", "float32", "float32"]
+    known = {id(array) for array in arrays}
+    assert {id(a) for a in problem.floor_arrays(plain)} < known
+
+
+# Milliseconds, as of a machine that reaches some targets and misses others.
+LOW_PRECISION_ROWS = [
+    row(FLOAT32, "floor, float32 state", 27, "single"),
+    row(FLOAT32, PLAIN.tf_opt, 28, "single"),
+    row(FLOAT32, STATE_16.tf_opt, 20, "single"),
+    row(FLOAT32, TORCH_FLOAT32, 30, "single"),
+    row(FLOAT32, variants.KERAS, 150, "single"),
+    row(BFLOAT16, "floor, bfloat16 state", 10, "single"),
+    row(BFLOAT16, PLAIN.tf_opt, 22, "single"),
+    row(BFLOAT16, STOCHASTIC.tf_opt, 23, "single"),
+    row(BFLOAT16, STATE_16.tf_opt, 14, "single"),
+    row(BFLOAT16, STATE_16_STOCHASTIC.tf_opt, 15, "single"),
+    row(BFLOAT16, MASTERS.tf_opt, 30, "single"),
+    row(BFLOAT16, TORCH_FLOAT32, 30, "single"),
+    row(BFLOAT16, TORCH_BFLOAT16, 20, "single"),
+    row(BFLOAT16, PLAIN.tf_opt, 22, "bert-base"),
+]
+
+
+def test_low_precision_tables_are_by_model_and_of_random_bits() -> None:
+    single, bert, bits = low_precision.tables(LOW_PRECISION_ROWS)
+    assert single.title == "one of 33.5 M"
+    lines = {line[0]: line[1:] for line in single.lines}
+    assert lines[f"{FLOAT32.replace('-', ' ')}: {PLAIN.tf_opt}"] == (
+        ["4 + 24", "28", "27", "5.60", "1.07"]
+    )
+    assert lines[f"bfloat16 variables: {MASTERS.tf_opt}"] == (
+        ["2 + 28", "30", "", "6.00", "1.00"]
+    )
+    # Its floor is that of float32 variables, not this one's.
+    assert lines[f"bfloat16 variables: {TORCH_FLOAT32}"][:3] == (
+        ["4 + 24", "30", ""]
+    )
+    assert not any("floor" in name for name in lines)
+    # Nobody to compare with.
+    assert bert.lines == [
+        [
+            f"bfloat16 variables: {PLAIN.tf_opt}",
+            *("2 + 20", "22", "", "4.40", ""),
+        ]
+    ]
+    assert [(line[0], *line[2:]) for line in bits.lines] == [
+        ("bfloat16 variables, float32 state", "22", "23", "1.05"),
+        ("bfloat16 variables, bfloat16 state", "14", "15", "1.07"),
+    ]
+
+
+def test_low_precision_targets() -> None:
+    table = targets.table(LOW_PRECISION_ROWS)
+    assert [(line[0], *line[2:]) for line in table.lines] == [
+        (
+            f"{STATE_16_STOCHASTIC.tf_opt} / {STATE_16.floor} <= 1.25",
+            "1.50 (bfloat16 variables)",
+            "MISSED",
+        ),
+        (
+            f"{TORCH_FLOAT32} / {STATE_16_STOCHASTIC.tf_opt} >= 1.8",
+            "2.00 (bfloat16 variables)",
+            "reached",
+        ),
+        (
+            f"{TORCH_FLOAT32} / {STATE_16.tf_opt} >= 1.25",
+            "1.50 (float32 variables)",
+            "reached",
+        ),
+        (
+            f"{STOCHASTIC.tf_opt} / {PLAIN.tf_opt} <= 1.10",
+            "1.05 (bfloat16 variables)",
+            "reached",
+        ),
+    ]
+
+
+def test_low_precision_run_writes_its_files(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for needed in ("matplotlib", "rich"):
+        pytest.importorskip(needed)
+    import run
+    import terminal
+
+    started = []
+    machine = {
+        "cpu": "a processor",
+        "cores": 2,
+        "memory_gib": 24,
+        "versions": {},
+        "tf_opt_build_info": {"cpu_kernels": "baseline"},
+    }
+
+    def pretend(processes, console) -> list[dict]:
+        started.extend(process.command[2:] for process in processes)
+        return [{"machine": machine, "rows": LOW_PRECISION_ROWS}]
+
+    monkeypatch.setattr(terminal, "run", pretend)
+    monkeypatch.setattr(
+        "sys.argv", ["run.py", "--low-precision", f"--output={tmp_path}"]
+    )
+    run.main()
+    assert [command[:2] for command in started] == [
+        [FLOAT32, "single"],
+        [FLOAT32, "bert-base"],
+        [BFLOAT16, "single"],
+        [BFLOAT16, "bert-base"],
+        [FLOAT16, "single"],
+    ]
+    assert started[3][-2:] == ["--without", variants.KERAS]
+    assert "--without" not in started[2]
+    results = json.loads((tmp_path / "low-precision.json").read_text())
+    assert results["results"] == LOW_PRECISION_ROWS
+    written = (tmp_path / "low-precision.md").read_text()
+    assert f"# {low_precision.TITLE}" in written
+    assert "## Random bits" in written
+    assert (tmp_path / "low-precision.png").read_bytes()[1:4] == b"PNG"
