@@ -92,7 +92,7 @@ struct GpuStepInputs {
     learning_rate_factors.Read(i, &own.learning_rate_factor);
     gradient_factors.Read(i, &own.gradient_factor);
     variable_numbers.Read(i, &own.number);
-    own.table_is_bfloat16 = table_is_bfloat16;
+    own.table_type = table_type;
     return own;
   }
 
@@ -106,7 +106,7 @@ struct GpuStepInputs {
   GpuName row_name;
   int64_t rows = 0;
   const int64_t* row = nullptr;
-  bool table_is_bfloat16 = false;
+  StateType table_type = StateType::kArithmetic;
 };
 
 // The rules of a step, in the device's memory.

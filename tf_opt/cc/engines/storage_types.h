@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -32,9 +33,6 @@ struct ComputeTypeOf<double> {
 };
 template <typename T>
 using ComputeType = typename ComputeTypeOf<T>::type;
-
-// How state is stored: as the arithmetic has it, or shorter.
-enum class StateType : unsigned char { kArithmetic, kFloat, kBFloat16 };
 
 // An array of state whose arithmetic is in V; null: there is none.
 template <typename V>

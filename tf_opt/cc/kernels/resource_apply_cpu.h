@@ -110,7 +110,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
       const VariableInputs own = {
           launch.weight_decay()[i], launch.learning_rate_factors()[i],
           launch.gradient_factors()[i], launch.variable_numbers()[i],
-          launch.table_is_bfloat16()};
+          launch.table_type()};
       arguments.rules.emplace_back(step, frame, own);
       arguments.tensors[i] = arguments.tensors[i].template AtRow<Rule>(row);
     }

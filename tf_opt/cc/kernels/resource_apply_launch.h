@@ -147,9 +147,10 @@ class ResourceApplyLaunch {
     return rows;
   }
 
-  bool table_is_bfloat16() const {
-    return has_table() && size() > 0 &&
-           StateTypeOf(table_, 0) == StateType::kBFloat16;
+  // How they are stored.
+  StateType table_type() const {
+    return has_table() && size() > 0 ? StateTypeOf(table_, 0)
+                                     : StateType::kArithmetic;
   }
 
   // Whether anything is rounded at random.

@@ -23,7 +23,7 @@ The other rows of y are not touched.)doc";
       R"doc(d: Handles of the sums of the rows of y, float32 (double if T is double), one
   for each of `variables`; or, likewise, one group.
 y: Likewise, tables with the last gradient of each batch: the shape of the
-  variable behind a dimension of batches. All may be stored shorter; in bfloat16
+  variable behind a dimension of batches. All may be stored shorter; then
   the gradient is rounded to that, to nearest, before it becomes part of d.
 learning_rate: Scalar.
 batch_index: Scalar in [0, the rows of y): which batch the gradients are of.

@@ -4,7 +4,7 @@
 //   g <- -g                               if maximize
 //   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
-//   g <- g rounded to bfloat16            if that is how y is stored
+//   g <- g rounded to the type of y       where that is shorter
 //   d <- d - y + g                        y: this batch's gradient of last time
 //   y <- g
 //   p <- p - lr / n * d                   n: how many batches have been seen
@@ -73,21 +73,26 @@ struct AsgdRule {
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay),
         step_size(own.learning_rate_factor * step.step_size),
-        rounds_term(own.table_is_bfloat16) {}
+        term_type(own.table_type) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& d, V& y) const {
     g = descent.Gradient(g, p);
     // Before it becomes part of the sum: what leaves that must be what entered
     // it, or the sum is wrong by the difference for ever.
-    g = rounds_term ? V(AsBFloat16(g)) : g;
+    g = term_type == StateType::kArithmetic ? g : Shortened(g);
     d = ReplaceTerm(d, y, g);
     y = g;
     p = descent.keep * p - step_size * d;
   }
 
+  TF_OPT_RULE_INLINE V Shortened(V g) const {
+    return term_type == StateType::kBFloat16 ? V(AsBFloat16(g))
+                                             : V(static_cast<float>(g));
+  }
+
   Descent<V, kL2> descent;
   V step_size;
-  bool rounds_term;
+  StateType term_type;
 };
 
 // What the op and the engines need to know.

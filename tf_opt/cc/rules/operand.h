@@ -18,6 +18,9 @@ enum class Storage {
   kState,       // That of the arithmetic, or a shorter one.
 };
 
+// How state is stored: as the arithmetic has it, or shorter.
+enum class StateType : unsigned char { kArithmetic, kFloat, kBFloat16 };
+
 // How state is rounded where it is stored in 16 bits. What moves by small steps
 // would stand still if it were rounded to nearest.
 enum class Rounding { kAtRandom, kToNearest };

@@ -2,6 +2,7 @@
 #ifndef TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
 #define TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
 
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -17,8 +18,8 @@ struct VariableInputs {
   double gradient_factor = 1.0;
   // Which of all variables it is, for its random bits.
   double number = 0;
-  // Whether that is how the rows are stored of which one takes part.
-  bool table_is_bfloat16 = false;
+  // How the rows are stored of which one takes part.
+  StateType table_type = StateType::kArithmetic;
 };
 
 }  // namespace tf_opt
