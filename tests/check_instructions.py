@@ -24,14 +24,18 @@ _INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(?:[a-z0-9]+ )*?(\S+)(.*)$")
 # Instructions that begin with a v and are older than AVX.
 _NOT_VEX = {"verr", "verw"}
 _OF_AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])\b")
-# What is compiled once for each instruction set, and must be vectorized.
-_LOOP = re.compile(
-    "::(ApplyRange|(Transform|Accumulate|Average)Block|MeasureTile|MeasureRow"
-    "|SumRow)<"
-)
+# What is compiled once for each instruction set, and must be vectorized: which
+# instruction says that it is.
+_LOOPS = {
+    re.compile(
+        "::(Update|(Transform|Accumulate|Average)Block|MeasureTile|MeasureRow)<"
+    ): re.compile(r"^vmulp[sd]$"),
+    re.compile("::SumRow<"): re.compile(r"^vaddp[sd]$"),
+    re.compile("::RandomBlock::Fill"): re.compile("^vpmulld$"),
+    re.compile("::NarrowAtRandom<"): re.compile("^vpaddd$"),
+    re.compile("::Reconcile<"): re.compile("^vp?cmp"),
+}
 _WIDE = re.compile(r"%[yz]mm")
-_PACKED_PRODUCT = re.compile(r"^vmulp[sd]$")
-_PACKED_SUM = re.compile(r"^vaddp[sd]$")
 _ROOT = re.compile(r"^v?sqrt[ps][sd]$")
 # What goes through rows in no order that a processor guesses.
 _SCATTERED = re.compile(r"::ApplyOccurring\(")
@@ -74,13 +78,13 @@ def problems(library: str) -> Iterator[str]:
             mnemonic.startswith("prefetch") for mnemonic, _ in instructions
         ):
             yield f"nothing is prefetched: {name}"
-        if not match or not _LOOP.search(name):
+        packed = next((_LOOPS[x] for x in _LOOPS if x.search(name)), None)
+        if not match or packed is None:
             continue
         loops[target] += 1
         if target == "baseline":
             continue
         wide = {m for m, operands in instructions if _WIDE.search(operands)}
-        packed = _PACKED_SUM if "::SumRow<" in name else _PACKED_PRODUCT
         if not any(map(packed.match, wide)):
             yield f"not vectorized: {name}"
         if any(_ROOT.match(m) for m, _ in instructions) and not any(

@@ -73,7 +73,20 @@ WRONG: dict[str, tuple[Callable[[State], dict], str]] = {
     ),
     "a moment's type": (
         lambda s: {"v": [tf.Variable(tf.zeros((2, 3), tf.float64)), s.v[1]]},
-        r"`v\[0\]` must be a variable of float, got double",
+        r"`v\[0\]` must be a variable of float or bfloat16, got double",
+    ),
+    "moments of two types": (
+        lambda s: {"v": [tf.Variable(tf.zeros((2, 3), tf.bfloat16)), s.v[1]]},
+        r"`v\[0\]` must have the type of `m`, float, got bfloat16",
+    ),
+    "master weights of float32": (
+        lambda s: {
+            "frame": tf_opt.ops.StepFrame(
+                master_weights=[tf.Variable(x) for x in s.variables]
+            )
+        },
+        r"`master_weights` must be empty where variables aren't half or "
+        "bfloat16; these are float",
     ),
     "a variable's type": (
         lambda s: {

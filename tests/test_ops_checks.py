@@ -117,7 +117,8 @@ def wrong_arguments(op: Op) -> dict[str, tuple[dict[str, Any], str]]:
         )
         cases[f"{name}'s type"] = (
             {name: [variables_of(rows, 0.0, tf.float64)[0], second]},
-            rf"`{name}\[0\]` must be a variable of float, got double",
+            rf"`{name}\[0\]` must be a variable of float"
+            r"( or bfloat16)?, got double",
         )
         cases[f"too few of {name}"] = (
             {name: [first]},

@@ -97,6 +97,8 @@ template <typename V>
 struct InPlace {
   V Load(int i) const { return values[i]; }
   void Store(int i, V value) const { values[i] = value; }
+  // What is there if a value is stored to nearest.
+  static V Held(V value) { return value; }
 
   V* values;
 };
@@ -111,6 +113,7 @@ struct InBFloat16 {
         kRounding == Rounding::kAtRandom ? BFloat16AtRandom(narrow, random[i])
                                          : BFloat16NearestOfCanonical(narrow))};
   }
+  static V Held(V value) { return AsBFloat16(value); }
 
   BFloat16* elements;
   const Bits* random;
@@ -121,6 +124,7 @@ template <typename V>
 struct InFloat {
   V Load(int i) const { return values[i]; }
   void Store(int i, V value) const { values[i] = static_cast<float>(value); }
+  static V Held(V value) { return static_cast<float>(value); }
 
   float* values;
 };
@@ -232,13 +236,29 @@ class GradientBlock<V, V> {
   const V* values_;
 };
 
+template <typename First, typename... Rest>
+struct LastOfTypes {
+  using type = typename LastOfTypes<Rest...>::type;
+};
+template <typename Last>
+struct LastOfTypes<Last> {
+  using type = Last;
+};
+template <typename... Types>
+using LastOf = typename LastOfTypes<Types...>::type;
+
 // Not inlined: it is the same for all variables whose block is in V.
 template <typename V, typename Rule, typename P, typename G, typename... Slot>
 __attribute__((noinline)) void Update(const Rule rule, int n, const P variable,
                                       const G gradient, const Slot... slots) {
   const auto update = [=](int i, auto... values) {
     V p = variable.Load(i);
-    rule(p, gradient.Load(i), values...);
+    if constexpr (Rule::kAsksHowSlotHolds) {
+      rule(p, gradient.Load(i), values...,
+           [](V value) { return LastOf<Slot...>::Held(value); });
+    } else {
+      rule(p, gradient.Load(i), values...);
+    }
     variable.Store(i, CanonicalNan(p));
     (slots.Store(i, CanonicalNan(values)), ...);
   };

@@ -85,9 +85,8 @@ TYPED_TEST(DenseCpuRuleTest,
                  << stored.master_weights);
     std::vector<FramedRule<Rule>> rules;
     for (size_t i = 0; i < Sizes().size(); ++i) {
-      rules.emplace_back(
-          typename Rule::Step(TypeParam::Hyperparameters()), frame,
-          VariableInputs{0.01 * i, 1.5, 1.25, double(i), StateType::kBFloat16});
+      rules.emplace_back(typename Rule::Step(TypeParam::Hyperparameters()),
+                         frame, VariableInputs{0.01 * i, 1.5, 1.25, double(i)});
     }
     Model original(Sizes(), 0, /*framed=*/true, stored);
     original.AddSpecialNumbers();

@@ -101,7 +101,6 @@ TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngineFramed) {
   step.learning_rate_factor = 1.5;
   step.gradient_factor = 1.25;
   step.variable_number = 5;
-  step.table_type = StateType::kBFloat16;
   for (const auto& [frame, stored] :
        Pairs(AllFrames(), AllStored<T, typename TypeParam::Description>())) {
     SCOPED_TRACE(testing::Message()
@@ -112,9 +111,8 @@ TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngineFramed) {
     step.frame = frame;
     const std::vector<FramedRule<Rule>> rules(
         Sizes().size(),
-        FramedRule<Rule>(
-            typename Rule::Step(step.hyperparameters), frame,
-            VariableInputs{0.1, 1.5, 1.25, 5, StateType::kBFloat16}));
+        FramedRule<Rule>(typename Rule::Step(step.hyperparameters), frame,
+                         VariableInputs{0.1, 1.5, 1.25, 5}));
     for (const int offset : {0, 1}) {
       SCOPED_TRACE(testing::Message() << "offset " << offset);
       Model expected(Sizes(), offset, /*framed=*/true, stored);

@@ -42,7 +42,13 @@ class GpuElement {
       *accumulator = 0;
     }
     V p = Value(tensor, *variable, *master_weight);
-    rule.rule(p, gradient, *slots...);
+    if constexpr (Rule::kAsksHowSlotHolds) {
+      const StateType type = tensor.types[Tensor::kOperands - 1];
+      rule.rule(p, gradient, *slots...,
+                [type](V value) { return State::Held(type, value); });
+    } else {
+      rule.rule(p, gradient, *slots...);
+    }
     Assign(rule, tensor, element, CanonicalNan(p), variable, master_weight);
     ((*slots = CanonicalNan(*slots)), ...);
     if (tensor.average().data != nullptr) {

@@ -92,7 +92,6 @@ struct GpuStepInputs {
     learning_rate_factors.Read(i, &own.learning_rate_factor);
     gradient_factors.Read(i, &own.gradient_factor);
     variable_numbers.Read(i, &own.number);
-    own.table_type = table_type;
     return own;
   }
 
@@ -106,7 +105,6 @@ struct GpuStepInputs {
   GpuName row_name;
   int64_t rows = 0;
   const int64_t* row = nullptr;
-  StateType table_type = StateType::kArithmetic;
 };
 
 // The rules of a step, in the device's memory.

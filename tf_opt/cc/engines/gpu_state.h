@@ -8,6 +8,7 @@
 #include "tf_opt/cc/engines/gpu_pack.h"
 #include "tf_opt/cc/engines/stochastic_rounding.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/random_bits.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
@@ -58,6 +59,13 @@ class GpuState {
       default:
         return StoreAs<BFloat16>(array, at, values, random_key, element);
     }
+  }
+
+  // What is there if a value is stored to nearest.
+  TF_OPT_RULE_INLINE static V Held(StateType type, V value) {
+    return type == StateType::kBFloat16 ? V(AsBFloat16(value))
+           : type == StateType::kFloat  ? V(static_cast<float>(value))
+                                        : value;
   }
 
   // Whether so many neighbours can be loaded at once.

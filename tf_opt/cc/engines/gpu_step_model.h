@@ -27,7 +27,6 @@ struct GpuStepModel {
     inputs.learning_rate_factors = {&learning_rate_factor, true};
     inputs.gradient_factors = {&gradient_factor, true};
     inputs.variable_numbers = {&variable_number, true};
-    inputs.table_type = table_type;
     // What the host knows.
     inputs.frame.known = frame;
     if (rows > 0) inputs.SetRow("batch_index", rows, &row);
@@ -38,7 +37,6 @@ struct GpuStepModel {
   FrameInputs frame;
   std::vector<double> weight_decay;
   double learning_rate_factor = 1, gradient_factor = 1, variable_number = 0;
-  StateType table_type = StateType::kArithmetic;
   int64_t row = 0;
   int64_t rows = 0;
 };

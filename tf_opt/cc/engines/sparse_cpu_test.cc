@@ -63,9 +63,8 @@ class SparseCpuRuleTest : public testing::Test {
                                              const FrameInputs& frame) {
     std::vector<FramedRule<Rule>> rules;
     for (int i = 0; i < count; ++i) {
-      rules.emplace_back(
-          typename Rule::Step(RuleCase::Hyperparameters()), frame,
-          VariableInputs{0.01 * i, 1.5, 1.25, double(i), StateType::kBFloat16});
+      rules.emplace_back(typename Rule::Step(RuleCase::Hyperparameters()),
+                         frame, VariableInputs{0.01 * i, 1.5, 1.25, double(i)});
     }
     return rules;
   }

@@ -92,7 +92,6 @@ class SparseGpuRuleTest : public testing::Test {
         step.weight_decay.push_back(0.01 * i);
       }
       step.variable_number = 5;
-      step.table_type = StateType::kBFloat16;
       const std::vector<FrameInputs> frames = AllFrames();
       for (const bool framed : {false, true}) {
         for (const auto& [frame, stored] :
@@ -109,8 +108,7 @@ class SparseGpuRuleTest : public testing::Test {
           std::vector<FramedRule<Rule>> rules;
           for (const double weight_decay : step.weight_decay) {
             rules.emplace_back(typename Rule::Step(step.hyperparameters), frame,
-                               VariableInputs{weight_decay, 1.5, 1.25, 5,
-                                              StateType::kBFloat16});
+                               VariableInputs{weight_decay, 1.5, 1.25, 5});
           }
           const Model original =
               ModelOf<T, Rule::kSlots>(tables, framed, stored);

@@ -109,8 +109,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
     for (size_t i = 0; i < arguments.tensors.size(); ++i) {
       const VariableInputs own = {
           launch.weight_decay()[i], launch.learning_rate_factors()[i],
-          launch.gradient_factors()[i], launch.variable_numbers()[i],
-          launch.table_type()};
+          launch.gradient_factors()[i], launch.variable_numbers()[i]};
       arguments.rules.emplace_back(step, frame, own);
       arguments.tensors[i] = arguments.tensors[i].template AtRow<Rule>(row);
     }

@@ -63,7 +63,6 @@ class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
     inputs.learning_rate_factors = OnGpu(launch.learning_rate_factors());
     inputs.gradient_factors = OnGpu(launch.gradient_factors());
     inputs.variable_numbers = OnGpu(launch.variable_numbers());
-    inputs.table_type = launch.table_type();
     inputs.frame.known.uses_random_bits =
         launch.uses_random_bits(inputs.frame.known);
     inputs.has_accumulators = launch.has_accumulators();

@@ -147,12 +147,6 @@ class ResourceApplyLaunch {
     return rows;
   }
 
-  // How they are stored.
-  StateType table_type() const {
-    return has_table() && size() > 0 ? StateTypeOf(table_, 0)
-                                     : StateType::kArithmetic;
-  }
-
   // Whether anything is rounded at random.
   bool uses_random_bits(const FrameInputs& frame) const {
     if (frame.stochastic_rounding && sizeof(T) == 2 &&
@@ -219,24 +213,21 @@ class ResourceApplyLaunch {
   }
 
   // Those slots of a variable that may be stored shorter: there is a loop for
-  // each type, not for each mixture. And all tables, of which a rule is told at
-  // once.
+  // each type, not for each mixture.
   absl::Status CheckSlotsHaveOneType(int i) const {
-    const tensorflow::Tensor* first = nullptr;
-    const char* name = nullptr;
-    for (size_t k = kFrameOperandCount; k < operands_.size(); ++k) {
+    int first = -1;
+    for (int k = kFrameOperandCount; k < static_cast<int>(operands_.size());
+         ++k) {
       if (operands_[k].storage != Storage::kState) continue;
-      if (first == nullptr) {
-        const int whose = operands_[k].is_row_of_table() ? 0 : i;
-        first = lists_[k][whose]->tensor();
-        name = operands_[k].name;
-      }
+      if (first < 0) first = k;
+      const tensorflow::DataType expected = lists_[first][i]->tensor()->dtype();
       const tensorflow::DataType type = lists_[k][i]->tensor()->dtype();
-      if (type == first->dtype()) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`", operands_[k].name, "[", i, "]` must have the type of `", name,
-          "`, ", tensorflow::DataTypeString(first->dtype()), ", got ",
-          tensorflow::DataTypeString(type)));
+      if (type == expected) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", operands_[k].name, "[", i,
+                       "]` must have the type of `", operands_[first].name, "[",
+                       i, "]`, ", tensorflow::DataTypeString(expected),
+                       ", got ", tensorflow::DataTypeString(type)));
     }
     return absl::OkStatus();
   }

@@ -62,6 +62,7 @@ struct AdamRule {
   using Step = AdamStep;
   using Value = V;
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
+  static constexpr bool kAsksHowSlotHolds = false;
 
   TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),

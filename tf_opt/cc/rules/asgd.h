@@ -17,7 +17,6 @@
 #include <cstdint>
 
 #include "tf_opt/cc/rules/descent.h"
-#include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -68,31 +67,27 @@ struct AsgdRule {
   using Step = AsgdStep;
   using Value = V;
   static constexpr int kSlots = 2;
+  static constexpr bool kAsksHowSlotHolds = true;
 
   TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay),
-        step_size(own.learning_rate_factor * step.step_size),
-        term_type(own.table_type) {}
+        step_size(own.learning_rate_factor * step.step_size) {}
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& d, V& y) const {
-    g = descent.Gradient(g, p);
+  // held(x) is x as the last slot, y, holds it.
+  template <typename Held>
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& d, V& y,
+                                     const Held& held) const {
     // Before it becomes part of the sum: what leaves that must be what entered
     // it, or the sum is wrong by the difference for ever.
-    g = term_type == StateType::kArithmetic ? g : Shortened(g);
+    g = held(descent.Gradient(g, p));
     d = ReplaceTerm(d, y, g);
     y = g;
     p = descent.keep * p - step_size * d;
   }
 
-  TF_OPT_RULE_INLINE V Shortened(V g) const {
-    return term_type == StateType::kBFloat16 ? V(AsBFloat16(g))
-                                             : V(static_cast<float>(g));
-  }
-
   Descent<V, kL2> descent;
   V step_size;
-  StateType term_type;
 };
 
 // What the op and the engines need to know.

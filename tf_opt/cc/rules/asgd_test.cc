@@ -6,11 +6,15 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tf_opt/cc/rules/float_bits.h"
 
 namespace tf_opt {
 namespace {
 
 constexpr int kBatches = 4;
+
+// How a slot of the arithmetic's type holds what is stored in it.
+constexpr auto kAsItIs = [](auto value) { return value; };
 
 double Gradient(int step) {
   return (step % 3 == 0 ? -1.0 : 1.0) * 4.0 / (1 + step % 7);
@@ -44,7 +48,7 @@ void Compare(bool maximize, double tolerance) {
     expected -= h.learning_rate * sum / h.seen_batches;
 
     const AsgdRule<V, kL2> rule(AsgdStep(h), {decay});
-    rule(p, static_cast<V>(Gradient(step)), d, y[batch]);
+    rule(p, static_cast<V>(Gradient(step)), d, y[batch], kAsItIs);
     ASSERT_NEAR(p, expected, tolerance) << "step " << step;
     ASSERT_NEAR(d, sum, tolerance) << "step " << step;
     ASSERT_NEAR(y[batch], rows[batch], tolerance) << "step " << step;
@@ -65,7 +69,8 @@ TEST(AsgdRule, EqualsThePaperInFloat) {
 }
 
 // How far d is from the sum of the rows after a million steps in float32.
-double DriftAfterAMillionSteps(double (*scale)(int step)) {
+template <typename Held>
+double DriftAfterAMillionSteps(double (*scale)(int step), const Held& held) {
   constexpr int kRows = 16;
   std::mt19937 random(1);
   std::normal_distribution<float> noise;
@@ -80,7 +85,8 @@ double DriftAfterAMillionSteps(double (*scale)(int step)) {
   for (int step = 0; step < 1000000; ++step) {
     const int batch = step % kRows;
     const float g = offsets[batch] + scale(step) * noise(random);
-    rule(p, g, d, y[batch]);
+    rule(p, g, d, y[batch], held);
+    y[batch] = held(y[batch]);
   }
   double sum = 0;
   for (const float row : y) sum += row;
@@ -91,11 +97,16 @@ double DriftAfterAMillionSteps(double (*scale)(int step)) {
 // the 16 batches) where they stay random, and 5e-5 where they settle; plain
 // (d - y) + g would be 6e-2 off there.
 TEST(AsgdRule, TheSumDriftsLittleInAMillionStepsOfNoise) {
-  EXPECT_LT(DriftAfterAMillionSteps([](int) { return 1.0; }), 1e-3);
+  EXPECT_LT(DriftAfterAMillionSteps([](int) { return 1.0; }, kAsItIs), 1e-3);
+}
+// Bits that a row loses must not be in the sum either.
+TEST(AsgdRule, TheSumDriftsNoMoreWhereRowsAreHeldInFewerBits) {
+  const auto held = [](float value) { return AsBFloat16(value); };
+  EXPECT_LT(DriftAfterAMillionSteps([](int) { return 1.0; }, held), 1e-3);
 }
 TEST(AsgdRule, TheSumHardlyDriftsWhenTheGradientsSettle) {
   const auto settling = [](int step) { return std::exp(-step / 1000.0); };
-  EXPECT_LT(DriftAfterAMillionSteps(settling), 1e-4);
+  EXPECT_LT(DriftAfterAMillionSteps(settling, kAsItIs), 1e-4);
 }
 
 TEST(AsgdRule, WithOneBatchTheSumIsTheGradient) {
@@ -105,7 +116,7 @@ TEST(AsgdRule, WithOneBatchTheSumIsTheGradient) {
   float p = 0, d = 0, y = 0;
   for (int step = 0; step < 1000; ++step) {
     const float g = noise(random) * std::exp(4 * noise(random));
-    rule(p, g, d, y);
+    rule(p, g, d, y, kAsItIs);
     ASSERT_EQ(d, g) << "step " << step;
   }
 }

@@ -55,6 +55,7 @@ struct AveragedSgdRule {
   using Step = AveragedSgdStep;
   using Value = V;
   static constexpr int kSlots = 1;
+  static constexpr bool kAsksHowSlotHolds = false;
 
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
                                      const VariableInputs& own)

@@ -76,6 +76,7 @@ struct NAdamRule {
   using Step = NAdamStep;
   using Value = V;
   static constexpr int kSlots = 2;
+  static constexpr bool kAsksHowSlotHolds = false;
 
   TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),

@@ -2,7 +2,6 @@
 #ifndef TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
 #define TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
 
-#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -18,8 +17,6 @@ struct VariableInputs {
   double gradient_factor = 1.0;
   // Which of all variables it is, for its random bits.
   double number = 0;
-  // How the rows are stored of which one takes part.
-  StateType table_type = StateType::kArithmetic;
 };
 
 }  // namespace tf_opt
