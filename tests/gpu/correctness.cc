@@ -196,7 +196,11 @@ class Run {
   template <typename Exact, std::size_t... kIndices>
   static void Apply(const Exact& rule, double& p, double g, double* slots,
                     std::index_sequence<kIndices...>) {
-    rule(p, g, slots[kIndices]...);
+    if constexpr (Exact::kAsksHowSlotHolds) {
+      rule(p, g, slots[kIndices]..., [](double value) { return value; });
+    } else {
+      rule(p, g, slots[kIndices]...);
+    }
   }
 
   // A NaN is no maximum.
