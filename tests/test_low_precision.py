@@ -526,6 +526,7 @@ def test_micro_steps_let_an_average_follow_a_variable_that_was_set(
     variable.assign([4.0])
     optimizer.apply([gradient], [variable])
     np.testing.assert_array_equal(numbers(average), 0.5 * before + 2.0)
+    assert masters_of(optimizer)[0].numpy() == [4.0]
 
 
 def test_finalizing_takes_the_exact_average():

@@ -1,0 +1,373 @@
+"""16-bit variables and state with what Keras does around an optimizer."""
+
+from __future__ import annotations
+
+import contextlib
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from low_precision import SETTINGS
+from low_precision import implementations
+from low_precision import masters_of
+from registry import OPTIMIZERS
+
+pytestmark = pytest.mark.core
+
+names = pytest.mark.parametrize("name", OPTIMIZERS)
+settings = pytest.mark.parametrize("setting", SETTINGS)
+
+
+def numbers(variable) -> np.ndarray:
+    return variable.numpy().astype(np.float64)
+
+
+def make_model(dtype="bfloat16") -> keras.Model:
+    keras.utils.set_random_seed(5)
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(8, activation="relu", dtype=dtype),
+            # As in pure 16-bit training: some variables stay float32.
+            keras.layers.LayerNormalization(dtype="float32"),
+            keras.layers.Dense(2, dtype=dtype),
+        ]
+    )
+
+
+def make_data() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(2)
+    x = random.standard_normal((32, 4)).astype("float32")
+    return x, x[:, :2] ** 2
+
+
+def train(model: keras.Model, epochs: int = 1) -> None:
+    model.fit(
+        *make_data(), batch_size=16, epochs=epochs, shuffle=False, verbose=0
+    )
+
+
+def compiled(optimizer, dtype="bfloat16", **arguments) -> keras.Model:
+    model = make_model(dtype)
+    model.compile(optimizer, "mse", run_eagerly=True, **arguments)
+    return model
+
+
+def state(model: keras.Model) -> list[np.ndarray]:
+    return [numbers(v) for v in (*model.variables, *model.optimizer.variables)]
+
+
+def assert_same(ours, theirs) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# ---- Saving and loading. ----
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("Adam", "masters, state"),
+        ("NAdam", "stochastic, state"),
+        ("ASGD", "state"),
+        ("AveragedSGD", "masters"),
+    ],
+)
+def test_a_keras_file_continues_bit_for_bit(name, setting, tmp_path):
+    model = compiled(OPTIMIZERS[name].make(0.01, **SETTINGS[setting]))
+    train(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    assert_same(state(loaded), state(model))
+    train(model)
+    train(loaded)
+    assert_same(state(loaded), state(model))
+
+
+@pytest.mark.parametrize("setting", ["masters, state", "stochastic"])
+def test_a_tensorflow_checkpoint_continues_bit_for_bit(setting, tmp_path):
+    models = [
+        compiled(tf_opt.Adam(0.01, **SETTINGS[setting])) for _ in range(2)
+    ]
+    checkpoints = [
+        tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+        for model in models
+    ]
+    train(models[0])
+    train(models[1], 2)
+    path = checkpoints[0].save(str(tmp_path / "x"))
+    checkpoints[1].restore(path).assert_existing_objects_matched()
+    assert_same(state(models[1]), state(models[0]))
+    for model in models:
+        train(model)
+    assert_same(state(models[1]), state(models[0]))
+
+
+def test_a_checkpoint_without_masters_is_loaded(tmp_path):
+    without = compiled(tf_opt.Adam(0.01))
+    train(without)
+    checkpoint = tf.train.Checkpoint(model=without, optimizer=without.optimizer)
+    path = checkpoint.save(str(tmp_path / "x"))
+    model = compiled(tf_opt.Adam(0.01, master_weights=True))
+    train(model, 2)
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+    checkpoint.restore(path).expect_partial()
+    masters = masters_of(model.optimizer)
+    assert_same(state(model)[: -len(masters)], state(without))
+    # Those that it has are out of date, and so don't count.
+    gradients = [tf.zeros(v.shape, v.dtype) for v in model.trainable_variables]
+    model.optimizer.learning_rate = 0.0
+    model.optimizer.apply(gradients)
+    owners = [v for v in model.trainable_variables if v.dtype == "bfloat16"]
+    for master, owner in zip(masters, owners, strict=True):
+        # Where they round to the variable all the same, they may stay.
+        rounded = master.numpy().astype(ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(numbers(owner), rounded.astype(float))
+
+
+@pytest.mark.parametrize("has_masters", [True, False])
+def test_weights_are_loaded_with_and_without_masters(has_masters, tmp_path):
+    source = compiled(tf_opt.Adam(0.01, master_weights=not has_masters))
+    train(source)
+    source.save_weights(tmp_path / "x.weights.h5")
+    target = compiled(tf_opt.Adam(0.01, master_weights=has_masters))
+    target.optimizer.build(target.trainable_variables)
+    target.load_weights(tmp_path / "x.weights.h5")
+    longer, shorter = (target, source) if has_masters else (source, target)
+    masters = masters_of(longer.optimizer)
+    assert len(masters) == 4
+    assert_same(state(longer)[: -len(masters)], state(shorter))
+    store = {}
+    source.optimizer.save_own_variables(store)
+    target.optimizer.load_own_variables(store)
+    if has_masters:
+        owners = [v for v in target.trainable_variables if "16" in v.dtype]
+        assert_same(map(numbers, masters), map(numbers, owners))
+
+
+def test_what_belongs_to_another_optimizer_is_not_loaded():
+    source = compiled(tf_opt.Adam(0.01, master_weights=True))
+    train(source)
+    store = {}
+    source.optimizer.save_own_variables(store)
+    for wrong in (
+        {key: store[key] for key in list(store)[:-1]},
+        # As many, but of other shapes.
+        {**store, str(len(store) - 1): np.zeros(77)},
+    ):
+        target = compiled(tf_opt.Adam(0.01))
+        target.optimizer.build(target.trainable_variables)
+        with pytest.warns(UserWarning, match="Skipping variable loading"):
+            target.optimizer.load_own_variables(wrong)
+        assert int(target.optimizer.iterations.numpy()) == 0
+
+
+def test_the_state_of_keras_is_loaded_into_16_bits(tmp_path):
+    source = compiled(
+        keras.optimizers.Adam(0.01, epsilon=1e-8), dtype="float32"
+    )
+    train(source)
+    source.save_weights(tmp_path / "x.weights.h5")
+    target = compiled(tf_opt.Adam(0.01, state_dtype="bfloat16", seed=0))
+    target.optimizer.build(target.trainable_variables)
+    target.load_weights(tmp_path / "x.weights.h5")
+    for found, expected in zip(state(target), state(source), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=2**-8)
+    assert int(target.optimizer.iterations.numpy()) == 2
+    moments = target.optimizer.variables[2:]
+    assert {v.dtype for v in moments} == {"bfloat16"}
+    train(target)
+
+
+# ---- Keras around it. ----
+
+
+@implementations
+@pytest.mark.parametrize(
+    "wrapper",
+    [tf_opt.LossScaleOptimizer, keras.optimizers.LossScaleOptimizer],
+    ids=["ours", "Keras"],
+)
+@pytest.mark.parametrize("setting", ["masters, state", "stochastic"])
+def test_under_a_loss_scale_a_step_is_the_same(
+    wrapper, setting, implementation
+):
+
+    def train(scale):
+        variable = keras.Variable(np.linspace(1, 2, 70), dtype="bfloat16")
+        optimizer = tf_opt.Adam(
+            0.001, implementation=implementation, **SETTINGS[setting]
+        )
+        outer = optimizer if scale is None else wrapper(optimizer, scale)
+        outer.build([variable])
+
+        @tf.function
+        def step(factor):
+            gradient = tf.cast(factor, tf.bfloat16) * variable
+            outer.apply([gradient], [variable])
+
+        for i in range(4):
+            step((scale or 1.0) * 2.0**-i)
+        if scale is not None:
+            before = numbers(variable)
+            step(np.inf)
+            np.testing.assert_array_equal(numbers(variable), before)
+        step(scale / 2 if scale else 1.0)
+        found = [variable, *optimizer.variables[2:]]
+        return [numbers(v) for v in found]
+
+    assert_same(train(None), train(1024.0))
+
+
+@contextlib.contextmanager
+def floatx(dtype: str):
+    keras.config.set_floatx(dtype)
+    keras.config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_floatx("float32")
+        keras.config.set_dtype_policy("float32")
+
+
+@names
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_numbers_are_float32_whatever_floatx_is(name, dtype):
+    with floatx(dtype):
+        optimizer = OPTIMIZERS[name].make(0.001, master_weights=True)
+        assert keras.config.floatx() == dtype
+        model = make_model(dtype=None)
+        model.compile(optimizer, "mse", run_eagerly=True)
+        train(model)
+        assert optimizer.learning_rate.dtype == "float32"
+        assert optimizer.get_config()["learning_rate"] == np.float32(0.001)
+        kept = [x for x in optimizer.variables if "float" in x.dtype]
+        assert {x.dtype for x in kept} <= {"float32", "float64"}
+        optimizer.learning_rate = 0.003
+        assert numbers(optimizer.learning_rate) == np.float32(0.003)
+        # Of a whole model: the kernels are of that type.
+        assert len(masters_of(optimizer)) == 4
+
+
+def test_a_schedule_counts_beyond_256_in_bfloat16():
+    schedule = keras.optimizers.schedules.CosineDecay(0.001, 1000)
+    rates = []
+    for dtype in ("float32", "bfloat16"):
+        with floatx(dtype):
+            optimizer = tf_opt.Adam(schedule)
+            optimizer._iterations.assign(301)
+            rates.append(float(optimizer.learning_rate))
+    assert rates[0] == rates[1]
+
+
+@pytest.mark.parametrize("setting", ["masters, state", "stochastic"])
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_with_a_mixed_policy_variables_stay_float32(policy, setting):
+    results = []
+    for arguments in ({}, SETTINGS[setting]):
+        keras.config.set_dtype_policy(policy)
+        try:
+            model = compiled(tf_opt.Adam(0.01, **arguments), dtype=None)
+            train(model)
+        finally:
+            keras.config.set_dtype_policy("float32")
+        assert {v.dtype for v in model.trainable_variables} == {"float32"}
+        inner = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+        assert masters_of(inner) == []
+        results.append([numbers(v) for v in model.trainable_variables])
+    for a, b in zip(*results, strict=True):
+        assert np.abs(a - b).max() < (0.01 if "state" in setting else 1e-9)
+
+
+@pytest.mark.parametrize("setting", ["masters, state", "stochastic"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "mixed_bfloat16"])
+def test_with_lora_only_what_is_trained_changes(setting, dtype):
+    model = make_model(dtype)
+    for layer in (model.layers[0], model.layers[2]):
+        layer.enable_lora(2)
+    model.compile(
+        tf_opt.Adam(0.01, **SETTINGS[setting]), "mse", run_eagerly=True
+    )
+    kernels = [model.layers[i]._kernel for i in (0, 2)]
+    before = [numbers(x) for x in kernels]
+    types = [v.dtype for v in model.variables]
+    trained = [numbers(v) for v in model.trainable_variables]
+    train(model)
+    assert [v.dtype for v in model.variables] == types
+    assert_same(map(numbers, kernels), before)
+    for variable, value in zip(model.trainable_variables, trained, strict=True):
+        assert (numbers(variable) != value).any(), variable.path
+    expected = sum("16" in v.dtype for v in model.trainable_variables)
+    if not SETTINGS[setting].get("master_weights"):
+        expected = 0
+    assert len(masters_of(model.optimizer)) == expected
+
+
+def test_a_quantized_model_with_lora_is_trained():
+    model = make_model("float32")
+    model(make_data()[0])
+    model.quantize("int8")
+    for layer in (model.layers[0], model.layers[2]):
+        layer.enable_lora(2)
+    optimizer = tf_opt.Adam(0.01, **SETTINGS["masters, state"])
+    model.compile(optimizer, "mse", run_eagerly=True)
+    kernels = [model.layers[i]._kernel for i in (0, 2)]
+    before = [numbers(x) for x in kernels]
+    train(model)
+    assert {x.dtype for x in kernels} == {"int8"}
+    assert_same(map(numbers, kernels), before)
+    assert {v.dtype for v in model.trainable_variables} == {"float32"}
+    assert masters_of(model.optimizer) == []
+
+
+# ---- Replicas. ----
+
+
+@implementations
+@pytest.mark.parametrize("accumulates", [False, True])
+@settings
+def test_replicas_stay_equal(strategy, setting, accumulates, implementation):
+    def make():
+        variables = [
+            keras.Variable(np.linspace(1, 2, 70), dtype="bfloat16"),
+            keras.Variable([[3.0]], dtype="float32"),
+        ]
+        optimizer = tf_opt.Adam(
+            2.0**-9,
+            use_ema=True,
+            gradient_accumulation_steps=2 if accumulates else None,
+            implementation=implementation,
+            **SETTINGS[setting],
+        )
+        optimizer.build(variables)
+
+        def step(factor):
+            gradients = [
+                tf.fill(v.shape, tf.cast(factor, v.dtype)) for v in variables
+            ]
+            optimizer.apply(gradients, variables)
+
+        return step, [*variables, *optimizer.variables]
+
+    one_step, expected = make()
+    with strategy.scope():
+        step, found = make()
+    in_replicas = tf.function(lambda x: strategy.run(step, args=(x,)))
+    for i in range(4):
+        factor = tf.constant(2.0**-i)
+        one_step(2 * factor)
+        in_replicas(factor)
+    for variable, one in zip(found, expected, strict=True):
+        first, second = map(
+            numbers, strategy.experimental_local_results(variable.value)
+        )
+        np.testing.assert_array_equal(first, second)
+        # TensorFlow folds constants with another `pow`.
+        rtol = 2**-7 if variable.dtype == "bfloat16" else 1e-6
+        np.testing.assert_allclose(first, numbers(one), rtol=rtol)
