@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import keras
 import pytest
-from tf_opt.python import tensorflow_internals
-from tf_opt.python.ops import library
-from tf_opt.python.ops.adam import OP
 
 # What is kept in fewer bits than a step is computed in, and how.
 SETTINGS = {
@@ -25,17 +22,9 @@ SETTINGS = {
     },
 }
 
-HAS_OP = library.library().ops is not None and (
-    "master_weights" in tensorflow_internals.signature_of(OP.name).handles
+implementations = pytest.mark.parametrize(
+    "implementation", ["custom_op", "composed"]
 )
-IMPLEMENTATIONS = [
-    pytest.param(
-        "custom_op",
-        marks=pytest.mark.skipif(not HAS_OP, reason="no such input yet"),
-    ),
-    "composed",
-]
-implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 
 
 def masters_of(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:

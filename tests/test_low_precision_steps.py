@@ -17,7 +17,6 @@ import pytest
 import tensorflow as tf
 from allpairspy import AllPairs
 
-from low_precision import HAS_OP
 from low_precision import SETTINGS
 from low_precision import masters_of
 from reference import rounding
@@ -49,8 +48,13 @@ CASES = [
     for case in AllPairs(
         [
             list(MODES),
-            ["op, eager", "op, graph"] * HAS_OP
-            + ["composed, eager", "composed, graph", "composed, XLA"],
+            [
+                "op, eager",
+                "op, graph",
+                "composed, eager",
+                "composed, graph",
+                "composed, XLA",
+            ],
             ["bfloat16", "float16", "float32", "float64"],
             list(SETTINGS),
             ["dense", "exact", "lazy"],
