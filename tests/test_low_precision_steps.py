@@ -20,6 +20,10 @@ from allpairspy import AllPairs
 from low_precision import SETTINGS
 from low_precision import masters_of
 from reference import rounding
+from reference.storage import AVERAGE
+from reference.storage import SLOTS
+from reference.storage import VARIABLE
+from reference.storage import Storage
 from registry import OPTIMIZERS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -38,9 +42,6 @@ MODES: dict[str, dict[str, Any]] = {
     },
     "AveragedSGD": {"t0": 1, "lambd": 0.5},
 }
-# Streams of random bits; of slots that have none, which round to nearest.
-STREAMS = {"m": 5, "v": 6, "ax": 5}
-AVERAGE = 3
 MOMENTUM = 0.75
 
 CASES = [
@@ -126,23 +127,21 @@ def terms_of(
 
 
 def reference_step(
-    name: str, before: dict[str, np.ndarray], g: np.ndarray, t: int, **slots
+    name: str,
+    storage: Storage,
+    before: dict[str, np.ndarray],
+    g: np.ndarray,
+    t: int,
 ) -> dict[str, np.ndarray]:
-    """The new variable and slots; y is rounded first where it is stored so."""
+    """The new variable and slots, before they are rounded."""
     arguments: Mapping[str, Any] = MODES[name]
     rule = OPTIMIZERS[name].reference
     new = rule(before, g, t=t, learning_rate=LEARNING_RATE, **arguments)
     if name != "ASGD":
         return new
-    y = f"y_{(t - 1) % arguments['batch_num']}"
-    if slots[y] == "bfloat16":
-        rounded = rounding.to_nearest(new[y], "bfloat16").astype(np.float64)
-        change = rounded - new[y]
-        seen = min(t, arguments["batch_num"])
-        new[y] = rounded
-        new["d"] = new["d"] + change
-        new["variable"] = new["variable"] - LEARNING_RATE / seen * change
-    return new
+    batches = arguments["batch_num"]
+    y, seen = f"y_{(t - 1) % batches}", min(t, batches)
+    return storage.asgd(new, y, LEARNING_RATE / seen)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +197,9 @@ def test_a_step_is_that_of_numpy(
     arithmetic = "float64" if dtype == "float64" else "float32"
     state_dtype = features.get("state_dtype", arithmetic)
     types = {slot: arithmetic if slot == "d" else state_dtype for slot in slots}
-    seed = features.get("seed", 0)
+    storages = [
+        Storage(dtype, i, **SETTINGS[setting]) for i in range(len(SHAPES))
+    ]
     for slot, of_variables in slots.items():
         for found in of_variables:
             assert getattr(found, "table", found).dtype == types[slot]
@@ -244,7 +245,7 @@ def test_a_step_is_that_of_numpy(
         iteration = update * each - 1
         for i, variable in enumerate(variables):
             new = reference_step(
-                name, before[i], total[i] / each, update, **types
+                name, storages[i], before[i], total[i] / each, update
             )
             found = {"variable": as_float64(variable)}
             found |= {slot: as_float64(x[i]) for slot, x in slots.items()}
@@ -253,9 +254,7 @@ def test_a_step_is_that_of_numpy(
                 changed = np.broadcast_to(occurs[:, None], SHAPES[0])
 
             def bits(stream, i=i, iteration=iteration):
-                key = rounding.key(seed, iteration, i, stream)
-                size = int(np.prod(SHAPES[i]))
-                return rounding.all_bits(key, size).reshape(SHAPES[i])
+                return storages[i].bits(stream, iteration, SHAPES[i])
 
             for slot in slots:
                 assert_stored(
@@ -263,7 +262,7 @@ def test_a_step_is_that_of_numpy(
                     np.where(changed, new[slot], before[i][slot]),
                     types[slot],
                     changed * terms_of(slot, before[i], new, total[i]),
-                    bits(STREAMS[slot]) if slot in STREAMS else None,
+                    bits(SLOTS[slot]) if slot in SLOTS else None,
                     f"{slot} of {i} in update {update}",
                 )
             exact = np.where(changed, new["variable"], before[i]["variable"])
@@ -279,7 +278,7 @@ def test_a_step_is_that_of_numpy(
                 value = found["variable"]
                 random_bits = None
                 if features.get("stochastic_rounding"):
-                    random_bits = bits(0)
+                    random_bits = bits(VARIABLE)
                 assert_stored(
                     value, exact, dtype, terms, random_bits, "variable"
                 )

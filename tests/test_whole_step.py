@@ -16,6 +16,8 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
+from low_precision import masters_of
+from reference.storage import Storage
 from reference.whole_step import WholeStep
 from registry import OPTIMIZERS
 
@@ -60,6 +62,17 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
         },
     },
     "norm": {"none": {}, "track": {"track_gradient_norm": True}},
+    "storage": {
+        "none": {},
+        "masters": {"master_weights": True},
+        "stochastic": {"stochastic_rounding": True, "seed": 3},
+        "state": {"state_dtype": "bfloat16", "seed": 4},
+        "masters, state": {
+            "master_weights": True,
+            "state_dtype": "bfloat16",
+            "seed": 5,
+        },
+    },
     "slices": {"none": {}, "exact": {}, "lazy": {"lazy_mode": True}},
 }
 RUNS = (
@@ -71,7 +84,14 @@ RUNS = (
     "op, replicas",
     "composed, replicas",
 )
-DTYPES = ("float32", "float64", "mixed")
+DTYPES = ("float32", "float64", "mixed", "bfloat16")
+# The arguments that say what is stored in fewer bits.
+STORAGE = {
+    "master_weights": False,
+    "stochastic_rounding": False,
+    "seed": None,
+    "state_dtype": None,
+}
 MODES: dict[str, dict[str, Any]] = {
     "Adam": {"beta_2": 0.9, "weight_decay": 0.1},
     "AdamW": {"amsgrad": True, "beta_2": 0.8, "weight_decay": 0.1},
@@ -111,6 +131,8 @@ def _cases() -> list[Any]:
 def _dtypes(dtype: str) -> list[str]:
     if dtype == "mixed":
         return ["float32", "float64", "float32"]
+    if dtype == "bfloat16":
+        return ["bfloat16", "bfloat16", "float32"]
     return [dtype] * len(SHAPES)
 
 
@@ -133,7 +155,11 @@ def _gradients(
     step: int, wrong: bool, sparse: bool
 ) -> list[np.ndarray | Slices]:
     random = np.random.default_rng(step)
-    gradients = [np.asarray(random.normal(size=shape)) for shape in SHAPES]
+    # With few digits, so that they, and sums of some, are numbers in 16 bits.
+    gradients = [
+        np.asarray(np.round(random.normal(size=shape) * 8) / 8)
+        for shape in SHAPES
+    ]
     if wrong and step in NONFINITE:
         gradients[1][7] = NONFINITE[step]
     if sparse:
@@ -184,10 +210,10 @@ def _stepper(
         @tf.function
         def in_replicas(gradients: list[tf.Tensor]) -> None:
             def replica() -> None:
-                # Two thirds of the gradient in one, a third in the other.
+                # A quarter of the gradient in one, the rest in the other.
                 context = tf.distribute.get_replica_context()
-                part = context.replica_id_in_sync_group + 1
-                step([_times(g, part / 3) for g in gradients])
+                part = 2 * context.replica_id_in_sync_group + 1
+                step([_times(g, part / 4) for g in gradients])
 
             strategy.run(replica)
 
@@ -197,6 +223,33 @@ def _stepper(
     if "XLA" in run:
         return tf.function(step, jit_compile=True)
     return step
+
+
+def _numbers(variable: keras.Variable) -> np.ndarray:
+    return variable.numpy().astype(np.float64)
+
+
+def _assert_close(
+    found: list[keras.Variable],
+    expected: list[np.ndarray],
+    tolerance: float,
+    rounds: bool,
+) -> None:
+    """Compares variables; if rounded to 16 bits, nearly all of them.
+
+    A number that in float32 is on the other side of where the rounding changes
+    is another one in 16 bits, and so is what follows of it.
+    """
+    found = np.concatenate([_numbers(x).ravel() for x in found])
+    expected = np.concatenate([np.ravel(x) for x in expected])
+    if not rounds:
+        np.testing.assert_allclose(
+            found, expected, rtol=tolerance, atol=tolerance
+        )
+        return
+    error = np.abs(found - expected) / (1 + np.abs(expected))
+    assert np.mean(error < 2e-5) > 0.9
+    assert error.max() < 0.05
 
 
 @pytest.mark.parametrize(("name", "run", "dtype", "chosen"), _cases())
@@ -236,6 +289,10 @@ def test_all_features_together(
     slots = optimizer_under_test.slots(MODES[name])
     tracks = features.pop("track_gradient_norm", False)
     features.pop("lazy_mode", None)
+    stored = {
+        argument: features.pop(argument, default)
+        for argument, default in STORAGE.items()
+    }
     reference = WholeStep(
         optimizer_under_test.reference,
         [
@@ -248,6 +305,9 @@ def test_all_features_together(
         arguments=MODES[name],
         **features,
         dynamic_growth_steps=growth,
+        storages=[
+            Storage(v.dtype, i, **stored) for i, v in enumerate(variables)
+        ],
     )
     if growth is not None:
         reference.scale = 4.0
@@ -270,22 +330,26 @@ def test_all_features_together(
     assert reference.updates > 3
     assert bool(reference.skipped) == skips
     tolerance = 1e-12 if dtype == "float64" else 2e-5
-    for variable, state in zip(variables, reference.states, strict=True):
-        np.testing.assert_allclose(
-            variable.numpy(),
-            state["variable"],
-            rtol=tolerance,
-            atol=tolerance,
-        )
-    if features.get("use_ema"):
-        for average, expected in zip(
-            inner._model_variables_moving_average,
-            reference.averages,
-            strict=True,
-        ):
-            np.testing.assert_allclose(
-                average.numpy(), expected, rtol=tolerance, atol=tolerance
+    rounds = dtype == "bfloat16" or stored["state_dtype"] is not None
+    found, expected = [], []
+    masters = iter(masters_of(inner))
+    for i, (variable, state) in enumerate(
+        zip(variables, reference.states, strict=True)
+    ):
+        storage = Storage(variable.dtype, i, **stored)
+        if storage.has_master:
+            # The variable is the rounded master, and that is what is compared.
+            master = next(masters)
+            np.testing.assert_array_equal(
+                _numbers(variable), storage.copy(_numbers(master))
             )
+            variable = master
+        found.append(variable)
+        expected.append(state["variable"])
+    if features.get("use_ema"):
+        found += inner._model_variables_moving_average
+        expected += reference.averages
+    _assert_close(found, expected, tolerance, rounds)
     if features.get("skip_nonfinite"):
         assert int(inner.skipped_steps) == reference.skipped
     if growth is not None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from reference.storage import Storage
+
 State = dict[str, Any]
 
 
@@ -45,7 +47,11 @@ class WholeStep:
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,
         dynamic_growth_steps: int | None = None,
+        storages: Sequence[Storage] | None = None,
     ) -> None:
+        self._storages = storages or [
+            Storage("float64", i) for i in range(len(states))
+        ]
         self.states = [dict(state) for state in states]
         self.averages = [np.zeros_like(state["variable"]) for state in states]
         self.updates = 0
@@ -90,8 +96,15 @@ class WholeStep:
             self.skipped += 1
             return
         self._sums = [a + g for a, g in zip(self._sums, gradients, strict=True)]
+        # As Keras counts them before the step.
+        self._iteration = self._micro_steps
         if self._micro_steps == 0:
-            self.averages = [state["variable"].copy() for state in self.states]
+            self.averages = [
+                storage.average(state["variable"], 0)
+                for storage, state in zip(
+                    self._storages, self.states, strict=True
+                )
+            ]
         if self._micro_steps % self._each == 0:
             self._occurred = [np.zeros(np.shape(a), bool) for a in self._sums]
         self._occurred = [
@@ -135,13 +148,15 @@ class WholeStep:
             arguments = dict(self._arguments)
             if "weight_decay" in arguments:
                 arguments["weight_decay"] *= self._decays[i]
+            learning_rate = self._learning_rate * self._rates[i]
             new = self._rule(
                 self.states[i],
                 gradient,
                 t=self.updates,
-                learning_rate=self._learning_rate * self._rates[i],
+                learning_rate=learning_rate,
                 **arguments,
             )
+            new = self._stored(i, new, learning_rate)
             # What doesn't occur stays; what isn't an array all share.
             self.states[i] = {
                 name: np.where(self._occurred[i], value, self.states[i][name])
@@ -150,6 +165,21 @@ class WholeStep:
                 else value
                 for name, value in new.items()
             }
+
+    def _stored(self, i: int, new: State, learning_rate: float) -> State:
+        """What is stored of a variable's new value and slots."""
+        storage, t = self._storages[i], self.updates
+        if "d" in new:
+            batches = self._arguments["batch_num"]
+            y, seen = f"y_{(t - 1) % batches}", min(t, batches)
+            new = storage.asgd(new, y, learning_rate / seen)
+        stored = {
+            name: storage.slot(name, value, self._iteration)
+            for name, value in new.items()
+            if name in self.states[i]
+        }
+        variable = storage.variable(new["variable"], self._iteration)
+        return {**new, **stored, "variable": variable}
 
     def _average(self, updates_before: int) -> None:
         momentum = self._momentum if updates_before > 0 else 0.0
@@ -160,11 +190,17 @@ class WholeStep:
             average = (
                 momentum * self.averages[i] + (1 - momentum) * state["variable"]
             )
-            occurred = self._occurred[i]
-            self.averages[i] = np.where(occurred, average, self.averages[i])
+            occurred, storage = self._occurred[i], self._storages[i]
+            self.averages[i] = np.where(
+                occurred,
+                storage.average(average, self._iteration),
+                self.averages[i],
+            )
             if overwrites:
                 state["variable"] = np.where(
-                    occurred, average, state["variable"]
+                    occurred,
+                    storage.variable(average, self._iteration),
+                    state["variable"],
                 )
 
 

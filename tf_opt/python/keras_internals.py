@@ -307,16 +307,16 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         if tf.distribute.get_strategy().num_replicas_in_sync == 1:
             return list(gradients)
         pairs = [
-            (slices.never_empty(gradient), variable)
+            (slices.to_gather(gradient), variable)
             if isinstance(gradient, tf.IndexedSlices)
             else (gradient, variable)
             for gradient, variable in zip(gradients, variables, strict=True)
         ]
         return [
-            slices.without_fillers(total)
+            slices.gathered(total, variable.dtype)
             if isinstance(total, tf.IndexedSlices)
             else total
-            for total, _ in self._all_reduce_sum_gradients(pairs)
+            for total, variable in self._all_reduce_sum_gradients(pairs)
         ]
 
     def _index_of(self, variable: Variable) -> int:

@@ -84,7 +84,21 @@ def rows_of_all_replicas(rows: tf.Tensor) -> tf.Tensor:
     return tf.boolean_mask(gathered, gathered != _filler(tf.int64))
 
 
-def never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """What may be gathered from all replicas: for TensorFlow no bfloat16."""
+    if slices.values.dtype == tf.bfloat16:
+        values = tf.cast(slices.values, tf.float32)
+        slices = tf.IndexedSlices(values, slices.indices)
+    return _never_empty(slices)
+
+
+def gathered(slices: tf.IndexedSlices, dtype: tf.DType) -> tf.IndexedSlices:
+    """What was gathered of that, in the type that it had."""
+    slices = _without_fillers(slices)
+    return tf.IndexedSlices(tf.cast(slices.values, dtype), slices.indices)
+
+
+def _never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     """The same, or a filler if there is no row.
 
     TensorFlow crashes where slices are gathered of which no replica has any.
@@ -112,8 +126,8 @@ def never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     )
 
 
-def without_fillers(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """The same without what `never_empty` put in."""
+def _without_fillers(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """The same without what `_never_empty` put in."""
     if tensorflow_internals.inside_xla():
         return slices
     said = slices.indices != _filler(slices.indices.dtype)
