@@ -632,6 +632,32 @@ def test_the_bits_are_the_same_in_eager_steps_and_graphs(
         assert (train(tf.function, seed=1)[0] != expected[0]).any()
 
 
+@settings
+def test_a_small_eager_step_is_a_quick_one_with_the_same_bits(
+    setting, monkeypatch
+):
+    def make():
+        variables = [bfloat16(1.0, 2.0), bfloat16(3.0)]
+        optimizer = tf_opt.Adam(0.01, **SETTINGS[setting])
+        gradients = [tf.ones(v.shape, v.dtype) for v in variables]
+        optimizer.build(variables)
+        kept = [*variables, *optimizer.variables]
+        return lambda: optimizer.apply(gradients, variables), optimizer, kept
+
+    quick, optimizer, found = make()
+    quick()
+    # From here on the usual way fails.
+    monkeypatch.setattr(optimizer, "_plan_of", None)
+    for _ in range(3):
+        quick()
+    usual, _, expected = make()
+    usual = tf.function(usual)
+    for _ in range(4):
+        usual()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(numbers(a), numbers(b))
+
+
 class Slower(tf_opt.AdamW):
     """Halves the steps, and leaves the rest to ours."""
 
