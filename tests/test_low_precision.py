@@ -17,6 +17,7 @@ from counterparts import COUNTERPARTS
 from low_precision import SETTINGS
 from low_precision import implementations
 from low_precision import masters_of
+from reference import rounding
 from registry import OPTIMIZERS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -309,6 +310,70 @@ def test_the_sum_of_gradients_is_that_of_the_table(
     np.testing.assert_allclose(
         numbers(total), numbers(table).sum(axis=0), rtol=0, atol=400 * unit
     )
+
+
+# ---- The ops themselves. ----
+
+
+def test_an_op_rounds_by_the_bits_of_its_frame():
+    shape = (70,)
+    values = np.random.default_rng(0).normal(size=shape)
+    variable = tf.Variable(values, dtype=tf.bfloat16)
+    m, v = (tf.Variable(tf.zeros(shape, tf.bfloat16)) for _ in range(2))
+    gradient = tf.constant(values, tf.bfloat16)
+    before = numbers(variable)
+    frame = tf_opt.ops.StepFrame(
+        seed=-(2**63),
+        iteration=2**40,
+        variable_numbers=[12.0],
+        stochastic_rounding=True,
+    )
+    tf_opt.ops.resource_apply_adam_amsgrad(
+        [variable], [m], [v], [gradient], step=1, frame=frame
+    )
+    g = gradient.numpy().astype(np.float32)
+    for found, exact, stream in (
+        (m, np.float32(0.1) * g, 5),
+        (v, np.float32(0.001) * g * g, 6),
+        (variable, before - 0.001 * np.sign(g), 0),
+    ):
+        bits = rounding.all_bits(
+            rounding.key(-(2**63), 2**40, 12, stream), shape[0]
+        )
+        expected = rounding.stochastic(exact, "bfloat16", bits)
+        same = numbers(found) == expected.astype(np.float64)
+        # But where float32 rounds otherwise just there.
+        assert np.mean(same) > 0.95, stream
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"seed": 1.5}, "`seed` must be"),
+        ({"seed": tf.constant(1)}, "`seed` must be Python's integer"),
+        ({"seed": 2**63}, "`seed` must be an integer of 64 bits"),
+        ({"iteration": 0.5}, "`iteration` must be an integer"),
+        ({"stochastic_rounding": 1}, "`stochastic_rounding` must be True"),
+        ({"variable_numbers": [0, 1]}, "`variable_numbers` must be one num"),
+        ({"master_weights": 3.0}, "`master_weights` must be a list"),
+        ({"master_weights": [None] * 2}, "`master_weights` must have one"),
+    ],
+)
+def test_what_is_wrong_in_a_frame_is_named(wrong, message):
+    variable = tf.Variable([1.0], dtype=tf.bfloat16)
+    m, v = (tf.Variable([0.0]) for _ in range(2))
+    if wrong.get("master_weights") == [None] * 2:
+        wrong = {"master_weights": [m, v]}
+    with pytest.raises((ValueError, TypeError), match=message):
+        tf_opt.ops.resource_apply_adam_amsgrad(
+            [variable],
+            [m],
+            [v],
+            [tf.ones(1, tf.bfloat16)],
+            step=1,
+            frame=tf_opt.ops.StepFrame(**wrong),
+        )
+    assert variable.numpy() == [1.0]
 
 
 # ---- What sets a variable from outside counts. ----

@@ -50,7 +50,8 @@ def resource_apply_asgd(
         d: The sums of the last gradients of all batches, one for each variable
             and of its shape: float32, or float64 for float64 variables.
         y: The last gradient of each batch, likewise but of shape `[number of
-            batches] + the variable's`.
+            batches] + the variable's`. May be shorter: bfloat16, or float32 of
+            float64 variables; what becomes part of d is rounded to it first.
         {{gradients}}
         batch_index: Which batch they are of, an integer in [0, number of
             batches).

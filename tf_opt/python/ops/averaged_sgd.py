@@ -48,7 +48,8 @@ def resource_apply_averaged_sgd(
     Args:
         {{variables}}
         ax: Their averages, one for each variable and of its shape: float32, or
-            float64 for float64 variables.
+            float64 for float64 variables. May be shorter: bfloat16, which is
+            rounded at random, or float32 of float64 variables.
         {{gradients}}
         {{step}}
         eta: The step size, >= 0.

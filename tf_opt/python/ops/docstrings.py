@@ -14,7 +14,8 @@ variables: Variables of one type: float16, bfloat16, float32 or
     float64, of any shapes. Each may occur once.""",
     moments="""\
 m: First moments, one for each variable and of its shape: float32, or
-    float64 for float64 variables.
+    float64 for float64 variables. May be shorter: bfloat16, which is
+    rounded at random, or float32 of float64 variables.
 v: Second moments, likewise.""",
     gradients="""\
 gradients: Dense tensors, one for each variable, of its shape and type.
