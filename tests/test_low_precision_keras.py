@@ -185,6 +185,36 @@ def test_the_state_of_keras_is_loaded_into_16_bits(tmp_path):
     train(target)
 
 
+class Trainer(tf.Module):
+    """A step that is saved with its optimizer."""
+
+    def __init__(self, setting: str) -> None:
+        super().__init__()
+        self.variable = tf.Variable(
+            np.linspace(1, 2, 70).astype(ml_dtypes.bfloat16)
+        )
+        self.optimizer = tf_opt.Adam(0.001, **SETTINGS[setting])
+        self.optimizer.build([self.variable])
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.bfloat16)])
+    def step(self, factor):
+        self.optimizer.apply([factor * self.variable], [self.variable])
+        return tf.cast(self.variable, tf.float32)
+
+
+@pytest.mark.parametrize("setting", ["masters, state", "stochastic, state"])
+def test_a_saved_function_goes_on_where_it_was(setting, tmp_path):
+    trainer = Trainer(setting)
+    trainer.step(0.5)
+    tf.saved_model.save(trainer, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    for factor in (1.0, -2.0, 0.25):
+        factor = tf.constant(factor, tf.bfloat16)
+        np.testing.assert_array_equal(
+            loaded.step(factor).numpy(), trainer.step(factor).numpy()
+        )
+
+
 # ---- Keras around it. ----
 
 
