@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 
 import keras
@@ -151,21 +152,105 @@ def test_weights_are_loaded_with_and_without_masters(has_masters, tmp_path):
         assert_same(map(numbers, masters), map(numbers, owners))
 
 
-def test_what_belongs_to_another_optimizer_is_not_loaded():
-    source = compiled(tf_opt.Adam(0.01, master_weights=True))
+def one_matrix(optimizer) -> keras.Model:
+    """A model whose variables all have one shape."""
+    dense = keras.layers.Dense(4, use_bias=False, dtype="bfloat16")
+    model = keras.Sequential([keras.Input((4,)), dense])
+    model.compile(optimizer=optimizer, loss="mse")
+    return model
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"use_ema": True},
+        {"amsgrad": True},
+        {"gradient_accumulation_steps": 2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("has_masters", [False, True])
+def test_what_belongs_to_another_optimizer_is_not_loaded(features, has_masters):
+    source = one_matrix(tf_opt.Adam(0.01, **features))
+    source.optimizer.build(source.trainable_variables)
+    store = {}
+    source.optimizer.save_own_variables(store)
+    target = one_matrix(tf_opt.Adam(0.01, master_weights=has_masters))
+    target.optimizer.build(target.trainable_variables)
+    before = [x.numpy() for x in target.optimizer.variables]
+    with pytest.warns(UserWarning, match="Skipping variable loading"):
+        target.optimizer.load_own_variables(store)
+    assert_same([x.numpy() for x in target.optimizer.variables], before)
+
+
+@pytest.mark.parametrize("source_has", [False, True])
+@pytest.mark.parametrize("target_has", [False, True])
+def test_a_loss_scale_optimizer_loads_with_and_without_masters(
+    source_has, target_has
+):
+    def scaled(has_masters: bool) -> keras.Model:
+        inner = tf_opt.Adam(0.01, master_weights=has_masters)
+        return compiled(tf_opt.LossScaleOptimizer(inner))
+
+    source, target = scaled(source_has), scaled(target_has)
     train(source)
     store = {}
     source.optimizer.save_own_variables(store)
-    for wrong in (
-        {key: store[key] for key in list(store)[:-1]},
-        # As many, but of other shapes.
-        {**store, str(len(store) - 1): np.zeros(77)},
+    target.optimizer.build(target.trainable_variables)
+    target.set_weights(source.get_weights())
+    target.optimizer.load_own_variables(store)
+    shared = len(source.optimizer.variables) - 4 * source_has
+    for ours, theirs in zip(
+        target.optimizer.variables[:shared],
+        source.optimizer.variables[:shared],
+        strict=True,
     ):
-        target = compiled(tf_opt.Adam(0.01))
-        target.optimizer.build(target.trainable_variables)
-        with pytest.warns(UserWarning, match="Skipping variable loading"):
-            target.optimizer.load_own_variables(wrong)
-        assert int(target.optimizer.iterations.numpy()) == 0
+        np.testing.assert_array_equal(numbers(ours), numbers(theirs))
+    if target_has:
+        masters = masters_of(target.optimizer.inner_optimizer)
+        expected = (
+            masters_of(source.optimizer.inner_optimizer)
+            if source_has
+            else [v for v in target.trainable_variables if "16" in v.dtype]
+        )
+        assert_same(map(numbers, masters), map(numbers, expected))
+
+
+class ThroughSuper(tf_opt.Adam):
+    """One that overrides `update_step` and leaves the rule to ours."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        super().update_step(gradient, variable, learning_rate)
+
+
+def test_a_subclass_that_calls_ours_trains_in_replicas(strategy):
+    with strategy.scope():
+        variable = keras.Variable([1.0, 2.0], dtype="bfloat16")
+        optimizer = ThroughSuper(0.01, master_weights=True)
+        optimizer.build([variable])
+
+    def step(gradient):
+        optimizer.apply([tf.cast(gradient, tf.bfloat16)], [variable])
+
+    in_replicas = tf.function(lambda x: strategy.run(step, args=(x,)))
+    in_replicas(tf.constant([0.5, -0.5]))
+    np.testing.assert_allclose(
+        numbers(masters_of(optimizer)[0]), [0.99, 2.01], rtol=1e-5
+    )
+
+
+def test_a_subclass_that_calls_ours_trains_in_two_threads():
+    variables = [keras.Variable([1.0] * 4, dtype="bfloat16") for _ in "ab"]
+    optimizer = ThroughSuper(0.01, stochastic_rounding=True, seed=1)
+    optimizer.build(variables)
+    gradient = tf.ones(4, tf.bfloat16)
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        steps = [
+            threads.submit(optimizer.apply, [gradient], [variable])
+            for variable in variables * 20
+        ]
+    for each in steps:
+        each.result()
 
 
 def test_the_state_of_keras_is_loaded_into_16_bits(tmp_path):

@@ -77,7 +77,7 @@ WRONG: dict[str, tuple[Callable[[State], dict], str]] = {
     ),
     "moments of two types": (
         lambda s: {"v": [tf.Variable(tf.zeros((2, 3), tf.bfloat16)), s.v[1]]},
-        r"`v\[0\]` must have the type of `m`, float, got bfloat16",
+        r"`v\[0\]` must have the type of `m\[0\]`, float, got bfloat16",
     ),
     "master weights of float32": (
         lambda s: {

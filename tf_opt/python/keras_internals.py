@@ -245,6 +245,12 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """Keras' own pass of weight decay."""
         self._apply_weight_decay(variables)
 
+    def _update_one(
+        self, gradient: Any, variable: Variable, learning_rate: Any
+    ) -> None:
+        """Updates one variable by `update_step`."""
+        self.update_step(gradient, variable, learning_rate)
+
     def _update_one_by_one(
         self,
         grads: Sequence[Any],
@@ -259,7 +265,7 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
             for variable, gradient, learning_rate in zip(*lists, strict=True):
                 strategy.extended.update(
                     variable,
-                    lambda variable, *args: self.update_step(
+                    lambda variable, *args: self._update_one(
                         args[0], variable, args[1]
                     ),
                     args=(gradient, learning_rate),

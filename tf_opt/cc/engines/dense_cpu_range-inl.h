@@ -79,9 +79,15 @@ class RandomBlock {
   __attribute__((noinline)) const Bits* Fill(const RandomKey& key,
                                              int64_t element) {
     const RandomWords words(key, element);
-    for (int i = 0; i < kWords; ++i) words_[i] = words[i];
-    // Of an odd element the word before begins.
-    words_[kWords] = words[kWords];
+    if (words.GoOn(kWords)) {
+      for (int i = 0; i < kWords; ++i) words_[i] = words[i];
+      // Of an odd element the word before begins.
+      words_[kWords] = words[kWords];
+    } else {
+      for (int i = 0; i <= kWords; ++i) {
+        words_[i] = RandomWords(key, element + 2 * i)[0];
+      }
+    }
     return reinterpret_cast<const Bits*>(words_) + element % 2;
   }
 
@@ -139,7 +145,7 @@ __attribute__((noinline)) void Reconcile(const T* variable, int n,
   NarrowBlock(master_weights, n, rounded);
   WidenBlock(variable, n, widened);
   ForElements(n, [&](int i) {
-    const bool same = rounded[i].bits == variable[i].bits;
+    const bool same = HaveSameValue(rounded[i], variable[i]);
     master_weights[i] = CanonicalNan(same ? master_weights[i] : widened[i]);
   });
 }

@@ -138,7 +138,7 @@ class GpuElement {
     if constexpr (sizeof(T) == 2) {
       if (tensor.master_weight() != nullptr) {
         const bool same =
-            Convert::Narrow(master_weight, T()).bits == variable.bits;
+            HaveSameValue(Convert::Narrow(master_weight, T()), variable);
         return CanonicalNan(same ? master_weight : widened);
       }
     }

@@ -17,6 +17,13 @@ struct BFloat16 {
   uint16_t bits;
 };
 
+// Whether two of the same type have the same value: zeros of both signs do. (It
+// takes NaNs of other bits for different ones.)
+template <typename T>
+TF_OPT_RULE_INLINE bool HaveSameValue(T a, T b) {
+  return a.bits == b.bits || ((a.bits | b.bits) & 0x7fff) == 0;
+}
+
 // The bits of the NaN that engines write (scalar_math.h's, narrowed).
 constexpr uint16_t kHalfNan = 0x7e00;
 constexpr uint16_t kBFloat16Nan = 0x7fc0;

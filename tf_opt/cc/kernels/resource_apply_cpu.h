@@ -76,6 +76,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, CheckRanges(Optimizer::kScalars, hyperparameters));
     OP_REQUIRES_OK(context, CheckRanges(kFrameScalars, frame));
     frame.uses_random_bits = launch.uses_random_bits(frame);
+    OP_REQUIRES_OK(context, CheckNumbers(launch));
     optimizer_.template ChooseRule<typename ResourceApplyLaunch<T>::Slot>(
         [&](auto chosen) {
           using Rule = typename decltype(chosen)::type;
@@ -97,6 +98,21 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
         "), the rows of `", launch.table(), "`, got ", row));
   }
 
+  static VariableInputs OwnInputs(const ResourceApplyLaunch<T>& launch, int i) {
+    return {launch.weight_decay()[i], launch.learning_rate_factors()[i],
+            launch.gradient_factors()[i], launch.variable_numbers()[i]};
+  }
+
+  static absl::Status CheckNumbers(const ResourceApplyLaunch<T>& launch) {
+    for (int i = 0; i < launch.size(); ++i) {
+      const VariableInputs own = OwnInputs(launch, i);
+      if (own.HasNumber()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`variable_numbers` must be integers, got ", own.number));
+    }
+    return absl::OkStatus();
+  }
+
   // Of a table only `row` is read and written, where it lies.
   template <typename Rule>
   static Arguments<Rule> MakeArguments(const ResourceApplyLaunch<T>& launch,
@@ -107,10 +123,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
         launch.template Tensors<Rule::kSlots>(), {}, frame.update};
     arguments.rules.reserve(arguments.tensors.size());
     for (size_t i = 0; i < arguments.tensors.size(); ++i) {
-      const VariableInputs own = {
-          launch.weight_decay()[i], launch.learning_rate_factors()[i],
-          launch.gradient_factors()[i], launch.variable_numbers()[i]};
-      arguments.rules.emplace_back(step, frame, own);
+      arguments.rules.emplace_back(step, frame, OwnInputs(launch, i));
       arguments.tensors[i] = arguments.tensors[i].template AtRow<Rule>(row);
     }
     return arguments;

@@ -85,10 +85,7 @@ class ResourceApplyLaunch {
     }
 
     if (lists_[kMasterWeight].size() > 0 && sizeof(T) != 2) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`master_weights` must be empty where variables aren't half or "
-          "bfloat16; these are ",
-          tensorflow::DataTypeString(tensorflow::DataTypeToEnum<T>::value)));
+      return NoMasterWeights(tensorflow::DataTypeToEnum<T>::value);
     }
     status = locks_.Lock(lists);
     if (!status.ok()) return status;

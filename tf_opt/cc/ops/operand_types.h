@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -55,6 +56,14 @@ inline TypeList TypesOf(const Operand& operand, tensorflow::DataType variable) {
     types.Add(tensorflow::DT_BFLOAT16);
   }
   return types;
+}
+
+// Why variables of type `variable` have no master weights.
+inline absl::Status NoMasterWeights(tensorflow::DataType variable) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`master_weights` must be empty where variables aren't half or bfloat16; "
+      "these are ",
+      tensorflow::DataTypeString(variable)));
 }
 
 }  // namespace tf_opt

@@ -146,6 +146,7 @@ absl::Status CheckApplyShapes(InferenceContext* c,
   std::vector<ShapeHandle> shapes(n);
   for (ShapeHandle& shape : shapes) shape = c->UnknownShape();
 
+  const std::string kMasterWeights = kFrameOperands[kMasterWeight].name;
   std::vector<ShapeHandle> inputs;
   int begin = 0;
   for (const Operand& list : InputOrder(slots)) {
@@ -161,6 +162,10 @@ absl::Status CheckApplyShapes(InferenceContext* c,
       return absl::InvalidArgumentError(absl::StrCat(
           "`", list.name, "` must have one variable for each of the ", n,
           " `gradients` (or be one group), got ", count));
+    }
+    if (count > 0 && list.name == kMasterWeights &&
+        dtype != tensorflow::DT_HALF && dtype != tensorflow::DT_BFLOAT16) {
+      return NoMasterWeights(dtype);
     }
     if (count == n) {
       s = MergeHandles(c, list, begin, count, TypesOf(list, dtype), "variables",

@@ -47,8 +47,11 @@ class RandomWords {
   TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, int64_t element)
       : RandomWords(key, static_cast<uint64_t>(element) / 2, 0) {}
 
-  // The i-th of them. (They are told from one another by 32 bits: there must
-  // not be 2^32 of them.)
+  // Whether the i-th of them still has the same upper half of its number, as
+  // all that are asked for must.
+  TF_OPT_RULE_INLINE bool GoOn(uint32_t i) const { return word_ + i >= word_; }
+
+  // The i-th of them.
   TF_OPT_RULE_INLINE uint32_t operator[](uint32_t i) const {
     uint32_t x = first_ + i;
     x = (x ^ x >> 16) * 0x21f0aaad;
@@ -58,9 +61,11 @@ class RandomWords {
 
  private:
   TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, uint64_t word, int)
-      : first_(key.low() + static_cast<uint32_t>(word)),
+      : word_(static_cast<uint32_t>(word)),
+        first_(key.low() + static_cast<uint32_t>(word)),
         key_(key.high() + static_cast<uint32_t>(word >> 32) * 0x9e3779b9) {}
 
+  uint32_t word_;  // The lower half of the first one's number.
   uint32_t first_;
   uint32_t key_;
 };

@@ -62,12 +62,16 @@ TEST(RandomBits, OfNeighboursAreThoseOfEach) {
   for (const int64_t first : {int64_t{0}, int64_t{641}, int64_t{1} << 33}) {
     const RandomWords words(key, first);
     for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE(words.GoOn(i));
       const int64_t even = first / 2 * 2 + 2 * i;
       EXPECT_EQ(words[i] & 0xffff, RandomBitsOf(key, even));
       EXPECT_EQ(words[i] >> 16, RandomBitsOf(key, even + 1));
     }
   }
   EXPECT_NE(RandomWords(key, int64_t{1} << 33)[0], RandomWords(key, 0)[0]);
+  const RandomWords last(key, (int64_t{1} << 33) - 2);
+  EXPECT_TRUE(last.GoOn(0));
+  EXPECT_FALSE(last.GoOn(1));
 }
 
 double BFloat16Value(uint32_t bits) { return FloatOf(bits << 16); }

@@ -133,8 +133,10 @@ struct FramedRule {
         average(inputs),
         stochastic_rounding(inputs.stochastic_rounding) {
     if (!inputs.uses_random_bits) return;
-    const RandomKey key =
-        RandomKey().With(inputs.seed).With(inputs.iteration).With(own.number);
+    const RandomKey key = RandomKey()
+                              .With(inputs.seed)
+                              .With(inputs.iteration)
+                              .With(own.whole_number());
     for (int k = 0; k < kOperands; ++k) random_keys[k] = key.With(k);
   }
 

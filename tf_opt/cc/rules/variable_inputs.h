@@ -2,6 +2,8 @@
 #ifndef TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
 #define TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
 
+#include <cstdint>
+
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -10,6 +12,16 @@ struct VariableInputs {
   template <typename Hyperparameters>
   TF_OPT_HOST_DEVICE double learning_rate(const Hyperparameters& shared) const {
     return learning_rate_factor * shared.learning_rate;
+  }
+
+  // Whether `number` is an integer, as it must be.
+  TF_OPT_HOST_DEVICE bool HasNumber() const {
+    return number == static_cast<double>(whole_number());
+  }
+  // Also where it isn't one, on a device that can't return an error.
+  TF_OPT_HOST_DEVICE int64_t whole_number() const {
+    return number >= -0x1p53 && number <= 0x1p53 ? static_cast<int64_t>(number)
+                                                 : 0;
   }
 
   double weight_decay = 0.0;

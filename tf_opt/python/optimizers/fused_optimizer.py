@@ -33,6 +33,7 @@ from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers import master_weights
 from tf_opt.python.optimizers import multipliers
 from tf_opt.python.optimizers import rounding
+from tf_opt.python.optimizers import saved_master_weights
 from tf_opt.python.optimizers import step
 from tf_opt.python.optimizers import step_plan
 from tf_opt.python.optimizers import validation
@@ -264,13 +265,23 @@ class FusedOptimizer(KerasOptimizer):
         if self.master_weights:
             self._masters = master_weights.add(self, variables)
 
+    def save_own_variables(self, store: Any) -> None:
+        """Saves the variables; master weights by keys of their own.
+
+        Args:
+            store: Where to.
+        """
+        saved_master_weights.save(self, self, store)
+
     def load_own_variables(self, store: Any) -> None:
         """Loads what `save_own_variables` has saved.
 
         Args:
             store: Where it was saved.
         """
-        super().load_own_variables(master_weights.adapt(self, store))
+        super().load_own_variables(
+            saved_master_weights.adapt(self, self, store)
+        )
         accumulated_rows.forget(self)
 
     def _lookup_dependency(
@@ -822,6 +833,12 @@ class FusedOptimizer(KerasOptimizer):
             or tf.distribute.in_cross_replica_context()
         )
 
+    def _update_one(
+        self, gradient: Any, variable: Variable, learning_rate: Any
+    ) -> None:
+        with master_weights.only_own_update(self, variable):
+            super()._update_one(gradient, variable, learning_rate)
+
     def update_step(
         self,
         gradient: GradientLike,
@@ -843,7 +860,7 @@ class FusedOptimizer(KerasOptimizer):
         plan = step_plan.make(self, [variable], [sparse])
         self._plans.last = plan
         (bucket,) = plan.buckets
-        self._plans.updated.update(bucket.indices)
+        master_weights.note_own_update()
         frame = dataclasses.replace(
             BARE, learning_rate_factors=self._learning_rate_factors(bucket)
         )

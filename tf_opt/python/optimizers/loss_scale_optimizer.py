@@ -9,7 +9,9 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers import accumulated_rows
 from tf_opt.python.optimizers import local_state
+from tf_opt.python.optimizers import saved_master_weights
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.gradients import GradientLike
@@ -79,6 +81,30 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             name=name,
             **kwargs,
         )
+
+    def save_own_variables(self, store: Any) -> None:
+        """Saves the variables, as the inner optimizer would its own.
+
+        Args:
+            store: Where to.
+        """
+        if isinstance(self.inner_optimizer, FusedOptimizer):
+            saved_master_weights.save(self, self.inner_optimizer, store)
+        else:
+            super().save_own_variables(store)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads what `save_own_variables` has saved.
+
+        Args:
+            store: Where it was saved.
+        """
+        if isinstance(self.inner_optimizer, FusedOptimizer):
+            store = saved_master_weights.adapt(
+                self, self.inner_optimizer, store
+            )
+            accumulated_rows.forget(self.inner_optimizer)
+        super().load_own_variables(store)
 
     def apply(
         self,

@@ -8,14 +8,13 @@ rounded copy, the copy is out of date and the variable counts.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -194,72 +193,40 @@ def decay(optimizer: FusedOptimizer, variable: Variable) -> None:
     )
 
 
+class _Updated(threading.local):
+    """Whether our own rule has updated something, in this thread."""
+
+    ours = False
+
+
+_updated = _Updated()
+
+
+def note_own_update() -> None:
+    """Notes that our own rule updates a variable."""
+    _updated.ours = True
+
+
 @contextlib.contextmanager
-def only_own_updates(
-    optimizer: FusedOptimizer, variables: Sequence[Variable]
+def only_own_update(
+    optimizer: FusedOptimizer, variable: Variable
 ) -> Iterator[None]:
-    """Within it each of some variables is to be updated by our own rule.
+    """Within it a variable is to be updated by our own rule.
 
     Raises:
-        ValueError: If one isn't, whose rounding the user asked for.
+        ValueError: If it isn't, and the user asked how it is rounded.
     """
-    precise = [x for x in variables if is_precise(optimizer, x)]
-    updated = optimizer._plans.updated = set()
+    _updated.ours = False
     yield
-    for variable in precise:
-        if optimizer._index_of(variable) in updated:
-            continue
-        argument = (
-            "master_weights"
-            if optimizer.master_weights
-            else "stochastic_rounding"
-        )
-        raise ValueError(
-            f"`{argument}` must be False where `update_step` updates a "
-            f"variable of {variable.dtype.name} itself, as that of "
-            f"{type(optimizer).__name__} does with `{path_of(variable)}`, "
-            f"and not by `super().update_step`. Received: {argument}=True"
-        )
-
-
-# ---- Loading. ----
-
-
-def adapt(
-    optimizer: FusedOptimizer, store: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """What was saved, with as many masters as the optimizer has.
-
-    Args:
-        optimizer: The optimizer, built.
-        store: What an optimizer with or without master weights has saved.
-
-    Returns:
-        The same; masters that it lacks are the variables, others are left out.
-        What was saved of another optimizer stays as it is.
-    """
-    variables = optimizer._trainable_variables
-    owners = [
-        variable
-        for variable, has_one in zip(
-            variables, have_one(variables), strict=True
-        )
-        if has_one
-    ]
-    if not owners:
-        return store
-    own, saved = len(optimizer.variables), len(store.keys())
-    if optimizer._masters and saved == own - len(owners):
-        adapted = {str(i): store[str(i)] for i in range(saved)}
-        for i, variable in enumerate(owners, start=saved):
-            value = tf.cast(tf.convert_to_tensor(variable), tf.float32)
-            adapted[str(i)] = value.numpy()
-        return adapted
-    if not optimizer._masters and saved == own + len(owners):
-        others = [store[str(i)] for i in range(own, saved)]
-        if all(
-            np.shape(other) == tuple(variable.shape)
-            for other, variable in zip(others, owners, strict=True)
-        ):
-            return {str(i): store[str(i)] for i in range(own)}
-    return store
+    if _updated.ours or not is_precise(optimizer, variable):
+        return
+    argument = (
+        "master_weights" if optimizer.master_weights else "stochastic_rounding"
+    )
+    dtype = tf.dtypes.as_dtype(variable.dtype).name
+    raise ValueError(
+        f"`{argument}` must be False where `update_step` updates a variable of "
+        f"{dtype} itself, as that of {type(optimizer).__name__} does with "
+        f"`{path_of(variable)}`, and not by `super().update_step`. Received: "
+        f"{argument}=True"
+    )

@@ -36,7 +36,6 @@ from tf_opt.python.optimizers import accumulated_rows
 from tf_opt.python.optimizers import composed_step
 from tf_opt.python.optimizers import gradients
 from tf_opt.python.optimizers import local_state
-from tf_opt.python.optimizers import master_weights
 from tf_opt.python.optimizers import rounding
 from tf_opt.python.optimizers.flags import Flag
 from tf_opt.python.optimizers.flags import both
@@ -683,10 +682,9 @@ class Step:
         before = [tf.identity(tf.convert_to_tensor(x)) for x in kept]
         if optimizer._decays_before_the_step():
             optimizer._decay(variables)
-        with master_weights.only_own_updates(optimizer, variables):
-            optimizer._update_one_by_one(
-                finished, variables, optimizer._learning_rates_of(variables)
-            )
+        optimizer._update_one_by_one(
+            finished, variables, optimizer._learning_rates_of(variables)
+        )
         for variable, old in zip(kept, before, strict=True):
             local_state.assign(
                 variable, tf.where(enabled, tf.convert_to_tensor(variable), old)

@@ -177,9 +177,6 @@ class PlanKeeper:
         self._plans: dict[Hashable, tuple[list, Plan]] = {}
         # Of the step that was last run eagerly, or traced.
         self.last: Plan | None = None
-        # Where the variables stand that `update_step` has updated since a step
-        # through it began.
-        self.updated: set[int] = set()
 
     def __deepcopy__(self, memo: dict) -> PlanKeeper:
         # A copied optimizer has variables of its own.
