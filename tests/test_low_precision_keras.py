@@ -20,7 +20,6 @@ from registry import OPTIMIZERS
 pytestmark = pytest.mark.core
 
 names = pytest.mark.parametrize("name", OPTIMIZERS)
-settings = pytest.mark.parametrize("setting", SETTINGS)
 
 
 def numbers(variable) -> np.ndarray:
@@ -445,8 +444,10 @@ def test_a_quantized_model_with_lora_is_trained():
 
 
 @implementations
-@pytest.mark.parametrize("accumulates", [False, True])
-@settings
+@pytest.mark.parametrize(
+    ("setting", "accumulates"),
+    [*((setting, False) for setting in SETTINGS), ("masters, state", True)],
+)
 def test_replicas_stay_equal(strategy, setting, accumulates, implementation):
     def make():
         variables = [
