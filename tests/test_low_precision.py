@@ -14,9 +14,9 @@ import tensorflow as tf
 import tf_opt
 
 from counterparts import COUNTERPARTS
-from low_precision import SETTINGS
-from low_precision import implementations
-from low_precision import masters_of
+from low_precision_cases import SETTINGS
+from low_precision_cases import implementations
+from low_precision_cases import masters_of
 from reference import rounding
 from registry import OPTIMIZERS
 

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from low_precision import SETTINGS
-from low_precision import implementations
-from low_precision import masters_of
+from low_precision_cases import SETTINGS
+from low_precision_cases import implementations
+from low_precision_cases import masters_of
 from registry import OPTIMIZERS
 
 pytestmark = pytest.mark.core

@@ -17,8 +17,8 @@ import pytest
 import tensorflow as tf
 from allpairspy import AllPairs
 
-from low_precision import SETTINGS
-from low_precision import masters_of
+from low_precision_cases import SETTINGS
+from low_precision_cases import masters_of
 from reference import rounding
 from reference.storage import AVERAGE
 from reference.storage import SLOTS

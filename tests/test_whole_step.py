@@ -16,7 +16,7 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
-from low_precision import masters_of
+from low_precision_cases import masters_of
 from reference.storage import Storage
 from reference.whole_step import WholeStep
 from registry import OPTIMIZERS
