@@ -8,8 +8,8 @@ the optimizer's state or both are in bfloat16, in all the ways that
 examples/precisions.py lists. For a seed all start from the same weights,
 rounded if need be, and see the same batches.
 
-Each training has one thread, and as many run at a time as there are cores: 5 to
-8 minutes on two. A table goes beside the plot, with `.csv` for its ending.
+Each training has one thread, and as many run at a time as there are cores:
+about 8 minutes on two. A table goes beside the plot, its ending is `.csv`.
 """
 
 from __future__ import annotations
