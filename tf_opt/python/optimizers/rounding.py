@@ -84,14 +84,17 @@ def needs_bits(optimizer: FusedOptimizer) -> bool:
 
 
 def of_launch(
-    optimizer: FusedOptimizer, bucket: Bucket, iteration: int | tf.Tensor
+    optimizer: FusedOptimizer,
+    bucket: Bucket,
+    iteration: int | tf.Tensor | None = None,
 ) -> dict[str, Any]:
     """What a frame says of rounding, for a launch of the custom op.
 
     Args:
         optimizer: The optimizer.
         bucket: What is updated.
-        iteration: How many steps there were before.
+        iteration: How many steps there were before; None: that is read here,
+            if anything depends on it.
 
     Returns:
         Fields of a `StepFrame`; none if nothing but to be cast is stored.
@@ -100,6 +103,8 @@ def of_launch(
     if bucket.lists["master_weights"]:
         fields["master_weights"] = bucket.lists["master_weights"]
     if needs_bits(optimizer):
+        if iteration is None:
+            iteration = local_state.number(optimizer._iterations)
         fields.update(
             variable_numbers=np.array(bucket.indices, np.float64),
             iteration=iteration,

@@ -713,9 +713,7 @@ def launch(
             frame,
             accumulators=bucket.lists["accumulators"] if accumulates else (),
             averages=bucket.lists["averages"] if frame.averages else (),
-            **rounding.of_launch(
-                optimizer, bucket, local_state.number(optimizer._iterations)
-            ),
+            **rounding.of_launch(optimizer, bucket),
         ),
         lazy_mode=optimizer.lazy_mode,
         accumulated_rows=accumulated_rows,
