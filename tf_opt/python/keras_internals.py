@@ -238,7 +238,7 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         return {
             "accumulators": getattr(self, "_accumulated_gradients", ()),
             "averages": getattr(self, "_model_variables_moving_average", ()),
-            "master_weights": getattr(self, "_masters", ()),
+            "master_weights": self._masters,
         }
 
     def _decay(self, variables: Sequence[Variable]) -> None:

@@ -47,14 +47,12 @@ class OpSignature(NamedTuple):
         optional_handles: Those that may be empty.
         scalars: By type, its inputs that are no lists.
         modes: Its boolean attributes.
-        attributes: All attributes.
     """
 
     handles: tuple[str, ...]
     optional_handles: frozenset[str]
     scalars: dict[tf.DType, tuple[str, ...]]
     modes: tuple[str, ...]
-    attributes: frozenset[str]
 
 
 @functools.cache
@@ -84,7 +82,6 @@ def signature_of(op_name: str) -> OpSignature:
         modes=tuple(
             attribute.name for attribute in op.attr if attribute.type == "bool"
         ),
-        attributes=frozenset(attributes),
     )
 
 

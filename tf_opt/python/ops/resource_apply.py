@@ -178,20 +178,13 @@ def resource_apply(
                 )
             else:
                 arguments[name] = _CHECKS[dtype](name, given[name])
-    attributes = {
-        **checked.booleans(
-            **modes, stochastic_rounding=frame.stochastic_rounding
-        ),
-        "seed": checked.fixed_integer("seed", frame.seed),
-    }
     return run_op(
         getattr(ops, op.wrapper),
         **arguments,
-        **{
-            name: value
-            for name, value in attributes.items()
-            if name in signature.attributes
-        },
+        **checked.booleans(
+            **modes, stochastic_rounding=frame.stochastic_rounding
+        ),
+        seed=checked.fixed_integer("seed", frame.seed),
     )
 
 

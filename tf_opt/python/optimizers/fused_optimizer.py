@@ -143,8 +143,6 @@ class FusedOptimizer(KerasOptimizer):
         self.seed = seed
         self.state_dtype = state_dtype
         self.implementation = implementation
-        # For each variable its master weight, or None; empty without any.
-        self._masters: list[keras.Variable | None] = []
         self._unlisted = UnlistedState()
         self.lazy_mode = lazy_mode
         self.learning_rate_multipliers = learning_rate_multipliers

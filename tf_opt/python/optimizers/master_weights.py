@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 
 
-def have_one(variables: Sequence[Variable]) -> list[bool]:
-    """For each variable, whether master weights are for it."""
-    return [
-        storage_rounding.is_16_bit(variable.dtype)
-        and not is_overwritten_by_gradient(variable)
-        for variable in variables
-    ]
+def _may_have_one(variable: Variable) -> bool:
+    """Whether master weights are for this variable."""
+    return storage_rounding.is_16_bit(
+        variable.dtype
+    ) and not is_overwritten_by_gradient(variable)
 
 
 def add(
@@ -66,10 +64,8 @@ def add(
         )
 
     return [
-        add_to(variable) if has_one else None
-        for variable, has_one in zip(
-            variables, have_one(variables), strict=True
-        )
+        add_to(variable) if _may_have_one(variable) else None
+        for variable in variables
     ]
 
 
@@ -172,8 +168,7 @@ def constrain(
 def is_precise(optimizer: FusedOptimizer, variable: Variable) -> bool:
     """Whether a variable is stored with more care than a cast takes."""
     asks = optimizer.master_weights or optimizer.stochastic_rounding
-    (has_one,) = have_one([variable])
-    return asks and has_one
+    return asks and _may_have_one(variable)
 
 
 def decay(optimizer: FusedOptimizer, variable: Variable) -> None:
