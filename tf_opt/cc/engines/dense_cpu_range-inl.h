@@ -317,14 +317,6 @@ __attribute__((noinline)) void AverageBlock(const MovingAverage<V> average,
   }
 }
 
-// The key of an operand that is rounded at random, or null.
-template <int kOperand, typename Rule>
-inline __attribute__((always_inline)) const RandomKey* KeyOf(
-    const FramedRule<Rule>& rule) {
-  return rule.template RoundsAtRandom<kOperand>() ? &rule.random_keys[kOperand]
-                                                  : nullptr;
-}
-
 // An operand of a block that is state, of which the first element has the
 // number `element` and which is stored in S, if it may be.
 template <typename S, int kOperand, Storage kStorage, Rounding kRounding,
@@ -395,7 +387,8 @@ inline __attribute__((always_inline)) void FollowVariable(
                 kFrameOperands[kAverage].rounding>(rule, tensor.average(),
                                                    start, element, &random));
   });
-  if (rule.average.overwrite) variable.Store(KeyOf<kVariable>(rule), element);
+  if (rule.average.overwrite)
+    variable.Store(rule.template KeyOf<kVariable>(), element);
 }
 
 template <typename T, typename Rule, std::size_t... kIndices>
@@ -405,7 +398,7 @@ inline __attribute__((always_inline)) void ApplyBlock(
     std::index_sequence<kIndices...> slots) {
   using V = ComputeType<T>;
   const int64_t element = tensor.first + start;
-  const RandomKey* const key = KeyOf<kVariable>(rule);
+  const RandomKey* const key = rule.template KeyOf<kVariable>();
   const auto update = [&](const auto& variable, const auto& gradient) {
     UpdateBlock(rule, tensor, start, n, variable, gradient, slots);
   };

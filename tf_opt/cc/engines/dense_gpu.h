@@ -183,8 +183,7 @@ class GpuThread {
       variable[u].Store(tensor.variable() + at + u * row);
       (State::Store(
            tensor.template slot<kIndices>(), at + u * row, slots[kIndices][u],
-           Element::template KeyOf<kFrameOperandCount + kIndices>(rule),
-           element),
+           rule.template KeyOf<kFrameOperandCount + kIndices>(), element),
        ...);
       if (tensor.accumulator() != nullptr) {
         accumulator[u].Store(tensor.accumulator() + at + u * row);
@@ -194,7 +193,7 @@ class GpuThread {
       }
       if (tensor.average().data != nullptr) {
         State::Store(tensor.average(), at + u * row, average[u],
-                     Element::template KeyOf<kAverage>(rule), element);
+                     rule.template KeyOf<kAverage>(), element);
       }
     }
   }

@@ -82,16 +82,8 @@ class GpuElement {
     V average = State::Read(tensor.average(), at);
     Follow(rule, tensor, element, variable, &master_weight, &average);
     StoreMasterWeightAt(tensor, at, master_weight);
-    State::Write(tensor.average(), at, average, KeyOf<kAverage>(rule), element);
-  }
-
-  // The key of an operand that is rounded at random, or null.
-  template <int kOperand>
-  TF_OPT_RULE_INLINE static const RandomKey* KeyOf(
-      const FramedRule<Rule>& rule) {
-    return rule.template RoundsAtRandom<kOperand>()
-               ? &rule.random_keys[kOperand]
-               : nullptr;
+    State::Write(tensor.average(), at, average, rule.template KeyOf<kAverage>(),
+                 element);
   }
 
  private:
@@ -112,12 +104,13 @@ class GpuElement {
     Update(rule, tensor, element, gradient, tensor.variable() + at,
            &master_weight, &accumulator, &average, &slots[kIndices]...);
     (State::Write(tensor.template slot<kIndices>(), at, slots[kIndices],
-                  KeyOf<kFrameOperandCount + kIndices>(rule), element),
+                  rule.template KeyOf<kFrameOperandCount + kIndices>(),
+                  element),
      ...);
     if (tensor.accumulator() != nullptr) tensor.accumulator()[at] = accumulator;
     if (tensor.average().data != nullptr) {
-      State::Write(tensor.average(), at, average, KeyOf<kAverage>(rule),
-                   element);
+      State::Write(tensor.average(), at, average,
+                   rule.template KeyOf<kAverage>(), element);
     }
     StoreMasterWeightAt(tensor, at, master_weight);
   }
@@ -152,7 +145,7 @@ class GpuElement {
                                         V value, T* variable,
                                         V* master_weight) {
     *master_weight = value;
-    const RandomKey* const key = KeyOf<kVariable>(rule);
+    const RandomKey* const key = rule.template KeyOf<kVariable>();
     *variable = key == nullptr || tensor.master_weight() != nullptr
                     ? Convert::Narrow(value, T())
                     : RoundAtRandom(value, RandomBitsOf(*key, element), T());

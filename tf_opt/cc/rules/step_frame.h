@@ -140,19 +140,26 @@ struct FramedRule {
     for (int k = 0; k < kOperands; ++k) random_keys[k] = key.With(k);
   }
 
-  // How an operand is rounded to 16 bits.
+  // The key of an operand that is rounded to 16 bits at random; null if it is
+  // rounded to nearest.
   template <int kOperand>
-  TF_OPT_RULE_INLINE bool RoundsAtRandom() const {
+  TF_OPT_RULE_INLINE const RandomKey* KeyOf() const {
     if constexpr (kOperand == kVariable) {
-      return stochastic_rounding;
-    } else if constexpr (kOperand < kFrameOperandCount) {
-      constexpr Rounding kRounding = kFrameOperands[kOperand].rounding;
-      return kRounding == Rounding::kAtRandom;
+      return stochastic_rounding ? &random_keys[kOperand] : nullptr;
     } else {
-      constexpr Rounding kRounding =
-          Rule::Description::kSlotOperands[kOperand - kFrameOperandCount]
-              .rounding;
-      return kRounding == Rounding::kAtRandom;
+      constexpr Rounding kRounding = RoundingOf<kOperand>();
+      return kRounding == Rounding::kAtRandom ? &random_keys[kOperand]
+                                              : nullptr;
+    }
+  }
+
+  template <int kOperand>
+  static constexpr Rounding RoundingOf() {
+    if constexpr (kOperand < kFrameOperandCount) {
+      return kFrameOperands[kOperand].rounding;
+    } else {
+      return Rule::Description::kSlotOperands[kOperand - kFrameOperandCount]
+          .rounding;
     }
   }
 
