@@ -1,7 +1,8 @@
 // Every rule, variable type and mode on a GPU, step by step, against the same
 // rule in double on the host; a CUDA graph against plain launches; tensors of
 // more than 2^31 elements; what is measured of gradients, to the bit; sparse
-// gradients against the dense ones that they mean.
+// gradients against the dense ones that they mean; clipping, accumulation,
+// averages, master weights and state in 16 bits, to the bit of the host.
 //
 //   correctness [--quick | --brief]
 //
@@ -20,6 +21,7 @@
 #include "tests/gpu/arena.h"
 #include "tests/gpu/cases.h"
 #include "tests/gpu/device.h"
+#include "tests/gpu/framed_steps.h"
 #include "tests/gpu/launch.h"
 #include "tests/gpu/measures.h"
 #include "tests/gpu/sparse_steps.h"
@@ -386,6 +388,30 @@ void CheckSparse(const std::string& name, const Modes& modes) {
   }
 }
 
+// All that surrounds a rule, with variables and state of every type.
+template <typename T, typename Case, typename Rule>
+void CheckFramed(const std::string& name, const Modes& modes) {
+  const std::vector<int64_t> sizes = {0, 1,  3,  17,           kTileSize,
+                                      0, 31, 16, kTileSize + 5};
+  for (const auto& [frame, stored] : Pairs(AllFrames(), AllStored<T, Case>())) {
+    bool equal = true;
+    for (const auto& [offset, special] :
+         Pairs<int, int>({0, 1}, brief ? std::vector{1} : std::vector{0, 1})) {
+      FramedSteps<T, Case, Rule> steps(modes, frame, stored, sizes, offset,
+                                       special);
+      Require(steps(nullptr));
+      equal = steps.EqualTheHost() && equal;
+    }
+    std::string what = name;
+    what += frame.update ? ", updating" : ", accumulating";
+    if (frame.overwrite_with_average) what += ", overwriting, stochastic";
+    if (stored.master_weights) what += ", master weights";
+    if (stored.state == StateType::kBFloat16) what += ", bfloat16 state";
+    if (stored.state == StateType::kFloat) what += ", float32 state";
+    Report(what, equal, "");
+  }
+}
+
 std::string NameOf(const char* optimizer, const char* dtype,
                    const Modes& modes) {
   std::string name = std::string(optimizer) + ", " + dtype;
@@ -423,6 +449,9 @@ void CheckType() {
       Report(name + ", CUDA graph",
              GraphEqualsLaunches<T, Case, Rule>(modes, sizes), "");
       CheckSparse<T, Case, Rule>(name, modes);
+      if (!modes.epsilon_hat && !modes.maximize) {
+        CheckFramed<T, Case, Rule>(name, modes);
+      }
       if (bits == 0) {
         // More than a launch can describe.
         std::vector<int64_t> many(2000);

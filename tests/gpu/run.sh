@@ -26,7 +26,8 @@ mkdir -p "$out"
 
 say "Compiling the engine and its proof with $(nvcc --version | grep -o 'release [0-9.]*')"
 compile() {
-  local options=(-std=c++17 -O3)
+  # The host's bits are compared with the device's.
+  local options=(-std=c++17 -O3 -Xcompiler -ffp-contract=off)
   [[ $1 == tf_opt/*_dense.cc || $1 == tf_opt/*/gpu_sort.cc ]] &&
     options=(--options-file tf_opt/cc/engines/nvcc.options)
   nvcc "${options[@]}" -Xcompiler -fPIC -I. -c "$1" \

@@ -3,7 +3,6 @@
 #define TF_OPT_CC_ENGINES_ALL_RULES_H_
 
 #include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "tf_opt/cc/engines/storage_types.h"
@@ -11,7 +10,6 @@
 #include "tf_opt/cc/rules/asgd.h"
 #include "tf_opt/cc/rules/averaged_sgd.h"
 #include "tf_opt/cc/rules/nadam.h"
-#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -31,25 +29,6 @@ struct RuleCase {
     return hyperparameters;
   }
 };
-
-// Of a step's frame, each part: what is on matters, what is off must not.
-inline std::vector<FrameInputs> AllFrames() {
-  FrameInputs update;
-  update.gradient_scale = 0.75;
-  update.clip_value = 1.25;
-  update.ema_momentum = 0.9;
-  update.iteration = 7;
-  update.seed = -3;
-  update.uses_random_bits = true;
-  FrameInputs overwrite = update;
-  overwrite.overwrite_with_average = true;
-  overwrite.stochastic_rounding = true;
-  FrameInputs accumulate = update;
-  accumulate.update = false;
-  FrameInputs accumulate_and_overwrite = overwrite;
-  accumulate_and_overwrite.update = false;
-  return {update, overwrite, accumulate, accumulate_and_overwrite};
-}
 
 #define TF_OPT_RULE_CASES(T, V)                            \
   RuleCase<T, Adam, AdamRule<V, false, false>>,            \

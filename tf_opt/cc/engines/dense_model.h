@@ -15,6 +15,7 @@
 
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -92,6 +93,25 @@ std::vector<std::pair<A, B>> Pairs(const std::vector<A>& all_a,
     for (const B& b : all_b) pairs.emplace_back(a, b);
   }
   return pairs;
+}
+
+// Of a step's frame, each part: what is on matters, what is off must not.
+inline std::vector<FrameInputs> AllFrames() {
+  FrameInputs update;
+  update.gradient_scale = 0.75;
+  update.clip_value = 1.25;
+  update.ema_momentum = 0.9;
+  update.iteration = 7;
+  update.seed = -3;
+  update.uses_random_bits = true;
+  FrameInputs overwrite = update;
+  overwrite.overwrite_with_average = true;
+  overwrite.stochastic_rounding = true;
+  FrameInputs accumulate = update;
+  accumulate.update = false;
+  FrameInputs accumulate_and_overwrite = overwrite;
+  accumulate_and_overwrite.update = false;
+  return {update, overwrite, accumulate, accumulate_and_overwrite};
 }
 
 // How a model's tensors are stored.
