@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import random
 
@@ -810,3 +811,12 @@ def test_the_counterpart_of_a_keras_optimizer_has_no_masters(name):
     ours = tf_opt.from_keras(theirs)
     assert not ours.master_weights and ours.state_dtype is None
     assert len(ours.variables) >= len(theirs.variables)
+
+
+@pytest.mark.parametrize(
+    "argument", ["master_weights", "stochastic_rounding", "amsgrad", "maximize"]
+)
+def test_a_boolean_of_numpy_is_one_in_a_configuration(argument):
+    optimizer = tf_opt.Adam(**{argument: np.True_})
+    config = json.loads(json.dumps(optimizer.get_config()))
+    assert getattr(tf_opt.Adam.from_config(config), argument) is True

@@ -119,8 +119,8 @@ class Adam(MomentsOptimizer):
             epsilon=epsilon,
             **common_arguments(locals()),
         )
-        self.amsgrad = amsgrad
-        self.epsilon_hat = epsilon_hat
+        self.amsgrad = bool(amsgrad)
+        self.epsilon_hat = bool(epsilon_hat)
 
     def _add_state(self, variables: Sequence[keras.Variable]) -> None:
         super()._add_state(variables)

@@ -134,12 +134,12 @@ class FusedOptimizer(KerasOptimizer):
             gradient_accumulation_steps=gradient_accumulation_steps,
             name=name,
         )
-        self.decoupled_weight_decay = decoupled_weight_decay
-        self.maximize = maximize
-        self.skip_nonfinite = skip_nonfinite
-        self.track_gradient_norm = track_gradient_norm
-        self.master_weights = master_weights
-        self.stochastic_rounding = stochastic_rounding
+        self.decoupled_weight_decay = bool(decoupled_weight_decay)
+        self.maximize = bool(maximize)
+        self.skip_nonfinite = bool(skip_nonfinite)
+        self.track_gradient_norm = bool(track_gradient_norm)
+        self.master_weights = bool(master_weights)
+        self.stochastic_rounding = bool(stochastic_rounding)
         self.seed = seed
         self.state_dtype = state_dtype
         self.implementation = implementation
@@ -525,7 +525,7 @@ class FusedOptimizer(KerasOptimizer):
     @lazy_mode.setter
     def lazy_mode(self, value: bool) -> None:
         validation.check_boolean("lazy_mode", value)
-        self._lazy_mode = value
+        self._lazy_mode = bool(value)
         if self.built:
             self._make_lists_of_rows()
             # Steps that weren't lazy have written down nothing.
