@@ -89,11 +89,19 @@ class Problem:
     @functools.cached_property
     def tf_opt_eager(self) -> Contender:
         """tf_opt's optimizer, with Keras' formula where Keras has one."""
+        return self.tf_opt("custom_op")
+
+    def tf_opt(self, implementation: str) -> Contender:
+        """The same.
+
+        Args:
+            implementation: Which one.
+        """
         optimizer_class = getattr(tf_opt, self.variant.optimizer)
         optimizer = optimizer_class(
             **self.variant.arguments,
             **self.variant.own_arguments,
-            implementation="custom_op",
+            implementation=implementation,
         )
         if self.variant.loss_scaled:
             optimizer = tf_opt.LossScaleOptimizer(optimizer)
@@ -287,6 +295,12 @@ BUILDERS: dict[str, Callable[[Problem], Contender]] = {
         problem, in_graph(problem.keras_eager, jit_compile=True)
     ),
     variants.KERAS_EAGER: lambda problem: _step(problem, problem.keras_eager),
+    variants.TF_OPT_XLA: lambda problem: _step(
+        problem, in_graph(problem.tf_opt("custom_op"), jit_compile=True)
+    ),
+    variants.COMPOSED_XLA: lambda problem: _step(
+        problem, in_graph(problem.tf_opt("composed"), jit_compile=True)
+    ),
     variants.TF_CORE: _tf_core,
     variants.TORCH_FUSED: functools.partial(_torch, implementation="fused"),
     variants.TORCH_FOREACH: functools.partial(_torch, implementation="foreach"),

@@ -18,6 +18,8 @@ from shapes import WORKLOADS
 COLORS = {
     variants.TF_OPT: "#0b6e4f",
     variants.TF_OPT_EAGER: "#73c2a0",
+    variants.TF_OPT_XLA: "#2f9e76",
+    variants.COMPOSED_XLA: "#8aa399",
     variants.TORCH_FUSED: "#6a3d9a",
     variants.TORCH_FOREACH: "#cab2d6",
     variants.TF_CORE: "#7f7f7f",

@@ -4,10 +4,12 @@
     python benchmarks/run.py --features [--quick] [--workloads ...]
     python benchmarks/run.py --sparse [--quick] [--workloads ...]
     python benchmarks/run.py --low-precision [--quick] [--workloads ...]
+    python benchmarks/run.py --compiled [--workloads ...]
 
 It prints tables and writes results.json, results.md and results.png (with
 --features steps.*, with --sparse sparse.*, with --low-precision
-low-precision.*). Use an otherwise idle machine with 16 GB of memory.
+low-precision.*, with --compiled compiled.*). Use an otherwise idle machine with
+16 GB of memory.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import sys
 
 import rich.console
 
+import compiled
 import low_precision
 import low_precision_plot
 import low_precision_variants
@@ -36,6 +39,7 @@ from all_workloads import ALL_WORKLOADS
 from low_precision_variants import LOW_PRECISION
 from shapes import WORKLOADS
 from sparse_workloads import SPARSE_WORKLOADS
+from variants import COMPILED
 from variants import FEATURE_WORKLOADS
 from variants import KERAS_XLA
 from variants import OPTIMIZERS
@@ -88,6 +92,12 @@ def _parse_arguments() -> argparse.Namespace:
         help="measure Adam with variables and state of 16 bits and write "
         "low-precision.*",
     )
+    measured.add_argument(
+        "--compiled",
+        action="store_true",
+        help="measure Adam compiled by XLA, with compiling, and write "
+        "compiled.*",
+    )
     parser.add_argument(
         "--repeats",
         type=int,
@@ -125,6 +135,8 @@ def _parse_arguments() -> argparse.Namespace:
         arguments.optimizers = sparse.VARIANTS
     elif arguments.low_precision:
         arguments.optimizers = LOW_PRECISION
+    elif arguments.compiled:
+        arguments.optimizers = tuple(COMPILED)
     elif arguments.optimizers is None:
         arguments.optimizers = (
             _QUICK_OPTIMIZERS if arguments.quick else tuple(OPTIMIZERS)
@@ -191,6 +203,9 @@ def main() -> None:
         path = arguments.output / "low-precision"
         title = low_precision.TITLE
         overviews, draw = low_precision.tables(rows), low_precision_plot.save
+    elif arguments.compiled:
+        path, title = arguments.output / "compiled", compiled.TITLE
+        overviews, draw = compiled.tables(rows), plot.save
     else:
         path = arguments.output / "results"
         title = "Milliseconds per optimizer step"

@@ -10,6 +10,8 @@ CALL = "call alone, tf.function"
 TF_OPT = "tf_opt, tf.function"
 TF_OPT_EAGER = "tf_opt, eager"
 TF_OPT_WITHOUT = "tf_opt without it, tf.function"
+TF_OPT_XLA = "tf_opt, XLA"
+COMPOSED_XLA = "tf_opt composed, XLA"
 KERAS = "Keras, tf.function"
 KERAS_XLA = "Keras, XLA"
 KERAS_EAGER = "Keras, eager"
@@ -284,4 +286,13 @@ FEATURES: dict[str, Variant] = {
     ),
 }
 
-VARIANTS = OPTIMIZERS | FEATURES
+# A process of its own: what XLA compiled keeps memory, and takes its time.
+COMPILED: dict[str, Variant] = {
+    "adam-compiled": _adam(
+        "Adam under XLA",
+        contenders=(FLOOR, TF_OPT, TF_OPT_XLA, COMPOSED_XLA, KERAS_XLA),
+        workloads=("resnet-50", "bert-base", "1000x256", "single"),
+    ),
+}
+
+VARIANTS = OPTIMIZERS | FEATURES | COMPILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+
+from xla_kernels import needs_xla_kernels
 
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
@@ -140,9 +143,17 @@ def test_a_function_that_built_the_optimizer_raises_too():
         tf.function(optimizer.swap_in_average)()
 
 
-def test_a_step_inside_xla_leaves_the_swapped_in_average_as_it_is():
+@pytest.mark.parametrize(
+    "implementation",
+    [pytest.param("custom_op", marks=needs_xla_kernels), "composed"],
+)
+def test_a_step_inside_xla_leaves_the_swapped_in_average_as_it_is(
+    implementation,
+):
     variable = keras.Variable([0.0])
-    optimizer = tf_opt.AveragedSGD(1.0, weight_decay=0.1, t0=1)
+    optimizer = tf_opt.AveragedSGD(
+        1.0, weight_decay=0.1, t0=1, implementation=implementation
+    )
     optimizer.build([variable])
 
     @tf.function(jit_compile=True)
@@ -153,8 +164,15 @@ def test_a_step_inside_xla_leaves_the_swapped_in_average_as_it_is():
         step()
     average, eta = optimizer.variables[2:]
     before = [v.numpy() for v in (variable, average, eta)]
+    # Of the two only the op can say so.
+    refusal = (
+        pytest.raises(tf.errors.InvalidArgumentError, match="`eta` must be")
+        if implementation == "custom_op"
+        else contextlib.nullcontext()
+    )
     with optimizer.averaged_weights():
-        step()
+        with refusal:
+            step()
         np.testing.assert_array_equal(variable, before[1])
     for known, v in zip(before, (variable, average, eta), strict=True):
         np.testing.assert_array_equal(v, known)

@@ -23,6 +23,8 @@ from tf_opt.python import tensorflow_internals
 from tf_opt.python.ops import gpu
 from tf_opt.python.ops import library
 
+from xla_kernels import needs_xla_kernels
+
 PACKAGE = pathlib.Path(tf_opt.__file__).parent
 MINOR = ".".join(tf.__version__.split(".")[:2])
 
@@ -345,9 +347,11 @@ def test_composed_is_composed():
     assert OP not in ops_of(tf_opt.Adam(implementation="composed"), variable)
 
 
-def test_auto_composes_for_xla_also_in_nested_functions():
+@needs_xla_kernels
+@pytest.mark.parametrize("traced_before", [False, True])
+def test_xla_compiles_the_op_also_in_nested_functions(traced_before):
     variable = keras.Variable([1.0])
-    assert OP not in ops_of(tf_opt.Adam(), variable, jit_compile=True)
+    assert OP in ops_of(tf_opt.Adam(), variable, jit_compile=True)
     optimizer = tf_opt.Adam(0.1)
     optimizer.build([variable])
 
@@ -359,8 +363,32 @@ def test_auto_composes_for_xla_also_in_nested_functions():
     def outer() -> None:
         inner()
 
+    if traced_before:
+        inner()
     outer()
-    assert variable.numpy() == pytest.approx(0.9)
+    assert optimizer.implementation_in_use == "custom_op"
+    assert variable.numpy() == pytest.approx(0.8 if traced_before else 0.9)
+
+
+def test_without_an_xla_kernel_auto_composes_and_custom_op_says_why(
+    monkeypatch,
+):
+    kernels = tensorflow_internals.registered_kernels(OP)
+    monkeypatch.setattr(
+        tensorflow_internals,
+        "registered_kernels",
+        lambda op: {pair for pair in kernels if "XLA" not in pair[0]},
+    )
+    variable = keras.Variable([1.0])
+    assert OP not in ops_of(tf_opt.Adam(), variable, jit_compile=True)
+    with pytest.raises(
+        RuntimeError,
+        match=r'implementation="custom_op" can\'t run .* no XLA kernel .*'
+        r"jit_compile=True.*implementation=\"auto\"",
+    ):
+        ops_of(
+            tf_opt.Adam(implementation="custom_op"), variable, jit_compile=True
+        )
 
 
 def test_auto_clustering_leaves_the_op_alone():

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_opt
 
 from counterparts import COUNTERPARTS
+from xla_kernels import HAS_XLA_KERNELS
 
 pytestmark = pytest.mark.core
 
@@ -87,11 +88,16 @@ def test_an_implementation_that_there_is_not_is_refused_later_too():
 
 def test_fit_tells_which_implementation_it_used():
     x = np.ones((4, 2), "float32")
-    for jit_compile, expected in ((False, "custom_op"), (True, "composed")):
-        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-        model.compile(tf_opt.Adam(), "mse", jit_compile=jit_compile)
-        model.fit(x, x[:, :1], verbose=0)
-        assert model.optimizer.implementation_in_use == expected
+    for implementation, expected in (
+        ("auto", "custom_op"),
+        ("composed", "composed"),
+    ):
+        for jit_compile in (False, True) if HAS_XLA_KERNELS else (False,):
+            model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+            optimizer = tf_opt.Adam(implementation=implementation)
+            model.compile(optimizer, "mse", jit_compile=jit_compile)
+            model.fit(x, x[:, :1], verbose=0)
+            assert optimizer.implementation_in_use == expected
 
 
 def test_threads_may_train_models_of_their_own_and_share_an_optimizer():

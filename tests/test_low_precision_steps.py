@@ -54,6 +54,7 @@ CASES = [
                 "op, graph",
                 "composed, eager",
                 "composed, graph",
+                "op, XLA",
                 "composed, XLA",
             ],
             ["bfloat16", "float16", "float32", "float64"],
@@ -166,7 +167,7 @@ def test_a_step_is_that_of_numpy(
         **MODES[name],
         **features,
         lazy_mode=slices == "lazy",
-        implementation="custom_op" if "op" in run.split(",") else "composed",
+        implementation="auto" if "op" in run.split(",") else "composed",
     )
     optimizer.build(variables)
 

@@ -16,6 +16,7 @@ from tf_opt.python.ops import library
 from tf_opt.python.ops.variable_group import variable_group
 
 from devices import refusal
+from xla_kernels import needs_xla_kernels
 
 pytestmark = pytest.mark.kernels
 
@@ -412,20 +413,46 @@ def test_what_is_no_variable_is_a_type_error():
         custom_op(gradients[0])
 
 
-def test_a_function_traced_before_xla_compiles_it_says_what_to_do():
-    @tf.function
-    def measure():
-        return custom_op([tf.constant([3.0, 4.0])])
+@needs_xla_kernels
+@every_dtype
+@pytest.mark.parametrize("accumulated", [False, True])
+def test_the_op_under_xla_has_the_bits_that_it_has_outside(dtype, accumulated):
+    model = Model.make([(), (0,), (600,), (3, 5), (1000, 300)], dtype)
+    accumulators = model.accumulators if accumulated else ()
 
-    @tf.function(jit_compile=True)
-    def compiled():
-        return measure()
+    def run(scale, enabled):
+        return custom_op(
+            model.gradients,
+            accumulators,
+            gradient_scale=scale,
+            enabled=enabled,
+        )
 
-    measure()
-    with pytest.raises(
-        tf.errors.UnimplementedError, match='implementation="composed"'
+    inner = tf.function(run)
+    scale = tf.constant(SCALE, tf.float64)
+    for enabled in (tf.constant(True), tf.constant(False)):
+        expected = inner(scale, enabled)
+        # Traced here, and traced before.
+        for called in (run, inner):
+            found = tf.function(called, jit_compile=True)(scale, enabled)
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+@needs_xla_kernels
+def test_the_op_under_xla_checks_its_accumulators():
+    gradients = [tf.constant([3.0, 4.0])]
+    for accumulators, match in (
+        ([tf.Variable([1.0])], "must have the shape of"),
+        ([tf.Variable([1.0, 2.0])] * 2, "one variable for each"),
     ):
-        compiled()
+        with pytest.raises(
+            (ValueError, tf.errors.InvalidArgumentError), match=match
+        ):
+            tf.function(
+                lambda a=accumulators: custom_op(gradients, a),
+                jit_compile=True,
+            )()
 
 
 @every_dtype

@@ -18,6 +18,7 @@ from reference.comparison import assert_is_reference_step
 from registry import MODES
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
+from xla_kernels import needs_xla_kernels
 
 SHAPES = [(0,), (), (3,), (17,), (17, 241)]
 # What costs time. It joins the others in the thorough modes: there in every
@@ -42,8 +43,8 @@ every_run = pytest.mark.parametrize(
         ("eager", "composed"),
         pytest.param("tf.function", "custom_op", marks=pytest.mark.kernels),
         ("tf.function", "composed"),
-        # Choosing composed by itself: XLA couldn't compile the custom op.
-        ("jit_compile", "auto"),
+        pytest.param("jit_compile", "custom_op", marks=needs_xla_kernels),
+        ("jit_compile", "composed"),
     ],
 )
 amsgrad_modes = pytest.mark.parametrize(
@@ -130,27 +131,6 @@ def test_amsgrad_changes_the_result(
         amsgrad=False,
     )
     assert not np.array_equal(with_amsgrad["variable"], without["variable"])
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_custom_op_forced_into_jit_compile_is_an_error_that_says_why(
-    name: str,
-) -> None:
-    steps = trajectory.run(
-        name,
-        "plain",
-        "float32",
-        [(3,)],
-        how="jit_compile",
-        implementation="custom_op",
-    )
-    with pytest.raises(
-        RuntimeError,
-        match=r'implementation="custom_op" can\'t run .* no XLA kernel .*'
-        r"jit_compile=True.*implementation=\"auto\"",
-    ):
-        next(steps)
 
 
 @pytest.mark.core

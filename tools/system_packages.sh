@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what apt has to provide: Bazel, a C++ compiler, GoogleTest and, for
-# the Python given as first argument, the module venv. Does nothing where all of
-# it is there, however it came there.
+# Installs what apt has to provide: Bazel, a C++ compiler, GoogleTest, headers that
+# XLA's include and, for the Python given as first argument, the module venv. Does
+# nothing where all of it is there, however it came there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
@@ -13,6 +13,9 @@ has() { command -v "$1" >/dev/null; }
 has c++ || has g++ || has clang++ || packages+=(g++)
 has bazel || packages+=(bazel-bootstrap)
 [[ -e /usr/include/gtest/gtest.h ]] || packages+=(libgtest-dev)
+[[ -e /usr/include/highwayhash/highwayhash.h ]] ||
+  packages+=(libhighwayhash-dev)
+[[ -e /usr/include/farmhash.h ]] || packages+=(libfarmhash-dev)
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
   packages+=("$("$python" -c \
     'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")

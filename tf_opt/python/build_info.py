@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
+from tf_opt.python import dispatch
 from tf_opt.python.ops import gpu
 from tf_opt.python.ops import library
 from tf_opt.version import __version__
@@ -23,6 +24,14 @@ def _wheel(loaded: library.Library) -> str:
         f"{gpu.as_text(gpu.COMPUTE_CAPABILITY)} and later; needs NVIDIA driver "
         f"{loaded.minimum_driver} or later)"
     )
+
+
+def _inside_xla() -> str:
+    """What runs there."""
+    devices = dispatch.compiled_devices()
+    if not devices:
+        return _COMPOSED
+    return f"the custom ops run on {', '.join(devices)}; elsewhere {_COMPOSED}"
 
 
 def build_info() -> dict[str, str]:
@@ -62,7 +71,7 @@ def build_info() -> dict[str, str]:
         "built_against": loaded.built_against or "none for this TensorFlow",
         "custom_ops": loaded.problem or "loaded",
         "cpu_kernels": loaded.cpu_target or f"none: {_COMPOSED}",
-        "xla": _COMPOSED,
+        "xla": _inside_xla(),
         "cuda_kernels": (f"unused: {gpu_problem}" if gpu_problem else "loaded"),
         "gpus": ", ".join(gpu.names()) or "none found",
     }

@@ -39,15 +39,43 @@ def _missing_kernel(op_name: str, dtype: tf.DType, device: str) -> str | None:
     return None
 
 
+# What kernels for programs that XLA compiles are registered for.
+_XLA_DEVICES = {"CPU": "XLA_CPU_JIT", "GPU": "XLA_GPU_JIT"}
+
+
+def compiled_devices() -> list[str]:
+    """The types of devices for which XLA compiles the custom ops."""
+    if library.library().ops is None:
+        return []
+    available = tensorflow_internals.registered_kernels(
+        "TfOpt>ResourceApplyAdamAmsgrad"
+    )
+    return [
+        device_type
+        for device_type, compiled in _XLA_DEVICES.items()
+        if (compiled, tf.float32) in available
+    ]
+
+
+def _missing_xla_kernel(
+    op_name: str, dtype: tf.DType, device: str
+) -> str | None:
+    device_type = tf.DeviceSpec.from_string(device).device_type or "CPU"
+    available = tensorflow_internals.registered_kernels(op_name)
+    if (_XLA_DEVICES.get(device_type), dtype) in available:
+        return None
+    return (
+        f"it has no XLA kernel for {device_type} and {dtype.name}, and this is "
+        "inside a function compiled by XLA (jit_compile=True)"
+    )
+
+
 def _obstacle(op_name: str, dtype: tf.DType, device: str) -> str | None:
     """Why the custom op can't run, or None."""
     if library.library().ops is None:
         return library.explain_problem()
     if tensorflow_internals.inside_xla():
-        return (
-            "it has no XLA kernel and this is inside a function compiled by "
-            "XLA (jit_compile=True)"
-        )
+        return _missing_xla_kernel(op_name, dtype, device or "")
     return _missing_kernel(op_name, dtype, device or "")
 
 

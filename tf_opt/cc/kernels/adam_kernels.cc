@@ -1,4 +1,4 @@
-#include "tensorflow/core/framework/op_kernel.h"
+#include "absl/status/status.h"
 #include "tf_opt/cc/kernels/resource_apply_kernels.h"
 #include "tf_opt/cc/rules/adam.h"
 
@@ -7,9 +7,11 @@ namespace {
 
 class AdamOptimizer : public OptimizerOf<Adam> {
  public:
-  explicit AdamOptimizer(tensorflow::OpKernelConstruction* context)
-      : OptimizerOf(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("epsilon_hat", &epsilon_hat_));
+  template <typename Attributes>
+  absl::Status Read(const Attributes& attributes) {
+    absl::Status status = OptimizerOf::Read(attributes);
+    if (!status.ok()) return status;
+    return attributes.GetAttr("epsilon_hat", &epsilon_hat_);
   }
 
   AdamHyperparameters modes() const {

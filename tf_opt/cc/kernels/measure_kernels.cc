@@ -7,6 +7,9 @@
 #else
 #include "tf_opt/cc/kernels/measure_cpu_kernel.h"
 #include "tf_opt/cc/kernels/measure_sparse_cpu_kernel.h"
+#if defined(TF_OPT_XLA_KERNELS)
+#include "tf_opt/cc/xla/measure_call.h"
+#endif
 #endif
 
 namespace tf_opt {
@@ -39,6 +42,10 @@ TF_OPT_REGISTER_BOTH(float);
 TF_OPT_REGISTER_BOTH(double);
 #undef TF_OPT_REGISTER_BOTH
 #undef TF_OPT_REGISTER
+#if defined(TF_OPT_XLA_KERNELS) && !defined(TF_OPT_GPU_DEVICE)
+[[maybe_unused]] const bool registered_for_xla =
+    RegisterMeasureForXla("TfOpt>MeasureGradients");
+#endif
 
 }  // namespace
 }  // namespace tf_opt

@@ -30,7 +30,9 @@ template <typename T, typename Optimizer>
 class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
  public:
   explicit ResourceApplyGpuOpBase(tensorflow::OpKernelConstruction* context)
-      : OpKernel(context), optimizer_(context) {}
+      : OpKernel(context) {
+    OP_REQUIRES_OK(context, optimizer_.Read(*context));
+  }
 
  protected:
   using Launch = ResourceApplyLaunch<T>;
@@ -91,7 +93,7 @@ class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
     return {vector.numbers, vector.one_for_all};
   }
 
-  const Optimizer optimizer_;
+  Optimizer optimizer_;
 };
 
 // Applies the rule, framed, to each variable.

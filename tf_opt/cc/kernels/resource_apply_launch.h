@@ -2,9 +2,7 @@
 #ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_LAUNCH_H_
 #define TF_OPT_CC_KERNELS_RESOURCE_APPLY_LAUNCH_H_
 
-#include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,11 +10,9 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
-#include "tf_opt/cc/engines/dense_tensor.h"
-#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
-#include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -24,25 +20,12 @@
 
 namespace tf_opt {
 
-// An input that is one number for each variable or a single one for all.
-struct PerVariable {
-  double operator[](int i) const {
-    return ReadOnce(numbers + (one_for_all ? 0 : i));
-  }
-
-  const double* numbers = nullptr;  // In the device's memory.
-  bool one_for_all = false;
-};
-
 // The lists of variables and the vectors of a resource-apply op: looked up,
 // locked, checked and safe to write. T is TensorFlow's type. What it reads is
 // on the host, whatever the device.
 template <typename T>
-class ResourceApplyLaunch {
+class ResourceApplyLaunch : public ApplyLaunch<ResourceApplyLaunch<T>, T> {
  public:
-  using Element = typename StorageTypeOf<T>::type;
-  using Slot = ComputeType<Element>;
-
   // After an error nothing has been written and nothing may be launched.
   // `updates` is false of a step that is known only to accumulate; `slices` are
   // the gradients of an op whose gradients are sparse.
@@ -52,35 +35,36 @@ class ResourceApplyLaunch {
                        const RowSlices* slices = nullptr) {
     absl::Status status = context->input_list("gradients", &gradients_);
     if (!status.ok()) return status;
-    status = FindPerVariable(context, "weight_decay", &weight_decay_);
+    status = FindPerVariable(context, "weight_decay", &this->weight_decay_);
     if (!status.ok()) return status;
     status = FindPerVariable(context, "learning_rate_factors",
-                             &learning_rate_factors_);
+                             &this->learning_rate_factors_);
     if (!status.ok()) return status;
-    status = FindPerVariable(context, "gradient_factors", &gradient_factors_);
+    status =
+        FindPerVariable(context, "gradient_factors", &this->gradient_factors_);
     if (!status.ok()) return status;
-    status = FindPerVariable(context, "variable_numbers", &variable_numbers_);
+    status =
+        FindPerVariable(context, "variable_numbers", &this->variable_numbers_);
     if (!status.ok()) return status;
 
-    operands_.assign(std::begin(kFrameOperands), std::end(kFrameOperands));
-    operands_.insert(operands_.end(), slots.begin(), slots.end());
-    lists_.resize(operands_.size());
+    this->SetOperands(slots);
+    const std::vector<Operand>& operands = this->operands();
+    lists_.resize(operands.size());
     // Those of variables that are there.
     std::vector<const VariableList*> lists;
-    for (size_t k = 0; k < operands_.size(); ++k) {
-      if (operands_[k].role == Role::kRead) continue;
-      status = lists_[k].Lookup(context, operands_[k].name);
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (operands[k].role == Role::kRead) continue;
+      status = lists_[k].Lookup(context, operands[k].name);
       if (!status.ok()) return status;
-      if (operands_[k].optional && lists_[k].size() == 0) continue;
+      if (operands[k].optional && lists_[k].size() == 0) continue;
       status = CheckLength(lists_[k]);
       if (!status.ok()) return status;
       lists.push_back(&lists_[k]);
-      if (operands_[k].is_row_of_table()) {
-        table_ = k;
+      if (operands[k].is_row_of_table()) {
         const tensorflow::Tensor* row;
-        status = FindScalar(context, row_input(), &row);
+        status = FindScalar(context, operands[k].row_input, &row);
         if (!status.ok()) return status;
-        row_ = static_cast<const int64_t*>(row->data());
+        this->SetTable(k, static_cast<const int64_t*>(row->data()));
       }
     }
 
@@ -89,13 +73,13 @@ class ResourceApplyLaunch {
     }
     status = locks_.Lock(lists);
     if (!status.ok()) return status;
-    for (int i = 0; i < size(); ++i) {
+    for (int i = 0; i < gradients_.size(); ++i) {
       const tensorflow::TensorShape& shape =
           slices == nullptr ? gradients_[i].shape()
                             : lists_[kVariable][i]->tensor()->shape();
-      for (size_t k = 0; k < operands_.size(); ++k) {
+      for (size_t k = 0; k < operands.size(); ++k) {
         if (lists_[k].size() == 0) continue;
-        status = CheckOperand(operands_[k], lists_[k], i, shape,
+        status = CheckOperand(operands[k], lists_[k], i, shape,
                               slices == nullptr ? "gradients" : "variables");
         if (!status.ok()) return status;
       }
@@ -103,11 +87,9 @@ class ResourceApplyLaunch {
       status = slices->CheckShapes(i, shape);
       if (!status.ok()) return status;
     }
-    for (int i = 0; i < size(); ++i) {
-      status = CheckSlotsHaveOneType(i);
-      if (!status.ok()) return status;
-    }
-    for (size_t k = 0; k < operands_.size(); ++k) {
+    status = this->CheckSlotsHaveOneType();
+    if (!status.ok()) return status;
+    for (size_t k = 0; k < operands.size(); ++k) {
       if (!updates && !IsWrittenWithoutUpdate(k)) continue;
       for (int i = 0; i < lists_[k].size(); ++i) {
         status = MakeExclusive(context, lists_[k][i], copy_bytes);
@@ -117,71 +99,19 @@ class ResourceApplyLaunch {
     return absl::OkStatus();
   }
 
-  int size() const { return gradients_.size(); }
-
-  const PerVariable& weight_decay() const { return weight_decay_; }
-  const PerVariable& learning_rate_factors() const {
-    return learning_rate_factors_;
-  }
-  const PerVariable& gradient_factors() const { return gradient_factors_; }
-  const PerVariable& variable_numbers() const { return variable_numbers_; }
-
-  bool has_accumulators() const { return lists_[kAccumulator].size() > 0; }
-
-  // Whether an operand is a row of a table, and of that: its name, the input
-  // that says which row, that number in the device's memory, and how many rows
-  // all its tables have.
-  bool has_table() const { return table_ >= 0; }
-  const char* table() const { return operands_[table_].name; }
-  const char* row_input() const { return operands_[table_].row_input; }
-  const int64_t* row() const { return row_; }
-  int64_t rows() const {
-    const VariableList& tables = lists_[table_];
-    int64_t rows = tables[0]->tensor()->dim_size(0);
-    for (int i = 1; i < size(); ++i) {
-      rows = std::min(rows, tables[i]->tensor()->dim_size(0));
-    }
-    return rows;
-  }
-
-  // Whether anything is rounded at random.
-  bool uses_random_bits(const FrameInputs& frame) const {
-    if (frame.stochastic_rounding && sizeof(T) == 2 &&
-        lists_[kMasterWeight].size() == 0) {
-      return true;
-    }
-    for (size_t k = 0; k < operands_.size(); ++k) {
-      if (operands_[k].storage != Storage::kState ||
-          operands_[k].rounding != Rounding::kAtRandom) {
-        continue;
-      }
-      for (int i = 0; i < lists_[k].size(); ++i) {
-        if (StateTypeOf(k, i) == StateType::kBFloat16) return true;
-      }
-    }
-    return false;
-  }
-
   // How many rows the i-th variable has.
-  int64_t variable_rows(int i) const {
-    return lists_[kVariable][i]->tensor()->dim_size(0);
-  }
+  int64_t variable_rows(int i) const { return first_dimension(kVariable, i); }
 
-  // A table of which an operand is a row by its first row.
-  template <int kSlots>
-  std::vector<DenseTensor<Element, kSlots>> Tensors() const {
-    std::vector<DenseTensor<Element, kSlots>> tensors(size());
-    for (int i = 0; i < size(); ++i) {
-      tensors[i].size = lists_[kVariable][i]->tensor()->NumElements();
-      for (int k = 0; k < tensors[i].kOperands; ++k) {
-        if (lists_[k].size() == 0) continue;
-        tensors[i].operands[k] = lists_[k][i]->tensor()->data();
-        tensors[i].types[k] = StateTypeOf(k, i);
-      }
-      tensors[i].operands[kGradient] = gradients_[i].data();
-    }
-    return tensors;
+  // What ApplyLaunch asks.
+  int count(int k) const {
+    return k == kGradient ? gradients_.size() : lists_[k].size();
   }
+  tensorflow::DataType type(int k, int i) const { return tensor(k, i).dtype(); }
+  void* data(int k, int i) const { return tensor(k, i).data(); }
+  int64_t first_dimension(int k, int i) const {
+    return tensor(k, i).dim_size(0);
+  }
+  int64_t elements(int k, int i) const { return tensor(k, i).NumElements(); }
 
  private:
   // `whose` has this shape too.
@@ -196,39 +126,6 @@ class ResourceApplyLaunch {
                : CheckVariable(list, i, types, shape, whose);
   }
 
-  // Once checked, how an operand is stored that is state.
-  StateType StateTypeOf(int operand, int i) const {
-    if (operands_[operand].storage != Storage::kState) {
-      return StateType::kArithmetic;
-    }
-    const tensorflow::DataType type = lists_[operand][i]->tensor()->dtype();
-    if (type == tensorflow::DataTypeToEnum<Slot>::value) {
-      return StateType::kArithmetic;
-    }
-    return type == tensorflow::DT_BFLOAT16 ? StateType::kBFloat16
-                                           : StateType::kFloat;
-  }
-
-  // Those slots of a variable that may be stored shorter: there is a loop for
-  // each type, not for each mixture.
-  absl::Status CheckSlotsHaveOneType(int i) const {
-    int first = -1;
-    for (int k = kFrameOperandCount; k < static_cast<int>(operands_.size());
-         ++k) {
-      if (operands_[k].storage != Storage::kState) continue;
-      if (first < 0) first = k;
-      const tensorflow::DataType expected = lists_[first][i]->tensor()->dtype();
-      const tensorflow::DataType type = lists_[k][i]->tensor()->dtype();
-      if (type == expected) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("`", operands_[k].name, "[", i,
-                       "]` must have the type of `", operands_[first].name, "[",
-                       i, "]`, ", tensorflow::DataTypeString(expected),
-                       ", got ", tensorflow::DataTypeString(type)));
-    }
-    return absl::OkStatus();
-  }
-
   // What a step writes that only accumulates: no slot, and a variable only by
   // its average.
   bool IsWrittenWithoutUpdate(int operand) const {
@@ -238,10 +135,10 @@ class ResourceApplyLaunch {
   }
 
   absl::Status CheckLength(const VariableList& list) const {
-    if (list.size() == size()) return absl::OkStatus();
+    if (list.size() == gradients_.size()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
-        "`", list.name(), "` must have one variable for each of the ", size(),
-        " `gradients`, got ", list.size()));
+        "`", list.name(), "` must have one variable for each of the ",
+        gradients_.size(), " `gradients`, got ", list.size()));
   }
 
   absl::Status FindPerVariable(tensorflow::OpKernelContext* context,
@@ -256,21 +153,18 @@ class ResourceApplyLaunch {
           absl::StrCat("`", name, "` must be a scalar or a vector, got shape ",
                        tensor->shape().DebugString()));
     }
-    if (!found->one_for_all && tensor->NumElements() != size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`", name, "` must have one element for each of the ",
-                       size(), " `variables`, got ", tensor->NumElements()));
+    if (!found->one_for_all && tensor->NumElements() != gradients_.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`", name, "` must have one element for each of the ",
+          gradients_.size(), " `variables`, got ", tensor->NumElements()));
     }
     return absl::OkStatus();
   }
 
-  PerVariable weight_decay_;
-  PerVariable learning_rate_factors_;
-  PerVariable gradient_factors_;
-  PerVariable variable_numbers_;
-  int table_ = -1;  // Which operand is a row of a table.
-  const int64_t* row_ = nullptr;
-  std::vector<Operand> operands_;
+  const tensorflow::Tensor& tensor(int k, int i) const {
+    return k == kGradient ? gradients_[i] : *lists_[k][i]->tensor();
+  }
+
   std::vector<VariableList> lists_;  // For each operand; empty: it isn't there.
   tensorflow::OpInputList gradients_;
   // Last, so that it unlocks before the variables are let go of.

@@ -1,6 +1,9 @@
-// What XLA finds of our ops: the reason why it can't compile them. A step that
+// What XLA finds of those of our ops that have no kernel for it: the reason why
+// it can't compile them. A step that
 // is traced where XLA compiles holds none; but a function that was traced
 // elsewhere first is not traced again when a compiled one calls it.
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
@@ -24,21 +27,32 @@ class NotForXlaOp : public tensorflow::OpKernel {
   void Compute(tensorflow::OpKernelContext*) override {}
 };
 
+void Register(const std::string& op, const char* device) {
+  tensorflow::kernel_factory::OpKernelRegistrar(
+      tensorflow::KernelDefBuilder(op.c_str()).Device(device).Build(), op,
+      [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
+        return new NotForXlaOp(context);
+      });
+}
+
 struct NotForXlaRegistration {
   NotForXlaRegistration() {
-    for (const char* op :
-         {"TfOpt>MeasureGradients", "TfOpt>MeasureSparseGradients",
-          "TfOpt>ResourceApplyAdamAmsgrad", "TfOpt>ResourceApplyASGD",
-          "TfOpt>ResourceApplyAveragedSGD", "TfOpt>ResourceApplyNAdam",
-          "TfOpt>ResourceSparseApplyAdamAmsgrad",
-          "TfOpt>ResourceSparseApplyASGD",
-          "TfOpt>ResourceSparseApplyAveragedSGD",
-          "TfOpt>ResourceSparseApplyNAdam"}) {
-      for (const char* device : {"XLA_CPU_JIT", "XLA_GPU_JIT"}) {
-        tensorflow::kernel_factory::OpKernelRegistrar(
-            tensorflow::KernelDefBuilder(op).Device(device).Build(), op,
-            [](tensorflow::OpKernelConstruction* context)
-                -> tensorflow::OpKernel* { return new NotForXlaOp(context); });
+#if defined(TF_OPT_XLA_KERNELS)
+    constexpr bool kHasCpuKernels = true;
+#else
+    constexpr bool kHasCpuKernels = false;
+#endif
+    for (const char* device : {"XLA_CPU_JIT", "XLA_GPU_JIT"}) {
+      const bool dense =
+          !kHasCpuKernels || device != std::string("XLA_CPU_JIT");
+      if (dense) Register("TfOpt>MeasureGradients", device);
+      Register("TfOpt>MeasureSparseGradients", device);
+      for (const char* optimizer :
+           {"AdamAmsgrad", "ASGD", "AveragedSGD", "NAdam"}) {
+        Register(absl::StrCat("TfOpt>ResourceSparseApply", optimizer), device);
+        if (dense) {
+          Register(absl::StrCat("TfOpt>ResourceApply", optimizer), device);
+        }
       }
     }
   }

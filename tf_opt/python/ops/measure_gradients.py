@@ -21,6 +21,7 @@ from tf_opt.python.ops.lists import to_list
 from tf_opt.python.ops.outside_xla import run_op
 
 OP_NAME = "TfOpt>MeasureGradients"
+SPARSE_OP_NAME = "TfOpt>MeasureSparseGradients"
 
 
 def measure_gradients(

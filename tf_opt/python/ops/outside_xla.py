@@ -1,4 +1,4 @@
-"""Runs an op that XLA can't compile."""
+"""Runs an op outside of what auto-clustering hands to XLA."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def run_op(op: Callable[..., Any], **arguments: Any) -> Any:
     """
     if tf.executing_eagerly():
         return op(**arguments)
-    # Auto-clustering would take it for an op that XLA compiles.
+    # A cluster is compiled again for each new shape in it; jit_compile=True,
+    # where somebody asked for that, isn't kept from it by this.
     with tf.xla.experimental.jit_scope(compile_ops=False):
         return op(**arguments)

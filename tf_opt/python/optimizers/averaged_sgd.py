@@ -179,7 +179,7 @@ class AveragedSGD(FusedOptimizer):
         What the variables were is kept, also in a checkpoint or a saved model,
         and `swap_out_average` brings it back. To be called outside of
         `tf.function`. No step may be done in between: it raises an error
-        (inside XLA, where nothing can, it does nothing).
+        (composed inside XLA, where nothing can, it does nothing).
 
         Raises:
             RuntimeError: If the average is in place already, the optimizer was

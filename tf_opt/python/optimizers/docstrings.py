@@ -59,9 +59,9 @@ state_dtype: In which type moments and averages are stored: None is
     what `beta_2` changes. `"float32"` is for float64 variables. The
     arithmetic stays as it is, and so do accumulated gradients.
 implementation: `"auto"` runs the custom op where it can and the
-    composed implementation elsewhere (inside XLA, on devices and types
-    without a kernel, without the compiled library), with the same
-    numbers. `"custom_op"` and `"composed"` force one;
+    composed implementation elsewhere (on devices and types without a
+    kernel, inside XLA on a GPU, without the compiled library), with the
+    same numbers. `"custom_op"` and `"composed"` force one;
     `"custom_op"` where it can't run is a `RuntimeError` that says why.""",
 }
 

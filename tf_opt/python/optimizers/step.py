@@ -24,11 +24,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python import dispatch
 from tf_opt.python import ops
 from tf_opt.python.functional import slices
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.ops.measure_gradients import OP_NAME
+from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
 from tf_opt.python.ops.resource_apply import resource_apply
 from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.ops.step_frame import StepFrame
@@ -555,7 +558,7 @@ class Step:
                 # Finite they must be in every step; norms are an update's.
                 "enabled": self._skips_nonfinite or frame.update,
             }
-            if bucket.lists is None:
+            if bucket.lists is None or not self._op_measures(bucket):
                 measured = composed_step.measure(
                     optimizer,
                     bucket,
@@ -586,6 +589,16 @@ class Step:
             norms=tuple(norms),
             global_norm=root(total(squares)) / self._micro_steps,
             finite=all_(finite),
+        )
+
+    def _op_measures(self, bucket: Bucket) -> bool:
+        """Whether the custom op can measure a bucket's gradients too."""
+        variable = bucket.variables[0]
+        return dispatch.could_run_custom_op(
+            self._optimizer.implementation,
+            SPARSE_OP_NAME if bucket.sparse else OP_NAME,
+            variable.dtype,
+            variable.device,
         )
 
     # A norm that is infinite makes a factor that is no number.

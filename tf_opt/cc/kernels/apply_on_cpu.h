@@ -1,0 +1,109 @@
+// From a launch's numbers to an engine on the CPU: checked, and a rule made for
+// each variable.
+#ifndef TF_OPT_CC_KERNELS_APPLY_ON_CPU_H_
+#define TF_OPT_CC_KERNELS_APPLY_ON_CPU_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/denormal.h"
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/step_frame.h"
+#include "tf_opt/cc/rules/variable_inputs.h"
+
+namespace tf_opt {
+
+// What an engine is given.
+template <typename Element, typename Rule>
+struct CpuArguments {
+  std::vector<DenseTensor<Element, Rule::kSlots>> tensors;
+  std::vector<FramedRule<Rule>> rules;
+  bool update;
+};
+
+template <typename Launch>
+VariableInputs OwnInputs(const Launch& launch, int i) {
+  return {launch.weight_decay()[i], launch.learning_rate_factors()[i],
+          launch.gradient_factors()[i], launch.variable_numbers()[i]};
+}
+
+template <typename Launch>
+absl::Status CheckRow(const Launch& launch, int64_t row) {
+  if (row >= 0 && row < launch.rows()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", launch.row_input(), "` must be in [0, ", launch.rows(),
+                   "), the rows of `", launch.table(), "`, got ", row));
+}
+
+template <typename Launch>
+absl::Status CheckNumbers(const Launch& launch) {
+  for (int i = 0; i < launch.size(); ++i) {
+    const VariableInputs own = OwnInputs(launch, i);
+    if (own.HasNumber()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`variable_numbers` must be integers, got ", own.number));
+  }
+  return absl::OkStatus();
+}
+
+// Of a table only `row` is read and written, where it lies.
+template <typename Rule, typename Launch>
+CpuArguments<typename Launch::Element, Rule> MakeArguments(
+    const Launch& launch, int64_t row, const typename Rule::Step& step,
+    const FrameInputs& frame) {
+  CpuArguments<typename Launch::Element, Rule> arguments = {
+      launch.template Tensors<Rule::kSlots>(), {}, frame.update};
+  arguments.rules.reserve(arguments.tensors.size());
+  for (std::size_t i = 0; i < arguments.tensors.size(); ++i) {
+    arguments.rules.emplace_back(step, frame, OwnInputs(launch, i));
+    arguments.tensors[i] = arguments.tensors[i].template AtRow<Rule>(row);
+  }
+  return arguments;
+}
+
+// Checks the numbers of a launch that is an ApplyLaunch and calls
+// run(arguments), as CpuArguments. After an error nothing has been written.
+template <typename Optimizer, typename Launch, typename Run>
+absl::Status RunOnCpu(
+    const Optimizer& optimizer, const Launch& launch,
+    const typename Optimizer::Hyperparameters& hyperparameters,
+    FrameInputs frame, const Run& run) {
+  if (!frame.update && !launch.has_accumulators()) {
+    return absl::InvalidArgumentError(
+        "`accumulators` must hold one variable for each gradient where "
+        "`update` is false, got none");
+  }
+  int64_t row = 0;
+  if (launch.has_table()) {
+    row = ReadOnce(launch.row());
+    absl::Status status = CheckRow(launch, row);
+    if (!status.ok()) return status;
+  }
+  // After the row: a wrong one is what a wrong count comes from.
+  absl::Status status = CheckRanges(Optimizer::kScalars, hyperparameters);
+  if (!status.ok()) return status;
+  status = CheckRanges(kFrameScalars, frame);
+  if (!status.ok()) return status;
+  frame.uses_random_bits = launch.uses_random_bits(frame);
+  status = CheckNumbers(launch);
+  if (!status.ok()) return status;
+  optimizer.template ChooseRule<typename Launch::Slot>([&](auto chosen) {
+    using Rule = typename decltype(chosen)::type;
+    const typename Rule::Step step(hyperparameters);
+    // TensorFlow's pool threads flush denormals to zero; a small step runs
+    // here. A moment that decays towards zero must not slow the loop down a
+    // hundredfold, nor give other numbers on another thread.
+    const tensorflow::port::ScopedFlushDenormal flush_denormals;
+    run(MakeArguments<Rule>(launch, row, step, frame));
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_APPLY_ON_CPU_H_

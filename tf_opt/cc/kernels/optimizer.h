@@ -1,0 +1,76 @@
+// What the kernels of a resource-apply op know of its optimizer: an
+// `Optimizer`, which has read the op's attributes.
+//
+//   Optimizer::kScalars        the op's scalar inputs, as ScalarInput
+//   modes()                    Hyperparameters with what the attributes say
+//   frame()                    FrameInputs, likewise
+//   Optimizer::kSlotOperands   all slots that the op has
+//   slots()                    those of this kernel, in the rule's order
+//   ChooseRule<V>(use)         calls use(TypeTag<Rule>()) with its rule
+#ifndef TF_OPT_CC_KERNELS_OPTIMIZER_H_
+#define TF_OPT_CC_KERNELS_OPTIMIZER_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/step_frame.h"
+
+namespace tf_opt {
+
+// An Optimizer of a rule's description, for an op with no other attributes than
+// these.
+template <typename Description>
+class OptimizerOf : public Description {
+ public:
+  // What comes from attributes: an op's, or those of a call compiled from it.
+  template <typename Attributes>
+  absl::Status Read(const Attributes& attributes) {
+    slots_.clear();
+    for (const Operand& slot : Description::kSlotOperands) {
+      int length = 0;
+      absl::Status status =
+          attributes.GetAttr(absl::StrCat("num_", slot.name), &length);
+      if (!status.ok()) return status;
+      if (length > 0) slots_.push_back(slot);
+    }
+    absl::Status status =
+        attributes.GetAttr("decoupled_weight_decay", &decoupled_);
+    if (!status.ok()) return status;
+    status = attributes.GetAttr("maximize", &maximize_);
+    if (!status.ok()) return status;
+    status =
+        attributes.GetAttr("stochastic_rounding", &frame_.stochastic_rounding);
+    if (!status.ok()) return status;
+    return attributes.GetAttr("seed", &frame_.seed);
+  }
+
+  typename Description::Hyperparameters modes() const {
+    typename Description::Hyperparameters hyperparameters;
+    hyperparameters.maximize = maximize_;
+    return hyperparameters;
+  }
+
+  const FrameInputs& frame() const { return frame_; }
+
+  const std::vector<Operand>& slots() const { return slots_; }
+
+  template <typename V, typename Use>
+  void ChooseRule(const Use& use) const {
+    Description::template ChooseRule<V>(l2(), use);
+  }
+
+ protected:
+  bool l2() const { return !decoupled_; }
+
+ private:
+  std::vector<Operand> slots_;
+  bool decoupled_ = true;
+  bool maximize_ = false;
+  FrameInputs frame_;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_OPTIMIZER_H_

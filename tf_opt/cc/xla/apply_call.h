@@ -1,0 +1,194 @@
+// What a program compiled by XLA calls for a resource-apply op: the CPU's
+// engine, in place. apply_xla_op.cc makes such calls; both say here what is
+// in one.
+//
+// Arguments: of each operand that is there, in the order of kFrameOperands and
+// then the rule's slots, the arrays of `count` variables; then the rule's
+// scalars, the number of the row where a slot is a table, the vectors of
+// kPerVariableInputs, and the frame's scalars. Results: all that is updated, in
+// the same order. Attributes: those of the op, and
+//
+//   count  how many of the op's variables this call updates
+//   first  which of them is the first one
+#ifndef TF_OPT_CC_XLA_APPLY_CALL_H_
+#define TF_OPT_CC_XLA_APPLY_CALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/engines/cpu_target.h"
+#include "tf_opt/cc/engines/dense_cpu.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
+#include "tf_opt/cc/kernels/apply_on_cpu.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/step_frame.h"
+#include "tf_opt/cc/xla/apply_xla_op.h"
+#include "tf_opt/cc/xla/ffi_call.h"
+
+namespace tf_opt {
+
+// The arrays of a call.
+template <typename T>
+class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
+ public:
+  explicit FfiLaunch(const FfiCall& call) : call_(call) {}
+
+  // Finds those before the rule's scalars.
+  absl::Status FindArrays(const std::vector<Operand>& slots) {
+    this->SetOperands(slots);
+    absl::Status status = call_.GetAttr("count", &count_);
+    if (!status.ok()) return status;
+    status = call_.GetAttr("first", &first_);
+    if (!status.ok()) return status;
+    int64_t results = 0;
+    for (const Operand& operand : this->operands()) {
+      bool is_there = true;
+      if (operand.optional) {
+        status = call_.GetAttr(absl::StrCat("num_", operand.name), &is_there);
+        if (!status.ok()) return status;
+      }
+      if (!is_there) {
+        places_.push_back({-1, -1});
+      } else if (operand.role == Role::kRead) {
+        places_.push_back({arguments_, -1});
+      } else {
+        places_.push_back({arguments_, results});
+        results += count_;
+      }
+      if (is_there) arguments_ += count_;
+    }
+    if (results != call_.result_count()) return OtherArguments();
+    return absl::OkStatus();
+  }
+
+  // Reads the next arguments, which are such numbers.
+  template <typename Numbers, std::size_t kCount>
+  absl::Status ReadScalars(const ScalarInput<Numbers> (&inputs)[kCount],
+                           Numbers* numbers) {
+    for (const ScalarInput<Numbers>& input : inputs) {
+      if (arguments_ == call_.argument_count()) return OtherArguments();
+      input.Read(call_.argument(arguments_++).data, numbers);
+    }
+    return absl::OkStatus();
+  }
+
+  // Finds what comes after the rule's scalars and before the frame's.
+  absl::Status FindNumbers() {
+    for (std::size_t k = 0; k < this->operands().size(); ++k) {
+      if (!this->operands()[k].is_row_of_table()) continue;
+      if (arguments_ == call_.argument_count()) return OtherArguments();
+      this->SetTable(
+          k, static_cast<const int64_t*>(call_.argument(arguments_++).data));
+    }
+    for (PerVariable* vector :
+         {&this->weight_decay_, &this->learning_rate_factors_,
+          &this->gradient_factors_, &this->variable_numbers_}) {
+      if (arguments_ == call_.argument_count()) return OtherArguments();
+      const FfiArray array = call_.argument(arguments_++);
+      vector->one_for_all = array.rank == 0;
+      vector->numbers = static_cast<const double*>(array.data) +
+                        (vector->one_for_all ? 0 : first_);
+    }
+    return absl::OkStatus();
+  }
+
+  // Makes the results what the arguments are; mostly they are the same memory.
+  void CopyArguments() const {
+    for (const Place& place : places_) {
+      for (int i = 0; place.result >= 0 && i < count_; ++i) {
+        const FfiArray from = call_.argument(place.argument + i);
+        const FfiArray to = call_.result(place.result + i);
+        if (from.data == to.data) continue;
+        std::memcpy(to.data, from.data,
+                    from.elements * tensorflow::DataTypeSize(from.type));
+      }
+    }
+  }
+
+  // What ApplyLaunch asks.
+  int count(int k) const { return places_[k].argument < 0 ? 0 : count_; }
+  tensorflow::DataType type(int k, int i) const { return array(k, i).type; }
+  void* data(int k, int i) const { return array(k, i).data; }
+  int64_t elements(int k, int i) const { return array(k, i).elements; }
+  int64_t first_dimension(int k, int i) const { return array(k, i).rows; }
+
+ private:
+  // Of an operand the number of its first argument and result; or -1.
+  struct Place {
+    int64_t argument;
+    int64_t result;
+  };
+
+  FfiArray array(int k, int i) const {
+    return places_[k].result < 0 ? call_.argument(places_[k].argument + i)
+                                 : call_.result(places_[k].result + i);
+  }
+
+  const FfiCall& call_;
+  std::vector<Place> places_;
+  int64_t arguments_ = 0;  // How many have been looked at.
+  int count_ = 0;
+  int64_t first_ = 0;
+};
+
+template <typename Optimizer, typename T>
+absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
+  FfiLaunch<T> launch(call);
+  absl::Status status = launch.FindArrays(optimizer.slots());
+  if (!status.ok()) return status;
+  auto hyperparameters = optimizer.modes();
+  status = launch.ReadScalars(Optimizer::kScalars, &hyperparameters);
+  if (!status.ok()) return status;
+  status = launch.FindNumbers();
+  if (!status.ok()) return status;
+  FrameInputs frame = optimizer.frame();
+  status = launch.ReadScalars(kFrameScalars, &frame);
+  if (!status.ok()) return status;
+  launch.CopyArguments();
+  if (!frame.enabled) return absl::OkStatus();
+  return RunOnCpu(
+      optimizer, launch, hyperparameters, frame, [&](const auto& arguments) {
+        ApplyDense<typename FfiLaunch<T>::Element>(
+            arguments.tensors, arguments.rules, ChosenCpuTarget(),
+            call.num_threads(), call.parallel_for(), arguments.update);
+      });
+}
+
+template <typename Optimizer>
+absl::Status ApplyCall(const FfiCall& call) {
+  Optimizer optimizer;
+  absl::Status status = optimizer.Read(call);
+  if (!status.ok()) return status;
+  if (call.argument_count() == 0) return OtherArguments();
+  const auto apply = [&](auto type) {
+    status = ApplyCallOfType<Optimizer, decltype(type)>(optimizer, call);
+  };
+  return WithElementType(call.argument(0).type, apply) ? status
+                                                       : OtherArguments();
+}
+
+// Registers what XLA compiles the op `name` to, and what that calls.
+template <typename Optimizer>
+bool RegisterApplyForXla(const std::string& name) {
+  ApplyXlaOp op;
+  op.name = name;
+  op.slots.assign(std::begin(Optimizer::kSlotOperands),
+                  std::end(Optimizer::kSlotOperands));
+  for (const auto& scalar : Optimizer::kScalars) {
+    op.scalars.push_back(scalar.name);
+  }
+  return RegisterFfiFunction<ApplyCall<Optimizer>>(name) &&
+         RegisterApplyXlaOp(op);
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_XLA_APPLY_CALL_H_
