@@ -65,7 +65,10 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
       }
       if (is_there) arguments_ += count_;
     }
-    if (results != call_.result_count()) return OtherArguments();
+    if (arguments_ > call_.argument_count() ||
+        results != call_.result_count()) {
+      return OtherArguments();
+    }
     return absl::OkStatus();
   }
 
@@ -99,6 +102,9 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
     }
     return absl::OkStatus();
   }
+
+  // Whether there are no more arguments.
+  bool HasSeenAll() const { return arguments_ == call_.argument_count(); }
 
   // Makes the results what the arguments are; mostly they are the same memory.
   void CopyArguments() const {
@@ -152,6 +158,7 @@ absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
   FrameInputs frame = optimizer.frame();
   status = launch.ReadScalars(kFrameScalars, &frame);
   if (!status.ok()) return status;
+  if (!launch.HasSeenAll()) return OtherArguments();
   launch.CopyArguments();
   if (!frame.enabled) return absl::OkStatus();
   return RunOnCpu(

@@ -85,6 +85,17 @@ class SharedWork {
   int64_t done_ = 0;
 };
 
+// What XLA answers is null or an error, which belongs to whoever asked. Returns
+// whether it was null.
+bool Succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  if (error == nullptr) return true;
+  XLA_FFI_Error_Destroy_Args arguments = {};
+  arguments.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+  arguments.error = error;
+  api->XLA_FFI_Error_Destroy(&arguments);
+  return false;
+}
+
 // One more thread for it.
 void TakePiecesOf(void* work) {
   const std::unique_ptr<std::shared_ptr<SharedWork>> own(
@@ -139,15 +150,11 @@ int FfiCall::num_threads() const {
   arguments.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
   arguments.ctx = frame_.ctx;
   arguments.num_threads = &count;
-  XLA_FFI_Error* const error =
-      frame_.api->XLA_FFI_ThreadPool_NumThreads(&arguments);
-  if (error == nullptr) return static_cast<int>(count);
-  // There is no pool.
-  XLA_FFI_Error_Destroy_Args destroy = {};
-  destroy.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-  destroy.error = error;
-  frame_.api->XLA_FFI_Error_Destroy(&destroy);
-  return 1;
+  // An error: there is no pool.
+  return Succeeded(frame_.api,
+                   frame_.api->XLA_FFI_ThreadPool_NumThreads(&arguments))
+             ? static_cast<int>(count)
+             : 1;
 }
 
 ParallelFor FfiCall::parallel_for() const {
@@ -161,8 +168,13 @@ ParallelFor FfiCall::parallel_for() const {
       arguments.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
       arguments.ctx = frame_.ctx;
       arguments.task = TakePiecesOf;
-      arguments.data = new std::shared_ptr<SharedWork>(work);
-      frame_.api->XLA_FFI_ThreadPool_Schedule(&arguments);
+      auto own = std::make_unique<std::shared_ptr<SharedWork>>(work);
+      arguments.data = own.get();
+      if (!Succeeded(frame_.api,
+                     frame_.api->XLA_FFI_ThreadPool_Schedule(&arguments))) {
+        break;
+      }
+      own.release();  // The task's.
     }
     work->TakePieces();
     work->WaitUntilDone();
@@ -207,13 +219,7 @@ bool RegisterFfiHandler(const std::string& name, XLA_FFI_Handler* handler) {
   arguments.name = {name.data(), name.size()};
   arguments.platform = {platform.data(), platform.size()};
   arguments.bundle.execute = handler;
-  XLA_FFI_Error* const error = api->XLA_FFI_Handler_Register(&arguments);
-  if (error == nullptr) return true;
-  XLA_FFI_Error_Destroy_Args destroy = {};
-  destroy.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-  destroy.error = error;
-  api->XLA_FFI_Error_Destroy(&destroy);
-  return false;
+  return Succeeded(api, api->XLA_FFI_Handler_Register(&arguments));
 }
 
 }  // namespace tf_opt

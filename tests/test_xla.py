@@ -1,0 +1,226 @@
+"""The ops under jit_compile=True, as those outside of it are used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from registry import OPTIMIZERS
+from xla_kernels import needs_xla_kernels
+
+pytestmark = needs_xla_kernels
+
+XLA = tf.function(jit_compile=True)
+# More than one call updates, and of each more than one element.
+SHAPES = [(2, 3), (), (0,), (5,)] * 12
+
+
+def variables_of(shapes):
+    random = np.random.default_rng(1)
+    return [
+        keras.Variable(random.normal(size=shape), name=f"v{i}")
+        for i, shape in enumerate(shapes)
+    ]
+
+
+def stepper(optimizer, variables):
+    def step():
+        optimizer.apply([v * 0.5 for v in variables], variables)
+
+    return step
+
+
+def numbers(optimizer, variables):
+    return [x.numpy() for x in (*variables, *optimizer.variables)]
+
+
+def assert_equal(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_many_variables_with_numbers_of_their_own_take_several_calls(name):
+    found = []
+    for way in (tf.function, XLA):
+        variables = variables_of(SHAPES)
+        optimizer = OPTIMIZERS[name].make(
+            0.1,
+            weight_decay=0.1,
+            learning_rate_multipliers={f"v{i}$": i % 7 for i in range(48)},
+            weight_decay_multipliers={f"v{i}$": i % 5 for i in range(48)},
+        )
+        optimizer.build(variables)
+        step = way(stepper(optimizer, variables))
+        for _ in range(3):
+            step()
+        assert optimizer.implementation_in_use == "custom_op"
+        found.append(numbers(optimizer, variables))
+    # A number that these keep between steps is a power of TensorFlow's, or of
+    # XLA's.
+    tolerance = 1e-14 if name in ("AveragedSGD", "NAdam") else 0
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance)
+
+
+def test_what_was_read_before_a_step_stays_as_it_was():
+    variable = keras.Variable([1.0, 2.0])
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build([variable])
+    step = XLA(lambda: optimizer.apply([tf.ones(2)], [variable]))
+    step()
+    kept = [variable, *optimizer.variables]
+    read = [tf.identity(tf.convert_to_tensor(x)) for x in kept]
+    shared = [x.value.read_value() for x in kept]
+    expected = [x.numpy().copy() for x in shared]
+    step()
+    assert_equal([x.numpy() for x in shared], expected)
+    assert_equal([x.numpy() for x in read], expected)
+    assert (variable.numpy() != expected[0]).all()
+
+
+@pytest.mark.parametrize("what", ["variables", "slots", "each other's"])
+def test_a_gradient_may_be_what_is_updated(what):
+    def train(way):
+        a, b = keras.Variable([1.0, -2.0]), keras.Variable([3.0, 0.5])
+        optimizer = tf_opt.Adam(0.1)
+        optimizer.build([a, b])
+        given = {
+            "variables": [a, b],
+            "slots": optimizer.variables[3:1:-1],
+            "each other's": [b, a],
+        }[what]
+
+        @way
+        def step():
+            optimizer.apply([x.value for x in given], [a, b])
+            return a + b
+
+        results = [step().numpy() for _ in range(3)]
+        return [*results, *numbers(optimizer, [a, b])]
+
+    assert_equal(train(XLA), train(tf.function))
+
+
+def test_a_loop_inside_a_compiled_function():
+    def train(way):
+        variable = keras.Variable([1.0, -2.0])
+        optimizer = tf_opt.AdamW(0.1, use_ema=True, clipnorm=0.5)
+        optimizer.build([variable])
+
+        @way
+        def loop(count):
+            i = tf.constant(0)
+            while i < count:
+                optimizer.apply([variable * 0.5], [variable])
+                i += 1
+
+        loop(tf.constant(5))
+        assert int(optimizer.iterations) == 5
+        return numbers(optimizer, [variable])
+
+    for a, b in zip(train(XLA), train(tf.function), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_hyperparameters_count_that_changed_after_compiling():
+    variable = keras.Variable([1.0])
+    decay = keras.Variable(0.0)
+    optimizer = tf_opt.AdamW(0.1, weight_decay=decay)
+    optimizer.build([variable])
+    step = XLA(lambda: optimizer.apply([tf.zeros(1)], [variable]))
+    step()
+    assert variable.numpy() == 1.0
+    decay.assign(0.5)
+    step()
+    assert variable.numpy() == pytest.approx(0.95)
+    optimizer.learning_rate = 0.0
+    step()
+    assert variable.numpy() == pytest.approx(0.95)
+
+
+def test_threads_share_a_compiled_step():
+    # Large enough for all threads of XLA's to take part in each.
+    variables = variables_of([(300, 1000)] * 3)
+    optimizer = tf_opt.ASGD(0.1, global_clipnorm=1.0)
+    optimizer.build(variables)
+    gradients = [tf.ones(v.shape) for v in variables]
+    step = XLA(lambda: optimizer.apply(gradients, variables))
+    step()
+    threads = [
+        threading.Thread(target=lambda: [step() for _ in range(10)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert int(optimizer.iterations) == 41
+
+
+def test_a_saved_compiled_function_goes_on_in_another_process(tmp_path):
+    class Model(tf.Module):
+        def __init__(self):
+            self.variable = tf.Variable([1.0, 2.0])
+            self.optimizer = tf_opt.Adam(0.1)
+            self.optimizer.build([self.variable])
+            self.kept = [x.value for x in self.optimizer.variables]
+
+        @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([2])])
+        def step(self, gradient):
+            self.optimizer.apply([gradient], [self.variable])
+            return self.variable + 0.0
+
+    model = Model()
+    model.step(tf.ones(2))
+    tf.saved_model.save(model, str(tmp_path))
+    code = (
+        "import sys, tensorflow as tf, tf_opt\n"
+        "model = tf.saved_model.load(sys.argv[1])\n"
+        "model.step(tf.ones(2))\n"
+        "print(model.step(tf.ones(2)).numpy().tolist())"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    model.step(tf.ones(2))
+    expected = model.step(tf.ones(2)).numpy().tolist()
+    assert result.stdout.strip() == str(expected)
+
+
+def test_replicas_whose_steps_are_compiled_stay_equal(strategy):
+    with strategy.scope():
+        variable = keras.Variable([1.0, 2.0, 3.0])
+        optimizer = tf_opt.Adam(0.1)
+        optimizer.build([variable])
+
+    @tf.function(jit_compile=True)
+    def compiled(gradient):
+        # XLA on a CPU has no sum over replicas: theirs are equal.
+        return gradient * 0.5
+
+    @tf.function
+    def step():
+        def replica():
+            gradient = compiled(tf.ones(3))
+            optimizer.apply([gradient], [variable])
+
+        strategy.run(replica)
+
+    for _ in range(3):
+        step()
+    a, b = strategy.experimental_local_results(variable.value)
+    np.testing.assert_array_equal(a, b)
+    assert optimizer.implementation_in_use == "custom_op"
