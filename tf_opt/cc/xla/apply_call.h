@@ -27,6 +27,7 @@
 #include "tf_opt/cc/engines/dense_cpu.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
+#include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -69,7 +70,10 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
         results != call_.result_count()) {
       return OtherArguments();
     }
-    return absl::OkStatus();
+    if (count(kMasterWeight) > 0 && sizeof(T) != 2) {
+      return NoMasterWeights(tensorflow::DataTypeToEnum<T>::value);
+    }
+    return this->CheckSlotsHaveOneType();
   }
 
   // Reads the next arguments, which are such numbers.

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +54,7 @@ class Kernel : public tensorflow::XlaOpKernel {
     operands.insert(operands.end(), op_.slots.begin(), op_.slots.end());
     std::vector<Arrays> all;
     std::vector<TensorShape> shapes;
-    std::set<const void*> variables;
+    std::map<const void*, std::string> variables;
     for (const Operand& operand : operands) {
       Arrays arrays;
       OP_REQUIRES_OK(context,
@@ -101,7 +101,8 @@ class Kernel : public tensorflow::XlaOpKernel {
   // `shapes` are those of the variables, which are read first.
   absl::Status Read(tensorflow::XlaOpKernelContext* context,
                     const Operand& operand, std::vector<TensorShape>* shapes,
-                    std::set<const void*>* variables, Arrays* arrays) const {
+                    std::map<const void*, std::string>* variables,
+                    Arrays* arrays) const {
     int begin, end;
     absl::Status status = InputRange(operand.name, &begin, &end);
     if (!status.ok()) return status;
@@ -127,11 +128,12 @@ class Kernel : public tensorflow::XlaOpKernel {
         tensorflow::XlaResource* resource;
         status = context->GetResourceInput(begin + i, &resource);
         if (!status.ok()) return status;
-        if (!variables->insert(resource).second) {
+        const auto [same, is_new] = variables->emplace(
+            resource, absl::StrCat("`", operand.name, "[", i, "]`"));
+        if (!is_new) {
           return absl::InvalidArgumentError(
-              absl::StrCat("`", operand.name, "[", i,
-                           "]` is a variable that occurs twice; each must "
-                           "occur once"));
+              absl::StrCat(same->second, " and `", operand.name, "[", i,
+                           "]` are the same variable; each must occur once"));
         }
         status = context->GetVariableTypeAndShape(begin + i, &type, &shape);
         if (!status.ok()) return status;

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import StepScalar
 from tf_opt.python.functional.descent import Descent
 from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.moments import Moments
@@ -34,13 +35,13 @@ class AdamResult(NamedTuple):
 
 
 class AdamStep(NamedTuple):
-    """What is the same for every variable of a step; scalars in float64."""
+    """What is the same for every variable of a step."""
 
     descent: Descent
     moments: Moments
-    step_size: tf.Tensor
-    root_scale: tf.Tensor
-    epsilon: tf.Tensor
+    step_size: StepScalar
+    root_scale: StepScalar
+    epsilon: StepScalar
 
 
 def adam_step(
@@ -69,9 +70,9 @@ def adam_step(
     return AdamStep(
         descent=Descent(learning_rate, decoupled_weight_decay, maximize),
         moments=Moments(beta_1, beta_2),
-        step_size=step_size,
-        root_scale=root_scale,
-        epsilon=arithmetic.float64(epsilon),
+        step_size=StepScalar(step_size),
+        root_scale=StepScalar(root_scale),
+        epsilon=StepScalar(arithmetic.float64(epsilon)),
     )
 
 
@@ -90,9 +91,6 @@ def apply_adam_step(
     slot_dtype = arithmetic.slot_dtype(variable.dtype)
     dtype = slot_dtype.real_dtype
 
-    def scalar(x: tf.Tensor) -> tf.Tensor:
-        return tf.cast(x, dtype)
-
     p = arithmetic.as_real(variable, dtype)
     g = arithmetic.as_real(gradient, dtype)
     m = arithmetic.as_real(m, dtype)
@@ -106,9 +104,9 @@ def apply_adam_step(
         # Not tf.maximum, which under XLA would drop a NaN in v.
         maximum = arithmetic.as_real(v_max[0], dtype)
         second_moment = tf.where(maximum > v, maximum, v)
-    root = arithmetic.sqrt(second_moment) * scalar(step.root_scale)
-    p = step.descent.keep(p, weight_decay) - scalar(step.step_size) * (
-        m / (root + scalar(step.epsilon))
+    root = arithmetic.sqrt(second_moment) * step.root_scale.to(dtype)
+    p = step.descent.keep(p, weight_decay) - step.step_size.to(dtype) * (
+        m / (root + step.epsilon.to(dtype))
     )
 
     return AdamResult(

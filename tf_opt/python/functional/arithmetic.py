@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Hashable
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +29,40 @@ def float64(x: Scalar) -> tf.Tensor:
         # tf.cast would take a Python float through float32.
         return tf.constant(x, tf.float64)
     return tf.cast(tf.convert_to_tensor(x), tf.float64)
+
+
+class OncePerGraph:
+    """Computes what several variables of a step share once, not for each."""
+
+    def __init__(self) -> None:
+        """Nothing is computed yet."""
+        self._found: dict[tuple[Hashable, tf.Graph | None], Any] = {}
+
+    def __call__(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` returns, the first time that `key` is asked for."""
+        graph = None
+        if not tf.executing_eagerly():
+            # One graph can't use what another one, of a condition, computed.
+            graph = tf.compat.v1.get_default_graph()
+        if (key, graph) not in self._found:
+            self._found[key, graph] = make()
+        return self._found[key, graph]
+
+
+class StepScalar:
+    """A scalar that all variables of a step share.
+
+    It is computed in float64 and rounded to each type in which it is used.
+    """
+
+    def __init__(self, value: tf.Tensor) -> None:
+        """Keeps a scalar in float64."""
+        self._value = value
+        self._once = OncePerGraph()
+
+    def to(self, dtype: tf.DType) -> tf.Tensor:
+        """The scalar in a real type."""
+        return self._once(dtype, lambda: tf.cast(self._value, dtype))
 
 
 def slot_dtype(dtype: tf.DType) -> tf.DType:

@@ -11,6 +11,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional import storage_rounding
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import StepScalar
 from tf_opt.python.functional.descent import Descent
 from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.tensors import TensorLike
@@ -32,10 +33,10 @@ class ASGDResult(NamedTuple):
 
 
 class ASGDStep(NamedTuple):
-    """What is the same for every variable of a step; scalars in float64."""
+    """What is the same for every variable of a step."""
 
     descent: Descent
-    step_size: tf.Tensor
+    step_size: StepScalar
 
 
 def asgd_step(
@@ -49,7 +50,7 @@ def asgd_step(
     learning_rate = arithmetic.float64(learning_rate)
     return ASGDStep(
         descent=Descent(learning_rate, decoupled_weight_decay, maximize),
-        step_size=learning_rate / arithmetic.float64(seen_batches),
+        step_size=StepScalar(learning_rate / arithmetic.float64(seen_batches)),
     )
 
 
@@ -78,7 +79,7 @@ def apply_asgd_step(
     # First, so that d stays the sum of what y holds.
     g = storage_rounding.as_held_by(g, y_dtype)
     d = _replace_term(d, y, g)
-    p = step.descent.keep(p, weight_decay) - tf.cast(step.step_size, dtype) * d
+    p = step.descent.keep(p, weight_decay) - step.step_size.to(dtype) * d
     return ASGDResult(
         variable=arithmetic.from_real(p, slot_dtype),
         d=arithmetic.from_real(d, slot_dtype),

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import StepScalar
 from tf_opt.python.functional.descent import Descent
 from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.tensors import TensorLike
@@ -31,12 +32,20 @@ class AveragedSGDResult(NamedTuple):
 
 
 class AveragedSGDStep(NamedTuple):
-    """What is the same for every variable of a step; scalars in float64."""
+    """What is the same for every variable of a step.
+
+    Attributes:
+        descent: How gradient and decay enter it.
+        eta: The step size.
+        mu: What an average takes of the variable.
+        copies: Whether that is all of it.
+        next_eta: The step size that the step leaves to the next, in float64.
+    """
 
     descent: Descent
-    eta: tf.Tensor
-    kept: tf.Tensor
-    mu: tf.Tensor
+    eta: StepScalar
+    mu: StepScalar
+    copies: tf.Tensor
     next_eta: tf.Tensor
 
 
@@ -65,11 +74,17 @@ def averaged_sgd_step(
     eta = arithmetic.float64(eta)
     learning_rate = arithmetic.float64(learning_rate)
     lambd = arithmetic.float64(lambd)
+    mu = 1 / tf.maximum(t - 1 - arithmetic.float64(t0), 1)
     return AveragedSGDStep(
-        descent=Descent(learning_rate, decoupled_weight_decay, maximize),
-        eta=eta,
-        kept=1 - lambd * eta,
-        mu=1 / tf.maximum(t - 1 - arithmetic.float64(t0), 1),
+        descent=Descent(
+            learning_rate,
+            decoupled_weight_decay,
+            maximize,
+            part=1 - lambd * eta,
+        ),
+        eta=StepScalar(eta),
+        mu=StepScalar(mu),
+        copies=mu == 1,
         next_eta=next_eta(t, learning_rate, lambd, alpha),
     )
 
@@ -93,10 +108,10 @@ def apply_averaged_sgd_step(
     g = arithmetic.as_real(gradient, dtype)
 
     g = step.descent.gradient(g, p, weight_decay)
-    p = step.descent.keep(p, weight_decay, step.kept)
-    p = p - tf.cast(step.eta, dtype) * g
+    p = step.descent.keep(p, weight_decay)
+    p = p - step.eta.to(dtype) * g
     # Not ax + 1 * (p - ax), which is p but for the rounding.
-    ax = tf.where(step.mu == 1, p, ax + tf.cast(step.mu, dtype) * (p - ax))
+    ax = tf.where(step.copies, p, ax + step.mu.to(dtype) * (p - ax))
     return AveragedSGDResult(
         variable=arithmetic.from_real(p, slot_dtype),
         ax=arithmetic.from_real(ax, slot_dtype),

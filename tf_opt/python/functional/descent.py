@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -10,52 +10,86 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 
 
-class Descent(NamedTuple):
-    """How gradient and weight decay enter a step.
+class Descent:
+    """How gradient and weight decay enter a step."""
 
-    Attributes:
-        learning_rate: A scalar in float64.
-        decoupled_weight_decay: Whether the decay shrinks the variable or adds
-            to the gradient (L2).
-        maximize: Whether to ascend.
-    """
+    def __init__(
+        self,
+        learning_rate: tf.Tensor,
+        decoupled_weight_decay: bool,
+        maximize: bool,
+        part: Scalar = 1.0,
+    ) -> None:
+        """Keeps what all variables share.
 
-    learning_rate: tf.Tensor
-    decoupled_weight_decay: bool
-    maximize: bool
+        Args:
+            learning_rate: A scalar in float64.
+            decoupled_weight_decay: Whether the decay shrinks the variable or
+                adds to the gradient (L2).
+            maximize: Whether to ascend.
+            part: What another decay leaves of a variable: a factor in float64.
+        """
+        self._learning_rate = learning_rate
+        self._decoupled = decoupled_weight_decay
+        self._maximize = maximize
+        self._part = part
+        self._once = arithmetic.OncePerGraph()
 
     def gradient(
         self, gradient: tf.Tensor, variable: tf.Tensor, weight_decay: Scalar
     ) -> tf.Tensor:
         """The gradient to follow downhill, with L2 decay; both are real."""
-        if self.maximize:
+        if self._maximize:
             gradient = -gradient
-        if not self.decoupled_weight_decay and _decays(weight_decay):
-            weight_decay = arithmetic.float64(weight_decay)
+        if not self._decoupled and _decays(weight_decay):
             gradient = (
-                gradient + tf.cast(weight_decay, variable.dtype) * variable
+                gradient + self._decay(weight_decay, variable.dtype) * variable
             )
         return gradient
 
-    def keep(
-        self, variable: tf.Tensor, weight_decay: Scalar, part: Scalar = 1.0
-    ) -> tf.Tensor:
+    def keep(self, variable: tf.Tensor, weight_decay: Scalar) -> tf.Tensor:
         """What the decays leave of a real variable before its step.
 
         Args:
             variable: The variable.
             weight_decay: Its weight decay; counts here if it is decoupled.
-            part: What another decay leaves of it: a factor in float64.
 
         Returns:
             The variable times one factor, computed in float64.
         """
-        if self.decoupled_weight_decay and _decays(weight_decay):
-            weight_decay = arithmetic.float64(weight_decay)
-            part = (1 - self.learning_rate * weight_decay) * part
-        if not tf.is_tensor(part) and part == 1:
+        decays = self._decoupled and _decays(weight_decay)
+        if not decays and not tf.is_tensor(self._part) and self._part == 1:
             return variable
-        return tf.cast(part, variable.dtype) * variable
+        return self._kept(weight_decay, decays, variable.dtype) * variable
+
+    def _decay(self, weight_decay: Scalar, dtype: tf.DType) -> tf.Tensor:
+        return self._shared(
+            ("decay", dtype),
+            weight_decay,
+            lambda: tf.cast(arithmetic.float64(weight_decay), dtype),
+        )
+
+    def _kept(
+        self, weight_decay: Scalar, decays: bool, dtype: tf.DType
+    ) -> tf.Tensor:
+        def factor() -> tf.Tensor:
+            part = self._part
+            if decays:
+                decay = arithmetic.float64(weight_decay)
+                part = (1 - self._learning_rate * decay) * part
+            return tf.cast(part, dtype)
+
+        return self._shared(
+            ("kept", dtype), weight_decay if decays else 0, factor
+        )
+
+    def _shared(
+        self, key: tuple, weight_decay: Scalar, make: Callable[[], tf.Tensor]
+    ) -> tf.Tensor:
+        """Once for all variables whose decay is the same known number."""
+        if not isinstance(weight_decay, (int, float)):
+            return make()
+        return self._once((*key, weight_decay), make)
 
 
 def _decays(weight_decay: Scalar) -> bool:

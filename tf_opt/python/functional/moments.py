@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import tensorflow as tf
 
+from tf_opt.python.functional.arithmetic import StepScalar
 
-class Moments(NamedTuple):
-    """Their decay rates, scalars in float64."""
 
-    beta_1: tf.Tensor
-    beta_2: tf.Tensor
+class Moments:
+    """How they follow the gradients; the rates are scalars in float64."""
+
+    def __init__(self, beta_1: tf.Tensor, beta_2: tf.Tensor) -> None:
+        """Keeps what of each average stays, and what is new."""
+        self._first = StepScalar(beta_1), StepScalar(1 - beta_1)
+        self._second = StepScalar(beta_2), StepScalar(1 - beta_2)
 
     def update(
         self, gradient: tf.Tensor, m: tf.Tensor, v: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The new first and second moment; all tensors are real."""
 
-        def average(beta: tf.Tensor, old: tf.Tensor, new: tf.Tensor):
-            return (
-                tf.cast(beta, old.dtype) * old
-                + tf.cast(1 - beta, old.dtype) * new
-            )
+        def average(
+            rates: tuple[StepScalar, StepScalar], old: tf.Tensor, new: tf.Tensor
+        ) -> tf.Tensor:
+            kept, added = (rate.to(old.dtype) for rate in rates)
+            return kept * old + added * new
 
         return (
-            average(self.beta_1, m, gradient),
-            average(self.beta_2, v, gradient * gradient),
+            average(self._first, m, gradient),
+            average(self._second, v, gradient * gradient),
         )

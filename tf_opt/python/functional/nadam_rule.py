@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import StepScalar
 from tf_opt.python.functional.descent import Descent
 from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.moments import Moments
@@ -34,14 +35,14 @@ class NAdamResult(NamedTuple):
 
 
 class NAdamStep(NamedTuple):
-    """What is the same for every variable of a step; scalars in float64."""
+    """What is the same for every variable of a step."""
 
     descent: Descent
     moments: Moments
-    moment_size: tf.Tensor
-    gradient_size: tf.Tensor
-    root_scale: tf.Tensor
-    epsilon: tf.Tensor
+    moment_size: StepScalar
+    gradient_size: StepScalar
+    root_scale: StepScalar
+    epsilon: StepScalar
     momentum_product: tf.Tensor
 
 
@@ -75,10 +76,10 @@ def nadam_step(
     return NAdamStep(
         descent=Descent(learning_rate, decoupled_weight_decay, maximize),
         moments=Moments(beta_1, beta_2),
-        moment_size=learning_rate * next_ / (1 - product * next_),
-        gradient_size=learning_rate * (1 - now) / (1 - product),
-        root_scale=1 / tf.sqrt(1 - tf.pow(beta_2, t)),
-        epsilon=arithmetic.float64(epsilon),
+        moment_size=StepScalar(learning_rate * next_ / (1 - product * next_)),
+        gradient_size=StepScalar(learning_rate * (1 - now) / (1 - product)),
+        root_scale=StepScalar(1 / tf.sqrt(1 - tf.pow(beta_2, t))),
+        epsilon=StepScalar(arithmetic.float64(epsilon)),
         momentum_product=product,
     )
 
@@ -98,9 +99,6 @@ def apply_nadam_step(
     slot_dtype = arithmetic.slot_dtype(variable.dtype)
     dtype = slot_dtype.real_dtype
 
-    def scalar(x: tf.Tensor) -> tf.Tensor:
-        return tf.cast(x, dtype)
-
     p = arithmetic.as_real(variable, dtype)
     m = arithmetic.as_real(m, dtype)
     v = arithmetic.as_real(v, dtype)
@@ -108,10 +106,12 @@ def apply_nadam_step(
 
     g = step.descent.gradient(g, p, weight_decay)
     m, v = step.moments.update(g, m, v)
-    numerator = scalar(step.moment_size) * m + scalar(step.gradient_size) * g
-    root = arithmetic.sqrt(v) * scalar(step.root_scale)
+    numerator = step.moment_size.to(dtype) * m + (
+        step.gradient_size.to(dtype) * g
+    )
+    root = arithmetic.sqrt(v) * step.root_scale.to(dtype)
     p = step.descent.keep(p, weight_decay) - numerator / (
-        root + scalar(step.epsilon)
+        root + step.epsilon.to(dtype)
     )
     return NAdamResult(
         variable=arithmetic.from_real(p, slot_dtype),
