@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_opt
 
 from devices import refusal
+from trajectory import RUNS
 from xla_kernels import needs_xla_kernels
 
 _COUNT = itertools.count()
@@ -152,7 +153,12 @@ WRONG: dict[str, tuple[Callable[[State], dict], str]] = {
 
 
 @pytest.mark.parametrize(
-    "how", ["eager", "graph", pytest.param("XLA", marks=needs_xla_kernels)]
+    "how",
+    [
+        "eager",
+        "tf.function",
+        pytest.param("jit_compile", marks=needs_xla_kernels),
+    ],
 )
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_argument_is_named_and_nothing_is_written(
@@ -168,11 +174,7 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
 
     is_of_a_number = wrong in ("step 0", "beta_1", "beta_2", "epsilon")
     with refusal(device, message, capfd, is_of_a_number=is_of_a_number):
-        {
-            "eager": step,
-            "graph": tf.function(step),
-            "XLA": tf.function(step, jit_compile=True),
-        }[how]()
+        RUNS[how](step)()
     for variable, value in zip(state.everything(), before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_opt
 
 from devices import refusal
+from trajectory import RUNS
 from xla_kernels import needs_xla_kernels
 
 pytestmark = pytest.mark.kernels
@@ -156,7 +157,12 @@ def wrong_arguments(op: Op) -> dict[str, tuple[dict[str, Any], str]]:
 
 
 @pytest.mark.parametrize(
-    "how", ["eager", "graph", pytest.param("XLA", marks=needs_xla_kernels)]
+    "how",
+    [
+        "eager",
+        "tf.function",
+        pytest.param("jit_compile", marks=needs_xla_kernels),
+    ],
 )
 @pytest.mark.parametrize(
     ("name", "wrong"),
@@ -181,11 +187,7 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
 
     is_of_a_number = wrong in op.wrong and np.isscalar(op.wrong[wrong][0])
     with refusal(device, message, capfd, is_of_a_number=is_of_a_number):
-        {
-            "eager": step,
-            "graph": tf.function(step),
-            "XLA": tf.function(step, jit_compile=True),
-        }[how]()
+        RUNS[how](step)()
     for variable, value in zip(everything, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)
 

@@ -26,9 +26,15 @@ def _warn_once(message: str) -> None:
     )
 
 
+def _device_type(device: str | None) -> str:
+    return tf.DeviceSpec.from_string(device or "").device_type or "CPU"
+
+
 @functools.cache
-def _missing_kernel(op_name: str, dtype: tf.DType, device: str) -> str | None:
-    device_type = tf.DeviceSpec.from_string(device).device_type or "CPU"
+def _missing_kernel(
+    op_name: str, dtype: tf.DType, device: str | None
+) -> str | None:
+    device_type = _device_type(device)
     available = tensorflow_internals.registered_kernels(op_name)
     if (device_type, dtype) not in available:
         return f"it has no {device_type} kernel for {dtype.name}"
@@ -58,9 +64,9 @@ def compiled_devices() -> list[str]:
 
 
 def _missing_xla_kernel(
-    op_name: str, dtype: tf.DType, device: str
+    op_name: str, dtype: tf.DType, device: str | None
 ) -> str | None:
-    device_type = tf.DeviceSpec.from_string(device).device_type or "CPU"
+    device_type = _device_type(device)
     available = tensorflow_internals.registered_kernels(op_name)
     if (_XLA_DEVICES.get(device_type), dtype) in available:
         return None
@@ -75,8 +81,8 @@ def _obstacle(op_name: str, dtype: tf.DType, device: str) -> str | None:
     if library.library().ops is None:
         return library.explain_problem()
     if tensorflow_internals.inside_xla():
-        return _missing_xla_kernel(op_name, dtype, device or "")
-    return _missing_kernel(op_name, dtype, device or "")
+        return _missing_xla_kernel(op_name, dtype, device)
+    return _missing_kernel(op_name, dtype, device)
 
 
 def could_run_custom_op(

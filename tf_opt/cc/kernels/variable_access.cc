@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/resource_mgr.h"
-#include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 
 namespace tf_opt {
 
@@ -124,12 +124,7 @@ absl::Status CheckInitializedAndType(const VariableList& list, int i,
     return absl::FailedPreconditionError(absl::StrCat(
         "`", list.name(), "[", i, "]` is not initialized; assign to it first"));
   }
-  if (!types.Has(tensor.dtype())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`", list.name(), "[", i, "]` must be a variable of ", types.ToString(),
-        ", got ", tensorflow::DataTypeString(tensor.dtype())));
-  }
-  return absl::OkStatus();
+  return CheckType(list.name(), i, types, tensor.dtype());
 }
 
 }  // namespace
@@ -140,13 +135,7 @@ absl::Status CheckVariable(const VariableList& list, int i,
                            const std::string& whose) {
   absl::Status status = CheckInitializedAndType(list, i, types);
   if (!status.ok()) return status;
-  const tensorflow::TensorShape& found = list[i]->tensor()->shape();
-  if (found != shape) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`", list.name(), "[", i, "]` must have the shape of `", whose, "[", i,
-        "]`, ", shape.DebugString(), ", got ", found.DebugString()));
-  }
-  return absl::OkStatus();
+  return CheckShape(list.name(), i, shape, whose, list[i]->tensor()->shape());
 }
 
 absl::Status CheckTable(const VariableList& list, int i, const TypeList& types,
@@ -154,17 +143,8 @@ absl::Status CheckTable(const VariableList& list, int i, const TypeList& types,
                         const std::string& whose) {
   absl::Status status = CheckInitializedAndType(list, i, types);
   if (!status.ok()) return status;
-  const tensorflow::TensorShape& found = list[i]->tensor()->shape();
-  bool fits = found.dims() == shape.dims() + 1;
-  for (int k = 0; fits && k < shape.dims(); ++k) {
-    fits = found.dim_size(k + 1) == shape.dim_size(k);
-  }
-  if (!fits) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`", list.name(), "[", i, "]` must hold rows of the shape of `", whose,
-        "[", i, "]`, ", shape.DebugString(), ", got ", found.DebugString()));
-  }
-  return absl::OkStatus();
+  return CheckTableShape(list.name(), i, shape, whose,
+                         list[i]->tensor()->shape());
 }
 
 absl::Status MakeExclusive(OpKernelContext* context, Var* variable,

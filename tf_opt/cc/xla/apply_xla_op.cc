@@ -13,6 +13,7 @@
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/ops/shape_functions.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -137,26 +138,16 @@ class Kernel : public tensorflow::XlaOpKernel {
         }
         status = context->GetVariableTypeAndShape(begin + i, &type, &shape);
         if (!status.ok()) return status;
-        if (!types.Has(type)) {
-          return absl::InvalidArgumentError(absl::StrCat(
-              "`", operand.name, "[", i, "]` must be a variable of ",
-              types.ToString(), ", got ", tensorflow::DataTypeString(type)));
-        }
+        status = CheckType(operand.name, i, types, type);
+        if (!status.ok()) return status;
         status = context->ReadVariableInput(begin + i, type, &shape, &value);
         if (!status.ok()) return status;
       }
       if (static_cast<int>(shapes->size()) == i) shapes->push_back(shape);
-      TensorShape expected = (*shapes)[i];
-      if (operand.is_row_of_table() && shape.dims() > 0) {
-        expected.InsertDim(0, shape.dim_size(0));
-      }
-      if (shape != expected) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "`", operand.name, "[", i, "]` must ",
-            operand.is_row_of_table() ? "hold rows of" : "have",
-            " the shape of `variables[", i, "]`, ", (*shapes)[i].DebugString(),
-            ", got ", shape.DebugString()));
-      }
+      const auto check =
+          operand.is_row_of_table() ? CheckTableShape : CheckShape;
+      status = check(operand.name, i, (*shapes)[i], "variables", shape);
+      if (!status.ok()) return status;
       arrays->types.push_back(type);
       arrays->values.push_back(value);
     }

@@ -7,6 +7,7 @@
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/xla/custom_call.h"
 #include "xla/hlo/builder/xla_builder.h"
@@ -50,13 +51,8 @@ class Kernel : public tensorflow::XlaOpKernel {
       const absl::StatusOr<TensorShape> expected =
           ShapeOf(context, gradients + i);
       OP_REQUIRES_OK(context, expected.status());
-      OP_REQUIRES(context, shape == *expected,
-                  absl::InvalidArgumentError(
-                      absl::StrCat("`accumulators[", i,
-                                   "]` must have the shape of "
-                                   "`gradients[",
-                                   i, "]`, ", expected->DebugString(), ", got ",
-                                   shape.DebugString())));
+      OP_REQUIRES_OK(context, CheckShape("accumulators", i, *expected,
+                                         "gradients", shape));
       OP_REQUIRES_OK(context, call.AddArgument(value));
     }
     for (const char* number : {"gradient_scale", "enabled"}) {
