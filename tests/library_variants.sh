@@ -13,7 +13,7 @@ temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 
 # What runs none of the library's kernels needs no other library.
-with_ops="not composed and not XLA"
+with_ops="not composed"
 
 bazel build //tf_opt:binaries //tests:emulated_gpu/_tf_opt_ops.so
 say "Testing the kernels for GPUs, emulated on the CPU"

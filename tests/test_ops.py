@@ -173,7 +173,9 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
         state.apply(**arguments)
 
     is_of_a_number = wrong in ("step 0", "beta_1", "beta_2", "epsilon")
-    with refusal(device, message, capfd, is_of_a_number=is_of_a_number):
+    # What XLA compiles knows the number already.
+    on_device = is_of_a_number and how != "jit_compile"
+    with refusal(device, message, capfd, is_of_a_number=on_device):
         RUNS[how](step)()
     for variable, value in zip(state.everything(), before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value)

@@ -15,8 +15,9 @@
 #include "tf_opt/cc/engines/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/dense_model.h"
 #include "tf_opt/cc/engines/emulated_convert-inl.h"
-#include "tf_opt/cc/engines/gpu_element.h"
+#include "tf_opt/cc/engines/framed_element.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
+#include "tf_opt/cc/engines/gpu_state.h"
 
 namespace tf_opt {
 
@@ -87,7 +88,8 @@ class FramedSteps {
 
  private:
   using Tensor = DenseTensor<T, Rule::kSlots>;
-  using Element = GpuElement<EmulatedConvert, T, Rule>;
+  using Element =
+      FramedElement<GpuState<EmulatedConvert, ComputeType<T>>, T, Rule>;
 
   // The same for all variables.
   static constexpr VariableInputs kOwn = {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
-#include "tf_opt/cc/engines/gpu_element.h"
+#include "tf_opt/cc/engines/framed_element.h"
 #include "tf_opt/cc/engines/gpu_pack.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/gpu_state.h"
@@ -87,7 +87,7 @@ class GpuThread {
   }
 
  private:
-  using Element = GpuElement<Convert, T, Rule>;
+  using Element = FramedElement<GpuState<Convert, V>, T, Rule>;
   using State = GpuState<Convert, V>;
 
   // Slots by constant indices throughout: an array that is indexed by a

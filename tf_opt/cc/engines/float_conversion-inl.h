@@ -24,7 +24,7 @@ inline BFloat16 ToBFloat16(float value) {
   return {static_cast<uint16_t>(BFloat16Nearest(value))};
 }
 
-// The select-only forms below have no branch, so the compiler vectorizes them.
+// Select-only, without a branch: the compiler vectorizes it.
 inline float ToFloat(Half value) {
   constexpr uint32_t kExponent = 0x7c00u << 13;
   constexpr uint32_t kSmallestNormal = 113u << 23;  // 2^-14 as float32.
@@ -43,25 +43,7 @@ inline float ToFloat(Half value) {
 }
 
 inline Half ToHalf(float value) {
-  constexpr uint32_t kInfinity = 255u << 23;
-  constexpr uint32_t kOverflow = (127u + 16u) << 23;  // 2^16.
-  constexpr uint32_t kSmallestNormal = 113u << 23;    // 2^-14.
-  constexpr uint32_t kHalf = 126u << 23;              // 0.5.
-  const uint32_t bits = BitsOf(value);
-  const uint32_t sign = (bits >> 16) & 0x8000;
-  const uint32_t magnitude = bits & 0x7fffffff;
-  // The last bit kept decides a tie: to even. A carry may make it infinite.
-  const uint32_t normal =
-      (magnitude - ((127u - 15u) << 23) + 0xfff + ((magnitude >> 13) & 1)) >>
-      13;
-  // Adding 0.5 lines a subnormal's bits up at the low end, rounded by the add.
-  const uint32_t subnormal = BitsOf(FloatOf(magnitude) + 0.5f) - kHalf;
-  const uint32_t special = magnitude > kInfinity ? 0x7e00 : 0x7c00;
-  const uint32_t result =
-      magnitude >= kOverflow
-          ? special
-          : (magnitude < kSmallestNormal ? subnormal : normal);
-  return {static_cast<uint16_t>(result | sign)};
+  return {static_cast<uint16_t>(HalfNearest(value))};
 }
 
 inline void WidenBlock(const BFloat16* source, int n, float* target) {

@@ -14,10 +14,12 @@
 
 namespace tf_opt {
 
-// `Convert` widens and narrows 16-bit elements; V is the arithmetic's type.
-template <typename Convert, typename V>
+// `Widening` widens and narrows 16-bit elements; V is the arithmetic's type.
+template <typename Widening, typename V>
 class GpuState {
  public:
+  using Convert = Widening;
+
   TF_OPT_RULE_INLINE static V Read(const StateArray<V>& array, int64_t at) {
     V value[1];
     Load(array, at, value);

@@ -46,8 +46,9 @@ TF_OPT_RULE_INLINE V MeasuredValue(V scale, V gradient, V accumulator) {
 
 // The square of what is in a lane's turn.
 template <typename V>
-TF_OPT_RULE_INLINE double Square(V x) {
-  return static_cast<double>(x) * static_cast<double>(x);
+TF_OPT_RULE_INLINE typename NumbersOf<V>::Real Square(V x) {
+  const typename NumbersOf<V>::Real wide = x;
+  return wide * wide;
 }
 
 template <typename V>

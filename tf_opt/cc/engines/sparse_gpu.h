@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
-#include "tf_opt/cc/engines/gpu_element.h"
+#include "tf_opt/cc/engines/framed_element.h"
 #include "tf_opt/cc/engines/gpu_pack.h"
 #include "tf_opt/cc/engines/gpu_row_sum.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/engines/gpu_slices.h"
+#include "tf_opt/cc/engines/gpu_state.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -68,7 +69,7 @@ class GpuRowThread {
                                         const GpuSortedEntries& entries,
                                         const GpuRules<Rule>& rules, int64_t k,
                                         int64_t key, int thread) {
-    using Element = GpuElement<Convert, T, Rule>;
+    using Element = FramedElement<GpuState<Convert, V>, T, Rule>;
     const int i = TensorOfTile(batch.slices.key_ends, batch.slices.count, key);
     const FramedRule<Rule> rule = rules[batch.slices.first + i];
     const GpuSlices& slices = batch.slices.slices[i];

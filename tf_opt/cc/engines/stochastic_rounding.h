@@ -21,8 +21,8 @@ TF_OPT_RULE_INLINE Half RoundAtRandom(float value, uint32_t random, Half) {
 }
 
 // What is stored as it is.
-template <typename V>
-TF_OPT_RULE_INLINE V RoundAtRandom(V value, uint32_t, V) {
+template <typename V, typename Random>
+TF_OPT_RULE_INLINE V RoundAtRandom(V value, Random, V) {
   return value;
 }
 

@@ -17,6 +17,10 @@ struct BFloat16 {
   uint16_t bits;
 };
 
+// Whether a type is one of them.
+template <typename T>
+constexpr bool kHas16Bits = sizeof(T) == 2;
+
 // Whether two of the same type have the same value: zeros of both signs do. (It
 // takes NaNs of other bits for different ones.)
 template <typename T>

@@ -16,6 +16,7 @@
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/kernels/storage_type.h"
+#include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -32,8 +33,9 @@ struct PerVariable {
   bool one_for_all = false;
 };
 
-// T is TensorFlow's type of the variables. `Found` is derived from this and
-// tells what it has found of operand k, an index of operands():
+// T is TensorFlow's type of the variables, or another that stands for it.
+// `Found` is derived from this and tells what it has found of operand k, an
+// index of operands():
 //
 //   count(k)        how many arrays there are; 0: it isn't there
 //   type(k, i)      the type of the i-th
@@ -74,8 +76,9 @@ class ApplyLaunch {
   }
 
   // Whether anything is rounded at random.
-  bool uses_random_bits(const FrameInputs& frame) const {
-    if (frame.stochastic_rounding && sizeof(T) == 2 &&
+  template <typename Numbers>
+  bool uses_random_bits(const FrameInputsOf<Numbers>& frame) const {
+    if (frame.stochastic_rounding && kHas16Bits<Element> &&
         found().count(kMasterWeight) == 0) {
       return true;
     }
@@ -157,11 +160,10 @@ class ApplyLaunch {
       return StateType::kArithmetic;
     }
     const tensorflow::DataType type = found().type(operand, i);
-    if (type == tensorflow::DataTypeToEnum<Slot>::value) {
-      return StateType::kArithmetic;
-    }
-    return type == tensorflow::DT_BFLOAT16 ? StateType::kBFloat16
-                                           : StateType::kFloat;
+    if (type == tensorflow::DT_BFLOAT16) return StateType::kBFloat16;
+    return type == ArithmeticType(found().type(kVariable, i))
+               ? StateType::kArithmetic
+               : StateType::kFloat;
   }
 
   std::vector<Operand> operands_;

@@ -2,19 +2,21 @@
 // `Optimizer`, which has read the op's attributes.
 //
 //   Optimizer::kScalars        the op's scalar inputs, as ScalarInput
-//   modes()                    Hyperparameters with what the attributes say
-//   frame()                    FrameInputs, likewise
+//   modes<Numbers>()           Hyperparameters with what the attributes say
+//   frame<Numbers>()           FrameInputs, likewise
 //   Optimizer::kSlotOperands   all slots that the op has
 //   slots()                    those of this kernel, in the rule's order
 //   ChooseRule<V>(use)         calls use(TypeTag<Rule>()) with its rule
 #ifndef TF_OPT_CC_KERNELS_OPTIMIZER_H_
 #define TF_OPT_CC_KERNELS_OPTIMIZER_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -40,19 +42,25 @@ class OptimizerOf : public Description {
     if (!status.ok()) return status;
     status = attributes.GetAttr("maximize", &maximize_);
     if (!status.ok()) return status;
-    status =
-        attributes.GetAttr("stochastic_rounding", &frame_.stochastic_rounding);
+    status = attributes.GetAttr("stochastic_rounding", &stochastic_rounding_);
     if (!status.ok()) return status;
-    return attributes.GetAttr("seed", &frame_.seed);
+    return attributes.GetAttr("seed", &seed_);
   }
 
-  typename Description::Hyperparameters modes() const {
-    typename Description::Hyperparameters hyperparameters;
+  template <typename N = HostNumbers>
+  typename Description::template HyperparametersOf<N> modes() const {
+    typename Description::template HyperparametersOf<N> hyperparameters;
     hyperparameters.maximize = maximize_;
     return hyperparameters;
   }
 
-  const FrameInputs& frame() const { return frame_; }
+  template <typename N = HostNumbers>
+  FrameInputsOf<N> frame() const {
+    FrameInputsOf<N> frame;
+    frame.stochastic_rounding = stochastic_rounding_;
+    frame.seed = seed_;
+    return frame;
+  }
 
   const std::vector<Operand>& slots() const { return slots_; }
 
@@ -68,7 +76,8 @@ class OptimizerOf : public Description {
   std::vector<Operand> slots_;
   bool decoupled_ = true;
   bool maximize_ = false;
-  FrameInputs frame_;
+  bool stochastic_rounding_ = false;
+  int64_t seed_ = 0;
 };
 
 }  // namespace tf_opt

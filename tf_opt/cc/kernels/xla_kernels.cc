@@ -37,22 +37,17 @@ void Register(const std::string& op, const char* device) {
 
 struct NotForXlaRegistration {
   NotForXlaRegistration() {
-#if defined(TF_OPT_XLA_KERNELS)
-    constexpr bool kHasCpuKernels = true;
-#else
-    constexpr bool kHasCpuKernels = false;
-#endif
     for (const char* device : {"XLA_CPU_JIT", "XLA_GPU_JIT"}) {
-      const bool dense =
-          !kHasCpuKernels || device != std::string("XLA_CPU_JIT");
-      if (dense) Register("TfOpt>MeasureGradients", device);
       Register("TfOpt>MeasureSparseGradients", device);
+#if !defined(TF_OPT_XLA_KERNELS)
+      Register("TfOpt>MeasureGradients", device);
+#endif
       for (const char* optimizer :
            {"AdamAmsgrad", "ASGD", "AveragedSGD", "NAdam"}) {
         Register(absl::StrCat("TfOpt>ResourceSparseApply", optimizer), device);
-        if (dense) {
-          Register(absl::StrCat("TfOpt>ResourceApply", optimizer), device);
-        }
+#if !defined(TF_OPT_XLA_KERNELS)
+        Register(absl::StrCat("TfOpt>ResourceApply", optimizer), device);
+#endif
       }
     }
   }

@@ -27,31 +27,39 @@ namespace tf_opt {
 
 struct Adam;
 
-struct AdamHyperparameters {
-  double learning_rate = 1e-3;
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-8;
-  int64_t step = 1;  // t, counted from 1.
+template <typename N>
+struct AdamHyperparametersOf {
+  using Numbers = N;
+
+  typename N::Real learning_rate = 1e-3;
+  typename N::Real beta_1 = 0.9;
+  typename N::Real beta_2 = 0.999;
+  typename N::Real epsilon = 1e-8;
+  typename N::Integer step = 1;  // t, counted from 1.
   bool maximize = false;
   // Where epsilon stands: false is Algorithm 1 of the paper, as above; true is
   // "epsilon hat", added to the uncorrected root (Keras, TensorFlow).
   bool epsilon_hat = false;
 };
 
-// What is the same for every variable of a step. In double, computed once.
-struct AdamStep {
-  using Hyperparameters = AdamHyperparameters;
+// What is the same for every variable of a step. In float64, computed once.
+template <typename N>
+struct AdamStepOf {
+  using Hyperparameters = AdamHyperparametersOf<N>;
+  using Real = typename N::Real;
 
-  TF_OPT_HOST_DEVICE explicit AdamStep(const AdamHyperparameters& h)
+  TF_OPT_HOST_DEVICE explicit AdamStepOf(const Hyperparameters& h)
       : hyperparameters(h),
         bias_correction_1(1.0 - Power(h.beta_1, h.step)),
         root_bias_correction_2(Sqrt(1.0 - Power(h.beta_2, h.step))) {}
 
-  AdamHyperparameters hyperparameters;
-  double bias_correction_1;
-  double root_bias_correction_2;
+  Hyperparameters hyperparameters;
+  Real bias_correction_1;
+  Real root_bias_correction_2;
 };
+
+using AdamHyperparameters = AdamHyperparametersOf<HostNumbers>;
+using AdamStep = AdamStepOf<HostNumbers>;
 
 // One element's update. `V` is the arithmetic type. AMSGrad and L2 decay
 // change what is read per element and so are template arguments; every other
@@ -59,12 +67,14 @@ struct AdamStep {
 template <typename V, bool kAmsgrad, bool kL2>
 struct AdamRule {
   using Description = Adam;
-  using Step = AdamStep;
   using Value = V;
+  using Numbers = NumbersOf<V>;
+  using Step = AdamStepOf<Numbers>;
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
   static constexpr bool kAsksHowSlotHolds = false;
 
-  TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, const VariableInputs& own)
+  TF_OPT_HOST_DEVICE AdamRule(const Step& step,
+                              const VariableInputsOf<Numbers>& own)
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay),
         moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
@@ -105,19 +115,23 @@ struct AdamRule {
 
 // What the op and the engines need to know.
 struct Adam {
-  using Hyperparameters = AdamHyperparameters;
+  template <typename N>
+  using HyperparametersOf = AdamHyperparametersOf<N>;
 
   static constexpr Operand kSlotOperands[] = {
       {"m"},
       {"v"},
       // A maximum of what was rounded at random would be too large.
       Operand::Optional("v_max").Rounded(Rounding::kToNearest)};
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"step", &Hyperparameters::step, Range::kPositive},
-      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative}};
+  template <typename N>
+  static constexpr ScalarInput<HyperparametersOf<N>> kScalarsOf[] = {
+      {"learning_rate", &AdamHyperparametersOf<N>::learning_rate},
+      {"step", &AdamHyperparametersOf<N>::step, Range::kPositive},
+      {"beta_1", &AdamHyperparametersOf<N>::beta_1, Range::kDecayRate},
+      {"beta_2", &AdamHyperparametersOf<N>::beta_2, Range::kDecayRate},
+      {"epsilon", &AdamHyperparametersOf<N>::epsilon, Range::kNonNegative}};
+  using Hyperparameters = AdamHyperparameters;
+  static constexpr auto& kScalars = kScalarsOf<HostNumbers>;
 
   // Returns use(TypeTag<...>()) with the rule of these modes.
   template <typename V, typename Use>

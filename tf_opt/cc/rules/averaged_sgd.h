@@ -27,38 +27,46 @@ namespace tf_opt {
 
 struct AveragedSgd;
 
-struct AveragedSgdHyperparameters {
-  double learning_rate = 1e-2;
-  double eta = 1e-2;
-  double lambd = 1e-4;
-  double t0 = 1e6;
-  int64_t step = 1;  // t, counted from 1.
+template <typename N>
+struct AveragedSgdHyperparametersOf {
+  using Numbers = N;
+
+  typename N::Real learning_rate = 1e-2;
+  typename N::Real eta = 1e-2;
+  typename N::Real lambd = 1e-4;
+  typename N::Real t0 = 1e6;
+  typename N::Integer step = 1;  // t, counted from 1.
   bool maximize = false;
 };
 
-// What is the same for every variable of a step. In double, computed once.
-struct AveragedSgdStep {
-  using Hyperparameters = AveragedSgdHyperparameters;
+// What is the same for every variable of a step. In float64, computed once.
+template <typename N>
+struct AveragedSgdStepOf {
+  using Hyperparameters = AveragedSgdHyperparametersOf<N>;
+  using Real = typename N::Real;
 
-  TF_OPT_HOST_DEVICE explicit AveragedSgdStep(
-      const AveragedSgdHyperparameters& h)
+  TF_OPT_HOST_DEVICE explicit AveragedSgdStepOf(const Hyperparameters& h)
       : hyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
 
-  AveragedSgdHyperparameters hyperparameters;
-  double mu;
+  Hyperparameters hyperparameters;
+  Real mu;
 };
+
+using AveragedSgdHyperparameters = AveragedSgdHyperparametersOf<HostNumbers>;
+using AveragedSgdStep = AveragedSgdStepOf<HostNumbers>;
 
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct AveragedSgdRule {
   using Description = AveragedSgd;
-  using Step = AveragedSgdStep;
   using Value = V;
+  using Numbers = NumbersOf<V>;
+  using Step = AveragedSgdStepOf<Numbers>;
   static constexpr int kSlots = 1;
   static constexpr bool kAsksHowSlotHolds = false;
 
-  TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
-                                     const VariableInputs& own)
+  TF_OPT_HOST_DEVICE AveragedSgdRule(const Step& step,
+                                     const VariableInputsOf<Numbers>& own)
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay,
                 1.0 - step.hyperparameters.lambd * own.learning_rate_factor *
@@ -71,7 +79,7 @@ struct AveragedSgdRule {
     // While mu is 1 a copy, also of what was no number. And not
     // (1 - mu) * ax + mu * p: the first factor's rounding would shrink or grow
     // a long average by the same bit in every step.
-    ax = mu == V(1) ? p : ax + mu * (p - ax);
+    ax = Select(mu == V(1), p, ax + mu * (p - ax));
   }
 
   Descent<V, kL2> descent;
@@ -81,16 +89,20 @@ struct AveragedSgdRule {
 
 // What the op and the engines need to know.
 struct AveragedSgd {
-  using Hyperparameters = AveragedSgdHyperparameters;
+  template <typename N>
+  using HyperparametersOf = AveragedSgdHyperparametersOf<N>;
 
   static constexpr Operand kSlotOperands[] = {{"ax"}};
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
+  template <typename N>
+  static constexpr ScalarInput<HyperparametersOf<N>> kScalarsOf[] = {
+      {"learning_rate", &AveragedSgdHyperparametersOf<N>::learning_rate},
       // Negative while the average is in the variables' place.
-      {"eta", &Hyperparameters::eta, Range::kNonNegative},
-      {"step", &Hyperparameters::step, Range::kPositive},
-      {"lambd", &Hyperparameters::lambd, Range::kNonNegative},
-      {"t0", &Hyperparameters::t0, Range::kNonNegative}};
+      {"eta", &AveragedSgdHyperparametersOf<N>::eta, Range::kNonNegative},
+      {"step", &AveragedSgdHyperparametersOf<N>::step, Range::kPositive},
+      {"lambd", &AveragedSgdHyperparametersOf<N>::lambd, Range::kNonNegative},
+      {"t0", &AveragedSgdHyperparametersOf<N>::t0, Range::kNonNegative}};
+  using Hyperparameters = AveragedSgdHyperparameters;
+  static constexpr auto& kScalars = kScalarsOf<HostNumbers>;
 
   // Returns use(TypeTag<...>()) with the rule of these modes.
   template <typename V, typename Use>

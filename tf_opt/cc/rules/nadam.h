@@ -30,27 +30,32 @@ namespace tf_opt {
 
 struct NAdam;
 
-struct NAdamHyperparameters {
-  double learning_rate = 2e-3;
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-8;
-  double momentum_decay = 4e-3;
+template <typename N>
+struct NAdamHyperparametersOf {
+  using Numbers = N;
+
+  typename N::Real learning_rate = 2e-3;
+  typename N::Real beta_1 = 0.9;
+  typename N::Real beta_2 = 0.999;
+  typename N::Real epsilon = 1e-8;
+  typename N::Real momentum_decay = 4e-3;
   // P before the step: the product of mu_1 to mu_{t-1}.
-  double momentum_product = 1.0;
-  int64_t step = 1;  // t, counted from 1.
+  typename N::Real momentum_product = 1.0;
+  typename N::Integer step = 1;  // t, counted from 1.
   bool maximize = false;
 };
 
-// What is the same for every variable of a step. In double, computed once.
-struct NAdamStep {
-  using Hyperparameters = NAdamHyperparameters;
+// What is the same for every variable of a step. In float64, computed once.
+template <typename N>
+struct NAdamStepOf {
+  using Hyperparameters = NAdamHyperparametersOf<N>;
+  using Real = typename N::Real;
 
-  TF_OPT_HOST_DEVICE explicit NAdamStep(const NAdamHyperparameters& h)
+  TF_OPT_HOST_DEVICE explicit NAdamStepOf(const Hyperparameters& h)
       : hyperparameters(h) {
-    const double momentum = Momentum(h.step);
-    const double next_momentum = Momentum(h.step + 1.0);
-    const double product = h.momentum_product * momentum;
+    const Real momentum = Momentum(h.step);
+    const Real next_momentum = Momentum(h.step + 1.0);
+    const Real product = h.momentum_product * momentum;
     moment_size =
         h.learning_rate * next_momentum / (1.0 - product * next_momentum);
     gradient_size = h.learning_rate * (1.0 - momentum) / (1.0 - product);
@@ -58,27 +63,32 @@ struct NAdamStep {
   }
 
   // mu_t.
-  TF_OPT_HOST_DEVICE double Momentum(double t) const {
-    const double decay = Power(0.96, t * hyperparameters.momentum_decay);
+  TF_OPT_HOST_DEVICE Real Momentum(Real t) const {
+    const Real decay = Power(0.96, t * hyperparameters.momentum_decay);
     return hyperparameters.beta_1 * (1.0 - 0.5 * decay);
   }
 
-  NAdamHyperparameters hyperparameters;
-  double moment_size;
-  double gradient_size;
-  double root_scale;
+  Hyperparameters hyperparameters;
+  Real moment_size;
+  Real gradient_size;
+  Real root_scale;
 };
+
+using NAdamHyperparameters = NAdamHyperparametersOf<HostNumbers>;
+using NAdamStep = NAdamStepOf<HostNumbers>;
 
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct NAdamRule {
   using Description = NAdam;
-  using Step = NAdamStep;
   using Value = V;
+  using Numbers = NumbersOf<V>;
+  using Step = NAdamStepOf<Numbers>;
   static constexpr int kSlots = 2;
   static constexpr bool kAsksHowSlotHolds = false;
 
-  TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, const VariableInputs& own)
+  TF_OPT_HOST_DEVICE NAdamRule(const Step& step,
+                               const VariableInputsOf<Numbers>& own)
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay),
         moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
@@ -104,18 +114,22 @@ struct NAdamRule {
 
 // What the op and the engines need to know.
 struct NAdam {
-  using Hyperparameters = NAdamHyperparameters;
+  template <typename N>
+  using HyperparametersOf = NAdamHyperparametersOf<N>;
 
   static constexpr Operand kSlotOperands[] = {{"m"}, {"v"}};
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &Hyperparameters::learning_rate},
-      {"step", &Hyperparameters::step, Range::kPositive},
-      {"momentum_product", &Hyperparameters::momentum_product},
-      {"beta_1", &Hyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &Hyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &Hyperparameters::epsilon, Range::kNonNegative},
-      {"momentum_decay", &Hyperparameters::momentum_decay,
+  template <typename N>
+  static constexpr ScalarInput<HyperparametersOf<N>> kScalarsOf[] = {
+      {"learning_rate", &NAdamHyperparametersOf<N>::learning_rate},
+      {"step", &NAdamHyperparametersOf<N>::step, Range::kPositive},
+      {"momentum_product", &NAdamHyperparametersOf<N>::momentum_product},
+      {"beta_1", &NAdamHyperparametersOf<N>::beta_1, Range::kDecayRate},
+      {"beta_2", &NAdamHyperparametersOf<N>::beta_2, Range::kDecayRate},
+      {"epsilon", &NAdamHyperparametersOf<N>::epsilon, Range::kNonNegative},
+      {"momentum_decay", &NAdamHyperparametersOf<N>::momentum_decay,
        Range::kNonNegative}};
+  using Hyperparameters = NAdamHyperparameters;
+  static constexpr auto& kScalars = kScalarsOf<HostNumbers>;
 
   // Returns use(TypeTag<...>()) with the rule of these modes.
   template <typename V, typename Use>

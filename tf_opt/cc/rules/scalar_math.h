@@ -1,10 +1,13 @@
-// The few functions that a rule needs besides + - * /, as overloads that a
-// rule calls unqualified: another arithmetic type (xla::XlaOp, say) brings its
-// own and argument-dependent lookup finds them.
+// What a rule needs besides + - * /: types for a step's numbers, and a few
+// functions, as overloads that a rule calls unqualified. Another arithmetic
+// type (xla/hlo.h: values of a program that XLA compiles) brings its own, and
+// argument-dependent lookup finds them.
 #ifndef TF_OPT_CC_RULES_SCALAR_MATH_H_
 #define TF_OPT_CC_RULES_SCALAR_MATH_H_
 
 #include <math.h>
+
+#include <cstdint>
 
 #if defined(__CUDACC__)
 #define TF_OPT_HOST_DEVICE __host__ __device__
@@ -20,6 +23,23 @@
 
 namespace tf_opt {
 
+// The numbers that a step goes by, and what its random bits are made in.
+struct HostNumbers {
+  using Real = double;
+  using Integer = int64_t;
+  using Boolean = bool;
+  using Unsigned32 = uint32_t;
+  using Unsigned64 = uint64_t;
+};
+
+// Those that go with arithmetic in V.
+template <typename V>
+struct NumbersFor {
+  using type = HostNumbers;
+};
+template <typename V>
+using NumbersOf = typename NumbersFor<V>::type;
+
 #if defined(__CUDACC__)
 TF_OPT_RULE_INLINE float Sqrt(float x) { return sqrtf(x); }
 TF_OPT_RULE_INLINE double Sqrt(double x) { return sqrt(x); }
@@ -32,6 +52,28 @@ TF_OPT_RULE_INLINE double Sqrt(double x) { return __builtin_sqrt(x); }
 // older maximum. Written so that it compiles to one maxps.
 TF_OPT_RULE_INLINE float Max(float a, float b) { return a > b ? a : b; }
 TF_OPT_RULE_INLINE double Max(double a, double b) { return a > b ? a : b; }
+
+// One of two values; both are computed. V is deduced from the first one.
+template <typename V>
+struct SameType {
+  using type = V;
+};
+template <typename V>
+TF_OPT_RULE_INLINE V Select(bool condition, V a, typename SameType<V>::type b) {
+  return condition ? a : b;
+}
+
+// Calls body(), which may change what is at `changed` and nothing else, if the
+// condition holds.
+template <typename Body, typename... Changed>
+TF_OPT_RULE_INLINE void When(bool condition, const Body& body, Changed*...) {
+  if (condition) body();
+}
+
+// The integer that a number is; what is none, or is too large, becomes one.
+TF_OPT_RULE_INLINE int64_t WholeNumber(double x) {
+  return x >= -0x1p53 && x <= 0x1p53 ? static_cast<int64_t>(x) : 0;
+}
 
 // What is written where a result is no number. Which of its operands' NaNs an
 // operation passes on, and with which sign, differs between processors and

@@ -8,28 +8,32 @@
 
 namespace tf_opt {
 
-struct VariableInputs {
+template <typename Numbers>
+struct VariableInputsOf {
+  using Real = typename Numbers::Real;
+
   template <typename Hyperparameters>
-  TF_OPT_HOST_DEVICE double learning_rate(const Hyperparameters& shared) const {
+  TF_OPT_HOST_DEVICE Real learning_rate(const Hyperparameters& shared) const {
     return learning_rate_factor * shared.learning_rate;
   }
 
   // Whether `number` is an integer, as it must be.
-  TF_OPT_HOST_DEVICE bool HasNumber() const {
-    return number == static_cast<double>(whole_number());
+  TF_OPT_HOST_DEVICE typename Numbers::Boolean HasNumber() const {
+    return number == static_cast<Real>(whole_number());
   }
   // Also where it isn't one, on a device that can't return an error.
-  TF_OPT_HOST_DEVICE int64_t whole_number() const {
-    return number >= -0x1p53 && number <= 0x1p53 ? static_cast<int64_t>(number)
-                                                 : 0;
+  TF_OPT_HOST_DEVICE typename Numbers::Integer whole_number() const {
+    return WholeNumber(number);
   }
 
-  double weight_decay = 0.0;
-  double learning_rate_factor = 1.0;
-  double gradient_factor = 1.0;
+  Real weight_decay = 0.0;
+  Real learning_rate_factor = 1.0;
+  Real gradient_factor = 1.0;
   // Which of all variables it is, for its random bits.
-  double number = 0;
+  Real number = 0.0;
 };
+
+using VariableInputs = VariableInputsOf<HostNumbers>;
 
 }  // namespace tf_opt
 

@@ -2,14 +2,11 @@
 
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tf_opt/cc/ops/operand_checks.h"
-#include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/xla/custom_call.h"
+#include "tf_opt/cc/xla/measured_operands.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/shape_util.h"
 
@@ -17,7 +14,6 @@ namespace tf_opt {
 namespace {
 
 using ::tensorflow::DataType;
-using ::tensorflow::TensorShape;
 
 class Kernel : public tensorflow::XlaOpKernel {
  public:
@@ -29,31 +25,13 @@ class Kernel : public tensorflow::XlaOpKernel {
   }
 
   void Compile(tensorflow::XlaOpKernelContext* context) override {
+    MeasuredOperands operands;
+    OP_REQUIRES_OK(context, operands.Read(context, dtype_));
     CustomCall call(context->builder());
-    int begin, end;
-    OP_REQUIRES_OK(context, InputRange("gradients", &begin, &end));
-    for (int i = begin; i < end; ++i) {
-      OP_REQUIRES_OK(context, call.AddArgument(context->Input(i)));
-    }
-    const int gradients = begin;
-    OP_REQUIRES_OK(context, InputRange("accumulators", &begin, &end));
-    OP_REQUIRES(context, begin == end || end - begin == count_,
-                absl::InvalidArgumentError(absl::StrCat(
-                    "`accumulators` must be empty or have one variable for "
-                    "each of the ",
-                    count_, " `gradients`, got ", end - begin)));
-    for (int i = 0; i < end - begin; ++i) {
-      TensorShape shape;
-      xla::XlaOp value;
-      OP_REQUIRES_OK(
-          context, context->ReadVariableInput(begin + i, ArithmeticType(dtype_),
-                                              &shape, &value));
-      const absl::StatusOr<TensorShape> expected =
-          ShapeOf(context, gradients + i);
-      OP_REQUIRES_OK(context, expected.status());
-      OP_REQUIRES_OK(context, CheckShape("accumulators", i, *expected,
-                                         "gradients", shape));
-      OP_REQUIRES_OK(context, call.AddArgument(value));
+    for (const auto* arrays : {&operands.gradients, &operands.accumulators}) {
+      for (const xla::XlaOp array : *arrays) {
+        OP_REQUIRES_OK(context, call.AddArgument(array));
+      }
     }
     for (const char* number : {"gradient_scale", "enabled"}) {
       OP_REQUIRES_OK(context, call.AddArgument(context->Input(number)));

@@ -1,14 +1,15 @@
-// What a thread of a GPU does with one element, whose gradient it has at hand:
-// one formula for all kernels, whether they read gradients or sum them.
-#ifndef TF_OPT_CC_ENGINES_GPU_ELEMENT_H_
-#define TF_OPT_CC_ENGINES_GPU_ELEMENT_H_
+// What a step does with one element, whose gradient is at hand: a rule and its
+// frame, for whatever goes an element at a time. Such are a thread of a GPU,
+// whether it reads gradients or sums them, and a program that XLA compiles, for
+// which a whole array is one "element".
+#ifndef TF_OPT_CC_ENGINES_FRAMED_ELEMENT_H_
+#define TF_OPT_CC_ENGINES_FRAMED_ELEMENT_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
-#include "tf_opt/cc/engines/gpu_state.h"
 #include "tf_opt/cc/engines/stochastic_rounding.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/random_bits.h"
@@ -17,13 +18,15 @@
 
 namespace tf_opt {
 
-// `Convert` widens and narrows 16-bit elements.
-template <typename Convert, typename T, typename Rule>
-class GpuElement {
+// `State` reads and writes state; its `Convert` widens and narrows elements of
+// 16 bits (gpu_state.h).
+template <typename State, typename T, typename Rule>
+class FramedElement {
  public:
   using V = ComputeType<T>;
   using Tensor = DenseTensor<T, Rule::kSlots>;
-  using State = GpuState<Convert, V>;
+  using Convert = typename State::Convert;
+  using Integer = typename NumbersOf<V>::Integer;
 
   // Updates an element of `tensor`, the number of which is `element`. The
   // tensor says whether there are a master weight, an accumulator and an
@@ -31,10 +34,11 @@ class GpuElement {
   // point to in memory, not in registers.
   template <typename... Slot>
   TF_OPT_RULE_INLINE static void Update(const FramedRule<Rule>& rule,
-                                        const Tensor& tensor, int64_t element,
-                                        V gradient, T* variable,
-                                        V* master_weight, V* accumulator,
-                                        V* average, Slot*... slots) {
+                                        const Tensor& tensor,
+                                        const Integer& element, V gradient,
+                                        T* variable, V* master_weight,
+                                        V* accumulator, V* average,
+                                        Slot*... slots) {
     if (tensor.accumulator() == nullptr) {
       gradient = rule.gradient(gradient);
     } else {
@@ -74,7 +78,7 @@ class GpuElement {
           CanonicalNan(rule.gradient.Accumulate(*accumulator, gradient));
     }
     if (tensor.average().data == nullptr) return;
-    const int64_t element = tensor.first + at;
+    const Integer element = tensor.first + at;
     T* const variable = tensor.variable() + at;
     V master_weight = MasterWeightAt(tensor, at);
     // One that somebody else has set is put right.
@@ -92,7 +96,7 @@ class GpuElement {
                                           const Tensor& tensor, V gradient,
                                           int64_t at,
                                           std::index_sequence<kIndices...>) {
-    const int64_t element = tensor.first + at;
+    const Integer element = tensor.first + at;
     V slots[] = {State::Read(tensor.template slot<kIndices>(), at)...};
     V accumulator = 0;
     if (tensor.accumulator() != nullptr) accumulator = tensor.accumulator()[at];
@@ -128,11 +132,11 @@ class GpuElement {
   TF_OPT_RULE_INLINE static V Value(const Tensor& tensor, T variable,
                                     V master_weight) {
     const V widened = Convert::Widen(variable);
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (kHas16Bits<T>) {
       if (tensor.master_weight() != nullptr) {
-        const bool same =
+        const auto same =
             HaveSameValue(Convert::Narrow(master_weight, T()), variable);
-        return CanonicalNan(same ? master_weight : widened);
+        return CanonicalNan(Select(same, master_weight, widened));
       }
     }
     return widened;
@@ -141,11 +145,11 @@ class GpuElement {
   // Master weights are always rounded to nearest: that is how one sees that
   // they belong together.
   TF_OPT_RULE_INLINE static void Assign(const FramedRule<Rule>& rule,
-                                        const Tensor& tensor, int64_t element,
-                                        V value, T* variable,
-                                        V* master_weight) {
+                                        const Tensor& tensor,
+                                        const Integer& element, V value,
+                                        T* variable, V* master_weight) {
     *master_weight = value;
-    const RandomKey* const key = rule.template KeyOf<kVariable>();
+    const auto* const key = rule.template KeyOf<kVariable>();
     *variable = key == nullptr || tensor.master_weight() != nullptr
                     ? Convert::Narrow(value, T())
                     : RoundAtRandom(value, RandomBitsOf(*key, element), T());
@@ -153,19 +157,22 @@ class GpuElement {
 
   // Lets the average follow the variable: its master weight or what is stored.
   TF_OPT_RULE_INLINE static void Follow(const FramedRule<Rule>& rule,
-                                        const Tensor& tensor, int64_t element,
-                                        T* variable, V* master_weight,
-                                        V* average) {
+                                        const Tensor& tensor,
+                                        const Integer& element, T* variable,
+                                        V* master_weight, V* average) {
     const V value = tensor.master_weight() == nullptr
                         ? Convert::Widen(*variable)
                         : *master_weight;
     *average = rule.average(*average, value);
-    if (rule.average.overwrite) {
-      Assign(rule, tensor, element, *average, variable, master_weight);
-    }
+    When(
+        rule.average.overwrite,
+        [&] {
+          Assign(rule, tensor, element, *average, variable, master_weight);
+        },
+        variable, master_weight);
   }
 };
 
 }  // namespace tf_opt
 
-#endif  // TF_OPT_CC_ENGINES_GPU_ELEMENT_H_
+#endif  // TF_OPT_CC_ENGINES_FRAMED_ELEMENT_H_

@@ -1,0 +1,39 @@
+// What Adam's op says of its rule besides what every op does.
+#ifndef TF_OPT_CC_KERNELS_ADAM_OPTIMIZER_H_
+#define TF_OPT_CC_KERNELS_ADAM_OPTIMIZER_H_
+
+#include "absl/status/status.h"
+#include "tf_opt/cc/kernels/optimizer.h"
+#include "tf_opt/cc/rules/adam.h"
+
+namespace tf_opt {
+
+class AdamOptimizer : public OptimizerOf<Adam> {
+ public:
+  template <typename Attributes>
+  absl::Status Read(const Attributes& attributes) {
+    absl::Status status = OptimizerOf::Read(attributes);
+    if (!status.ok()) return status;
+    return attributes.GetAttr("epsilon_hat", &epsilon_hat_);
+  }
+
+  template <typename N = HostNumbers>
+  AdamHyperparametersOf<N> modes() const {
+    auto hyperparameters = OptimizerOf::template modes<N>();
+    hyperparameters.epsilon_hat = epsilon_hat_;
+    return hyperparameters;
+  }
+
+  template <typename V, typename Use>
+  void ChooseRule(const Use& use) const {
+    const bool amsgrad = slots().size() > 2;
+    Adam::ChooseRule<V>(amsgrad, l2(), use);
+  }
+
+ private:
+  bool epsilon_hat_ = false;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_ADAM_OPTIMIZER_H_

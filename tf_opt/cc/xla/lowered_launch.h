@@ -1,0 +1,206 @@
+// A launch of a resource-apply op as values of a program that XLA compiles: the
+// rule and its frame are written into it, a variable's whole array at a time.
+#ifndef TF_OPT_CC_XLA_LOWERED_LAUNCH_H_
+#define TF_OPT_CC_XLA_LOWERED_LAUNCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/framed_element.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/step_frame.h"
+#include "tf_opt/cc/xla/apply_operands.h"
+#include "tf_opt/cc/xla/hlo.h"
+#include "tf_opt/cc/xla/hlo_element.h"
+#include "xla/hlo/builder/xla_builder.h"
+
+namespace tf_opt {
+
+// Of variables of type T, an Hlo.
+template <typename T>
+class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
+ public:
+  using V = ComputeType<T>;
+
+  // Takes the values of `operands` and writes the new ones there.
+  LoweredLaunch(ApplyOperands* operands, const std::vector<Operand>& slots,
+                xla::XlaBuilder* builder)
+      : operands_(*operands), builder_(builder) {
+    this->SetOperands(slots);
+  }
+
+  // Of a table the row with this number takes part.
+  absl::Status Begin(const HloNumbers::Integer& row) {
+    absl::Status status = this->CheckSlotsHaveOneType();
+    if (!status.ok()) return status;
+    for (int k = 0; k < static_cast<int>(this->operands().size()); ++k) {
+      if (this->operands()[k].is_row_of_table()) this->SetTable(k, nullptr);
+    }
+    row_ = row;
+    return absl::OkStatus();
+  }
+
+  // Updates all variables by `rules`, where `writes`; or accumulates, where
+  // `update` is false.
+  template <typename Rule>
+  void Apply(const std::vector<FramedRule<Rule>>& rules, bool uses_random_bits,
+             const HloBoolean& writes, const HloBoolean& update) {
+    using Element = FramedElement<HloState<V>, T, Rule>;
+    values_.resize(this->size());
+    for (int i = 0; i < this->size(); ++i) Load(i);
+    auto tensors = this->template Tensors<Rule::kSlots>();
+    for (int i = 0; i < this->size(); ++i) {
+      auto& tensor = tensors[i];
+      if (uses_random_bits) tensor.first = Numbers(i);
+      const Values before = values_[i];
+      const V gradient = HloConvert::Widen(before.gradient);
+      if (!IsConstantly(update, false)) {
+        Element::UpdateAt(rules[i], tensor, gradient, 0);
+      }
+      if (!IsConstantly(update, true)) {
+        const Values updated = values_[i];
+        values_[i] = before;
+        Element::AccumulateAt(rules[i], tensor, gradient, 0);
+        values_[i] = Choose(update, updated, values_[i]);
+      }
+      if (!IsConstantly(writes, true)) {
+        values_[i] = Choose(writes, values_[i], before);
+      }
+      Store(i);
+    }
+  }
+
+  // What ApplyLaunch asks.
+  int count(int k) const { return operands_.arrays[k].values.size(); }
+  tensorflow::DataType type(int k, int i) const {
+    return operands_.arrays[k].types[i];
+  }
+  void* data(int k, int i) const {
+    Values& values = values_[i];
+    switch (k) {
+      case kVariable:
+        return &values.variable;
+      case kGradient:
+        return &values.gradient;
+      case kAccumulator:
+        return &values.accumulator;
+      case kMasterWeight:
+        return &values.master_weight;
+      default:
+        return &values.state[k];
+    }
+  }
+  int64_t elements(int, int i) const {
+    return operands_.shapes[i].num_elements();
+  }
+  int64_t first_dimension(int k, int i) const {
+    const xla::XlaOp value = operands_.arrays[k].values[i];
+    return builder_->GetShape(value)->dimensions(0);
+  }
+
+ private:
+  // A variable's operands, in the types that rule and frame expect.
+  struct Values {
+    T variable;
+    T gradient;
+    V accumulator;
+    V master_weight;
+    std::vector<xla::XlaOp> state;  // By the operand's number.
+  };
+
+  static Values Choose(const HloBoolean& condition, const Values& a,
+                       const Values& b) {
+    Values chosen = b;
+    chosen.variable = Select(condition, a.variable, b.variable);
+    chosen.accumulator = Select(condition, a.accumulator, b.accumulator);
+    chosen.master_weight = Select(condition, a.master_weight, b.master_weight);
+    for (std::size_t k = 0; k < a.state.size(); ++k) {
+      if (!a.state[k].valid()) continue;
+      chosen.state[k] = xla::Select(condition.In(a.state[k].builder()),
+                                    a.state[k], b.state[k]);
+    }
+    return chosen;
+  }
+
+  bool IsThere(int k) const { return count(k) > 0; }
+
+  void Load(int i) {
+    Values& values = values_[i];
+    values.state.resize(this->operands().size());
+    for (int k = 0; k < static_cast<int>(this->operands().size()); ++k) {
+      if (!IsThere(k)) continue;
+      const xla::XlaOp value = operands_.arrays[k].values[i];
+      if (k == kVariable) {
+        values.variable = T(value);
+      } else if (k == kGradient) {
+        values.gradient = T(value);
+      } else if (k == kAccumulator) {
+        values.accumulator = V(value);
+      } else if (k == kMasterWeight) {
+        values.master_weight = V(value);
+      } else if (this->operands()[k].is_row_of_table()) {
+        values.state[k] = xla::Reshape(
+            xla::DynamicSlice(value, RowStart(i), RowSize(i)), Dimensions(i));
+      } else {
+        values.state[k] = value;
+      }
+    }
+  }
+
+  void Store(int i) {
+    const Values& values = values_[i];
+    const auto store = [&](int k, const auto& value) {
+      xla::XlaOp& to = operands_.arrays[k].values[i];
+      to = BroadcastTo(value.In(builder_), to);
+    };
+    store(kVariable, values.variable);
+    if (IsThere(kAccumulator)) store(kAccumulator, values.accumulator);
+    if (IsThere(kMasterWeight)) store(kMasterWeight, values.master_weight);
+    for (int k = 0; k < static_cast<int>(values.state.size()); ++k) {
+      if (!values.state[k].valid()) continue;
+      xla::XlaOp& to = operands_.arrays[k].values[i];
+      to = this->operands()[k].is_row_of_table()
+               ? xla::DynamicUpdateSlice(
+                     to, xla::Reshape(values.state[k], RowSize(i)), RowStart(i))
+               : values.state[k];
+    }
+  }
+
+  std::vector<int64_t> Dimensions(int i) const {
+    const auto sizes = operands_.shapes[i].dim_sizes();
+    return {sizes.begin(), sizes.end()};
+  }
+  std::vector<int64_t> RowSize(int i) const {
+    std::vector<int64_t> size = Dimensions(i);
+    size.insert(size.begin(), 1);
+    return size;
+  }
+  std::vector<xla::XlaOp> RowStart(int i) const {
+    std::vector<xla::XlaOp> start(operands_.shapes[i].dims() + 1,
+                                  HloNumbers::Integer(0).In(builder_));
+    start[0] = row_.In(builder_);
+    return start;
+  }
+
+  // Of a variable's elements, in its shape.
+  HloNumbers::Integer Numbers(int i) const {
+    return HloNumbers::Integer(xla::Reshape(
+        xla::Iota(builder_, xla::S64, elements(kVariable, i)), Dimensions(i)));
+  }
+
+  ApplyOperands& operands_;
+  xla::XlaBuilder* const builder_;
+  HloNumbers::Integer row_;
+  mutable std::vector<Values> values_;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_XLA_LOWERED_LAUNCH_H_
