@@ -56,10 +56,11 @@ def test_changing_subsets_keep_a_bounded_number_of_plans():
     np.testing.assert_array_equal(variables[0].numpy(), lonely.numpy())
 
 
-def test_variables_and_slots_go_with_their_optimizer():
+@pytest.mark.parametrize("implementation", ["auto", "composed"])
+def test_variables_and_slots_go_with_their_optimizer(implementation):
     def train() -> list[weakref.ref]:
         variables = [keras.Variable([1.0]) for _ in range(2)]
-        optimizer = tf_opt.Adam(0.1)
+        optimizer = tf_opt.Adam(0.1, implementation=implementation)
         optimizer.apply([tf.ones(1)] * 2, variables)
         everything = [*variables, *optimizer.variables, optimizer]
         return [weakref.ref(x) for x in everything]

@@ -6,6 +6,8 @@ Kept in one file: it is what to look at when a new TensorFlow comes out.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -94,3 +96,32 @@ def exclude_from_autograph(package: str) -> None:
     rule = autograph_config.DoNotConvert(package)
     rules = autograph_config.CONVERSION_RULES
     autograph_config.CONVERSION_RULES = (rule, *rules)
+
+
+def traced(
+    function: Callable[..., Sequence[tf.Tensor]],
+    signature: Sequence[tf.TensorSpec],
+    *,
+    in_one_thread: bool,
+) -> Callable[..., Sequence[tf.Tensor]]:
+    """A function of tensors as a graph that eager code calls with little ado.
+
+    What is public would compare each tensor with the signature, in Python, in
+    the time of a small step. No tape records a call.
+
+    Args:
+        function: The function, without variables.
+        signature: What it takes.
+        in_one_thread: Whether its ops run one after the other, which for few
+            ops is quicker than to share them out. Each may use several threads.
+    """
+    graph = tf.function(function, autograph=False)
+    call = graph.get_concrete_function(*signature).inference_fn.call_flat
+    if not in_one_thread:
+        return call
+
+    def call_in_one_thread(*tensors: tf.Tensor) -> Sequence[tf.Tensor]:
+        with tf.experimental.function_executor_type("SINGLE_THREADED_EXECUTOR"):
+            return call(*tensors)
+
+    return call_in_one_thread

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 
 
-def _is(x: Scalar | bool, number: float) -> bool:
+def is_known(x: Scalar, number: float) -> bool:
     """Whether it is known, while a step is traced, to be this number."""
-    return not tf.is_tensor(x) and x == number
+    # tf.is_tensor would take longer to answer than an op takes to run.
+    return isinstance(x, (int, float, np.generic)) and bool(x == number)
 
 
 def _times(factor: Scalar, x: tf.Tensor) -> tf.Tensor:
-    if _is(factor, 1):
+    if is_known(factor, 1):
         return x
     return tf.cast(arithmetic.float64(factor), x.dtype) * x
 
@@ -57,7 +59,7 @@ def finish_gradient(
         A tensor of its type.
     """
     gradient = _times(factor, gradient)
-    if _is(clip_value, math.inf):
+    if is_known(clip_value, math.inf):
         return gradient
     dtype = gradient.dtype
     gradient = arithmetic.as_real(gradient, dtype.real_dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 from tf_opt.python.optimizers.moments_optimizer import MomentsOptimizer
+from tf_opt.python.optimizers.rule_function import Update
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -138,10 +138,9 @@ class Adam(MomentsOptimizer):
     def _hyperparameters(self) -> dict[str, Any]:
         return {**super()._hyperparameters(), "epsilon_hat": self.epsilon_hat}
 
-    def _composed_step(
-        self, **scalars: tf.Tensor
-    ) -> Callable[..., tuple[tf.Tensor, ...]]:
-        step = adam_rule.adam_step(**scalars, **self._hyperparameters())
+    @staticmethod
+    def _rule(**numbers: Any) -> Update:
+        step = adam_rule.adam_step(**numbers)
         return functools.partial(adam_rule.apply_adam_step, step)
 
     def get_config(self) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 from tf_opt.python.optimizers.gradients import GradientLike
+from tf_opt.python.optimizers.rule_function import Update
 
 # No `batch_index` was said for the next step. Not -1: who says that gets an
 # error.
@@ -342,10 +342,14 @@ class ASGD(FusedOptimizer):
     ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
         return [(self._seen, seen), (self._said_batch, _NOT_SAID)]
 
-    def _composed_step(
-        self, *, batch_index: tf.Tensor, seen: tf.Tensor, **scalars: tf.Tensor
-    ) -> Callable[..., tuple[tf.Tensor, ...]]:
-        step = asgd_rule.asgd_step(**scalars, **self._hyperparameters())
+    def _numbers(
+        self, *, batch_index: tf.Tensor, seen: tf.Tensor, **scalars: Any
+    ) -> dict[str, Any]:
+        return super()._numbers(**scalars)
+
+    @staticmethod
+    def _rule(**numbers: Any) -> Update:
+        step = asgd_rule.asgd_step(**numbers)
         return functools.partial(asgd_rule.apply_asgd_step, step)
 
     def _read_slots(
@@ -360,7 +364,7 @@ class ASGD(FusedOptimizer):
         # Of the table what is needed: reading all would copy it.
         if rows is None:
             row = tf.gather(y.value, batch_index)
-            return [tf.convert_to_tensor(d), row]
+            return [local_state.value_of(d), row]
         return [
             tf.gather(d.value, rows),
             local_state.read_at(y, _places(batch_index, rows)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 from tf_opt.python.optimizers.gradients import GradientLike
+from tf_opt.python.optimizers.rule_function import Update
 
 # The least step size. It is also added to one before its sign is changed, which
 # changes no other than 0: that would have no sign.
@@ -376,12 +376,12 @@ class AveragedSGD(FusedOptimizer):
         following = tf.maximum(following, _TINY)
         return [(self._eta, tf.where(eta < 0, eta, following))]
 
-    def _composed_step(
-        self, *, eta: tf.Tensor, **scalars: tf.Tensor
-    ) -> Callable[..., tuple[tf.Tensor, ...]]:
-        step = averaged_sgd_rule.averaged_sgd_step(
-            eta=eta, **scalars, alpha=self.alpha, **self._hyperparameters()
-        )
+    def _numbers(self, **scalars: Any) -> dict[str, Any]:
+        return {**super()._numbers(**scalars), "alpha": self.alpha}
+
+    @staticmethod
+    def _rule(*, eta: tf.Tensor, **numbers: Any) -> Update:
+        step = averaged_sgd_rule.averaged_sgd_step(eta=eta, **numbers)
 
         def apply(
             variable: tf.Tensor,

@@ -20,6 +20,7 @@ from tf_opt.python.ops.step_frame import StepFrame
 from tf_opt.python.optimizers import accumulated_rows
 from tf_opt.python.optimizers import gradients
 from tf_opt.python.optimizers import local_state
+from tf_opt.python.optimizers import rule_function
 from tf_opt.python.optimizers.flags import Flag
 from tf_opt.python.optimizers.flags import both
 from tf_opt.python.optimizers.flags import choose
@@ -237,7 +238,8 @@ def update(
     rows: Rows = None,
 ) -> None:
     """Updates a bucket's variables and slots, and of rows the averages."""
-    apply = optimizer._composed_step(**scalars)
+    rule = optimizer._rule
+    apply = rule_function.bind(rule, optimizer._numbers(**scalars))
     rounding = Rounding(optimizer)
     weight_decay = optimizer._weight_decay(bucket)
     for i, (variable, index) in enumerate(
@@ -245,10 +247,9 @@ def update(
     ):
         part = _Part.of(optimizer, bucket, grads, frame, i, accumulates, rows)
         factor = _element(frame.learning_rate_factors, i)
-        if tf.is_tensor(factor) or factor != 1:
-            apply = optimizer._composed_step(
-                **optimizer._with_learning_rate_factor(factor, scalars)
-            )
+        if not step_frame.is_known(factor, 1):
+            own = optimizer._with_learning_rate_factor(factor, scalars)
+            apply = rule_function.bind(rule, optimizer._numbers(**own))
         slots = optimizer._slots(index)
         weight = Weight(optimizer, index, variable, part.rows)
         old_slots = optimizer._read_slots(slots, part.rows, **scalars)
@@ -341,6 +342,8 @@ def average(
 
 def _element(per_variable: Any, i: int) -> Scalar:
     """Of one number for all variables, or one for each, that of the i-th."""
+    if isinstance(per_variable, (int, float)):
+        return per_variable
     if isinstance(per_variable, (list, np.ndarray)):
         return per_variable[i] if np.ndim(per_variable) else per_variable
     if tf.is_tensor(per_variable) and per_variable.shape.rank == 1:

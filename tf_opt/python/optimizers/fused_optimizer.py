@@ -44,6 +44,7 @@ from tf_opt.python.optimizers.flags import is_zero
 from tf_opt.python.optimizers.gradients import Gradient
 from tf_opt.python.optimizers.gradients import GradientLike
 from tf_opt.python.optimizers.gradients import path_of
+from tf_opt.python.optimizers.rule_function import Update
 from tf_opt.python.optimizers.step_plan import Bucket
 from tf_opt.python.optimizers.step_plan import PlanKeeper
 from tf_opt.python.optimizers.unlisted_state import UnlistedState
@@ -156,14 +157,13 @@ class FusedOptimizer(KerasOptimizer):
     def _slots(self, index: int) -> list[keras.Variable]:
         """The slots of the variable with this index, in the rule's order."""
 
+    @staticmethod
     @abc.abstractmethod
-    def _composed_step(
-        self, **scalars: tf.Tensor
-    ) -> Callable[..., tuple[tf.Tensor, ...]]:
-        """Computes a step's scalars, once, and returns the rest of the rule.
+    def _rule(**numbers: Any) -> Update:
+        """The functional rule: computes what is a step's, returns the rest.
 
-        That is a function of (variable, gradient, slots, weight decay) that
-        returns the new variable and its new slots.
+        Args:
+            **numbers: What `_numbers` returns; of no other state may it be.
         """
 
     def _hyperparameters(self) -> dict[str, Any]:
@@ -181,6 +181,10 @@ class FusedOptimizer(KerasOptimizer):
             "step": updates + 1,
             "learning_rate": local_state.number(learning_rate),
         }
+
+    def _numbers(self, **scalars: Any) -> dict[str, Any]:
+        """What the functional rule takes, a step's scalars among it."""
+        return {**self._hyperparameters(), **scalars}
 
     def _with_learning_rate_factor(
         self, factor: arithmetic.Scalar, scalars: dict[str, Any]
@@ -221,7 +225,7 @@ class FusedOptimizer(KerasOptimizer):
             **scalars: A step's scalars.
         """
         if rows is None:
-            return [tf.convert_to_tensor(slot) for slot in slots]
+            return list(map(local_state.value_of, slots))
         return [tf.gather(tf_variable(slot), rows) for slot in slots]
 
     def _write_slots(

@@ -82,12 +82,37 @@ def number(x: Any) -> Any:
     return arithmetic.float64(x)
 
 
+def value_of(variable: Variable) -> tf.Tensor:
+    """A variable's value."""
+    variable = tf_variable(variable)
+    if _is_one(variable):
+        return tf.raw_ops.ReadVariableOp(
+            resource=variable.handle, dtype=variable.dtype
+        )
+    return tf.convert_to_tensor(variable)
+
+
+def _is_one(variable: tf.Variable) -> bool:
+    """Whether an eager step may go to a variable's handle.
+
+    What TensorFlow's own ways ask before takes longer than a small step.
+    """
+    return is_plain() and not isinstance(
+        variable, tf.distribute.DistributedValues
+    )
+
+
 def assign(variable: Variable, value: Any) -> None:
     """Assigns `value`, cast to the variable's type."""
     variable = tf_variable(variable)
-    value = tf.cast(value, variable.dtype)
+    if not isinstance(value, tf.Tensor) or value.dtype != variable.dtype:
+        value = tf.cast(value, variable.dtype)
     if in_replica():
         tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
+    elif _is_one(variable):
+        tf.raw_ops.AssignVariableOp(
+            resource=variable.handle, value=value, validate_shape=True
+        )
     else:
         variable.assign(value)
 
@@ -116,7 +141,7 @@ def assign_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
 def read_rows(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
     """Some rows of a variable; None: all of it."""
     if rows is None:
-        return tf.convert_to_tensor(variable)
+        return value_of(variable)
     return tf.gather(tf_variable(variable), rows)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from tf_opt.python.optimizers.docstrings import with_common_arguments
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
 from tf_opt.python.optimizers.moments_optimizer import MomentsOptimizer
+from tf_opt.python.optimizers.rule_function import Update
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -151,10 +151,9 @@ class NAdam(MomentsOptimizer):
         momentum = nadam_rule.momentum(step, self.beta_1, self.momentum_decay)
         return [(self._u_product, momentum_product * momentum)]
 
-    def _composed_step(
-        self, **scalars: tf.Tensor
-    ) -> Callable[..., tuple[tf.Tensor, ...]]:
-        step = nadam_rule.nadam_step(**scalars, **self._hyperparameters())
+    @staticmethod
+    def _rule(**numbers: Any) -> Update:
+        step = nadam_rule.nadam_step(**numbers)
         return functools.partial(nadam_rule.apply_nadam_step, step)
 
     def get_config(self) -> dict[str, Any]:
