@@ -301,6 +301,9 @@ BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.COMPOSED_XLA: lambda problem: _step(
         problem, in_graph(problem.tf_opt("composed"), jit_compile=True)
     ),
+    variants.COMPOSED_EAGER: lambda problem: _step(
+        problem, problem.tf_opt("composed")
+    ),
     variants.TF_CORE: _tf_core,
     variants.TORCH_FUSED: functools.partial(_torch, implementation="fused"),
     variants.TORCH_FOREACH: functools.partial(_torch, implementation="foreach"),

@@ -20,6 +20,7 @@ COLORS = {
     variants.TF_OPT_EAGER: "#73c2a0",
     variants.TF_OPT_XLA: "#2f9e76",
     variants.COMPOSED_XLA: "#8aa399",
+    variants.COMPOSED_EAGER: "#b7c9c1",
     variants.TORCH_FUSED: "#6a3d9a",
     variants.TORCH_FOREACH: "#cab2d6",
     variants.TF_CORE: "#7f7f7f",

@@ -100,6 +100,12 @@ TARGETS = (
         workloads=_MODELS,
         contender=variants.TF_OPT_EAGER,
     ),
+    Target(
+        variants.KERAS_EAGER,
+        3,
+        optimizers=("adam-composed",),
+        contender=variants.COMPOSED_EAGER,
+    ),
     Target(variants.TF_CORE, 1.3, workloads=_MODELS, optimizers=_ADAM),
     Target(variants.TF_CORE, 1.6, workloads=_MODELS, optimizers=_AMSGRAD),
     Target(variants.FLOOR, 1.3, faster=False, optimizers=("adam-bfloat16",)),

@@ -12,6 +12,7 @@ TF_OPT_EAGER = "tf_opt, eager"
 TF_OPT_WITHOUT = "tf_opt without it, tf.function"
 TF_OPT_XLA = "tf_opt, XLA"
 COMPOSED_XLA = "tf_opt composed, XLA"
+COMPOSED_EAGER = "tf_opt composed, eager"
 KERAS = "Keras, tf.function"
 KERAS_XLA = "Keras, XLA"
 KERAS_EAGER = "Keras, eager"
@@ -295,4 +296,20 @@ COMPILED: dict[str, Variant] = {
     ),
 }
 
-VARIANTS = OPTIMIZERS | FEATURES | COMPILED
+# Where the custom ops aren't: asked for by name.
+COMPOSED: dict[str, Variant] = {
+    "adam-composed": _adam(
+        "Adam, composed",
+        contenders=(
+            FLOOR,
+            TF_OPT,
+            TF_OPT_EAGER,
+            COMPOSED_EAGER,
+            KERAS,
+            KERAS_EAGER,
+        ),
+        workloads=("60-tensors", "resnet-50", "1000x256"),
+    ),
+}
+
+VARIANTS = OPTIMIZERS | FEATURES | COMPILED | COMPOSED
