@@ -22,7 +22,7 @@ def assert_same_under_xla(
 
     Bit for bit where XLA calls the engine. What is in XLA's own operations,
     which on a CPU only tests run, may be rounded a few times less: `unit` is
-    the distance of 1 to the next number then, of what is compared if it is None.
+    the distance of 1 to the next number then; None: of what is compared.
     """
     if not EMULATED_GPU or not np.issubdtype(outside.dtype, np.floating):
         np.testing.assert_array_equal(inside, outside)
