@@ -19,6 +19,8 @@ import tf_opt
 from devices import EMULATED_GPU
 from devices import reads_numbers_on_device
 from devices import refusal
+from xla_kernels import HAS_XLA_KERNELS
+from xla_kernels import needs_xla_kernels
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
 
@@ -48,6 +50,19 @@ FEATURES = {
 }
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
+)
+WAYS = {
+    "eager": lambda step: step,
+    "tf.function": tf.function,
+    "jit_compile": tf.function(jit_compile=True),
+}
+ways = pytest.mark.parametrize(
+    "how",
+    [
+        "eager",
+        "tf.function",
+        pytest.param("jit_compile", marks=needs_xla_kernels),
+    ],
 )
 
 
@@ -205,12 +220,12 @@ def test_a_table_without_rows_is_nothing_to_do():
         optimizer.apply([_slices()], [table])
 
 
-@pytest.mark.parametrize("in_graph", [False, True])
+@ways
 @pytest.mark.parametrize("lazy_mode", [False, True])
 @pytest.mark.parametrize("clip", [{}, {"clipnorm": 1.0}])
 @pytest.mark.parametrize("row", [-1, ROWS, 2**40])
 def test_a_row_out_of_range_names_the_table_and_writes_nothing(
-    row, clip, lazy_mode, in_graph, device, capfd
+    row, clip, lazy_mode, how, device, capfd
 ):
     table = _table()
     optimizer = tf_opt.Adam(0.1, lazy_mode=lazy_mode, **clip)
@@ -220,7 +235,7 @@ def test_a_row_out_of_range_names_the_table_and_writes_nothing(
     def step():
         optimizer.apply([_slices(2, row)], [table])
 
-    step = tf.function(step) if in_graph else step
+    step = WAYS[how](step)
     # What a table is called a GPU doesn't know.
     name = "" if reads_numbers_on_device(device) else r" \(of table\)"
     message = (
@@ -255,16 +270,20 @@ def test_slices_that_do_not_fit_name_the_table(case, lazy_mode):
     np.testing.assert_array_equal(table.numpy(), before)
 
 
-def test_a_length_that_is_known_late_names_the_table():
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=needs_xla_kernels)]
+)
+def test_a_length_that_is_known_late_names_the_table(jit_compile):
     table = _table()
     optimizer = tf_opt.Adam(0.1, lazy_mode=True)
     optimizer.build([table])
 
     @tf.function(
+        jit_compile=jit_compile,
         input_signature=[
             tf.TensorSpec([None, WIDTH]),
             tf.TensorSpec([None], tf.int32),
-        ]
+        ],
     )
     def step(values, indices):
         optimizer.apply([tf.IndexedSlices(values, indices)], [table])
@@ -508,6 +527,8 @@ def test_an_embedding_in_fit_equals_a_loop(lazy_mode, jit_compile):
             )
     for a, b in zip(fitted.get_weights(), looped.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
+    if HAS_XLA_KERNELS:
+        assert fitted.optimizer.implementation_in_use == "custom_op"
 
 
 # ---- What happens between micro-steps. ----
@@ -610,15 +631,17 @@ def test_lazy_mode_may_be_set_later():
 
 @implementations
 @pytest.mark.parametrize("lazy_mode", [False, True])
-@pytest.mark.parametrize("in_graph", [False, True])
+@ways
 @pytest.mark.parametrize(
     "features", [{}, {"clipnorm": 1.0}, {"gradient_accumulation_steps": 2}]
 )
 def test_a_wrong_row_stops_the_variables_beside_it(
-    features, in_graph, lazy_mode, implementation
+    features, how, lazy_mode, implementation
 ):
     if EMULATED_GPU and implementation == "custom_op":
         pytest.skip("a GPU's kernels stop their own variables alone")
+    if how == "jit_compile" and implementation == "composed":
+        pytest.skip("TensorFlow's ops check no index inside XLA")
     variables = [
         keras.Variable(np.ones(4), dtype="float64"),
         _table(),
@@ -635,12 +658,156 @@ def test_a_wrong_row_stops_the_variables_beside_it(
             variables,
         )
 
-    before = [x.numpy() for x in [*variables, *optimizer.variables]]
+    kept = [*variables, *optimizer.variables]
+    if how == "jit_compile":
+        # XLA may have used the count's memory for something else by then.
+        kept = [x for x in kept if x is not optimizer.iterations]
+    before = [x.numpy() for x in kept]
     with pytest.raises(tf.errors.InvalidArgumentError):
-        (tf.function(step) if in_graph else step)()
-    after = [x.numpy() for x in [*variables, *optimizer.variables]]
+        WAYS[how](step)()
+    after = [x.numpy() for x in kept]
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+def _steps_of(
+    how: str, optimizer: Any, *more: keras.Variable
+) -> list[np.ndarray]:
+    """Some steps of a table, and other variables; then all numbers."""
+    variables = [_table(), *more]
+    optimizer.build(variables)
+
+    def step(slices: tf.IndexedSlices) -> None:
+        others = [tf.convert_to_tensor(x) * 0.5 for x in more]
+        optimizer.apply([slices, *others], variables)
+
+    step = WAYS[how](step)
+    for seed, rows in enumerate([(1, 4, 1), (), (4, 7, 2), (9, 9, 9), (3, 0)]):
+        step(_slices(*rows, seed=seed))
+    assert optimizer.implementation_in_use == "custom_op"
+    return [x.numpy() for x in [*variables, *optimizer.variables]]
+
+
+@needs_xla_kernels
+@pytest.mark.parametrize(
+    ("name", "features"),
+    [
+        *(("Adam", features) for features in FEATURES),
+        ("AMSGrad", "accumulate and average"),
+        ("NAdam", "global norm and average"),
+        ("ASGD", "scale and skip"),
+    ],
+)
+def test_under_xla_a_step_has_the_bits_that_it_has_outside(name, features):
+    make, arguments = LAZY[name]
+    found = [
+        _steps_of(
+            how,
+            make(0.1, lazy_mode=True, **arguments, **FEATURES[features]),
+            keras.Variable([1.0, -2.0]),
+        )
+        for how in ("tf.function", "jit_compile")
+    ]
+    # A number that NAdam keeps between steps is a power of XLA's.
+    tolerance = 1e-14 if name == "NAdam" else 0
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance)
+
+
+# How many rows there are is the result of an op: XLA only knows how many there
+# may be.
+COUNTED_LATE = {
+    "some": lambda values, indices: (
+        tf.boolean_mask(values, indices > 2),
+        tf.boolean_mask(indices, indices > 2),
+    ),
+    "some, in more room": lambda values, indices: (
+        tf.boolean_mask(
+            tf.concat([values, values], 0),
+            tf.concat([indices > 2, indices < 0], 0),
+        ),
+        tf.boolean_mask(indices, indices > 2),
+    ),
+    "each once": lambda values, indices: (
+        tf.math.unsorted_segment_sum(
+            values, tf.unique(indices).idx, tf.size(tf.unique(indices).y)
+        ),
+        tf.unique(indices).y,
+    ),
+}
+
+
+def _counted_late(
+    how: str, count: Callable, **arguments: Any
+) -> tuple[list[np.ndarray], Callable[[tf.IndexedSlices], None]]:
+    """State, and a step that counts its rows."""
+    table = _table()
+    optimizer = tf_opt.Adam(0.1, **arguments)
+    optimizer.build([table])
+
+    @WAYS[how]
+    def step(values, indices):
+        optimizer.apply([tf.IndexedSlices(*count(values, indices))], [table])
+
+    return (
+        [table, *optimizer.variables],
+        lambda slices: step(slices.values, slices.indices),
+    )
+
+
+@needs_xla_kernels
+@pytest.mark.parametrize("lazy_mode", [False, True])
+@pytest.mark.parametrize("case", COUNTED_LATE)
+def test_xla_need_not_know_how_many_rows_there_are(case, lazy_mode):
+    found = []
+    for how in ("tf.function", "jit_compile"):
+        state, step = _counted_late(
+            how, COUNTED_LATE[case], lazy_mode=lazy_mode, clipnorm=0.5
+        )
+        for seed, rows in enumerate([(7, 1, 7, 3), (1, 2, 2, 1)]):
+            step(_slices(*rows, seed=seed))
+        found.append([x.numpy() for x in state])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@needs_xla_kernels
+def test_under_xla_each_index_has_its_row():
+    (table, *_), step = _counted_late(
+        "jit_compile",
+        lambda values, indices: (
+            values,
+            tf.boolean_mask(indices, indices > 2),
+        ),
+    )
+    before = table.numpy()
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"\(of table\) must have one row .* each of the 2 .* got 3",
+    ):
+        step(_slices(1, 7, 8))
+    np.testing.assert_array_equal(table.numpy(), before)
+
+
+@needs_xla_kernels
+@pytest.mark.parametrize(
+    "name", ['a "b"', "\\", "\u00e9\n", "a\\00", "}, x = 1", ""]
+)
+def test_errors_under_xla_call_a_table_by_any_name(name):
+    @WAYS["jit_compile"]
+    def measure(indices):
+        # A table before it, that has a name too.
+        slices = [tf.IndexedSlices(tf.ones((1, 2)), x) for x in ([0], indices)]
+        return tf_opt.ops.measure_gradients(
+            slices, rows=[1, 4], tables=["first", name]
+        )
+
+    assert measure(tf.constant([3])).sums_of_squares.numpy().tolist() == [2, 2]
+    expected = f"`indices[1]` (of {name}) must be in [0, 4)"
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=re.escape(expected)
+    ):
+        measure(tf.constant([4]))
 
 
 def test_asgd_is_compiled_by_xla():

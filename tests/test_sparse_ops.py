@@ -12,6 +12,8 @@ import tensorflow as tf
 import tf_opt
 from hypothesis import strategies
 
+from xla_kernels import needs_xla_kernels
+
 pytestmark = pytest.mark.kernels
 
 DTYPES = {
@@ -237,6 +239,83 @@ def test_the_measure_has_the_bits_of_the_dense_gradient(
         )
         for a, b in zip(sparse, dense, strict=True):
             assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
+# Of any ranks; with rows that occur often, once and never, and a table of which
+# none does, or which has none.
+SOME_TABLES = [
+    Table((7, 3), [1, 6, 1, 1, 0], 1),
+    Table((4,), [], 2),
+    Table((6, 2, 2), [0, 5, 2, 3, 4, 1], 4),
+    Table((0, 3), [], 5),
+]
+
+
+@needs_xla_kernels
+@every_op
+@pytest.mark.parametrize(
+    ("dtype", "index_dtype", "lazy_mode", "update"),
+    [
+        ("float32", tf.int64, False, True),
+        ("bfloat16", tf.int32, True, True),
+        ("float16", tf.int64, True, False),
+        ("float64", tf.int32, False, False),
+    ],
+)
+def test_under_xla_it_has_the_bits_that_it_has_outside(
+    name, dtype, index_dtype, lazy_mode, update
+):
+    dtype = DTYPES[dtype]
+    slices = _slices(SOME_TABLES, dtype, index_dtype)
+    found = []
+    for way in (tf.function, tf.function(jit_compile=True)):
+        lists = _lists(SOME_TABLES, name, dtype)
+        before = lists.numpy()
+
+        @way
+        def step(slices, lists=lists):
+            _apply(name, lists, slices, lazy_mode=lazy_mode, update=update)
+
+        step(slices)
+        found.append(lists.numpy())
+    for a, b in zip(*found, strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert any(
+        a.tobytes() != b.tobytes()
+        for a, b in zip(found[0], before, strict=True)
+    )
+
+
+@needs_xla_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lazy_mode", [False, True])
+def test_the_measure_under_xla_has_the_bits_that_it_has_outside(
+    dtype, lazy_mode
+):
+    dtype = DTYPES[dtype]
+    slices = _slices(SOME_TABLES, dtype, tf.int32)
+    accumulators = _lists(SOME_TABLES, "adam", dtype).accumulators
+    more_rows = [tf.constant(x, tf.int32) for x in ([2, 2], [1], [], [])]
+
+    def measure(slices, enabled):
+        return tf_opt.ops.measure_gradients(
+            slices,
+            accumulators,
+            gradient_scale=0.3,
+            rows=[table.shape[0] for table in SOME_TABLES],
+            lazy_mode=lazy_mode,
+            accumulated_rows=more_rows,
+            enabled=enabled,
+        )
+
+    before = tf.function(measure)
+    for enabled in (tf.constant(True), tf.constant(False)):
+        expected = before(slices, enabled)
+        # Traced here, and traced before.
+        for called in (measure, before):
+            compiled = tf.function(called, jit_compile=True)
+            for a, b in zip(compiled(slices, enabled), expected, strict=True):
+                assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
 def test_the_sum_is_that_of_the_order_in_which_rows_occur():

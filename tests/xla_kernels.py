@@ -9,9 +9,16 @@ from tf_opt.python import dispatch
 from devices import EMULATED_GPU
 
 HAS_XLA_KERNELS = "CPU" in dispatch.compiled_devices()
+HAS_SPARSE_XLA_KERNELS = "CPU" in dispatch.compiled_devices(
+    "TfOpt>ResourceSparseApplyAdamAmsgrad"
+)
 
 needs_xla_kernels = pytest.mark.skipif(
     not HAS_XLA_KERNELS, reason="this build has no kernels for XLA"
+)
+needs_sparse_xla_kernels = pytest.mark.skipif(
+    not HAS_SPARSE_XLA_KERNELS,
+    reason="this build has no kernels for sparse gradients in XLA",
 )
 
 

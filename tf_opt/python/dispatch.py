@@ -49,13 +49,13 @@ def _missing_kernel(
 _XLA_DEVICES = {"CPU": "XLA_CPU_JIT", "GPU": "XLA_GPU_JIT"}
 
 
-def compiled_devices() -> list[str]:
-    """The types of devices for which XLA compiles the custom ops."""
+def compiled_devices(
+    op_name: str = "TfOpt>ResourceApplyAdamAmsgrad",
+) -> list[str]:
+    """The types of devices for which XLA compiles a custom op."""
     if library.library().ops is None:
         return []
-    available = tensorflow_internals.registered_kernels(
-        "TfOpt>ResourceApplyAdamAmsgrad"
-    )
+    available = tensorflow_internals.registered_kernels(op_name)
     return [
         device_type
         for device_type, compiled in _XLA_DEVICES.items()

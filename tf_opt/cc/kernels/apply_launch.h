@@ -58,6 +58,11 @@ class ApplyLaunch {
   // How many variables there are.
   int size() const { return found().count(kVariable); }
 
+  // How many rows the i-th one has.
+  int64_t variable_rows(int i) const {
+    return found().first_dimension(kVariable, i);
+  }
+
   bool has_accumulators() const { return found().count(kAccumulator) > 0; }
 
   // Whether an operand is a row of a table, and of that: its name, the input

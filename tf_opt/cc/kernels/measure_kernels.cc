@@ -43,8 +43,8 @@ TF_OPT_REGISTER_BOTH(double);
 #undef TF_OPT_REGISTER_BOTH
 #undef TF_OPT_REGISTER
 #if defined(TF_OPT_XLA_KERNELS) && !defined(TF_OPT_GPU_DEVICE)
-[[maybe_unused]] const bool registered_for_xla =
-    RegisterMeasureForXla("TfOpt>MeasureGradients");
+[[maybe_unused]] const bool registered_for_xla = RegisterMeasureForXla(
+    "TfOpt>MeasureGradients", "TfOpt>MeasureSparseGradients");
 #endif
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #include "tf_opt/cc/kernels/measure_launch.h"
 #include "tf_opt/cc/kernels/measure_sparse_kernel.h"
-#include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/slice_inputs.h"
 #include "tf_opt/cc/kernels/slices_on_gpu.h"
 
 namespace tf_opt {
@@ -24,7 +24,7 @@ class MeasureSparseGradientsGpuOp : public MeasureSparseGradientsOp<T> {
   using Base::Base;
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    RowSlices slices(Base::attributes());
+    SliceInputs slices(Base::attributes());
     std::vector<tensorflow::TensorShape> shapes;
     MeasureLaunch<T> launch;
     OP_REQUIRES_OK(context, Base::Prepare(context, &slices, &shapes, &launch));
@@ -33,14 +33,14 @@ class MeasureSparseGradientsGpuOp : public MeasureSparseGradientsOp<T> {
       tables[i].size = shapes[i].num_elements();
     }
     const auto on_gpu =
-        SlicesOnGpu(slices, [this](int i) { return Base::rows(i); });
+        SlicesOnGpu(slices.Slices(), [this](int i) { return Base::rows()[i]; });
     tensorflow::Tensor workspace;
     OP_REQUIRES_OK(
         context,
         AllocateOnGpu(context, MeasureSparseWorkspaceBytes(tables, on_gpu),
                       &workspace));
     OP_REQUIRES_OK(context, CudaStatus(MeasureSparseGradientsGpu(
-                                tables, on_gpu, Base::attributes().lazy,
+                                tables, on_gpu, Base::attributes().lazy(),
                                 {launch.gradient_scale(), launch.enabled(),
                                  launch.sums_of_squares(), launch.finite()},
                                 workspace.data(), GpuStream(context))));

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tf_opt/cc/kernels/measure_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/slice_inputs.h"
 
 namespace tf_opt {
 
@@ -19,47 +19,36 @@ template <typename T>
 class MeasureSparseGradientsOp : public tensorflow::OpKernel {
  public:
   explicit MeasureSparseGradientsOp(tensorflow::OpKernelConstruction* context)
-      : OpKernel(context), attributes_(context) {
-    int count = 0;
-    OP_REQUIRES_OK(context, context->GetAttr("N", &count));
-    OP_REQUIRES_OK(context, context->GetAttr("rows", &rows_));
-    OP_REQUIRES(context, static_cast<int>(rows_.size()) == count,
-                absl::InvalidArgumentError(absl::StrCat(
-                    "`rows` must have one element for each of the ", count,
-                    " `gradients`, got ", rows_.size())));
-    for (const int64_t rows : rows_) {
-      OP_REQUIRES(context, rows >= 0,
-                  absl::InvalidArgumentError(
-                      absl::StrCat("`rows` must not be negative, got ", rows)));
-    }
+      : OpKernel(context) {
+    OP_REQUIRES_OK(context, attributes_.Read(*context));
+    OP_REQUIRES_OK(context, ReadTableRows(*context, &rows_));
   }
 
  protected:
   // Looks up and checks all inputs; `shapes` become those of the tables.
-  absl::Status Prepare(tensorflow::OpKernelContext* context, RowSlices* slices,
+  absl::Status Prepare(tensorflow::OpKernelContext* context,
+                       SliceInputs* slices,
                        std::vector<tensorflow::TensorShape>* shapes,
                        MeasureLaunch<T>* launch) const {
     absl::Status status = slices->Find(context);
     if (!status.ok()) return status;
     for (int i = 0; i < slices->size(); ++i) {
-      tensorflow::TensorShape shape = slices->values(i).shape();
-      if (shape.dims() > 0) {
-        status = shape.SetDimWithStatus(0, rows_[i]);
-        if (!status.ok()) return status;
-      }
-      status = slices->CheckShapes(i, shape);
+      const absl::StatusOr<tensorflow::TensorShape> shape =
+          TableShape(rows_[i], slices->values(i).shape());
+      if (!shape.ok()) return shape.status();
+      status = slices->CheckShapes(i, *shape);
       if (!status.ok()) return status;
-      shapes->push_back(shape);
+      shapes->push_back(*shape);
     }
     return launch->Prepare(context, shapes);
   }
 
   const SliceAttributes& attributes() const { return attributes_; }
-  // How many the i-th table has.
-  int64_t rows(int i) const { return rows_[i]; }
+  // How many each table has.
+  const std::vector<int64_t>& rows() const { return rows_; }
 
  private:
-  const SliceAttributes attributes_;
+  SliceAttributes attributes_;
   std::vector<int64_t> rows_;
 };
 

@@ -11,12 +11,12 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tf_opt/cc/engines/dense_cpu.h"
-#include "tf_opt/cc/engines/sparse_cpu.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/resource_apply_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
-#include "tf_opt/cc/kernels/sorted_slices.h"
+#include "tf_opt/cc/kernels/slice_inputs.h"
+#include "tf_opt/cc/kernels/slices_on_cpu.h"
 #include "tf_opt/cc/kernels/worker_threads.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -36,7 +36,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
   // Reads and checks all inputs, and locks; unless there is nothing to do
   // calls run(launch, arguments) with them, as CpuArguments<Element, Rule>.
   template <typename Run>
-  void Compute(tensorflow::OpKernelContext* context, const RowSlices* slices,
+  void Compute(tensorflow::OpKernelContext* context, const SliceInputs* slices,
                const Run& run) const {
     FrameInputs frame = optimizer_.frame();
     OP_REQUIRES_OK(context, ReadScalars(context, kFrameScalars, &frame));
@@ -85,28 +85,24 @@ template <typename T, typename Optimizer>
 class ResourceSparseApplyCpuOp : public ResourceApplyCpuOpBase<T, Optimizer> {
  public:
   explicit ResourceSparseApplyCpuOp(tensorflow::OpKernelConstruction* context)
-      : ResourceApplyCpuOpBase<T, Optimizer>(context), attributes_(context) {}
+      : ResourceApplyCpuOpBase<T, Optimizer>(context) {
+    OP_REQUIRES_OK(context, attributes_.Read(*context));
+  }
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    RowSlices slices(attributes_);
+    SliceInputs slices(attributes_);
     OP_REQUIRES_OK(context, slices.Find(context));
     const auto run = [&](const auto& launch, const auto& arguments) {
       const WorkerThreads workers(context);
-      std::vector<SparseGradient<typename ResourceApplyLaunch<T>::Element>>
-          gradients;
-      OP_REQUIRES_OK(context,
-                     SortSlices(
-                         slices, [&](int i) { return launch.variable_rows(i); },
-                         workers.count(), workers.parallel_for(), &gradients));
-      ApplySparse(arguments.tensors, gradients, arguments.rules,
-                  attributes_.lazy, ChosenCpuTarget(), workers.count(),
-                  workers.parallel_for(), arguments.update);
+      OP_REQUIRES_OK(
+          context, ApplySlices(launch, arguments, slices.Slices(), attributes_,
+                               workers.count(), workers.parallel_for()));
     };
     ResourceApplyCpuOpBase<T, Optimizer>::Compute(context, &slices, run);
   }
 
  private:
-  const SliceAttributes attributes_;
+  SliceAttributes attributes_;
 };
 
 }  // namespace tf_opt

@@ -19,6 +19,7 @@
 #include "tf_opt/cc/kernels/resource_apply_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/kernels/slice_inputs.h"
 #include "tf_opt/cc/kernels/slices_on_gpu.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -41,7 +42,7 @@ class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
   // Finds and checks all inputs, and locks; then calls
   // run(launch, inputs, TypeTag<Rule>(), stream).
   template <typename Run>
-  void Compute(tensorflow::OpKernelContext* context, const RowSlices* slices,
+  void Compute(tensorflow::OpKernelContext* context, const SliceInputs* slices,
                const Run& run) const {
     Inputs inputs;
     static_assert(std::size(Optimizer::kScalars) <= inputs.kCapacity,
@@ -128,16 +129,18 @@ class ResourceSparseApplyGpuOp : public ResourceApplyGpuOpBase<T, Optimizer> {
   using Base = ResourceApplyGpuOpBase<T, Optimizer>;
 
   explicit ResourceSparseApplyGpuOp(tensorflow::OpKernelConstruction* context)
-      : Base(context), attributes_(context) {}
+      : Base(context) {
+    OP_REQUIRES_OK(context, attributes_.Read(*context));
+  }
 
   void Compute(tensorflow::OpKernelContext* context) override {
-    RowSlices slices(attributes_);
+    SliceInputs slices(attributes_);
     OP_REQUIRES_OK(context, slices.Find(context));
     const auto run = [&](const auto& launch, const auto& inputs, auto chosen,
                          void* stream) {
       using Rule = typename decltype(chosen)::type;
-      const auto on_gpu =
-          SlicesOnGpu(slices, [&](int i) { return launch.variable_rows(i); });
+      const auto on_gpu = SlicesOnGpu(
+          slices.Slices(), [&](int i) { return launch.variable_rows(i); });
       tensorflow::Tensor workspace;
       OP_REQUIRES_OK(context,
                      AllocateOnGpu(context, SparseWorkspaceBytes<Rule>(on_gpu),
@@ -146,13 +149,13 @@ class ResourceSparseApplyGpuOp : public ResourceApplyGpuOpBase<T, Optimizer> {
           context,
           CudaStatus(ApplySparseGpu<typename Base::Launch::Element, Rule>(
               launch.template Tensors<Rule::kSlots>(), on_gpu, inputs,
-              attributes_.lazy, workspace.data(), stream)));
+              attributes_.lazy(), workspace.data(), stream)));
     };
     Base::Compute(context, &slices, run);
   }
 
  private:
-  const SliceAttributes attributes_;
+  SliceAttributes attributes_;
 };
 
 }  // namespace tf_opt

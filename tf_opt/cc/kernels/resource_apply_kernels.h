@@ -33,7 +33,8 @@ class KernelRegistration {
     RegisterAll<ResourceApplyCpuOp>(op);
     RegisterAll<ResourceSparseApplyCpuOp>(sparse_op);
 #if defined(TF_OPT_XLA_KERNELS)
-    RegisterApplyForXla<Optimizer>(op);
+    RegisterApplyForXla<Optimizer, false>(op);
+    RegisterApplyForXla<Optimizer, true>(sparse_op);
 #endif
 #endif
   }

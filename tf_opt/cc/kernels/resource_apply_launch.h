@@ -11,9 +11,10 @@
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
-#include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/kernels/slice_inputs.h"
 #include "tf_opt/cc/kernels/variable_access.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -32,7 +33,7 @@ class ResourceApplyLaunch : public ApplyLaunch<ResourceApplyLaunch<T>, T> {
   absl::Status Prepare(tensorflow::OpKernelContext* context,
                        const std::vector<Operand>& slots, bool updates,
                        const CopyBytes& copy_bytes,
-                       const RowSlices* slices = nullptr) {
+                       const SliceInputs* slices = nullptr) {
     absl::Status status = context->input_list("gradients", &gradients_);
     if (!status.ok()) return status;
     status = FindPerVariable(context, "weight_decay", &this->weight_decay_);
@@ -99,9 +100,6 @@ class ResourceApplyLaunch : public ApplyLaunch<ResourceApplyLaunch<T>, T> {
     return absl::OkStatus();
   }
 
-  // How many rows the i-th variable has.
-  int64_t variable_rows(int i) const { return first_dimension(kVariable, i); }
-
   // What ApplyLaunch asks.
   int count(int k) const {
     return k == kGradient ? gradients_.size() : lists_[k].size();
@@ -148,17 +146,7 @@ class ResourceApplyLaunch : public ApplyLaunch<ResourceApplyLaunch<T>, T> {
     if (!status.ok()) return status;
     found->numbers = static_cast<const double*>(tensor->data());
     found->one_for_all = tensor->dims() == 0;
-    if (tensor->dims() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`", name, "` must be a scalar or a vector, got shape ",
-                       tensor->shape().DebugString()));
-    }
-    if (!found->one_for_all && tensor->NumElements() != gradients_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`", name, "` must have one element for each of the ",
-          gradients_.size(), " `variables`, got ", tensor->NumElements()));
-    }
-    return absl::OkStatus();
+    return CheckPerVariableShape(name, gradients_.size(), tensor->shape());
   }
 
   const tensorflow::Tensor& tensor(int k, int i) const {

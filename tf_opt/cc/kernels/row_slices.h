@@ -1,5 +1,5 @@
 // The gradients of an op that takes them as slices: values, and which rows of a
-// table they are of. Here is what their shapes say, on any device.
+// table they are of.
 #ifndef TF_OPT_CC_KERNELS_ROW_SLICES_H_
 #define TF_OPT_CC_KERNELS_ROW_SLICES_H_
 
@@ -9,112 +9,72 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/framework/tensor_shape.h"
 
 namespace tf_opt {
 
-// An op's attributes about them.
-struct SliceAttributes {
-  explicit SliceAttributes(tensorflow::OpKernelConstruction* context) {
-    OP_REQUIRES_OK(context, context->GetAttr("lazy", &lazy));
-    OP_REQUIRES_OK(context, context->GetAttr("tables", &names));
-  }
-
-  bool lazy = false;
-  std::vector<std::string> names;  // For errors; or none.
+// Numbers of rows, int32_t or int64_t.
+struct RowNumbers {
+  const void* data = nullptr;
+  int64_t count = 0;
+  bool wide = false;  // Whether they are int64_t.
 };
 
-// An op's inputs that are slices.
-class RowSlices {
+// The gradient of one table, in the memory of the device, once its shapes have
+// been checked.
+struct RowSlices {
+  const void* values = nullptr;  // Rows of ...
+  int64_t width = 0;             // ... so many elements, ...
+  RowNumbers indices;            // ... each of this row of the table, ...
+  RowNumbers accumulated_rows;   // ... and rows that have no values.
+};
+
+// An op's attributes about them.
+class SliceAttributes {
  public:
-  explicit RowSlices(const SliceAttributes& attributes)
-      : attributes_(attributes) {}
-
-  // Looks up the op's inputs.
-  absl::Status Find(tensorflow::OpKernelContext* context) {
-    absl::Status status = context->input_list("gradients", &values_);
+  // Those of an op, or of a call compiled from it.
+  template <typename Attributes>
+  absl::Status Read(const Attributes& attributes) {
+    absl::Status status = attributes.GetAttr("lazy", &lazy_);
     if (!status.ok()) return status;
-    status = context->input_list("indices", &indices_);
-    if (!status.ok()) return status;
-    status = context->input_list("accumulated_rows", &accumulated_rows_);
-    if (!status.ok()) return status;
-    if (accumulated_rows_.size() == 0 || accumulated_rows_.size() == size()) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`accumulated_rows` must be empty or have one vector for each of the ",
-        size(), " `gradients`, got ", accumulated_rows_.size()));
+    return attributes.GetAttr("tables", &names_);
   }
 
-  int size() const { return values_.size(); }
-  const tensorflow::Tensor& values(int i) const { return values_[i]; }
-  const tensorflow::Tensor& indices(int i) const { return indices_[i]; }
+  bool lazy() const { return lazy_; }
 
-  // Whether there are rows without values.
-  bool has_accumulated_rows() const { return accumulated_rows_.size() > 0; }
-  const tensorflow::Tensor& accumulated_rows(int i) const {
-    return accumulated_rows_[i];
-  }
-
-  // Elements of a row.
-  int64_t width(int i) const {
-    // Of a table without rows it may be any product.
-    uint64_t width = 1;
-    for (int k = 1; k < values_[i].dims(); ++k) width *= values_[i].dim_size(k);
-    return static_cast<int64_t>(width);
-  }
-
-  // Whether the i-th one can be of a table of this shape.
-  absl::Status CheckShapes(int i, const tensorflow::TensorShape& table) const {
-    if (table.dims() == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`variables[", i, "]`", Name(i),
-                       " must have rows to have a sparse gradient, got a "
-                       "scalar"));
-    }
-    if (indices_[i].dims() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`indices[", i, "]`", Name(i), " must be a vector, got shape ",
-          indices_[i].shape().DebugString()));
-    }
-    // Not by making a shape: one that is too large ends the process.
-    const tensorflow::TensorShape& values = values_[i].shape();
-    bool fits = values.dims() == table.dims() &&
-                values.dim_size(0) == indices_[i].NumElements();
-    for (int k = 1; fits && k < table.dims(); ++k) {
-      fits = values.dim_size(k) == table.dim_size(k);
-    }
-    if (!fits) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`gradients[", i, "]`", Name(i), " must have one row of `variables[",
-          i, "]`, shape ", table.DebugString(), ", for each of the ",
-          indices_[i].NumElements(), " `indices[", i, "]`, got shape ",
-          values.DebugString()));
-    }
-    if (has_accumulated_rows() && accumulated_rows_[i].dims() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`accumulated_rows[", i, "]`", Name(i), " must be a vector, got ",
-          "shape ", accumulated_rows_[i].shape().DebugString()));
-    }
-    return absl::OkStatus();
-  }
-
-  // What the user calls the table.
+  // What errors call the i-th table, behind its place in a list.
   std::string Name(int i) const {
-    const std::vector<std::string>& names = attributes_.names;
-    return i < static_cast<int>(names.size())
-               ? absl::StrCat(" (of ", names[i], ")")
+    return i < static_cast<int>(names_.size())
+               ? absl::StrCat(" (of ", names_[i], ")")
                : "";
   }
 
  private:
-  const SliceAttributes& attributes_;
-  tensorflow::OpInputList values_;
-  tensorflow::OpInputList indices_;
-  tensorflow::OpInputList accumulated_rows_;
+  bool lazy_ = false;
+  std::vector<std::string> names_;  // Or none.
 };
+
+// How many rows each table has, where an attribute says that: one for each of
+// the attribute `N` gradients.
+template <typename Attributes>
+absl::Status ReadTableRows(const Attributes& attributes,
+                           std::vector<int64_t>* rows) {
+  int count = 0;
+  absl::Status status = attributes.GetAttr("N", &count);
+  if (!status.ok()) return status;
+  status = attributes.GetAttr("rows", rows);
+  if (!status.ok()) return status;
+  if (static_cast<int>(rows->size()) != count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`rows` must have one element for each of the ", count,
+                     " `gradients`, got ", rows->size()));
+  }
+  for (const int64_t number : *rows) {
+    if (number >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`rows` must not be negative, got ", number));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace tf_opt
 

@@ -3,30 +3,28 @@
 #ifndef TF_OPT_CC_KERNELS_SLICES_ON_GPU_H_
 #define TF_OPT_CC_KERNELS_SLICES_ON_GPU_H_
 
+#include <cstddef>
 #include <vector>
 
-#include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/engines/gpu_slices.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 
 namespace tf_opt {
 
-// The i-th table has rows_of(i) rows. After their shapes have been checked.
+// The i-th table has rows_of(i) rows.
 template <typename RowsOf>
-std::vector<GpuSlices> SlicesOnGpu(const RowSlices& slices,
+std::vector<GpuSlices> SlicesOnGpu(const std::vector<RowSlices>& slices,
                                    const RowsOf& rows_of) {
   std::vector<GpuSlices> all(slices.size());
-  for (int i = 0; i < slices.size(); ++i) {
+  for (std::size_t i = 0; i < slices.size(); ++i) {
     GpuSlices& one = all[i];
-    one.indices = slices.indices(i).data();
-    one.count = slices.indices(i).NumElements();
-    if (slices.has_accumulated_rows()) {
-      one.accumulated_rows = slices.accumulated_rows(i).data();
-      one.accumulated_count = slices.accumulated_rows(i).NumElements();
-    }
-    one.wide = slices.indices(i).dtype() == tensorflow::DT_INT64;
-    one.rows = rows_of(i);
-    one.width = slices.width(i);
+    one.indices = slices[i].indices.data;
+    one.count = slices[i].indices.count;
+    one.accumulated_rows = slices[i].accumulated_rows.data;
+    one.accumulated_count = slices[i].accumulated_rows.count;
+    one.wide = slices[i].indices.wide;
+    one.rows = rows_of(static_cast<int>(i));
+    one.width = slices[i].width;
   }
   return all;
 }

@@ -2,9 +2,11 @@
 #ifndef TF_OPT_CC_OPS_OPERAND_CHECKS_H_
 #define TF_OPT_CC_OPS_OPERAND_CHECKS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/ops/operand_types.h"
@@ -27,6 +29,30 @@ absl::Status CheckTableShape(const std::string& name, int i,
                              const tensorflow::TensorShape& shape,
                              const std::string& whose,
                              const tensorflow::TensorShape& found);
+
+// Whether the input `name` is a scalar.
+absl::Status CheckScalarShape(const std::string& name,
+                              const tensorflow::TensorShape& found);
+
+// Whether it is one, or a vector with an element for each of `count` variables.
+absl::Status CheckPerVariableShape(const std::string& name, int count,
+                                   const tensorflow::TensorShape& found);
+
+// Whether there is a vector of accumulated rows for each of `count` gradients
+// that are slices, or none at all.
+absl::Status CheckAccumulatedRows(int count, int found);
+
+// The shape of a table of so many rows, whose gradient has `values`.
+absl::StatusOr<tensorflow::TensorShape> TableShape(
+    int64_t rows, const tensorflow::TensorShape& values);
+
+// Whether slices can be the gradient of the i-th variable, which errors call
+// `name`, of the shape `table`; `accumulated_rows` may be null.
+absl::Status CheckSliceShapes(int i, const std::string& name,
+                              const tensorflow::TensorShape& table,
+                              const tensorflow::TensorShape& values,
+                              const tensorflow::TensorShape& indices,
+                              const tensorflow::TensorShape* accumulated_rows);
 
 }  // namespace tf_opt
 

@@ -5,8 +5,9 @@
 // Arguments: of each operand that is there, in the order of kFrameOperands and
 // then the rule's slots, the arrays of `count` variables; then the rule's
 // scalars, the number of the row where a slot is a table, the vectors of
-// kPerVariableInputs, and the frame's scalars. Results: all that is updated, in
-// the same order. Attributes: those of the op, and
+// kPerVariableInputs, and the frame's scalars; and of an op for sparse
+// gradients, in place of dense ones, what slice_arguments.h says. Results: all
+// that is updated, in the same order. Attributes: those of the op, and
 //
 //   count  how many of the op's variables this call updates
 //   first  which of them is the first one
@@ -27,12 +28,15 @@
 #include "tf_opt/cc/engines/dense_cpu.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
+#include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/slices_on_cpu.h"
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 #include "tf_opt/cc/xla/apply_xla_op.h"
 #include "tf_opt/cc/xla/ffi_call.h"
+#include "tf_opt/cc/xla/slices_of_call.h"
 
 namespace tf_opt {
 
@@ -42,8 +46,8 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
  public:
   explicit FfiLaunch(const FfiCall& call) : call_(call) {}
 
-  // Finds those before the rule's scalars.
-  absl::Status FindArrays(const std::vector<Operand>& slots) {
+  // Finds those before the rule's scalars; `sparse` gradients are not there.
+  absl::Status FindArrays(const std::vector<Operand>& slots, bool sparse) {
     this->SetOperands(slots);
     absl::Status status = call_.GetAttr("count", &count_);
     if (!status.ok()) return status;
@@ -51,7 +55,7 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
     if (!status.ok()) return status;
     int64_t results = 0;
     for (const Operand& operand : this->operands()) {
-      bool is_there = true;
+      bool is_there = !sparse || operand.role != Role::kRead;
       if (operand.optional) {
         status = call_.GetAttr(absl::StrCat("num_", operand.name), &is_there);
         if (!status.ok()) return status;
@@ -107,6 +111,15 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
     return absl::OkStatus();
   }
 
+  // Finds what comes after the frame's scalars.
+  absl::Status FindSlices(const SliceAttributes& attributes,
+                          std::vector<RowSlices>* slices) {
+    absl::Status status =
+        tf_opt::FindSlices(call_, attributes, arguments_, count_, slices);
+    arguments_ = call_.argument_count();
+    return status;
+  }
+
   // Whether there are no more arguments.
   bool HasSeenAll() const { return arguments_ == call_.argument_count(); }
 
@@ -149,10 +162,10 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
   int64_t first_ = 0;
 };
 
-template <typename Optimizer, typename T>
+template <typename Optimizer, typename T, bool kSparse>
 absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
   FfiLaunch<T> launch(call);
-  absl::Status status = launch.FindArrays(optimizer.slots());
+  absl::Status status = launch.FindArrays(optimizer.slots(), kSparse);
   if (!status.ok()) return status;
   auto hyperparameters = optimizer.modes();
   status = launch.ReadScalars(Optimizer::kScalars, &hyperparameters);
@@ -162,42 +175,51 @@ absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
   FrameInputs frame = optimizer.frame();
   status = launch.ReadScalars(kFrameScalars, &frame);
   if (!status.ok()) return status;
+  SliceAttributes attributes;
+  std::vector<RowSlices> slices;
+  if constexpr (kSparse) {
+    status = attributes.Read(call);
+    if (!status.ok()) return status;
+    status = launch.FindSlices(attributes, &slices);
+    if (!status.ok()) return status;
+  }
   if (!launch.HasSeenAll()) return OtherArguments();
   launch.CopyArguments();
   if (!frame.enabled) return absl::OkStatus();
-  return RunOnCpu(
+  absl::Status applied;
+  status = RunOnCpu(
       optimizer, launch, hyperparameters, frame, [&](const auto& arguments) {
-        ApplyDense<typename FfiLaunch<T>::Element>(
-            arguments.tensors, arguments.rules, ChosenCpuTarget(),
-            call.num_threads(), call.parallel_for(), arguments.update);
+        if constexpr (kSparse) {
+          applied = ApplySlices(launch, arguments, slices, attributes,
+                                call.num_threads(), call.parallel_for());
+        } else {
+          ApplyDense<typename FfiLaunch<T>::Element>(
+              arguments.tensors, arguments.rules, ChosenCpuTarget(),
+              call.num_threads(), call.parallel_for(), arguments.update);
+        }
       });
+  return status.ok() ? applied : status;
 }
 
-template <typename Optimizer>
+template <typename Optimizer, bool kSparse>
 absl::Status ApplyCall(const FfiCall& call) {
   Optimizer optimizer;
   absl::Status status = optimizer.Read(call);
   if (!status.ok()) return status;
   if (call.argument_count() == 0) return OtherArguments();
   const auto apply = [&](auto type) {
-    status = ApplyCallOfType<Optimizer, decltype(type)>(optimizer, call);
+    status =
+        ApplyCallOfType<Optimizer, decltype(type), kSparse>(optimizer, call);
   };
   return WithElementType(call.argument(0).type, apply) ? status
                                                        : OtherArguments();
 }
 
 // Registers what XLA compiles the op `name` to, and what that calls.
-template <typename Optimizer>
+template <typename Optimizer, bool kSparse>
 bool RegisterApplyForXla(const std::string& name) {
-  ApplyXlaOp op;
-  op.name = name;
-  op.slots.assign(std::begin(Optimizer::kSlotOperands),
-                  std::end(Optimizer::kSlotOperands));
-  for (const auto& scalar : Optimizer::kScalars) {
-    op.scalars.push_back(scalar.name);
-  }
-  return RegisterFfiFunction<ApplyCall<Optimizer>>(name) &&
-         RegisterApplyXlaOp(op);
+  return RegisterFfiFunction<ApplyCall<Optimizer, kSparse>>(name) &&
+         RegisterApplyXlaOp(ApplyXlaOp::Of<Optimizer>(name, kSparse));
 }
 
 }  // namespace tf_opt

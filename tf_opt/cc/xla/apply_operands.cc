@@ -1,121 +1,148 @@
 #include "tf_opt/cc/xla/apply_operands.h"
 
-#include <iterator>
-#include <map>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
-#include "tf_opt/cc/xla/custom_call.h"
+#include "tf_opt/cc/ops/shape_functions.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
-namespace {
 
 using ::tensorflow::DataType;
 using ::tensorflow::TensorShape;
+using ::tensorflow::XlaOpKernelContext;
 
-class Reader {
- public:
-  Reader(tensorflow::XlaOpKernelContext* context, DataType dtype, int count)
-      : context_(context), dtype_(dtype), count_(count) {}
-
-  // Those of arrays->operand. `shapes` are those of the variables, which are
-  // read first.
-  absl::Status Read(std::vector<TensorShape>* shapes, OperandArrays* arrays) {
-    const Operand& operand = arrays->operand;
-    int begin, end;
-    absl::Status status =
-        context_->op_kernel().InputRange(operand.name, &begin, &end);
+absl::Status ApplyOperands::Read(XlaOpKernelContext* context) {
+  std::map<const void*, std::string> variables;
+  for (const Operand& operand : kFrameOperands) {
+    if (op_.sparse && operand.role == Role::kRead) continue;
+    absl::Status status = ReadOperand(context, operand, &variables);
     if (!status.ok()) return status;
-    if (operand.optional && begin == end) return absl::OkStatus();
-    if (end - begin != count_) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`", operand.name, "` must have one variable for each of the ",
-          count_, " `gradients`, got ", end - begin));
-    }
-    arrays->input = begin;
-    for (int i = 0; i < count_; ++i) {
-      TensorShape shape;
-      DataType type = dtype_;
-      xla::XlaOp value;
-      status = operand.role == Role::kRead
-                   ? ReadTensor(begin + i, &shape, &value)
-                   : ReadVariable(operand, i, begin + i, &type, &shape, &value);
-      if (!status.ok()) return status;
-      if (static_cast<int>(shapes->size()) == i) shapes->push_back(shape);
-      const auto check =
-          operand.is_row_of_table() ? CheckTableShape : CheckShape;
-      status = check(operand.name, i, (*shapes)[i], "variables", shape);
-      if (!status.ok()) return status;
-      arrays->types.push_back(type);
-      arrays->values.push_back(value);
-    }
-    return absl::OkStatus();
   }
+  for (const Operand& slot : op_.slots) {
+    absl::Status status = ReadOperand(context, slot, &variables);
+    if (!status.ok()) return status;
+  }
+  return ReadNumbers(context);
+}
 
- private:
-  absl::Status ReadTensor(int input, TensorShape* shape, xla::XlaOp* value) {
-    const absl::StatusOr<TensorShape> found = ShapeOf(context_, input);
+// There may be no arrays of it.
+absl::Status ApplyOperands::ReadOperand(
+    XlaOpKernelContext* context, const Operand& operand,
+    std::map<const void*, std::string>* variables) {
+  const absl::StatusOr<InputList> list = ListOf(context, operand.name);
+  if (!list.ok()) return list.status();
+  if (operand.optional && list->count == 0) return absl::OkStatus();
+  if (list->count != count_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", operand.name, "` must have one variable for each of the ", count_,
+        " `gradients`, got ", list->count));
+  }
+  Arrays arrays = {&operand, list->begin, {}, {}};
+  for (int i = 0; i < count_; ++i) {
+    absl::Status status = ReadArray(context, i, variables, &arrays);
+    if (!status.ok()) return status;
+  }
+  all_.push_back(std::move(arrays));
+  return absl::OkStatus();
+}
+
+absl::Status ApplyOperands::ReadArray(
+    XlaOpKernelContext* context, int i,
+    std::map<const void*, std::string>* variables, Arrays* arrays) {
+  const Operand& operand = *arrays->operand;
+  const int input = arrays->input + i;
+  TensorShape shape;
+  DataType type = dtype_;
+  xla::XlaOp value;
+  if (operand.role == Role::kRead) {
+    const absl::StatusOr<TensorShape> found = ShapeOf(context, input);
     if (!found.ok()) return found.status();
-    *shape = *found;
-    *value = context_->Input(input);
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadVariable(const Operand& operand, int i, int input,
-                            DataType* type, TensorShape* shape,
-                            xla::XlaOp* value) {
+    shape = *found;
+    value = context->Input(input);
+  } else {
     tensorflow::XlaResource* resource;
-    absl::Status status = context_->GetResourceInput(input, &resource);
+    absl::Status status = context->GetResourceInput(input, &resource);
     if (!status.ok()) return status;
-    const auto [same, is_new] = variables_.emplace(
+    const auto [same, is_new] = variables->emplace(
         resource, absl::StrCat("`", operand.name, "[", i, "]`"));
     if (!is_new) {
       return absl::InvalidArgumentError(
           absl::StrCat(same->second, " and `", operand.name, "[", i,
                        "]` are the same variable; each must occur once"));
     }
-    status = context_->GetVariableTypeAndShape(input, type, shape);
+    status = context->GetVariableTypeAndShape(input, &type, &shape);
     if (!status.ok()) return status;
-    status = CheckType(operand.name, i, TypesOf(operand, dtype_), *type);
+    status = CheckType(operand.name, i, TypesOf(operand, dtype_), type);
     if (!status.ok()) return status;
-    return context_->ReadVariableInput(input, *type, shape, value);
+    status = context->ReadVariableInput(input, type, &shape, &value);
+    if (!status.ok()) return status;
   }
+  // The variables come first.
+  if (static_cast<int>(shapes_.size()) == i) shapes_.push_back(shape);
+  const auto check = operand.is_row_of_table() ? CheckTableShape : CheckShape;
+  absl::Status status = check(operand.name, i, shapes_[i], "variables", shape);
+  if (!status.ok()) return status;
+  arrays->types.push_back(type);
+  arrays->values.push_back(value);
+  return absl::OkStatus();
+}
 
-  tensorflow::XlaOpKernelContext* const context_;
-  const DataType dtype_;
-  const int count_;
-  std::map<const void*, std::string> variables_;  // And what they are.
-};
+absl::Status ApplyOperands::ReadScalar(XlaOpKernelContext* context,
+                                       const std::string& name) {
+  numbers_.push_back(context->Input(name));
+  const absl::StatusOr<TensorShape> shape = ShapeOf(context, name);
+  return shape.ok() ? CheckScalarShape(name, *shape) : shape.status();
+}
 
-}  // namespace
-
-absl::Status ApplyOperands::Read(tensorflow::XlaOpKernelContext* context,
-                                 const std::vector<Operand>& slots,
-                                 DataType dtype, int count) {
-  std::vector<Operand> operands(std::begin(kFrameOperands),
-                                std::end(kFrameOperands));
-  operands.insert(operands.end(), slots.begin(), slots.end());
-  Reader reader(context, dtype, count);
-  for (const Operand& operand : operands) {
-    OperandArrays read = {operand};
-    absl::Status status = reader.Read(&shapes, &read);
+absl::Status ApplyOperands::ReadNumbers(XlaOpKernelContext* context) {
+  for (const std::string& scalar : op_.scalars) {
+    absl::Status status = ReadScalar(context, scalar);
     if (!status.ok()) return status;
-    arrays.push_back(std::move(read));
+  }
+  for (const Operand& slot : op_.slots) {
+    if (!slot.is_row_of_table()) continue;
+    absl::Status status = ReadScalar(context, slot.row_input);
+    if (!status.ok()) return status;
+  }
+  for (const char* vector : kPerVariableInputs) {
+    numbers_.push_back(context->Input(vector));
+    const absl::StatusOr<TensorShape> shape = ShapeOf(context, vector);
+    if (!shape.ok()) return shape.status();
+    absl::Status status = CheckPerVariableShape(vector, count_, *shape);
+    if (!status.ok()) return status;
+  }
+  for (const auto& scalar : kFrameScalars) {
+    absl::Status status = ReadScalar(context, scalar.name);
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::Status ApplyOperands::Assign(
-    tensorflow::XlaOpKernelContext* context) const {
-  for (const OperandArrays& each : arrays) {
-    if (each.operand.role == Role::kRead) continue;
-    for (int i = 0; i < static_cast<int>(each.values.size()); ++i) {
+absl::Status ApplyOperands::AddTo(CustomCall* call, int first, int end) {
+  for (Arrays& arrays : all_) {
+    for (int i = first; i < end; ++i) {
+      const bool updated = arrays.operand->role == Role::kUpdated;
+      absl::Status status = updated ? call->AddUpdated(&arrays.values[i])
+                                    : call->AddArgument(arrays.values[i]);
+      if (!status.ok()) return status;
+    }
+  }
+  for (const xla::XlaOp number : numbers_) {
+    absl::Status status = call->AddArgument(number);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyOperands::Assign(XlaOpKernelContext* context) const {
+  for (const Arrays& arrays : all_) {
+    if (arrays.operand->role == Role::kRead) continue;
+    for (int i = 0; i < count_; ++i) {
       absl::Status status = context->AssignVariable(
-          each.input + i, each.types[i], each.values[i]);
+          arrays.input + i, arrays.types[i], arrays.values[i]);
       if (!status.ok()) return status;
     }
   }

@@ -1,8 +1,9 @@
-// The arrays of a resource-apply op in a program that XLA compiles: read and
-// checked, and what became of them assigned.
+// What a resource-apply op that XLA compiles is given, but for gradients that
+// are slices: read and checked, handed to calls, and what is updated assigned.
 #ifndef TF_OPT_CC_XLA_APPLY_OPERANDS_H_
 #define TF_OPT_CC_XLA_APPLY_OPERANDS_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,31 +12,56 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/xla/apply_xla_op.h"
+#include "tf_opt/cc/xla/custom_call.h"
 #include "xla/hlo/builder/xla_builder.h"
 
 namespace tf_opt {
 
-// Those of an operand.
-struct OperandArrays {
-  Operand operand;
-  int input = 0;  // The first one's number among the op's inputs.
-  // One for each variable; empty: the operand isn't there.
-  std::vector<xla::XlaOp> values;
-  std::vector<tensorflow::DataType> types;
-};
+class ApplyOperands {
+ public:
+  // Of `count` variables of type `dtype`.
+  ApplyOperands(const ApplyXlaOp& op, tensorflow::DataType dtype, int count)
+      : op_(op), dtype_(dtype), count_(count) {}
 
-struct ApplyOperands {
-  // Reads the frame's operands and then `slots`, of `count` variables of type
-  // `dtype`.
-  absl::Status Read(tensorflow::XlaOpKernelContext* context,
-                    const std::vector<Operand>& slots,
-                    tensorflow::DataType dtype, int count);
+  absl::Status Read(tensorflow::XlaOpKernelContext* context);
 
-  // Assigns their values to those that are updated.
+  // Of the variables.
+  const std::vector<tensorflow::TensorShape>& shapes() const { return shapes_; }
+
+  // Adds to a call the arrays of the variables [first, end), and then the
+  // numbers. What is updated becomes what the call returns.
+  absl::Status AddTo(CustomCall* call, int first, int end);
+
+  // The arrays of those operands that are there.
+  struct Arrays {
+    const Operand* operand;
+    int input;  // The first one's number among the op's inputs.
+    std::vector<xla::XlaOp> values;
+    std::vector<tensorflow::DataType> types;
+  };
+  std::vector<Arrays>* arrays() { return &all_; }
+
+  // Assigns what has become of the variables.
   absl::Status Assign(tensorflow::XlaOpKernelContext* context) const;
 
-  std::vector<OperandArrays> arrays;
-  std::vector<tensorflow::TensorShape> shapes;  // The variables'.
+ private:
+  absl::Status ReadOperand(tensorflow::XlaOpKernelContext* context,
+                           const Operand& operand,
+                           std::map<const void*, std::string>* variables);
+  absl::Status ReadArray(tensorflow::XlaOpKernelContext* context, int i,
+                         std::map<const void*, std::string>* variables,
+                         Arrays* arrays);
+  absl::Status ReadScalar(tensorflow::XlaOpKernelContext* context,
+                          const std::string& name);
+  absl::Status ReadNumbers(tensorflow::XlaOpKernelContext* context);
+
+  const ApplyXlaOp& op_;
+  const tensorflow::DataType dtype_;
+  const int count_;
+  std::vector<tensorflow::TensorShape> shapes_;
+  std::vector<Arrays> all_;
+  std::vector<xla::XlaOp> numbers_;
 };
 
 }  // namespace tf_opt

@@ -4,6 +4,7 @@
 #ifndef TF_OPT_CC_XLA_APPLY_XLA_OP_H_
 #define TF_OPT_CC_XLA_APPLY_XLA_OP_H_
 
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,24 @@
 namespace tf_opt {
 
 struct ApplyXlaOp {
+  // That of an optimizer.
+  template <typename Optimizer>
+  static ApplyXlaOp Of(const std::string& name, bool sparse) {
+    ApplyXlaOp op;
+    op.name = name;
+    op.sparse = sparse;
+    op.slots.assign(std::begin(Optimizer::kSlotOperands),
+                    std::end(Optimizer::kSlotOperands));
+    for (const auto& scalar : Optimizer::kScalars) {
+      op.scalars.push_back(scalar.name);
+    }
+    return op;
+  }
+
   std::string name;  // Of the op, and of the function.
   std::vector<Operand> slots;
   std::vector<std::string> scalars;  // The rule's.
+  bool sparse = false;               // Whether gradients are slices.
 };
 
 // Registers the op's kernels.

@@ -1,16 +1,107 @@
 #include "tf_opt/cc/xla/custom_call.h"
 
 #include <cstddef>
+#include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
+#include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_def.pb.h"
 #include "xla/layout_util.h"
 #include "xla/shape_util.h"
 
 namespace tf_opt {
+namespace {
+
+using Make =
+    std::function<tensorflow::OpKernel*(tensorflow::OpKernelConstruction*)>;
+
+class Factory : public tensorflow::kernel_factory::OpKernelFactory {
+ public:
+  explicit Factory(const Make& make) : make_(make) {}
+  tensorflow::OpKernel* Create(
+      tensorflow::OpKernelConstruction* context) override {
+    return make_(context);
+  }
+
+ private:
+  const Make make_;
+};
+
+// As MLIR reads them.
+std::string Quoted(const std::vector<std::string>& strings) {
+  std::string quoted = "\"";
+  for (const std::string& string : strings) {
+    for (const char c : string) {
+      absl::ascii_isalnum(c)
+          ? absl::StrAppend(&quoted, std::string(1, c))
+          : absl::StrAppend(
+                &quoted, "\\",
+                absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
+    }
+    absl::StrAppend(&quoted, "\\00");
+  }
+  return absl::StrCat(quoted, "\"");
+}
+
+std::string ArrayOf(const std::vector<int64_t>& numbers) {
+  return absl::StrCat("array<i64", numbers.empty() ? "" : ": ",
+                      absl::StrJoin(numbers, ", "), ">");
+}
+
+// The value of an op's attribute as that of a call; empty if calls don't have
+// attributes of its type.
+absl::StatusOr<std::string> ValueOf(
+    tensorflow::OpKernelConstruction* context,
+    const tensorflow::OpDef::AttrDef& attribute) {
+  const auto value_as = [&](auto value, const auto& print) {
+    absl::Status status = context->GetAttr(attribute.name(), &value);
+    return status.ok() ? absl::StatusOr<std::string>(print(value)) : status;
+  };
+  const auto print_number = [](int64_t number) {
+    return absl::StrCat(number, " : i64");
+  };
+  if (attribute.type() == "int") return value_as(int64_t{}, print_number);
+  if (attribute.type() == "bool") return value_as(bool{}, print_number);
+  if (attribute.type() == "list(int)") {
+    return value_as(std::vector<int64_t>(), ArrayOf);
+  }
+  if (attribute.type() == "list(string)") {
+    return value_as(std::vector<std::string>(), Quoted);
+  }
+  return std::string();
+}
+
+}  // namespace
+
+// Not by the macro that registers for XLA: kernels of a library that is loaded
+// after the process's first compilation would not be seen.
+bool RegisterXlaKernel(const std::string& op, const char* device,
+                       const Make& make) {
+  for (const tensorflow::DataType type :
+       {tensorflow::DT_HALF, tensorflow::DT_BFLOAT16, tensorflow::DT_FLOAT,
+        tensorflow::DT_DOUBLE}) {
+    tensorflow::kernel_factory::OpKernelRegistrar(
+        tensorflow::KernelDefBuilder(op.c_str())
+            .Device(device)
+            .TypeConstraint("T", type)
+            .Build(),
+        op, std::make_unique<Factory>(make));
+  }
+  return true;
+}
+
+absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
+                                 const std::string& name) {
+  int begin, end;
+  absl::Status status =
+      context->op_kernel_context()->op_kernel().InputRange(name, &begin, &end);
+  if (!status.ok()) return status;
+  return InputList{begin, end - begin};
+}
 
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(
     tensorflow::XlaOpKernelContext* context, int input) {
@@ -22,6 +113,13 @@ absl::StatusOr<tensorflow::TensorShape> ShapeOf(
   return found;
 }
 
+absl::StatusOr<tensorflow::TensorShape> ShapeOf(
+    tensorflow::XlaOpKernelContext* context, const std::string& name) {
+  const absl::StatusOr<InputList> input = ListOf(context, name);
+  if (!input.ok()) return input.status();
+  return ShapeOf(context, input->begin);
+}
+
 absl::Status AttributesOf(tensorflow::OpKernelConstruction* context,
                           std::string* attributes) {
   const tensorflow::OpDef* op;
@@ -30,18 +128,10 @@ absl::Status AttributesOf(tensorflow::OpKernelConstruction* context,
   if (!status.ok()) return status;
   std::vector<std::string> all;
   for (const auto& attribute : op->attr()) {
-    int64_t number = 0;
-    if (attribute.type() == "int") {
-      status = context->GetAttr(attribute.name(), &number);
-    } else if (attribute.type() == "bool") {
-      bool flag = false;
-      status = context->GetAttr(attribute.name(), &flag);
-      number = flag;
-    } else {
-      continue;
-    }
-    if (!status.ok()) return status;
-    all.push_back(absl::StrCat(attribute.name(), " = ", number, " : i64"));
+    const absl::StatusOr<std::string> value = ValueOf(context, attribute);
+    if (!value.ok()) return value.status();
+    if (value->empty()) continue;
+    all.push_back(absl::StrCat(attribute.name(), " = ", *value));
   }
   *attributes = absl::StrJoin(all, ", ");
   return absl::OkStatus();

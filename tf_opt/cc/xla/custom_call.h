@@ -3,6 +3,7 @@
 #define TF_OPT_CC_XLA_CUSTOM_CALL_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,20 +19,34 @@
 
 namespace tf_opt {
 
-// The device for which XLA compiles on a CPU.
+// The devices for which XLA compiles on a CPU and on a GPU.
 constexpr char kXlaCpuDevice[] = "XLA_CPU_JIT";
+constexpr char kXlaGpuDevice[] = "XLA_GPU_JIT";
 
-// What our ops have kernels for.
-constexpr tensorflow::DataType kElementTypes[] = {
-    tensorflow::DT_HALF, tensorflow::DT_BFLOAT16, tensorflow::DT_FLOAT,
-    tensorflow::DT_DOUBLE};
+// Registers kernels of an op for what XLA compiles.
+bool RegisterXlaKernel(const std::string& op, const char* device,
+                       const std::function<tensorflow::OpKernel*(
+                           tensorflow::OpKernelConstruction*)>& make);
 
-// The shape of an op's input.
+// An op's input that is a list.
+struct InputList {
+  int begin;  // The first one's number among the op's inputs.
+  int count;
+};
+
+absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
+                                 const std::string& name);
+
+// The shape of an op's input; the largest one, if it isn't known.
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(
     tensorflow::XlaOpKernelContext* context, int input);
+absl::StatusOr<tensorflow::TensorShape> ShapeOf(
+    tensorflow::XlaOpKernelContext* context, const std::string& name);
 
-// An op's attributes that are integers or booleans, as attributes of a call:
-// "N = 3 : i64, lazy = 0 : i64".
+// An op's attributes that are integers, booleans or lists of integers or
+// strings, as attributes of a call:
+// R"(N = 1 : i64, lazy = 0 : i64, rows = array<i64: 9>, tables = "users\00")".
+// A string ends with a zero, as there are no lists of them.
 absl::Status AttributesOf(tensorflow::OpKernelConstruction* context,
                           std::string* attributes);
 

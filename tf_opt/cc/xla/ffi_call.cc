@@ -39,11 +39,16 @@ tensorflow::DataType TypeOf(XLA_FFI_DataType type) {
 
 FfiArray ArrayOf(const void* opaque) {
   const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(opaque);
-  FfiArray array = {buffer.data, TypeOf(buffer.dtype), 1, 1,
-                    static_cast<int>(buffer.rank)};
-  for (int64_t i = 0; i < buffer.rank; ++i) array.elements *= buffer.dims[i];
-  if (buffer.rank > 0) array.rows = buffer.dims[0];
-  return array;
+  const int64_t rows = buffer.rank > 0 ? buffer.dims[0] : 1;
+  // Where there are no rows it may be any product.
+  uint64_t width = 1;
+  for (int64_t i = 1; i < buffer.rank; ++i) width *= buffer.dims[i];
+  return {buffer.data,
+          TypeOf(buffer.dtype),
+          rows,
+          static_cast<int64_t>(width),
+          static_cast<int64_t>(rows * width),
+          static_cast<int>(buffer.rank)};
 }
 
 // Work in pieces that whoever comes takes: the caller, who may be one of the
@@ -105,21 +110,53 @@ void TakePiecesOf(void* work) {
 
 }  // namespace
 
-absl::Status FfiCall::GetAttr(std::string_view name, int64_t* value) const {
+const void* FfiCall::FindAttr(std::string_view name,
+                              XLA_FFI_AttrType type) const {
   const XLA_FFI_Attrs& attributes = frame_.attrs;
   for (int64_t i = 0; i < attributes.size; ++i) {
     const XLA_FFI_ByteSpan& found = *attributes.names[i];
     if (std::string_view(found.ptr, found.len) != name) continue;
-    const auto& scalar =
-        *static_cast<const XLA_FFI_Scalar*>(attributes.attrs[i]);
-    if (attributes.types[i] != XLA_FFI_AttrType_SCALAR ||
-        scalar.dtype != XLA_FFI_DataType_S64) {
-      break;
-    }
-    *value = *static_cast<const int64_t*>(scalar.value);
-    return absl::OkStatus();
+    return attributes.types[i] == type ? attributes.attrs[i] : nullptr;
   }
-  return OtherArguments();
+  return nullptr;
+}
+
+absl::Status FfiCall::GetAttr(std::string_view name, int64_t* value) const {
+  const auto* const scalar = static_cast<const XLA_FFI_Scalar*>(
+      FindAttr(name, XLA_FFI_AttrType_SCALAR));
+  if (scalar == nullptr || scalar->dtype != XLA_FFI_DataType_S64) {
+    return OtherArguments();
+  }
+  *value = *static_cast<const int64_t*>(scalar->value);
+  return absl::OkStatus();
+}
+
+absl::Status FfiCall::GetAttr(std::string_view name,
+                              std::vector<int64_t>* value) const {
+  const auto* const array =
+      static_cast<const XLA_FFI_Array*>(FindAttr(name, XLA_FFI_AttrType_ARRAY));
+  if (array == nullptr || array->dtype != XLA_FFI_DataType_S64) {
+    return OtherArguments();
+  }
+  const auto* const numbers = static_cast<const int64_t*>(array->data);
+  value->assign(numbers, numbers + array->size);
+  return absl::OkStatus();
+}
+
+absl::Status FfiCall::GetAttr(std::string_view name,
+                              std::vector<std::string>* value) const {
+  const auto* const found = static_cast<const XLA_FFI_ByteSpan*>(
+      FindAttr(name, XLA_FFI_AttrType_STRING));
+  if (found == nullptr) return OtherArguments();
+  value->clear();
+  // Each ends with a zero; see AttributesOf.
+  for (std::string_view rest(found->ptr, found->len); !rest.empty();) {
+    const std::size_t length = rest.find('\0');
+    if (length == rest.npos) return OtherArguments();
+    value->emplace_back(rest.substr(0, length));
+    rest.remove_prefix(length + 1);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FfiCall::GetAttr(std::string_view name, int* value) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/types.h"
@@ -21,6 +22,7 @@ struct FfiArray {
   void* data;
   tensorflow::DataType type;
   int64_t rows;      // The first dimension; 1 of a scalar.
+  int64_t width;     // How many elements a row has: of the other dimensions.
   int64_t elements;  // Of all dimensions.
   int rank;
 };
@@ -33,6 +35,10 @@ class FfiCall {
   absl::Status GetAttr(std::string_view name, int64_t* value) const;
   absl::Status GetAttr(std::string_view name, int* value) const;
   absl::Status GetAttr(std::string_view name, bool* value) const;
+  absl::Status GetAttr(std::string_view name,
+                       std::vector<int64_t>* value) const;
+  absl::Status GetAttr(std::string_view name,
+                       std::vector<std::string>* value) const;
 
   int64_t argument_count() const { return frame_.args.size; }
   FfiArray argument(int64_t i) const;
@@ -46,6 +52,9 @@ class FfiCall {
   ParallelFor parallel_for() const;
 
  private:
+  // The attribute of this name, if it is of this type; or null.
+  const void* FindAttr(std::string_view name, XLA_FFI_AttrType type) const;
+
   const XLA_FFI_CallFrame& frame_;
 };
 

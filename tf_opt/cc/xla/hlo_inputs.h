@@ -10,11 +10,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/xla/custom_call.h"
 #include "tf_opt/cc/xla/hlo.h"
@@ -49,13 +49,10 @@ absl::Status ReadHloElement(tensorflow::XlaOpKernelContext* context,
 template <xla::PrimitiveType kType>
 absl::Status ReadHloScalar(tensorflow::XlaOpKernelContext* context,
                            const std::string& name, Hlo<kType>* scalar) {
-  const absl::StatusOr<xla::Shape> shape = context->InputXlaShape(name);
+  const absl::StatusOr<tensorflow::TensorShape> shape = ShapeOf(context, name);
   if (!shape.ok()) return shape.status();
-  if (!shape->dimensions().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`", name, "` must be a scalar, got shape ", shape->ToString()));
-  }
-  return ReadHloElement(context, name, 0, scalar);
+  absl::Status status = CheckScalarShape(name, *shape);
+  return status.ok() ? ReadHloElement(context, name, 0, scalar) : status;
 }
 
 template <typename Numbers, std::size_t kCount>

@@ -18,6 +18,7 @@
 #include "tf_opt/cc/rules/step_frame.h"
 #include "tf_opt/cc/rules/variable_inputs.h"
 #include "tf_opt/cc/xla/apply_operands.h"
+#include "tf_opt/cc/xla/apply_xla_op.h"
 #include "tf_opt/cc/xla/hlo.h"
 #include "tf_opt/cc/xla/hlo_element.h"
 #include "tf_opt/cc/xla/hlo_inputs.h"
@@ -29,16 +30,16 @@ template <typename Optimizer>
 class LoweredApplyOp : public tensorflow::XlaOpKernel {
  public:
   explicit LoweredApplyOp(tensorflow::OpKernelConstruction* context)
-      : XlaOpKernel(context) {
+      : XlaOpKernel(context),
+        op_(ApplyXlaOp::Of<Optimizer>(type_string(), /*sparse=*/false)) {
     OP_REQUIRES_OK(context, context->GetAttr("T", &dtype_));
     OP_REQUIRES_OK(context, context->GetAttr("N", &count_));
     OP_REQUIRES_OK(context, optimizer_.Read(*context));
   }
 
   void Compile(tensorflow::XlaOpKernelContext* context) override {
-    ApplyOperands operands;
-    OP_REQUIRES_OK(context,
-                   operands.Read(context, optimizer_.slots(), dtype_, count_));
+    ApplyOperands operands(op_, dtype_, count_);
+    OP_REQUIRES_OK(context, operands.Read(context));
     OP_REQUIRES_OK(context, WithHloType(dtype_, [&](auto type) {
                      return Apply<decltype(type)>(context, &operands);
                    }));
@@ -145,6 +146,7 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
     return absl::OkStatus();
   }
 
+  const ApplyXlaOp op_;
   Optimizer optimizer_;
   tensorflow::DataType dtype_ = tensorflow::DT_INVALID;
   int count_ = 0;

@@ -3,9 +3,9 @@
 // compiled by its host, which may be another process, without this library.)
 #include <string>
 
-#include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/adam_optimizer.h"
+#include "tf_opt/cc/kernels/not_for_xla.h"
 #include "tf_opt/cc/kernels/optimizer.h"
 #include "tf_opt/cc/rules/asgd.h"
 #include "tf_opt/cc/rules/averaged_sgd.h"
@@ -19,22 +19,16 @@ namespace {
 
 // What XLA compiles for; a build for tests without GPUs says another.
 #if !defined(TF_OPT_LOWERED_FOR)
-#define TF_OPT_LOWERED_FOR "XLA_GPU_JIT"
+#define TF_OPT_LOWERED_FOR kXlaGpuDevice
 #endif
 
 template <typename Kernel>
 void Register(const std::string& op) {
-  for (const tensorflow::DataType type : kElementTypes) {
-    tensorflow::kernel_factory::OpKernelRegistrar(
-        tensorflow::KernelDefBuilder(op.c_str())
-            .Device(TF_OPT_LOWERED_FOR)
-            .TypeConstraint("T", type)
-            .Build(),
-        op,
-        [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
-          return new Kernel(context);
-        });
-  }
+  RegisterXlaKernel(
+      op, TF_OPT_LOWERED_FOR,
+      [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
+        return new Kernel(context);
+      });
 }
 
 struct LoweredRegistration {
@@ -45,6 +39,7 @@ struct LoweredRegistration {
         "TfOpt>ResourceApplyAveragedSGD");
     Register<LoweredApplyOp<OptimizerOf<NAdam>>>("TfOpt>ResourceApplyNAdam");
     Register<LoweredMeasureOp>("TfOpt>MeasureGradients");
+    RegisterNotForXla(TF_OPT_LOWERED_FOR, /*sparse=*/true);
   }
 };
 

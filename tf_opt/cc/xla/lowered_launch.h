@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,8 +33,16 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
   // Takes the values of `operands` and writes the new ones there.
   LoweredLaunch(ApplyOperands* operands, const std::vector<Operand>& slots,
                 xla::XlaBuilder* builder)
-      : operands_(*operands), builder_(builder) {
+      : shapes_(operands->shapes()), builder_(builder) {
     this->SetOperands(slots);
+    for (const Operand& operand : this->operands()) {
+      arrays_.push_back(nullptr);
+      for (ApplyOperands::Arrays& each : *operands->arrays()) {
+        if (each.operand->name == std::string_view(operand.name)) {
+          arrays_.back() = &each;
+        }
+      }
+    }
   }
 
   // Of a table the row with this number takes part.
@@ -78,10 +87,8 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
   }
 
   // What ApplyLaunch asks.
-  int count(int k) const { return operands_.arrays[k].values.size(); }
-  tensorflow::DataType type(int k, int i) const {
-    return operands_.arrays[k].types[i];
-  }
+  int count(int k) const { return IsThere(k) ? shapes_.size() : 0; }
+  tensorflow::DataType type(int k, int i) const { return arrays_[k]->types[i]; }
   void* data(int k, int i) const {
     Values& values = values_[i];
     switch (k) {
@@ -97,12 +104,9 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
         return &values.state[k];
     }
   }
-  int64_t elements(int, int i) const {
-    return operands_.shapes[i].num_elements();
-  }
+  int64_t elements(int, int i) const { return shapes_[i].num_elements(); }
   int64_t first_dimension(int k, int i) const {
-    const xla::XlaOp value = operands_.arrays[k].values[i];
-    return builder_->GetShape(value)->dimensions(0);
+    return builder_->GetShape(arrays_[k]->values[i])->dimensions(0);
   }
 
  private:
@@ -129,14 +133,14 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
     return chosen;
   }
 
-  bool IsThere(int k) const { return count(k) > 0; }
+  bool IsThere(int k) const { return arrays_[k] != nullptr; }
 
   void Load(int i) {
     Values& values = values_[i];
     values.state.resize(this->operands().size());
     for (int k = 0; k < static_cast<int>(this->operands().size()); ++k) {
       if (!IsThere(k)) continue;
-      const xla::XlaOp value = operands_.arrays[k].values[i];
+      const xla::XlaOp value = arrays_[k]->values[i];
       if (k == kVariable) {
         values.variable = T(value);
       } else if (k == kGradient) {
@@ -157,7 +161,7 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
   void Store(int i) {
     const Values& values = values_[i];
     const auto store = [&](int k, const auto& value) {
-      xla::XlaOp& to = operands_.arrays[k].values[i];
+      xla::XlaOp& to = arrays_[k]->values[i];
       to = BroadcastTo(value.In(builder_), to);
     };
     store(kVariable, values.variable);
@@ -165,7 +169,7 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
     if (IsThere(kMasterWeight)) store(kMasterWeight, values.master_weight);
     for (int k = 0; k < static_cast<int>(values.state.size()); ++k) {
       if (!values.state[k].valid()) continue;
-      xla::XlaOp& to = operands_.arrays[k].values[i];
+      xla::XlaOp& to = arrays_[k]->values[i];
       to = this->operands()[k].is_row_of_table()
                ? xla::DynamicUpdateSlice(
                      to, xla::Reshape(values.state[k], RowSize(i)), RowStart(i))
@@ -174,7 +178,7 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
   }
 
   std::vector<int64_t> Dimensions(int i) const {
-    const auto sizes = operands_.shapes[i].dim_sizes();
+    const auto sizes = shapes_[i].dim_sizes();
     return {sizes.begin(), sizes.end()};
   }
   std::vector<int64_t> RowSize(int i) const {
@@ -183,7 +187,7 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
     return size;
   }
   std::vector<xla::XlaOp> RowStart(int i) const {
-    std::vector<xla::XlaOp> start(operands_.shapes[i].dims() + 1,
+    std::vector<xla::XlaOp> start(shapes_[i].dims() + 1,
                                   HloNumbers::Integer(0).In(builder_));
     start[0] = row_.In(builder_);
     return start;
@@ -195,7 +199,8 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
         xla::Iota(builder_, xla::S64, elements(kVariable, i)), Dimensions(i)));
   }
 
-  ApplyOperands& operands_;
+  const std::vector<tensorflow::TensorShape>& shapes_;
+  std::vector<ApplyOperands::Arrays*> arrays_;  // Null: there are none.
   xla::XlaBuilder* const builder_;
   HloNumbers::Integer row_;
   mutable std::vector<Values> values_;

@@ -1,12 +1,14 @@
 #include "tf_opt/cc/xla/lowered_measure_op.h"
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/xla/custom_call.h"
 #include "tf_opt/cc/xla/hlo.h"
 #include "tf_opt/cc/xla/hlo_element.h"
 #include "tf_opt/cc/xla/hlo_inputs.h"
@@ -29,9 +31,11 @@ xla::XlaComputation Combining(xla::XlaBuilder* builder, xla::PrimitiveType type,
   return inner->BuildAndNoteError();
 }
 
+// `accumulators` may be empty.
 template <typename T>
-void MeasureAll(const MeasuredOperands& operands, const HloDouble& scale,
-                const HloBoolean& enabled,
+void MeasureAll(const std::vector<xla::XlaOp>& gradients,
+                const std::vector<xla::XlaOp>& accumulators,
+                const HloDouble& scale, const HloBoolean& enabled,
                 tensorflow::XlaOpKernelContext* context) {
   using V = ComputeType<T>;
   xla::XlaBuilder* const builder = context->builder();
@@ -40,12 +44,11 @@ void MeasureAll(const MeasuredOperands& operands, const HloDouble& scale,
   const xla::XlaComputation all = Combining<HloBoolean>(
       builder, xla::PRED, [](HloBoolean a, HloBoolean b) { return a && b; });
   std::vector<xla::XlaOp> sums, finite;
-  for (std::size_t i = 0; i < operands.gradients.size(); ++i) {
-    const V gradient = HloConvert::Widen(T(operands.gradients[i]));
-    const V x =
-        operands.accumulators.empty()
-            ? MeasuredValue(V(scale), gradient)
-            : MeasuredValue(V(scale), gradient, V(operands.accumulators[i]));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const V gradient = HloConvert::Widen(T(gradients[i]));
+    const V x = accumulators.empty()
+                    ? MeasuredValue(V(scale), gradient)
+                    : MeasuredValue(V(scale), gradient, V(accumulators[i]));
     const HloDouble sum_of_squares(
         xla::ReduceAll(Square(x).In(builder), HloDouble(0).In(builder), sum));
     const HloBoolean all_finite(xla::ReduceAll(
@@ -68,15 +71,25 @@ LoweredMeasureOp::LoweredMeasureOp(tensorflow::OpKernelConstruction* context)
 }
 
 void LoweredMeasureOp::Compile(tensorflow::XlaOpKernelContext* context) {
-  MeasuredOperands operands;
-  OP_REQUIRES_OK(context, operands.Read(context, dtype_));
+  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
+  OP_REQUIRES_OK(context, list.status());
+  std::vector<xla::XlaOp> gradients, accumulators;
+  std::vector<tensorflow::TensorShape> shapes;
+  for (int i = list->begin; i < list->begin + list->count; ++i) {
+    gradients.push_back(context->Input(i));
+    const absl::StatusOr<tensorflow::TensorShape> shape = ShapeOf(context, i);
+    OP_REQUIRES_OK(context, shape.status());
+    shapes.push_back(*shape);
+  }
+  OP_REQUIRES_OK(context, ReadAccumulators(context, dtype_, shapes, "gradients",
+                                           &accumulators));
   HloDouble scale;
   OP_REQUIRES_OK(context, ReadHloScalar(context, "gradient_scale", &scale));
   HloBoolean enabled;
   OP_REQUIRES_OK(context, ReadHloScalar(context, "enabled", &enabled));
   OP_REQUIRES_OK(context, WithHloType(dtype_, [&](auto type) {
-                   MeasureAll<decltype(type)>(operands, scale, enabled,
-                                              context);
+                   MeasureAll<decltype(type)>(gradients, accumulators, scale,
+                                              enabled, context);
                    return absl::OkStatus();
                  }));
 }

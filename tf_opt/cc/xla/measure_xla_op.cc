@@ -1,12 +1,18 @@
 #include "tf_opt/cc/xla/measure_xla_op.h"
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
-#include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/xla/custom_call.h"
 #include "tf_opt/cc/xla/measured_operands.h"
+#include "tf_opt/cc/xla/slice_arguments.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/shape_util.h"
 
@@ -14,27 +20,41 @@ namespace tf_opt {
 namespace {
 
 using ::tensorflow::DataType;
+using ::tensorflow::TensorShape;
 
 class Kernel : public tensorflow::XlaOpKernel {
  public:
-  explicit Kernel(tensorflow::OpKernelConstruction* context)
-      : XlaOpKernel(context) {
+  Kernel(tensorflow::OpKernelConstruction* context, bool sparse)
+      : XlaOpKernel(context), sparse_(sparse) {
     OP_REQUIRES_OK(context, context->GetAttr("T", &dtype_));
     OP_REQUIRES_OK(context, context->GetAttr("N", &count_));
     OP_REQUIRES_OK(context, AttributesOf(context, &attributes_));
+    if (!sparse_) return;
+    OP_REQUIRES_OK(context, slice_attributes_.Read(*context));
+    OP_REQUIRES_OK(context, ReadTableRows(*context, &rows_));
   }
 
   void Compile(tensorflow::XlaOpKernelContext* context) override {
-    MeasuredOperands operands;
-    OP_REQUIRES_OK(context, operands.Read(context, dtype_));
     CustomCall call(context->builder());
-    for (const auto* arrays : {&operands.gradients, &operands.accumulators}) {
-      for (const xla::XlaOp array : *arrays) {
-        OP_REQUIRES_OK(context, call.AddArgument(array));
-      }
+    std::vector<TensorShape> shapes;
+    OP_REQUIRES_OK(context, AddGradients(context, &call, &shapes));
+    std::vector<xla::XlaOp> accumulators;
+    OP_REQUIRES_OK(
+        context,
+        ReadAccumulators(context, dtype_, shapes,
+                         sparse_ ? "variables" : "gradients", &accumulators));
+    for (const xla::XlaOp accumulator : accumulators) {
+      OP_REQUIRES_OK(context, call.AddArgument(accumulator));
     }
     for (const char* number : {"gradient_scale", "enabled"}) {
+      const absl::StatusOr<TensorShape> shape = ShapeOf(context, number);
+      OP_REQUIRES_OK(context, shape.status());
+      OP_REQUIRES_OK(context, CheckScalarShape(number, *shape));
       OP_REQUIRES_OK(context, call.AddArgument(context->Input(number)));
+    }
+    if (sparse_) {
+      OP_REQUIRES_OK(context,
+                     AddSlices(context, slice_attributes_, shapes, &call));
     }
     xla::XlaOp sums, finite;
     call.AddResult(
@@ -49,26 +69,40 @@ class Kernel : public tensorflow::XlaOpKernel {
   }
 
  private:
+  // Adds dense gradients; `shapes` become those of what the gradients are of.
+  absl::Status AddGradients(tensorflow::XlaOpKernelContext* context,
+                            CustomCall* call,
+                            std::vector<TensorShape>* shapes) const {
+    const absl::StatusOr<InputList> gradients = ListOf(context, "gradients");
+    if (!gradients.ok()) return gradients.status();
+    for (int i = 0; i < gradients->count; ++i) {
+      const int input = gradients->begin + i;
+      absl::StatusOr<TensorShape> shape = ShapeOf(context, input);
+      if (shape.ok() && sparse_) shape = TableShape(rows_[i], *shape);
+      if (!shape.ok()) return shape.status();
+      shapes->push_back(*shape);
+      if (sparse_) continue;
+      absl::Status status = call->AddArgument(context->Input(input));
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  const bool sparse_;
   DataType dtype_ = tensorflow::DT_INVALID;
   int count_ = 0;
   std::string attributes_;
+  SliceAttributes slice_attributes_;
+  std::vector<int64_t> rows_;  // Of each table.
 };
 
 }  // namespace
 
-bool RegisterMeasureXlaOp(const std::string& name) {
-  for (const DataType type : kElementTypes) {
-    tensorflow::kernel_factory::OpKernelRegistrar(
-        tensorflow::KernelDefBuilder(name.c_str())
-            .Device(kXlaCpuDevice)
-            .TypeConstraint("T", type)
-            .Build(),
-        name,
-        [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
-          return new Kernel(context);
-        });
-  }
-  return true;
+bool RegisterMeasureXlaOp(const std::string& name, bool sparse) {
+  return RegisterXlaKernel(
+      name, kXlaCpuDevice,
+      [sparse](tensorflow::OpKernelConstruction* context)
+          -> tensorflow::OpKernel* { return new Kernel(context, sparse); });
 }
 
 }  // namespace tf_opt

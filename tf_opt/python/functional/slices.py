@@ -70,6 +70,12 @@ def empty(variable: tf.Variable) -> tf.IndexedSlices:
     )
 
 
+def without_elements(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """The same rows, each without anything in it."""
+    values = tf.expand_dims(slices.values, 1)[:, :0]
+    return tf.IndexedSlices(values, slices.indices)
+
+
 def _filler(dtype: tf.DType) -> int:
     """A row that no table has, and nobody says by mistake."""
     return dtype.min

@@ -99,10 +99,9 @@ def find(
     counts = _counts(optimizer)
 
     def rows_of(index: int) -> tf.Tensor:
-        accumulator = optimizer._accumulated_gradients[index]
         return tf.cond(
             counts[index] == _UNKNOWN,
-            lambda: tf.where(are_accumulated(accumulator))[:, 0],
+            lambda: look_for(optimizer, index),
             lambda: tf.zeros([0], tf.int64),
         )
 
@@ -179,6 +178,12 @@ def read(
         count = tf.convert_to_tensor(state.accumulated_counts)[index]
     # Not sliced: that would copy the whole list.
     return tf.gather(state.accumulated_rows[index], tf.range(count))
+
+
+def look_for(optimizer: FusedOptimizer, index: int) -> tf.Tensor:
+    """The rows of a table in which something has been accumulated."""
+    accumulator = optimizer._accumulated_gradients[index]
+    return tf.where(are_accumulated(accumulator))[:, 0]
 
 
 def are_accumulated(accumulator: tf.Variable) -> tf.Tensor:

@@ -382,9 +382,8 @@ class Step:
         """
         optimizer = self._optimizer
         tables = self._tables() if accumulates and rows is None else []
-        # XLA must know how many there are, and goes over whole tables.
-        if tables and not inside_xla():
-            rows = accumulated_rows.before(optimizer, tables)
+        if tables:
+            rows = self._accumulated_before(tables)
         rows = self._of_buckets(rows or {})
         measures = None
         if self._skips_nonfinite or optimizer._needs_norms():
@@ -392,8 +391,12 @@ class Step:
                 grads, frame, accumulates=accumulates, rows=rows
             )
         if self._skips_nonfinite:
+            # Measuring finds a wrong row too.
             enabled = both(self._enabled, measures.finite)
             frame = dataclasses.replace(frame, enabled=enabled)
+        elif inside_xla():
+            found = self._finds_rows(grads)
+            frame = dataclasses.replace(frame, enabled=found)
         commits = both(frame.enabled, frame.update)
         clip_value = float(optimizer.clipvalue or 0)
         # As Keras, which doesn't clip by what is negative.
@@ -470,6 +473,42 @@ class Step:
             commits,
         )
 
+    def _finds_rows(self, grads: Sequence[Gradient]) -> Flag:
+        """Whether the rows that ops are given are some of their tables: true.
+
+        If not it is an error. XLA keeps no order but that of what needs what: a
+        step that needs this has written nothing and isn't counted then.
+        """
+        found: Flag = True
+        for bucket in self._plan.buckets:
+            if not bucket.sparse or bucket.lists is None:
+                continue
+            measured = ops.measure_gradients(
+                [slices.without_elements(grads[i]) for i in bucket.positions],
+                rows=[x.shape[0] for x in bucket.variables],
+                tables=bucket.names,
+            )
+            found = both(found, tf.reduce_all(measured.finite))
+        return found
+
+    def _accumulated_before(
+        self, tables: Iterable[int]
+    ) -> dict[int, tf.Tensor]:
+        """For tables the rows of what was accumulated before this step.
+
+        XLA must know how long a list is: there ops are given what is found,
+        and the composed implementation goes over whole tables.
+        """
+        optimizer = self._optimizer
+        if not inside_xla():
+            return accumulated_rows.before(optimizer, tables)
+        return {
+            index: accumulated_rows.look_for(optimizer, index)
+            for bucket in self._plan.buckets
+            for index in bucket.indices
+            if bucket.sparse and bucket.lists is not None
+        }
+
     def _of_buckets(
         self, rows: dict[int, tf.Tensor]
     ) -> list[list[tf.Tensor] | None]:
@@ -477,11 +516,12 @@ class Step:
 
         A table that is updated twice has them in the first update.
         """
+        known = set(rows)
         left = dict(rows)
         nothing = tf.zeros([0], tf.int64)
         return [
             [left.pop(index, nothing) for index in bucket.indices]
-            if rows and bucket.sparse
+            if bucket.sparse and known.issuperset(bucket.indices)
             else None
             for bucket in self._plan.buckets
         ]

@@ -1,0 +1,51 @@
+// What XLA finds of our ops where they have no kernel for it: the reason why it
+// can't compile them. A step that is traced where XLA compiles holds none; but
+// a function that was traced elsewhere first is not traced again when a
+// compiled one calls it.
+#ifndef TF_OPT_CC_KERNELS_NOT_FOR_XLA_H_
+#define TF_OPT_CC_KERNELS_NOT_FOR_XLA_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/kernel_def_builder.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_opt {
+
+class NotForXlaOp : public tensorflow::OpKernel {
+ public:
+  explicit NotForXlaOp(tensorflow::OpKernelConstruction* context)
+      : OpKernel(context) {
+    context->CtxFailure(absl::UnimplementedError(absl::StrCat(
+        context->def().op(),
+        " can't be compiled by XLA: this optimizer step was traced in a "
+        "tf.function without jit_compile=True and is now called inside one "
+        "with it. Give the optimizer implementation=\"composed\", or the inner "
+        "tf.function jit_compile=True as well")));
+  }
+
+  void Compute(tensorflow::OpKernelContext*) override {}
+};
+
+// Registers it for the ops for dense gradients, or those for sparse ones.
+inline void RegisterNotForXla(const char* device, bool sparse) {
+  const auto register_one = [device](const std::string& op) {
+    tensorflow::kernel_factory::OpKernelRegistrar(
+        tensorflow::KernelDefBuilder(op.c_str()).Device(device).Build(), op,
+        [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
+          return new NotForXlaOp(context);
+        });
+  };
+  const char* const kind = sparse ? "Sparse" : "";
+  register_one(absl::StrCat("TfOpt>Measure", kind, "Gradients"));
+  for (const char* optimizer :
+       {"AdamAmsgrad", "ASGD", "AveragedSGD", "NAdam"}) {
+    register_one(absl::StrCat("TfOpt>Resource", kind, "Apply", optimizer));
+  }
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_NOT_FOR_XLA_H_

@@ -1,0 +1,70 @@
+// What is done with slices in the host's memory, whoever calls: their rows are
+// checked and sorted, and given to an engine.
+#ifndef TF_OPT_CC_KERNELS_SLICES_ON_CPU_H_
+#define TF_OPT_CC_KERNELS_SLICES_ON_CPU_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/platform/denormal.h"
+#include "tf_opt/cc/engines/cpu_target.h"
+#include "tf_opt/cc/engines/measure_sparse_cpu.h"
+#include "tf_opt/cc/engines/parallel_for.h"
+#include "tf_opt/cc/engines/sparse_cpu.h"
+#include "tf_opt/cc/engines/sparse_gradient.h"
+#include "tf_opt/cc/kernels/apply_on_cpu.h"
+#include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/sorted_slices.h"
+
+namespace tf_opt {
+
+// Applies the rule, framed, to each table of a launch. After an error nothing
+// has been written.
+template <typename Launch, typename Element, typename Rule>
+absl::Status ApplySlices(const Launch& launch,
+                         const CpuArguments<Element, Rule>& arguments,
+                         const std::vector<RowSlices>& slices,
+                         const SliceAttributes& attributes, int num_threads,
+                         const ParallelFor& parallel_for) {
+  std::vector<SparseGradient<Element>> gradients;
+  absl::Status status = SortSlices(
+      slices, attributes, [&](int i) { return launch.variable_rows(i); },
+      num_threads, parallel_for, &gradients);
+  if (!status.ok()) return status;
+  ApplySparse(arguments.tensors, gradients, arguments.rules, attributes.lazy(),
+              ChosenCpuTarget(), num_threads, parallel_for, arguments.update);
+  return absl::OkStatus();
+}
+
+// Measures the gradients of tables with so many rows, with what
+// accumulator_of(i) says was accumulated.
+template <typename Element, typename AccumulatorOf>
+absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
+                           const SliceAttributes& attributes,
+                           const std::vector<int64_t>& rows,
+                           const AccumulatorOf& accumulator_of, double scale,
+                           int num_threads, const ParallelFor& parallel_for,
+                           std::vector<Measure>* measures) {
+  std::vector<SparseGradient<Element>> gradients;
+  absl::Status status = SortSlices(
+      slices, attributes, [&](int i) { return rows[i]; }, num_threads,
+      parallel_for, &gradients);
+  if (!status.ok()) return status;
+  std::vector<MeasuredTable<Element>> tables;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    tables.push_back({&gradients[i], accumulator_of(static_cast<int>(i)),
+                      rows[i] * slices[i].width, attributes.lazy()});
+  }
+  // As where gradients are applied: TensorFlow's threads flush denormals to
+  // zero, and this one must not give other numbers.
+  const tensorflow::port::ScopedFlushDenormal flush_denormals;
+  *measures = MeasureSparseGradients<Element>(tables, scale, ChosenCpuTarget(),
+                                              num_threads, parallel_for);
+  return absl::OkStatus();
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_SLICES_ON_CPU_H_
