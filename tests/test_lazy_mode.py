@@ -810,10 +810,12 @@ def test_errors_under_xla_call_a_table_by_any_name(name):
         measure(tf.constant([4]))
 
 
-def test_asgd_is_compiled_by_xla():
+def test_asgd_composed_is_compiled_by_xla():
     def train(jit_compile: bool) -> list[np.ndarray]:
         table = _table()
-        optimizer = tf_opt.ASGD(0.1, batch_num=2, lazy_mode=True)
+        optimizer = tf_opt.ASGD(
+            0.1, batch_num=2, lazy_mode=True, implementation="composed"
+        )
         optimizer.build([table])
 
         @tf.function(jit_compile=jit_compile)
