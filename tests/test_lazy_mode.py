@@ -19,8 +19,8 @@ import tf_opt
 from devices import EMULATED_GPU
 from devices import reads_numbers_on_device
 from devices import refusal
-from xla_kernels import HAS_XLA_KERNELS
-from xla_kernels import needs_xla_kernels
+from xla_kernels import HAS_SPARSE_XLA_KERNELS
+from xla_kernels import needs_sparse_xla_kernels
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
 
@@ -61,7 +61,7 @@ ways = pytest.mark.parametrize(
     [
         "eager",
         "tf.function",
-        pytest.param("jit_compile", marks=needs_xla_kernels),
+        pytest.param("jit_compile", marks=needs_sparse_xla_kernels),
     ],
 )
 
@@ -271,7 +271,7 @@ def test_slices_that_do_not_fit_name_the_table(case, lazy_mode):
 
 
 @pytest.mark.parametrize(
-    "jit_compile", [False, pytest.param(True, marks=needs_xla_kernels)]
+    "jit_compile", [False, pytest.param(True, marks=needs_sparse_xla_kernels)]
 )
 def test_a_length_that_is_known_late_names_the_table(jit_compile):
     table = _table()
@@ -527,7 +527,7 @@ def test_an_embedding_in_fit_equals_a_loop(lazy_mode, jit_compile):
             )
     for a, b in zip(fitted.get_weights(), looped.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
-    if HAS_XLA_KERNELS:
+    if HAS_SPARSE_XLA_KERNELS:
         assert fitted.optimizer.implementation_in_use == "custom_op"
 
 
@@ -688,7 +688,7 @@ def _steps_of(
     return [x.numpy() for x in [*variables, *optimizer.variables]]
 
 
-@needs_xla_kernels
+@needs_sparse_xla_kernels
 @pytest.mark.parametrize(
     ("name", "features"),
     [
@@ -755,23 +755,40 @@ def _counted_late(
     )
 
 
-@needs_xla_kernels
+@pytest.mark.parametrize(
+    "implementation",
+    [pytest.param("custom_op", marks=needs_sparse_xla_kernels), "composed"],
+)
 @pytest.mark.parametrize("lazy_mode", [False, True])
 @pytest.mark.parametrize("case", COUNTED_LATE)
-def test_xla_need_not_know_how_many_rows_there_are(case, lazy_mode):
+def test_xla_need_not_know_how_many_rows_there_are(
+    case, lazy_mode, implementation
+):
+    if (case, lazy_mode, implementation) == (
+        "some, in more room",
+        False,
+        "composed",
+    ):
+        pytest.skip("TensorFlow's sums want as much room for both, and say so")
     found = []
     for how in ("tf.function", "jit_compile"):
         state, step = _counted_late(
-            how, COUNTED_LATE[case], lazy_mode=lazy_mode, clipnorm=0.5
+            how,
+            COUNTED_LATE[case],
+            lazy_mode=lazy_mode,
+            clipnorm=0.5,
+            implementation=implementation,
         )
         for seed, rows in enumerate([(7, 1, 7, 3), (1, 2, 2, 1)]):
             step(_slices(*rows, seed=seed))
         found.append([x.numpy() for x in state])
+    # Composed, XLA rounds what it fuses less often.
+    tolerance = 0 if implementation == "custom_op" else 1e-6
     for a, b in zip(*found, strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
-@needs_xla_kernels
+@needs_sparse_xla_kernels
 def test_under_xla_each_index_has_its_row():
     (table, *_), step = _counted_late(
         "jit_compile",
@@ -789,7 +806,7 @@ def test_under_xla_each_index_has_its_row():
     np.testing.assert_array_equal(table.numpy(), before)
 
 
-@needs_xla_kernels
+@needs_sparse_xla_kernels
 @pytest.mark.parametrize(
     "name", ['a "b"', "\\", "\u00e9\n", "a\\00", "}, x = 1", ""]
 )

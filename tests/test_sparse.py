@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from xla_kernels import needs_xla_kernels
+from xla_kernels import needs_sparse_xla_kernels
 
 pytestmark = pytest.mark.kernels
 
@@ -84,7 +84,7 @@ def test_repeated_rows_equal_the_dense_gradient(
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=0)
 
 
-@needs_xla_kernels
+@needs_sparse_xla_kernels
 @pytest.mark.parametrize(
     ("make", "dtype", "options"),
     [

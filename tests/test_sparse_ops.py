@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_opt
 from hypothesis import strategies
 
-from xla_kernels import needs_xla_kernels
+from xla_kernels import needs_sparse_xla_kernels
 
 pytestmark = pytest.mark.kernels
 
@@ -251,7 +251,7 @@ SOME_TABLES = [
 ]
 
 
-@needs_xla_kernels
+@needs_sparse_xla_kernels
 @every_op
 @pytest.mark.parametrize(
     ("dtype", "index_dtype", "lazy_mode", "update"),
@@ -286,7 +286,7 @@ def test_under_xla_it_has_the_bits_that_it_has_outside(
     )
 
 
-@needs_xla_kernels
+@needs_sparse_xla_kernels
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lazy_mode", [False, True])
 def test_the_measure_under_xla_has_the_bits_that_it_has_outside(

@@ -20,6 +20,7 @@ from low_precision_cases import masters_of
 from reference.storage import Storage
 from reference.whole_step import WholeStep
 from registry import OPTIMIZERS
+from xla_kernels import HAS_SPARSE_XLA_KERNELS
 from xla_kernels import HAS_XLA_KERNELS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -270,6 +271,8 @@ def test_all_features_together(
     implementation = "custom_op" if run.startswith("op") else "composed"
     if run == "op, XLA" and not HAS_XLA_KERNELS:
         pytest.skip("this build has no kernels for XLA")
+    if run == "op, XLA" and not HAS_SPARSE_XLA_KERNELS:
+        implementation = "auto"
     optimizer_under_test = OPTIMIZERS[name]
     random = np.random.default_rng(0)
     begins = [random.normal(size=shape) for shape in SHAPES]

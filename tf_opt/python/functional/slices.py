@@ -52,7 +52,11 @@ def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
     is_first = tf.concat(
         [tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], axis=0
     )
-    segments = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
+    if rows.shape[0] is None and tensorflow_internals.inside_xla():
+        # XLA's running sum is wrong where only an op knows how many there are.
+        segments = tf.searchsorted(rows, rows)
+    else:
+        segments = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
     dtype = arithmetic.slot_dtype(values.dtype)
     sums = tf.math.unsorted_segment_sum(
         tf.cast(tf.gather(values, order), dtype), segments, tf.shape(rows)[0]
