@@ -84,7 +84,7 @@ def test_what_is_public_has_an_example(documented: Callable | type) -> None:
 def test_every_argument_is_described(function: Callable) -> None:
     description = inspect.getdoc(function)
     assert "{{" not in description
-    described = re.findall(r"^    (\w+): ", description, re.MULTILINE)
+    described = re.findall(r"^    (?:\*\*)?(\w+): ", description, re.MULTILINE)
     errors = [name for name in described if name.endswith("Error")]
     # What only holds arguments checks nothing yet.
     assert errors or dataclasses.is_dataclass(function)

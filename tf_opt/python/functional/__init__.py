@@ -10,6 +10,8 @@ from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.measure import measure_gradients
 from tf_opt.python.functional.nadam_rule import NAdamResult
 from tf_opt.python.functional.nadam_rule import nadam
+from tf_opt.python.functional.unrolling import UnrollResult
+from tf_opt.python.functional.unrolling import unroll
 
 __all__ = [
     "ASGDResult",
@@ -17,9 +19,11 @@ __all__ = [
     "AveragedSGDResult",
     "GradientMeasures",
     "NAdamResult",
+    "UnrollResult",
     "adam",
     "asgd",
     "averaged_sgd",
     "measure_gradients",
     "nadam",
+    "unroll",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -82,10 +83,12 @@ def apply_adam_step(
     gradient: tf.Tensor,
     slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
+    sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt,
 ) -> AdamResult:
     """Updates one variable; `slots` are m, v and, for AMSGrad, v_max.
 
-    Whatever their types, the result is in that of the arithmetic.
+    Whatever their types, the result is in that of the arithmetic. It is
+    differentiable if `sqrt` is.
     """
     m, v, *v_max = slots
     slot_dtype = arithmetic.slot_dtype(variable.dtype)
@@ -104,7 +107,7 @@ def apply_adam_step(
         # Not tf.maximum, which under XLA would drop a NaN in v.
         maximum = arithmetic.as_real(v_max[0], dtype)
         second_moment = tf.where(maximum > v, maximum, v)
-    root = arithmetic.sqrt(second_moment) * step.root_scale.to(dtype)
+    root = sqrt(second_moment) * step.root_scale.to(dtype)
     p = step.descent.keep(p, weight_decay) - step.step_size.to(dtype) * (
         m / (root + step.epsilon.to(dtype))
     )
@@ -214,5 +217,6 @@ def adam(
         gradient,
         slots.values(),
         scalars.real("weight_decay", weight_decay),
+        arithmetic.differentiable_sqrt,
     )
     return arithmetic.as_given(result, variable=variable, **slots)

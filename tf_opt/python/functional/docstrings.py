@@ -7,8 +7,10 @@ from tf_opt.python.docstrings import with_parts
 # A line `{{gradient}}`, say, in the docstring of a rule becomes that part.
 with_common_arguments = with_parts(
     use="""\
-Differentiable with respect to every tensor, and runs in eager mode, in
-`tf.function` and under XLA. The arithmetic is in float32, of float64
+Differentiable with respect to every tensor, to any order, and runs in
+eager mode, in `tf.function` and under XLA. (Where a second moment is 0
+the derivatives of its root are infinite and count as 0; see
+docs/differentiable.md.) The arithmetic is in float32, of float64
 variables in float64, the scalars in float64. A complex number is two
 reals: its slots are complex, their real and imaginary parts the slots
 of each.

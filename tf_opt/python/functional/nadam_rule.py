@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -90,10 +91,12 @@ def apply_nadam_step(
     gradient: tf.Tensor,
     slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
+    sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt,
 ) -> NAdamResult:
     """Updates one variable; `slots` are m and v.
 
-    Whatever their types, the result is in that of the arithmetic.
+    Whatever their types, the result is in that of the arithmetic. It is
+    differentiable if `sqrt` is.
     """
     m, v = slots
     slot_dtype = arithmetic.slot_dtype(variable.dtype)
@@ -109,7 +112,7 @@ def apply_nadam_step(
     numerator = step.moment_size.to(dtype) * m + (
         step.gradient_size.to(dtype) * g
     )
-    root = arithmetic.sqrt(v) * step.root_scale.to(dtype)
+    root = sqrt(v) * step.root_scale.to(dtype)
     p = step.descent.keep(p, weight_decay) - numerator / (
         root + step.epsilon.to(dtype)
     )
@@ -212,5 +215,6 @@ def nadam(
         gradient,
         slots.values(),
         scalars.real("weight_decay", weight_decay),
+        arithmetic.differentiable_sqrt,
     )
     return arithmetic.as_given(result, variable=variable, **slots)

@@ -1,0 +1,341 @@
+"""Derivatives of second order of a step, and of whole trainings PyTorch's.
+
+Those of first order, of a step, are in test_functional.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+functional = tf_opt.functional
+
+Arrays = dict[str, Any]
+Tensors = dict[str, tf.Tensor]
+
+
+def _step_arguments() -> dict[str, tuple[Callable, Arrays]]:
+    """Each rule in all its modes, at a point near which it is smooth.
+
+    The last element never had a gradient: there a root has no derivative.
+    """
+    tensors = {
+        "variable": np.array([0.7, -1.2, 0.0]),
+        "gradient": np.array([0.3, 0.8, 0.0]),
+        "learning_rate": np.array(0.3),
+        "weight_decay": np.array(0.1),
+    }
+    moments = {
+        "m": np.array([0.2, -0.4, 0.0]),
+        "v": np.array([0.09, 0.25, 0.0]),
+        "beta_1": np.array(0.8),
+        "beta_2": np.array(0.7),
+        "epsilon": np.array(0.2),
+    }
+    # Once above the new v, once below.
+    maximum = {"v_max": np.array([1.0, 0.01, 0.0])}
+    l2 = {"decoupled_weight_decay": False, "maximize": True}
+    adam = functools.partial(functional.adam, step=3)
+    return {
+        "adam": (adam, {**tensors, **moments}),
+        "adam, AMSGrad, L2": (
+            functools.partial(adam, **l2),
+            {**tensors, **moments, **maximum},
+        ),
+        "adam, epsilon_hat": (
+            functools.partial(adam, epsilon_hat=True),
+            {**tensors, **moments},
+        ),
+        "nadam": (
+            functools.partial(functional.nadam, step=3),
+            {
+                **tensors,
+                **moments,
+                "momentum_product": np.array(0.4),
+                "momentum_decay": np.array(0.7),
+            },
+        ),
+        "asgd, L2": (
+            functools.partial(functional.asgd, seen_batches=3, **l2),
+            {
+                **tensors,
+                "d": np.array([0.5, 0.1, -0.2]),
+                "y": np.array([0.2, -0.3, 0.4]),
+            },
+        ),
+        "averaged_sgd": (
+            functools.partial(functional.averaged_sgd, step=5, t0=2),
+            {
+                **tensors,
+                "ax": np.array([0.5, -1.0, 0.1]),
+                "eta": np.array(0.25),
+                "lambd": np.array(0.2),
+                "alpha": np.array(0.6),
+            },
+        ),
+    }
+
+
+STEPS = _step_arguments()
+
+
+def _gradient(loss: Callable[[Tensors], tf.Tensor], at: Tensors) -> Tensors:
+    with tf.GradientTape() as tape:
+        tape.watch(at)
+        value = loss(at)
+    return tape.gradient(value, at, unconnected_gradients="zero")
+
+
+def _derivative(function: Callable, at: tf.Tensor) -> tf.Tensor:
+    """That of each element of the result with respect to its own argument."""
+    with tf.GradientTape() as tape:
+        tape.watch(at)
+        value = function(at)
+    return tape.gradient(value, at)
+
+
+def _reverse_over_reverse(loss, at: Tensors, direction: Tensors) -> Tensors:
+    def slope(at: Tensors) -> tf.Tensor:
+        gradient = _gradient(loss, at)
+        return tf.add_n(
+            [tf.reduce_sum(gradient[name] * direction[name]) for name in at]
+        )
+
+    return _gradient(slope, at)
+
+
+def _forward_over_reverse(loss, at: Tensors, direction: Tensors) -> Tensors:
+    names = list(at)
+    with tf.autodiff.ForwardAccumulator(
+        [at[name] for name in names], [direction[name] for name in names]
+    ) as accumulator:
+        gradient = _gradient(loss, at)
+    return {
+        name: accumulator.jvp(gradient[name], unconnected_gradients="zero")
+        for name in names
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "compiled"),
+    [(_reverse_over_reverse, True), (_forward_over_reverse, False)],
+    ids=["reverse_compiled", "forward_eager"],
+)
+@pytest.mark.parametrize("name", STEPS)
+def test_second_derivative_of_a_step_equals_finite_differences(
+    name: str, mode: Callable, compiled: bool
+) -> None:
+    rule, arrays = STEPS[name]
+
+    def loss(at: Tensors) -> tf.Tensor:
+        # Every element of every output counts, each differently.
+        generator = np.random.default_rng(0)
+        # The square, so that what a rule is linear in has a second derivative.
+        return tf.add_n(
+            [
+                tf.reduce_sum(generator.normal(size=output.shape) * output**2)
+                for output in rule(**at)
+                if output is not None
+            ]
+        )
+
+    generator = np.random.default_rng(1)
+    at = {key: tf.constant(array) for key, array in arrays.items()}
+    direction = {
+        # Not across the kink that a root has at 0.
+        key: tf.constant(generator.normal(size=array.shape) * (array != 0))
+        for key, array in arrays.items()
+    }
+    second = functools.partial(mode, loss)
+    if compiled:
+        second = tf.function(second, jit_compile=True)
+    actual = second(at, direction)
+    h = 1e-5
+    above, below = (
+        _gradient(loss, {key: at[key] + h * direction[key] for key in at})
+        for h in (h, -h)
+    )
+    for key in at:
+        expected = (above[key] - below[key]) / (2 * h)
+        assert np.any(expected != 0), key
+        # Truncation is h^2 times derivatives of about 100, rounding 1e-16 / h.
+        np.testing.assert_allclose(
+            actual[key], expected, rtol=1e-6, atol=1e-7, err_msg=key
+        )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("rule", [functional.adam, functional.nadam])
+def test_derivatives_without_any_gradient_so_far_are_finite(
+    rule: Callable, compiled: bool
+) -> None:
+    zero = tf.zeros(2, tf.float64)
+
+    def end(gradient: tf.Tensor) -> tf.Tensor:
+        return rule(zero, gradient, zero, zero, step=1, learning_rate=1.0)[0]
+
+    def derivatives(gradient: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        with tf.autodiff.ForwardAccumulator(
+            gradient, tf.ones_like(gradient)
+        ) as accumulator:
+            forward = end(gradient)
+        reverse = [end]
+        for _ in range(3):
+            reverse.append(functools.partial(_derivative, reverse[-1]))
+        return accumulator.jvp(forward), *(f(gradient) for f in reverse[1:])
+
+    if compiled:
+        derivatives = tf.function(derivatives, jit_compile=True)
+    forward, reverse, second, third = derivatives(tf.zeros(2, tf.float64))
+    # Of the numerator alone, over epsilon. NAdam looks a step ahead.
+    slope = 1.0
+    if rule is functional.nadam:
+        mu_1, mu_2 = (0.9 * (1 - 0.5 * 0.96 ** (0.004 * t)) for t in (1, 2))
+        slope += mu_2 * (1 - 0.9) / (1 - mu_1 * mu_2)
+    np.testing.assert_allclose(forward, -slope / 1e-8, rtol=1e-12)
+    np.testing.assert_allclose(reverse, -slope / 1e-8, rtol=1e-12)
+    np.testing.assert_array_equal(second, 0)
+    np.testing.assert_array_equal(third, 0)
+
+
+# A training whose loss PyTorch and TensorFlow compute in the same words.
+MATRIX = np.random.default_rng(2).normal(size=(4, 4))
+START = np.array([0.7, -1.2, 0.4, 0.9])
+TRAINING_STEPS = 6
+
+# PyTorch's optimizer, its arguments that it can't differentiate, and which of
+# ours it can.
+TRAININGS = {
+    "Adam": (functional.adam, {}, {}, ["learning_rate", "beta_1", "beta_2"]),
+    "Adam, AMSGrad, L2, maximize": (
+        functional.adam,
+        {
+            "amsgrad": True,
+            "maximize": True,
+            "decoupled_weight_decay": False,
+        },
+        {"amsgrad": True, "maximize": True},
+        ["learning_rate", "beta_1", "beta_2", "weight_decay"],
+    ),
+    "AdamW": (functional.adam, {}, {}, ["learning_rate", "weight_decay"]),
+    "NAdam": (functional.nadam, {}, {}, ["learning_rate"]),
+    "ASGD": (functional.averaged_sgd, {"t0": 2.0}, {"t0": 2.0}, []),
+}
+HYPERPARAMETERS = {
+    "learning_rate": 0.05,
+    "beta_1": 0.8,
+    "beta_2": 0.7,
+    "weight_decay": 0.1,
+}
+
+
+def _ours(name: str, how: Callable, while_loop: bool) -> Arrays:
+    """The end of a training, its gradient, and a Hessian-vector product."""
+    rule, options, _, differentiable = TRAININGS[name]
+    options = dict(options, while_loop=while_loop)
+    if rule is not functional.averaged_sgd:
+        options.update(beta_1=0.8, beta_2=0.7)
+    else:
+        options.update(learning_rate=0.05)
+
+    def loss(w: tf.Tensor, iteration: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.cos(tf.linalg.matvec(MATRIX, w)) + w**2 / 2)
+
+    def end(at: Tensors) -> tf.Tensor:
+        at = dict(at)
+        result = functional.unroll(
+            rule, loss, at.pop("start"), TRAINING_STEPS, **{**options, **at}
+        )
+        return tf.reduce_sum(result.variables**3)
+
+    @how
+    def derivatives(at: Tensors) -> tuple[Tensors, Tensors]:
+        ones = {key: tf.ones_like(tensor) for key, tensor in at.items()}
+        return _gradient(end, at), _reverse_over_reverse(end, at, ones)
+
+    at = {key: HYPERPARAMETERS[key] for key in differentiable}
+    at = {"start": START, **at}
+    first, second = derivatives(
+        {key: tf.constant(value, tf.float64) for key, value in at.items()}
+    )
+    return {
+        **{f"gradient of {key}": first[key].numpy() for key in at},
+        **{f"product of {key}": second[key].numpy() for key in at},
+    }
+
+
+def _torchs(name: str) -> Arrays:
+    torch = pytest.importorskip("torch")
+    rule, _, options, differentiable = TRAININGS[name]
+    matrix = torch.tensor(MATRIX)
+    at = {
+        key: torch.tensor(value, dtype=torch.float64, requires_grad=True)
+        for key, value in {"start": START, **HYPERPARAMETERS}.items()
+        if key == "start" or key in differentiable
+    }
+    arguments = dict(options, lr=at.get("learning_rate", 0.05))
+    if rule is not functional.averaged_sgd:
+        arguments["betas"] = (at.get("beta_1", 0.8), at.get("beta_2", 0.7))
+    arguments["weight_decay"] = at.get("weight_decay", 0.0)
+    w = at["start"].clone()
+    optimizer = getattr(torch.optim, name.split(",")[0])(
+        [w], **arguments, differentiable=True, foreach=False
+    )
+    # PyTorch keeps a step's scalars in its default type.
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        for _ in range(TRAINING_STEPS):
+            # A step writes into w, and some write into state that the
+            # derivative of the step before needs.
+            point = w.clone()
+            state = optimizer.state[w]
+            state.update({key: state[key].clone() for key in state})
+            loss = (torch.cos(matrix @ point) + point**2 / 2).sum()
+            (w.grad,) = torch.autograd.grad(loss, point, create_graph=True)
+            optimizer.step()
+    finally:
+        torch.set_default_dtype(default)
+    end = (w**3).sum()
+    first = torch.autograd.grad(end, list(at.values()), create_graph=True)
+    second = torch.autograd.grad(
+        sum(gradient.sum() for gradient in first), list(at.values())
+    )
+    return {
+        **{
+            f"gradient of {key}": value.detach().numpy()
+            for key, value in zip(at, first, strict=True)
+        },
+        **{
+            f"product of {key}": value.numpy()
+            for key, value in zip(at, second, strict=True)
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "while_loop"),
+    [
+        (lambda function: function, False),
+        (functools.partial(tf.function, autograph=False), True),
+    ],
+    ids=["eager", "while_loop"],
+)
+@pytest.mark.parametrize("name", TRAININGS)
+def test_derivatives_through_a_training_equal_those_of_torch(
+    name: str, how: Callable, while_loop: bool
+) -> None:
+    expected = _torchs(name)
+    actual = _ours(name, how, while_loop)
+    assert actual.keys() == expected.keys()
+    for key, value in expected.items():
+        assert np.all(value != 0), key
+        np.testing.assert_allclose(
+            actual[key], value, rtol=1e-9, atol=1e-11, err_msg=key
+        )
