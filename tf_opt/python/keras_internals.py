@@ -20,6 +20,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import slices
 
 Variable = keras.Variable | tf.Variable
@@ -315,14 +316,21 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         pairs = [
             (slices.to_gather(gradient), variable)
             if isinstance(gradient, tf.IndexedSlices)
-            else (gradient, variable)
+            # TensorFlow sums no complex numbers over replicas.
+            else (
+                arithmetic.as_real(gradient, gradient.dtype.real_dtype),
+                variable,
+            )
             for gradient, variable in zip(gradients, variables, strict=True)
         ]
+        totals = self._all_reduce_sum_gradients(pairs)
         return [
             slices.gathered(total, variable.dtype)
             if isinstance(total, tf.IndexedSlices)
-            else total
-            for total, variable in self._all_reduce_sum_gradients(pairs)
+            else arithmetic.from_real(total, gradient.dtype)
+            for gradient, (total, variable) in zip(
+                gradients, totals, strict=True
+            )
         ]
 
     def _index_of(self, variable: Variable) -> int:

@@ -95,9 +95,11 @@ def rows_of_all_replicas(rows: tf.Tensor) -> tf.Tensor:
 
 
 def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """What may be gathered from all replicas: for TensorFlow no bfloat16."""
-    if slices.values.dtype == tf.bfloat16:
-        values = tf.cast(slices.values, tf.float32)
+    """What may be gathered from all replicas: no bfloat16, nothing complex."""
+    dtype = slices.values.dtype
+    if dtype == tf.bfloat16 or dtype.is_complex:
+        real = arithmetic.slot_dtype(dtype).real_dtype
+        values = arithmetic.as_real(slices.values, real)
         slices = tf.IndexedSlices(values, slices.indices)
     return _never_empty(slices)
 
@@ -105,7 +107,8 @@ def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
 def gathered(slices: tf.IndexedSlices, dtype: tf.DType) -> tf.IndexedSlices:
     """What was gathered of that, in the type that it had."""
     slices = _without_fillers(slices)
-    return tf.IndexedSlices(tf.cast(slices.values, dtype), slices.indices)
+    values = arithmetic.from_real(slices.values, dtype)
+    return tf.IndexedSlices(values, slices.indices)
 
 
 def _never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
