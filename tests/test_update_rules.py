@@ -43,7 +43,11 @@ every_run = pytest.mark.parametrize(
         ("eager", "composed"),
         pytest.param("tf.function", "custom_op", marks=pytest.mark.kernels),
         ("tf.function", "composed"),
-        pytest.param("jit_compile", "custom_op", marks=needs_xla_kernels),
+        pytest.param(
+            "jit_compile",
+            "custom_op",
+            marks=[needs_xla_kernels, pytest.mark.kernels],
+        ),
         ("jit_compile", "composed"),
     ],
 )

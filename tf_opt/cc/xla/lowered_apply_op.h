@@ -4,8 +4,7 @@
 #define TF_OPT_CC_XLA_LOWERED_APPLY_OP_H_
 
 #include <cstddef>
-#include <cstdint>
-#include <string>
+#include <iterator>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +13,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/ops/operand_types.h"
+#include "tf_opt/cc/ops/shape_functions.h"
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 #include "tf_opt/cc/rules/variable_inputs.h"
@@ -25,6 +26,44 @@
 #include "tf_opt/cc/xla/lowered_launch.h"
 
 namespace tf_opt {
+
+// Where an op may write. A wrong number that is known now is an error. One that
+// is known when the program runs can't be: nothing is written then.
+class WriteCondition {
+ public:
+  explicit WriteCondition(const HloBoolean& enabled) : holds_(enabled) {}
+
+  // `message` returns that of the error.
+  template <typename Message>
+  absl::Status Require(const HloBoolean& condition, const Message& message) {
+    // Of a step that does nothing no number matters.
+    if (IsConstantly(condition, false) && IsConstantly(holds_, true)) {
+      return absl::InvalidArgumentError(message());
+    }
+    holds_ = holds_ && condition;
+    return absl::OkStatus();
+  }
+
+  // Each number in its range.
+  template <typename Numbers, std::size_t kCount>
+  absl::Status RequireRanges(const ScalarInput<Numbers> (&inputs)[kCount],
+                             const Numbers& numbers) {
+    for (const ScalarInput<Numbers>& input : inputs) {
+      absl::Status status = Require(input.InRange(numbers), [&] {
+        return absl::StrCat("`", input.name, "` must be ",
+                            Describe(input.range), ", got ",
+                            input.Get(numbers).constant());
+      });
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  const HloBoolean& holds() const { return holds_; }
+
+ private:
+  HloBoolean holds_;
+};
 
 template <typename Optimizer>
 class LoweredApplyOp : public tensorflow::XlaOpKernel {
@@ -47,100 +86,104 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
   }
 
  private:
-  using Numbers = HloNumbers;
+  using Hyperparameters =
+      typename Optimizer::template HyperparametersOf<HloNumbers>;
 
-  template <typename T>
-  absl::Status Apply(tensorflow::XlaOpKernelContext* context,
-                     ApplyOperands* operands) const {
-    LoweredLaunch<T> launch(operands, optimizer_.slots(), context->builder());
-    if (launch.count(kMasterWeight) > 0 && !kHas16Bits<T>) {
-      return NoMasterWeights(dtype_);
-    }
-    auto hyperparameters = optimizer_.template modes<Numbers>();
-    absl::Status status = ReadHloScalars(
-        context, Optimizer::template kScalarsOf<Numbers>, &hyperparameters);
+  // What a step goes by.
+  struct Inputs {
+    Hyperparameters hyperparameters;
+    FrameInputsOf<HloNumbers> frame;
+    HloNumbers::Integer row = 0;  // Of a table.
+    std::vector<VariableInputsOf<HloNumbers>> own;
+  };
+
+  absl::Status ReadInputs(tensorflow::XlaOpKernelContext* context,
+                          Inputs* inputs) const {
+    inputs->hyperparameters = optimizer_.template modes<HloNumbers>();
+    absl::Status status =
+        ReadHloScalars(context, Optimizer::template kScalarsOf<HloNumbers>,
+                       &inputs->hyperparameters);
     if (!status.ok()) return status;
-    FrameInputsOf<Numbers> frame = optimizer_.template frame<Numbers>();
-    status = ReadHloScalars(context, kFrameScalarsOf<Numbers>, &frame);
+    inputs->frame = optimizer_.template frame<HloNumbers>();
+    status =
+        ReadHloScalars(context, kFrameScalarsOf<HloNumbers>, &inputs->frame);
     if (!status.ok()) return status;
-    Numbers::Integer row = 0;
     for (const Operand& slot : optimizer_.slots()) {
       if (!slot.is_row_of_table()) continue;
-      status = ReadHloScalar(context, slot.row_input, &row);
+      status = ReadHloScalar(context, slot.row_input, &inputs->row);
       if (!status.ok()) return status;
     }
-    status = launch.Begin(row);
-    if (!status.ok()) return status;
-    std::vector<VariableInputsOf<Numbers>> own(count_);
+    inputs->own.resize(count_);
     for (int i = 0; i < count_; ++i) {
-      for (const auto& [name, number] :
-           {std::pair("weight_decay", &own[i].weight_decay),
-            std::pair("learning_rate_factors", &own[i].learning_rate_factor),
-            std::pair("gradient_factors", &own[i].gradient_factor),
-            std::pair("variable_numbers", &own[i].number)}) {
-        status = ReadHloElement(context, name, i, number);
+      auto& own = inputs->own[i];
+      HloDouble* const numbers[] = {&own.weight_decay,
+                                    &own.learning_rate_factor,
+                                    &own.gradient_factor, &own.number};
+      for (std::size_t k = 0; k < std::size(numbers); ++k) {
+        status = ReadHloElement(context, kPerVariableInputs[k], i, numbers[k]);
         if (!status.ok()) return status;
       }
     }
+    return absl::OkStatus();
+  }
 
-    // A wrong number that is known now is an error. One that is known when the
-    // program runs can't be: nothing is written then.
-    HloBoolean writes = frame.enabled;
-    const auto require = [&](const HloBoolean& condition,
-                             const auto& message) -> absl::Status {
-      if (IsConstantly(condition, false) && IsConstantly(writes, true)) {
-        return absl::InvalidArgumentError(message());
-      }
-      writes = writes && condition;
-      return absl::OkStatus();
-    };
+  template <typename Launch>
+  static absl::Status Check(const Launch& launch, const Inputs& inputs,
+                            WriteCondition* writes) {
+    absl::Status status;
     if (!launch.has_accumulators()) {
-      status = require(frame.update, [] {
+      status = writes->Require(inputs.frame.update, [] {
         return "`accumulators` must hold one variable for each gradient where "
                "`update` is false, got none";
       });
       if (!status.ok()) return status;
     }
     if (launch.has_table()) {
-      status = require(row >= 0 && row < launch.rows(), [&] {
+      const auto& row = inputs.row;
+      status = writes->Require(row >= 0 && row < launch.rows(), [&] {
         return absl::StrCat("`", launch.row_input(), "` must be in [0, ",
                             launch.rows(), "), the rows of `", launch.table(),
                             "`, got ", row.constant());
       });
       if (!status.ok()) return status;
     }
-    const auto require_ranges = [&](const auto& inputs,
-                                    const auto& numbers) -> absl::Status {
-      for (const auto& input : inputs) {
-        status = require(input.InRange(numbers), [&] {
-          return absl::StrCat("`", input.name, "` must be ",
-                              Describe(input.range), ", got ",
-                              input.Get(numbers).constant());
-        });
-        if (!status.ok()) return status;
-      }
-      return absl::OkStatus();
-    };
-    status = require_ranges(Optimizer::template kScalarsOf<Numbers>,
-                            hyperparameters);
+    status = writes->RequireRanges(Optimizer::template kScalarsOf<HloNumbers>,
+                                   inputs.hyperparameters);
     if (!status.ok()) return status;
-    status = require_ranges(kFrameScalarsOf<Numbers>, frame);
-    if (!status.ok()) return status;
-    for (const auto& each : own) {
-      status = require(each.HasNumber(), [&] {
+    status = writes->RequireRanges(kFrameScalarsOf<HloNumbers>, inputs.frame);
+    for (std::size_t i = 0; status.ok() && i < inputs.own.size(); ++i) {
+      status = writes->Require(inputs.own[i].HasNumber(), [&] {
         return absl::StrCat("`variable_numbers` must be integers, got ",
-                            each.number.constant());
+                            inputs.own[i].number.constant());
       });
-      if (!status.ok()) return status;
     }
+    return status;
+  }
 
+  template <typename T>
+  absl::Status Apply(tensorflow::XlaOpKernelContext* context,
+                     ApplyOperands* operands) const {
+    Inputs inputs;
+    absl::Status status = ReadInputs(context, &inputs);
+    if (!status.ok()) return status;
+    LoweredLaunch<T> launch(operands, optimizer_.slots(), inputs.row,
+                            context->builder());
+    if (launch.count(kMasterWeight) > 0 && !kHas16Bits<T>) {
+      return NoMasterWeights(dtype_);
+    }
+    status = launch.CheckSlotsHaveOneType();
+    if (!status.ok()) return status;
+    FrameInputsOf<HloNumbers>& frame = inputs.frame;
+    WriteCondition writes(frame.enabled);
+    status = Check(launch, inputs, &writes);
+    if (!status.ok()) return status;
     frame.uses_random_bits = launch.uses_random_bits(frame);
     optimizer_.template ChooseRule<ComputeType<T>>([&](auto chosen) {
       using Rule = typename decltype(chosen)::type;
-      const typename Rule::Step step(hyperparameters);
+      const typename Rule::Step step(inputs.hyperparameters);
       std::vector<FramedRule<Rule>> rules;
-      for (const auto& each : own) rules.emplace_back(step, frame, each);
-      launch.template Apply<Rule>(rules, frame.uses_random_bits, writes,
+      for (const auto& own : inputs.own) rules.emplace_back(step, frame, own);
+      launch.template Apply<Rule>(rules, frame.uses_random_bits, writes.holds(),
                                   frame.update);
     });
     return absl::OkStatus();

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
@@ -30,12 +29,14 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
  public:
   using V = ComputeType<T>;
 
-  // Takes the values of `operands` and writes the new ones there.
+  // Takes the values of `operands` and writes the new ones there. Of a table the
+  // row with this number takes part.
   LoweredLaunch(ApplyOperands* operands, const std::vector<Operand>& slots,
-                xla::XlaBuilder* builder)
-      : shapes_(operands->shapes()), builder_(builder) {
+                const HloNumbers::Integer& row, xla::XlaBuilder* builder)
+      : shapes_(operands->shapes()), row_(row), builder_(builder) {
     this->SetOperands(slots);
     for (const Operand& operand : this->operands()) {
+      if (operand.is_row_of_table()) this->SetTable(arrays_.size(), nullptr);
       arrays_.push_back(nullptr);
       for (ApplyOperands::Arrays& each : *operands->arrays()) {
         if (each.operand->name == std::string_view(operand.name)) {
@@ -45,16 +46,7 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
     }
   }
 
-  // Of a table the row with this number takes part.
-  absl::Status Begin(const HloNumbers::Integer& row) {
-    absl::Status status = this->CheckSlotsHaveOneType();
-    if (!status.ok()) return status;
-    for (int k = 0; k < static_cast<int>(this->operands().size()); ++k) {
-      if (this->operands()[k].is_row_of_table()) this->SetTable(k, nullptr);
-    }
-    row_ = row;
-    return absl::OkStatus();
-  }
+  using ApplyLaunch<LoweredLaunch, T>::CheckSlotsHaveOneType;
 
   // Updates all variables by `rules`, where `writes`; or accumulates, where
   // `update` is false.
@@ -74,6 +66,7 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
         Element::UpdateAt(rules[i], tensor, gradient, 0);
       }
       if (!IsConstantly(update, true)) {
+        // Copies: `tensor` points to what is in values_[i].
         const Values updated = values_[i];
         values_[i] = before;
         Element::AccumulateAt(rules[i], tensor, gradient, 0);
@@ -201,8 +194,8 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
 
   const std::vector<tensorflow::TensorShape>& shapes_;
   std::vector<ApplyOperands::Arrays*> arrays_;  // Null: there are none.
+  const HloNumbers::Integer row_;
   xla::XlaBuilder* const builder_;
-  HloNumbers::Integer row_;
   mutable std::vector<Values> values_;
 };
 
