@@ -434,7 +434,8 @@ STATE = unroll(**GOOD).state
             "`transform_gradients` returns must have the structure",
         ),
     ],
-    ids=str,
+    # What is in `change` prints differently in each process.
+    ids=lambda x: ", ".join(x) if isinstance(x, dict) else str(x),
 )
 def test_an_error_names_the_argument(change, error, message) -> None:
     with pytest.raises(error, match=message):
