@@ -78,10 +78,11 @@ def fit(optimizer, **compile_arguments) -> np.ndarray:
     [
         {},
         {"run_eagerly": True},
-        {"jit_compile": True},
         {"steps_per_execution": 4},
+        {"jit_compile": True},
+        {"jit_compile": True, "steps_per_execution": 4},
     ],
-    ids=["default", "eager", "jit_compile", "steps_per_execution"],
+    ids=["default", "eager", "steps_per_execution", "jit_compile", "both"],
 )
 @pairs
 def test_fit_equals_keras_step_for_step(pair, mode):

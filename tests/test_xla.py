@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import threading
@@ -198,6 +200,42 @@ def test_a_saved_compiled_function_goes_on_in_another_process(tmp_path):
     model.step(tf.ones(2))
     expected = model.step(tf.ones(2)).numpy().tolist()
     assert result.stdout.strip() == str(expected)
+
+
+def test_clusters_that_tensorflow_compiles_by_itself_change_nothing(tmp_path):
+    code = (
+        "import tensorflow as tf, tf_opt\n"
+        "table = tf.Variable(tf.ones([5, 2]))\n"
+        "weights = tf.Variable(tf.ones([2, 3]))\n"
+        "optimizer = tf_opt.AdamW(0.1, global_clipnorm=1.0, use_ema=True)\n"
+        "both = [table, weights]\n"
+        "optimizer.build(both)\n"
+        "@tf.function\n"
+        "def step(rows):\n"
+        "    with tf.GradientTape() as tape:\n"
+        "        found = tf.tanh(tf.gather(table, rows) @ weights)\n"
+        "        loss = tf.reduce_sum(tf.exp(found) * tf.sin(found))\n"
+        "    optimizer.apply(tape.gradient(loss, both), both)\n"
+        "for rows in ([0, 3, 3], [1, 3, 0], [2, 2, 2]):\n"
+        "    step(tf.constant(rows))\n"
+        "flat = tf.concat([tf.reshape(x, [-1]) for x in both], 0)\n"
+        "print(flat.numpy().tolist())"
+    )
+    plain, clustered = (
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", code],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                check=True,
+                env=os.environ | {"TF_XLA_FLAGS": flags},
+            ).stdout
+        )
+        for flags in ("", "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit")
+    )
+    # XLA fuses what the gradients are computed by.
+    np.testing.assert_allclose(clustered, plain, rtol=1e-5)
 
 
 def test_replicas_whose_steps_are_compiled_stay_equal(strategy):
