@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 
 import keras
@@ -185,3 +187,21 @@ def test_threads_may_be_the_first_to_step():
     for own in results:
         for got, wanted in zip(own, expected, strict=True):
             np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_forked_process_goes_on(tmp_path):
+    code = (
+        "import os, sys\n"
+        "import tensorflow as tf, tf_opt\n"
+        "variable = tf.Variable([1.0, 2.0])\n"
+        "optimizer = tf_opt.Adam(0.5, implementation='composed')\n"
+        "optimizer.apply([tf.ones(2)], [variable])\n"
+        "child = os.fork()\n"
+        "optimizer.apply([tf.ones(2)], [variable])\n"
+        "if not child:\n"
+        "    os._exit(abs(float(variable[0])) > 1e-6)\n"
+        "sys.exit(os.waitpid(child, 0)[1])"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120
+    )

@@ -238,6 +238,48 @@ def test_clusters_that_tensorflow_compiles_by_itself_change_nothing(tmp_path):
     np.testing.assert_allclose(clustered, plain, rtol=1e-5)
 
 
+@pytest.mark.parametrize("features", [{}, {"global_clipnorm": 1.0}])
+def test_a_gradient_whose_size_an_op_tells(features):
+    variables = [tf.Variable(tf.zeros(3)), tf.Variable(tf.zeros((4, 2)))]
+    optimizer = tf_opt.Adam(0.5, **features)
+    optimizer.build(variables)
+
+    @XLA
+    def step(values: tf.Tensor, chosen: tf.Tensor) -> None:
+        gradient = tf.boolean_mask(values, chosen)
+        optimizer.apply([tf.ones(3), gradient], variables)
+
+    values = tf.ones((4, 2))
+    step(values, tf.constant([True] * 4))
+    before = numbers(optimizer, variables)
+    np.testing.assert_allclose(before[1], -0.5, rtol=1e-6)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"`gradients\[1\]`.*fewer elements",
+    ):
+        step(values, tf.constant([True, False, True, True]))
+    for variable, value in zip(variables, before, strict=False):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+def test_rows_of_a_sparse_gradient_must_have_a_known_size():
+    table = tf.Variable(tf.zeros((5, 4)))
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build([table])
+
+    @XLA
+    def step(values: tf.Tensor, chosen: tf.Tensor) -> None:
+        values = tf.boolean_mask(values, chosen, axis=1)
+        rows = tf.IndexedSlices(
+            values, tf.constant([1, 2]), tf.constant([5, 4])
+        )
+        optimizer.apply([rows], [table])
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="size is known"):
+        step(tf.ones((2, 4)), tf.constant([True, False, True, False]))
+    np.testing.assert_array_equal(table, 0)
+
+
 def test_replicas_whose_steps_are_compiled_stay_equal(strategy):
     with strategy.scope():
         variable = keras.Variable([1.0, 2.0, 3.0])

@@ -36,6 +36,12 @@ absl::Status CheckTableShape(const std::string& name, int i,
       "]`, ", shape.DebugString(), ", got ", found.DebugString()));
 }
 
+absl::Status GradientDoesNotFit(int64_t i) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("`gradients[", i, "]` must have the shape of `variables[", i,
+                   "]`, but it has fewer elements"));
+}
+
 absl::Status CheckScalarShape(const std::string& name,
                               const TensorShape& found) {
   if (found.dims() == 0) return absl::OkStatus();

@@ -30,6 +30,9 @@ absl::Status CheckTableShape(const std::string& name, int i,
                              const std::string& whose,
                              const tensorflow::TensorShape& found);
 
+// The error for a gradient that XLA found more room for than it has elements.
+absl::Status GradientDoesNotFit(int64_t i);
+
 // Whether the input `name` is a scalar.
 absl::Status CheckScalarShape(const std::string& name,
                               const tensorflow::TensorShape& found);

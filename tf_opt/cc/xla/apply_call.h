@@ -5,8 +5,9 @@
 // Arguments: of each operand that is there, in the order of kFrameOperands and
 // then the rule's slots, the arrays of `count` variables; then the rule's
 // scalars, the number of the row where a slot is a table, the vectors of
-// kPerVariableInputs, and the frame's scalars; and of an op for sparse
-// gradients, in place of dense ones, what slice_arguments.h says. Results: all
+// kPerVariableInputs, and the frame's scalars; then the number of a gradient
+// that doesn't fit its variable, or -1. An op for sparse gradients has, in
+// place of dense ones and of this, what slice_arguments.h says. Results: all
 // that is updated, in the same order. Attributes: those of the op, and
 //
 //   count  how many of the op's variables this call updates
@@ -30,6 +31,7 @@
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/slices_on_cpu.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
@@ -111,7 +113,15 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
     return absl::OkStatus();
   }
 
-  // Finds what comes after the frame's scalars.
+  // Checks what comes after the frame's scalars if gradients are dense.
+  absl::Status CheckGradientsFit() {
+    if (arguments_ == call_.argument_count()) return OtherArguments();
+    const int64_t misfit =
+        *static_cast<const int64_t*>(call_.argument(arguments_++).data);
+    return misfit < 0 ? absl::OkStatus() : GradientDoesNotFit(misfit);
+  }
+
+  // Finds that if they are slices.
   absl::Status FindSlices(const SliceAttributes& attributes,
                           std::vector<RowSlices>* slices) {
     absl::Status status =
@@ -181,8 +191,10 @@ absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
     status = attributes.Read(call);
     if (!status.ok()) return status;
     status = launch.FindSlices(attributes, &slices);
-    if (!status.ok()) return status;
+  } else {
+    status = launch.CheckGradientsFit();
   }
+  if (!status.ok()) return status;
   if (!launch.HasSeenAll()) return OtherArguments();
   launch.CopyArguments();
   if (!frame.enabled) return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "tf_opt/cc/xla/apply_operands.h"
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,7 +62,15 @@ absl::Status ApplyOperands::ReadArray(
     const absl::StatusOr<TensorShape> found = ShapeOf(context, input);
     if (!found.ok()) return found.status();
     shape = *found;
-    value = context->Input(input);
+    xla::XlaOp fits;
+    absl::Status status = ReadTensor(context, input, &value, &fits);
+    if (!status.ok()) return status;
+    if (fits.valid()) {
+      xla::XlaBuilder* const builder = context->builder();
+      const xla::XlaOp before =
+          misfit_.valid() ? misfit_ : xla::ConstantR0<int64_t>(builder, -1);
+      misfit_ = xla::Select(fits, before, xla::ConstantR0<int64_t>(builder, i));
+    }
   } else {
     tensorflow::XlaResource* resource;
     absl::Status status = context->GetResourceInput(input, &resource);
@@ -134,7 +143,10 @@ absl::Status ApplyOperands::AddTo(CustomCall* call, int first, int end) {
     absl::Status status = call->AddArgument(number);
     if (!status.ok()) return status;
   }
-  return absl::OkStatus();
+  if (op_.sparse) return absl::OkStatus();
+  return call->AddArgument(
+      misfit_.valid() ? misfit_
+                      : xla::ConstantR0<int64_t>(numbers_[0].builder(), -1));
 }
 
 absl::Status ApplyOperands::Assign(XlaOpKernelContext* context) const {

@@ -29,8 +29,13 @@ class ApplyOperands {
   // Of the variables.
   const std::vector<tensorflow::TensorShape>& shapes() const { return shapes_; }
 
+  // The number of a gradient that hasn't the size that XLA found room for, or
+  // -1, in int64; not valid if XLA knows all sizes.
+  xla::XlaOp misfit() const { return misfit_; }
+
   // Adds to a call the arrays of the variables [first, end), and then the
-  // numbers. What is updated becomes what the call returns.
+  // numbers and, if gradients are dense, misfit() or -1. What is updated
+  // becomes what the call returns.
   absl::Status AddTo(CustomCall* call, int first, int end);
 
   // The arrays of those operands that are there.
@@ -62,6 +67,7 @@ class ApplyOperands {
   std::vector<tensorflow::TensorShape> shapes_;
   std::vector<Arrays> all_;
   std::vector<xla::XlaOp> numbers_;
+  xla::XlaOp misfit_;
 };
 
 }  // namespace tf_opt

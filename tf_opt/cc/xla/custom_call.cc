@@ -1,6 +1,7 @@
 #include "tf_opt/cc/xla/custom_call.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/strings/ascii.h"
@@ -118,6 +119,24 @@ absl::StatusOr<tensorflow::TensorShape> ShapeOf(
   const absl::StatusOr<InputList> input = ListOf(context, name);
   if (!input.ok()) return input.status();
   return ShapeOf(context, input->begin);
+}
+
+absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
+                        xla::XlaOp* value, xla::XlaOp* fits) {
+  const absl::StatusOr<xla::Shape> shape = context->InputXlaShape(input);
+  if (!shape.ok()) return shape.status();
+  *value = context->Input(input);
+  if (shape->is_static()) return absl::OkStatus();
+  *fits = xla::ConstantR0<bool>(context->builder(), true);
+  for (int k = 0; k < static_cast<int>(shape->dimensions().size()); ++k) {
+    if (!shape->is_dynamic_dimension(k)) continue;
+    const xla::XlaOp size = xla::GetDimensionSize(*value, k);
+    const xla::XlaOp room = xla::ConstantR0<int32_t>(
+        context->builder(), static_cast<int32_t>(shape->dimensions(k)));
+    *fits = xla::And(*fits, xla::Eq(size, room));
+    *value = xla::RemoveDynamicDimension(*value, k);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status AttributesOf(tensorflow::OpKernelConstruction* context,

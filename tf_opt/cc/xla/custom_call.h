@@ -43,6 +43,12 @@ absl::StatusOr<tensorflow::TensorShape> ShapeOf(
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(
     tensorflow::XlaOpKernelContext* context, const std::string& name);
 
+// An op's input that is a tensor. XLA may know only how large it can be: then
+// `value` has that size, and `fits`, a boolean of the program, whether the
+// tensor fills it. Otherwise `fits` isn't changed.
+absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
+                        xla::XlaOp* value, xla::XlaOp* fits);
+
 // An op's attributes that are integers, booleans or lists of integers or
 // strings, as attributes of a call:
 // R"(N = 1 : i64, lazy = 0 : i64, rows = array<i64: 9>, tables = "users\00")".

@@ -40,9 +40,12 @@ class WriteCondition {
     if (IsConstantly(condition, false) && IsConstantly(holds_, true)) {
       return absl::InvalidArgumentError(message());
     }
-    holds_ = holds_ && condition;
+    Require(condition);
     return absl::OkStatus();
   }
+
+  // Of what is known when the program runs.
+  void Require(const HloBoolean& condition) { holds_ = holds_ && condition; }
 
   // Each number in its range.
   template <typename Numbers, std::size_t kCount>
@@ -140,7 +143,9 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
     }
     if (launch.has_table()) {
       const auto& row = inputs.row;
-      status = writes->Require(row >= 0 && row < launch.rows(), [&] {
+      HloBoolean is_there = row >= 0 && row < launch.rows();
+      if (launch.rows() == 0) is_there = false;
+      status = writes->Require(is_there, [&] {
         return absl::StrCat("`", launch.row_input(), "` must be in [0, ",
                             launch.rows(), "), the rows of `", launch.table(),
                             "`, got ", row.constant());
@@ -177,6 +182,11 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
     WriteCondition writes(frame.enabled);
     status = Check(launch, inputs, &writes);
     if (!status.ok()) return status;
+    if (operands->misfit().valid()) {
+      writes.Require(HloNumbers::Integer(operands->misfit()) < 0);
+    }
+    // Nor is there anything to read, perhaps, of a table.
+    if (IsConstantly(writes.holds(), false)) return absl::OkStatus();
     frame.uses_random_bits = launch.uses_random_bits(frame);
     optimizer_.template ChooseRule<ComputeType<T>>([&](auto chosen) {
       using Rule = typename decltype(chosen)::type;

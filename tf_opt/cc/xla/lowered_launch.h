@@ -29,8 +29,8 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
  public:
   using V = ComputeType<T>;
 
-  // Takes the values of `operands` and writes the new ones there. Of a table the
-  // row with this number takes part.
+  // Takes the values of `operands` and writes the new ones there. Of a table
+  // the row with this number takes part.
   LoweredLaunch(ApplyOperands* operands, const std::vector<Operand>& slots,
                 const HloNumbers::Integer& row, xla::XlaBuilder* builder)
       : shapes_(operands->shapes()), row_(row), builder_(builder) {

@@ -76,7 +76,10 @@ void LoweredMeasureOp::Compile(tensorflow::XlaOpKernelContext* context) {
   std::vector<xla::XlaOp> gradients, accumulators;
   std::vector<tensorflow::TensorShape> shapes;
   for (int i = list->begin; i < list->begin + list->count; ++i) {
-    gradients.push_back(context->Input(i));
+    // One that doesn't fit is for the op that applies it to refuse.
+    xla::XlaOp gradient, fits;
+    OP_REQUIRES_OK(context, ReadTensor(context, i, &gradient, &fits));
+    gradients.push_back(gradient);
     const absl::StatusOr<tensorflow::TensorShape> shape = ShapeOf(context, i);
     OP_REQUIRES_OK(context, shape.status());
     shapes.push_back(*shape);

@@ -82,7 +82,11 @@ class Kernel : public tensorflow::XlaOpKernel {
       if (!shape.ok()) return shape.status();
       shapes->push_back(*shape);
       if (sparse_) continue;
-      absl::Status status = call->AddArgument(context->Input(input));
+      // One that doesn't fit is for the op that applies it to refuse.
+      xla::XlaOp gradient, fits;
+      absl::Status status = ReadTensor(context, input, &gradient, &fits);
+      if (!status.ok()) return status;
+      status = call->AddArgument(gradient);
       if (!status.ok()) return status;
     }
     return absl::OkStatus();

@@ -24,6 +24,11 @@ absl::Status ShapesOf(XlaOpKernelContext* context, int values, int indices,
   for (const absl::StatusOr<xla::Shape>& shape : shapes) {
     if (!shape.ok()) return shape.status();
     is_known = is_known && shape->is_static();
+    for (int k = 1; k < static_cast<int>(shape->dimensions().size()); ++k) {
+      if (!shape->is_dynamic_dimension(k)) continue;
+      return absl::InvalidArgumentError(
+          "a sparse gradient must have rows whose size is known inside XLA");
+    }
   }
   absl::Status status =
       tensorflow::XLAShapeToTensorShape(*shapes[0], values_shape);

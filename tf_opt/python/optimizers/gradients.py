@@ -166,13 +166,11 @@ def _slices_for_update(
         )
     if indices.dtype not in (tf.int32, tf.int64):
         indices = tf.cast(indices, tf.int64)
-    # Whose rank isn't known.
-    return tf.IndexedSlices(
-        tf.ensure_shape(
-            tf.cast(values, variable.dtype), [None, *variable.shape[1:]]
-        ),
-        tf.ensure_shape(indices, [None]),
-    )
+    values = tf.cast(values, variable.dtype)
+    # Whose rank isn't known. XLA would take a row of any size for one of that.
+    if values.shape.rank is None or not inside_xla():
+        values = tf.ensure_shape(values, [None, *variable.shape[1:]])
+    return tf.IndexedSlices(values, tf.ensure_shape(indices, [None]))
 
 
 def check_rows(

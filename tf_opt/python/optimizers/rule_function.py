@@ -9,6 +9,7 @@ it holds none of them, and what may change between steps is among its inputs.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -29,6 +30,11 @@ Update = Callable[
 Rule = Callable[..., Update]
 
 
+# A process that was forked from this one lacks the threads that a function
+# waits for.
+_PROCESS = os.getpid()
+
+
 def bind(rule: Rule, numbers: Mapping[str, Any]) -> Update:
     """The rule of one step: in an eager one as a function that is kept.
 
@@ -36,7 +42,11 @@ def bind(rule: Rule, numbers: Mapping[str, Any]) -> Update:
         rule: The rule.
         numbers: What it takes: bools, and scalars in float64.
     """
-    if not tf.executing_eagerly() or tf.config.functions_run_eagerly():
+    if (
+        not tf.executing_eagerly()
+        or tf.config.functions_run_eagerly()
+        or os.getpid() != _PROCESS
+    ):
         return rule(**numbers)
     return _Calls(rule, numbers)
 
