@@ -149,8 +149,9 @@ class Problem:
 
 def norms_of(variables: list[tf.Variable]) -> Callable[[], list[float]]:
     """Their squared norms, at any time."""
+    # In float64: in float32 a small step may leave one as it was.
     return lambda: [
-        2 * float(tf.nn.l2_loss(tf.cast(variable, tf.float32)))
+        2 * float(tf.nn.l2_loss(tf.cast(variable, tf.float64)))
         for variable in variables
     ]
 
