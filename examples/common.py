@@ -50,6 +50,30 @@ def parse_arguments(
     return arguments
 
 
+def parse_quick_arguments(
+    description: str, *, quick: str, plot: str, plotted: str
+) -> argparse.Namespace:
+    """The command line of an example that can also be run briefly.
+
+    Args:
+        description: What the example does.
+        quick: What is less then.
+        plot: The name of the file it plots into.
+        plotted: What that shows.
+
+    Returns:
+        The user's `quick` and `output`.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"{quick}, to see that everything runs",
+    )
+    add_output(parser, plot, plotted)
+    return parser.parse_args()
+
+
 def add_output(
     parser: argparse.ArgumentParser, plot: str, plotted: str
 ) -> None:

@@ -19,7 +19,6 @@ import pathlib
 # Before TensorFlow is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
-import argparse
 import itertools
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -296,24 +295,15 @@ def plot(
     common.save_plot(figure, path)
 
 
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description="Learns a learning rate for each step of a training by "
-        "gradient, and compares it with constant rates and cosines."
-    )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="short trainings, and few, to see that everything runs",
-    )
-    common.add_output(parser, "learned_schedule.png", "rates and losses")
-    return parser.parse_args()
-
-
 def main() -> None:
     """Chooses, learns, compares; prints a table and writes a plot."""
-    arguments = parse_arguments()
+    arguments = common.parse_quick_arguments(
+        "Learns a learning rate for each step of a training by gradient, and "
+        "compares it with constant rates and cosines.",
+        quick="short trainings, and few",
+        plot="learned_schedule.png",
+        plotted="rates and losses",
+    )
     size = QUICK if arguments.quick else FULL
     console = rich.console.Console()
     train_data, choose_data, test_data = load_data()

@@ -19,7 +19,6 @@ import os
 # Before TensorFlow is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
-import argparse
 import concurrent.futures
 import multiprocessing
 from collections.abc import Callable
@@ -211,24 +210,14 @@ def train_all(runs: list[Run]) -> dict[Run, precision_report.Result]:
         }
 
 
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description="Trains in float32, in bfloat16 and in between, and "
-        "compares."
-    )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="a smaller network, once and briefly, to see that everything runs",
-    )
-    common.add_output(parser, "low-precision.png", "the losses")
-    return parser.parse_args()
-
-
 def main() -> None:
     """Trains, compares, prints a table, writes it and a plot."""
-    arguments = parse_arguments()
+    arguments = common.parse_quick_arguments(
+        "Trains in float32, in bfloat16 and in between, and compares.",
+        quick="a smaller network, once and briefly",
+        plot="low-precision.png",
+        plotted="the losses",
+    )
     tasks = QUICK_TASKS if arguments.quick else TASKS
     seeds = range(1 if arguments.quick else SEEDS)
     epochs = 4 if arguments.quick else EPOCHS
