@@ -145,9 +145,9 @@ class op_callbacks_to:
 def test_a_variable_takes_few_calls():
     ours = _ops_for_each_variable(tf_opt.Adam(implementation="composed"))
     kerass = _ops_for_each_variable(keras.optimizers.Adam())
-    # Three reads, three assignments, and the rule.
-    assert ours == 7
-    assert kerass > 3 * ours
+    # The rule, which reads and assigns as well.
+    assert ours == 1
+    assert kerass > 20
 
 
 def test_a_tape_costs_a_step_nothing():

@@ -352,6 +352,9 @@ class ASGD(FusedOptimizer):
         step = asgd_rule.asgd_step(**numbers)
         return functools.partial(asgd_rule.apply_asgd_step, step)
 
+    # Of the table of gradients it takes one batch's.
+    _takes_whole_slots = False
+
     def _read_slots(
         self,
         slots: Sequence[keras.Variable],

@@ -16,6 +16,7 @@ from tf_opt.python.functional import step_frame
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.measure import measure_gradients
+from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.step_frame import StepFrame
 from tf_opt.python.optimizers import accumulated_rows
 from tf_opt.python.optimizers import gradients
@@ -27,6 +28,7 @@ from tf_opt.python.optimizers.flags import choose
 from tf_opt.python.optimizers.gradients import Gradient
 from tf_opt.python.optimizers.master_weights import Weight
 from tf_opt.python.optimizers.rounding import Rounding
+from tf_opt.python.optimizers.rounding import needs_bits
 from tf_opt.python.optimizers.step_plan import Bucket
 
 if TYPE_CHECKING:
@@ -240,6 +242,7 @@ def update(
     """Updates a bucket's variables and slots, and of rows the averages."""
     rule = optimizer._rule
     apply = rule_function.bind(rule, optimizer._numbers(**scalars))
+    in_place = _updates_in_place(optimizer, bucket, frame, apply)
     rounding = Rounding(optimizer)
     weight_decay = optimizer._weight_decay(bucket)
     for i, (variable, index) in enumerate(
@@ -251,10 +254,19 @@ def update(
             own = optimizer._with_learning_rate_factor(factor, scalars)
             apply = rule_function.bind(rule, optimizer._numbers(**own))
         slots = optimizer._slots(index)
+        decay = _element(weight_decay, i)
+        if in_place:
+            apply.assign(
+                tf_variable(variable),
+                part.gradient,
+                list(map(tf_variable, slots)),
+                decay,
+            )
+            continue
         weight = Weight(optimizer, index, variable, part.rows)
         old_slots = optimizer._read_slots(slots, part.rows, **scalars)
         value, *slot_values = apply(
-            weight.value, part.gradient, old_slots, _element(weight_decay, i)
+            weight.value, part.gradient, old_slots, decay
         )
         changes = part.changes(variable, frame.enabled)
         weight.write(value, changes, rounding)
@@ -273,6 +285,27 @@ def update(
         optimizer._write_slots(slots, slot_values, part.rows, **scalars)
         if bucket.sparse and frame.averages:
             _average(optimizer, index, frame, part.rows, changes)
+
+
+def _updates_in_place(
+    optimizer: FusedOptimizer,
+    bucket: Bucket,
+    frame: StepFrame,
+    apply: rule_function.Update,
+) -> bool:
+    """Whether a rule may read and write a bucket's variables itself.
+
+    It may where all of each is updated, and computed on and stored by a cast.
+    """
+    return (
+        isinstance(apply, rule_function.KeptRule)
+        and optimizer._takes_whole_slots
+        and not bucket.sparse
+        and frame.enabled is True
+        and not optimizer._masters
+        and not needs_bits(optimizer)
+        and all(map(local_state.is_one, bucket.variables))
+    )
 
 
 def _average(

@@ -153,6 +153,9 @@ class FusedOptimizer(KerasOptimizer):
 
     # ---- What a subclass says. ----
 
+    # Whether the rule takes each slot whole, as `_read_slots` does here.
+    _takes_whole_slots = True
+
     @abc.abstractmethod
     def _slots(self, index: int) -> list[keras.Variable]:
         """The slots of the variable with this index, in the rule's order."""

@@ -85,20 +85,20 @@ def number(x: Any) -> Any:
 def value_of(variable: Variable) -> tf.Tensor:
     """A variable's value."""
     variable = tf_variable(variable)
-    if _is_one(variable):
+    if is_one(variable):
         return tf.raw_ops.ReadVariableOp(
             resource=variable.handle, dtype=variable.dtype
         )
     return tf.convert_to_tensor(variable)
 
 
-def _is_one(variable: tf.Variable) -> bool:
+def is_one(variable: Variable) -> bool:
     """Whether an eager step may go to a variable's handle.
 
     What TensorFlow's own ways ask before takes longer than a small step.
     """
     return is_plain() and not isinstance(
-        variable, tf.distribute.DistributedValues
+        tf_variable(variable), tf.distribute.DistributedValues
     )
 
 
@@ -109,7 +109,7 @@ def assign(variable: Variable, value: Any) -> None:
         value = tf.cast(value, variable.dtype)
     if in_replica():
         tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
-    elif _is_one(variable):
+    elif is_one(variable):
         tf.raw_ops.AssignVariableOp(
             resource=variable.handle, value=value, validate_shape=True
         )
