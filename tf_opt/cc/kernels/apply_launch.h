@@ -80,6 +80,22 @@ class ApplyLaunch {
     return rows;
   }
 
+  // The errors for numbers that don't fit the arrays.
+  static absl::Status NoAccumulators() {
+    return absl::InvalidArgumentError(
+        "`accumulators` must hold one variable for each gradient where "
+        "`update` is false, got none");
+  }
+  absl::Status NoRow(int64_t row) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", row_input(), "` must be in [0, ", rows(),
+                     "), the rows of `", table(), "`, got ", row));
+  }
+  static absl::Status NoVariableNumber(double number) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`variable_numbers` must be integers, got ", number));
+  }
+
   // Whether anything is rounded at random.
   template <typename Numbers>
   bool uses_random_bits(const FrameInputsOf<Numbers>& frame) const {

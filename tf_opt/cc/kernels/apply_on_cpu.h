@@ -34,19 +34,15 @@ VariableInputs OwnInputs(const Launch& launch, int i) {
 
 template <typename Launch>
 absl::Status CheckRow(const Launch& launch, int64_t row) {
-  if (row >= 0 && row < launch.rows()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("`", launch.row_input(), "` must be in [0, ", launch.rows(),
-                   "), the rows of `", launch.table(), "`, got ", row));
+  const bool is_there = row >= 0 && row < launch.rows();
+  return is_there ? absl::OkStatus() : launch.NoRow(row);
 }
 
 template <typename Launch>
 absl::Status CheckNumbers(const Launch& launch) {
   for (int i = 0; i < launch.size(); ++i) {
     const VariableInputs own = OwnInputs(launch, i);
-    if (own.HasNumber()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("`variable_numbers` must be integers, got ", own.number));
+    if (!own.HasNumber()) return launch.NoVariableNumber(own.number);
   }
   return absl::OkStatus();
 }
@@ -74,9 +70,7 @@ absl::Status RunOnCpu(
     const typename Optimizer::Hyperparameters& hyperparameters,
     FrameInputs frame, const Run& run) {
   if (!frame.update && !launch.has_accumulators()) {
-    return absl::InvalidArgumentError(
-        "`accumulators` must hold one variable for each gradient where "
-        "`update` is false, got none");
+    return launch.NoAccumulators();
   }
   int64_t row = 0;
   if (launch.has_table()) {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 
 namespace tf_opt {
@@ -39,9 +39,7 @@ absl::Status CheckRanges(const ScalarInput<Numbers> (&inputs)[kCount],
                          const Numbers& numbers) {
   for (const ScalarInput<Numbers>& input : inputs) {
     if (input.InRange(numbers)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", input.name, "` must be ", Describe(input.range),
-                     ", got ", input.Get(numbers)));
+    return OutOfRange(input.name, input.range, input.Get(numbers));
   }
   return absl::OkStatus();
 }

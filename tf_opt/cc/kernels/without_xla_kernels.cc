@@ -1,13 +1,54 @@
 // A build without kernels for XLA.
-#include "tf_opt/cc/kernels/not_for_xla.h"
+// What XLA finds of our ops then: the reason why it can't compile them. A step
+// that is traced where XLA compiles holds none; but a function that was traced
+// elsewhere first is not traced again when a compiled one calls it.
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/kernel_def_builder.h"
+#include "tensorflow/core/framework/op_kernel.h"
 
 namespace tf_opt {
 namespace {
 
+class NotForXlaOp : public tensorflow::OpKernel {
+ public:
+  explicit NotForXlaOp(tensorflow::OpKernelConstruction* context)
+      : OpKernel(context) {
+    context->CtxFailure(absl::UnimplementedError(absl::StrCat(
+        context->def().op(),
+        " can't be compiled by XLA: this optimizer step was traced in a "
+        "tf.function without jit_compile=True and is now called inside one "
+        "with it. Give the optimizer implementation=\"composed\", or the inner "
+        "tf.function jit_compile=True as well")));
+  }
+
+  void Compute(tensorflow::OpKernelContext*) override {}
+};
+
+// Registers it for all ops.
+void RegisterNotForXla(const char* device) {
+  const auto register_one = [device](const std::string& op) {
+    tensorflow::kernel_factory::OpKernelRegistrar(
+        tensorflow::KernelDefBuilder(op.c_str()).Device(device).Build(), op,
+        [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
+          return new NotForXlaOp(context);
+        });
+  };
+  for (const char* kind : {"", "Sparse"}) {
+    register_one(absl::StrCat("TfOpt>Measure", kind, "Gradients"));
+    for (const char* optimizer :
+         {"AdamAmsgrad", "ASGD", "AveragedSGD", "NAdam"}) {
+      register_one(absl::StrCat("TfOpt>Resource", kind, "Apply", optimizer));
+    }
+  }
+}
+
 struct NotForXlaRegistration {
   NotForXlaRegistration() {
     for (const char* device : {"XLA_CPU_JIT", "XLA_GPU_JIT"}) {
-      for (const bool sparse : {false, true}) RegisterNotForXla(device, sparse);
+      RegisterNotForXla(device);
     }
   }
 };

@@ -42,6 +42,11 @@ absl::Status GradientDoesNotFit(int64_t i) {
                    "]`, but it has fewer elements"));
 }
 
+absl::Status OutOfRange(const std::string& name, Range range, double found) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", name, "` must be ", Describe(range), ", got ", found));
+}
+
 absl::Status CheckScalarShape(const std::string& name,
                               const TensorShape& found) {
   if (found.dims() == 0) return absl::OkStatus();

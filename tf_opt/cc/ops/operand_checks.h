@@ -10,6 +10,7 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/ops/operand_types.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 
 namespace tf_opt {
 
@@ -32,6 +33,9 @@ absl::Status CheckTableShape(const std::string& name, int i,
 
 // The error for a gradient that XLA found more room for than it has elements.
 absl::Status GradientDoesNotFit(int64_t i);
+
+// The error for a number of the input `name` that isn't in its range.
+absl::Status OutOfRange(const std::string& name, Range range, double found);
 
 // Whether the input `name` is a scalar.
 absl::Status CheckScalarShape(const std::string& name,

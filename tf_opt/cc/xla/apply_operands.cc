@@ -8,6 +8,7 @@
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/ops/shape_functions.h"
 #include "tf_opt/cc/rules/step_frame.h"
+#include "tf_opt/cc/xla/op_inputs.h"
 
 namespace tf_opt {
 
@@ -147,6 +148,12 @@ absl::Status ApplyOperands::AddTo(CustomCall* call, int first, int end) {
   return call->AddArgument(
       misfit_.valid() ? misfit_
                       : xla::ConstantR0<int64_t>(numbers_[0].builder(), -1));
+}
+
+void ApplyOperands::SetGradients(const std::vector<xla::XlaOp>& gradients) {
+  constexpr int kNoInput = -1;
+  all_.push_back({&kFrameOperands[kGradient], kNoInput, gradients,
+                  std::vector<DataType>(count_, dtype_)});
 }
 
 absl::Status ApplyOperands::Assign(XlaOpKernelContext* context) const {

@@ -38,6 +38,9 @@ class ApplyOperands {
   // becomes what the call returns.
   absl::Status AddTo(CustomCall* call, int first, int end);
 
+  // In place of gradients that are slices, those that a step goes by.
+  void SetGradients(const std::vector<xla::XlaOp>& gradients);
+
   // The arrays of those operands that are there.
   struct Arrays {
     const Operand* operand;

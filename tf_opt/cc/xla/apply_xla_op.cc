@@ -11,7 +11,9 @@
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/xla/apply_operands.h"
 #include "tf_opt/cc/xla/custom_call.h"
+#include "tf_opt/cc/xla/registration.h"
 #include "tf_opt/cc/xla/slice_arguments.h"
+#include "tf_opt/cc/xla/slice_operands.h"
 
 namespace tf_opt {
 namespace {
@@ -61,7 +63,9 @@ class Kernel : public tensorflow::XlaOpKernel {
     absl::Status status = operands->AddTo(&call, first, end);
     if (!status.ok()) return status;
     if (op_.sparse) {
-      status = AddSlices(context, slice_attributes_, operands->shapes(), &call);
+      SliceOperands slices;
+      status = slices.Read(context, slice_attributes_, operands->shapes());
+      if (status.ok()) status = AddSlices(slices, &call);
       if (!status.ok()) return status;
     }
     call.Make(op_.name,

@@ -2,13 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tensorflow/compiler/tf2xla/shape_util.h"
-#include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_def.pb.h"
 #include "xla/layout_util.h"
@@ -16,21 +14,6 @@
 
 namespace tf_opt {
 namespace {
-
-using Make =
-    std::function<tensorflow::OpKernel*(tensorflow::OpKernelConstruction*)>;
-
-class Factory : public tensorflow::kernel_factory::OpKernelFactory {
- public:
-  explicit Factory(const Make& make) : make_(make) {}
-  tensorflow::OpKernel* Create(
-      tensorflow::OpKernelConstruction* context) override {
-    return make_(context);
-  }
-
- private:
-  const Make make_;
-};
 
 // As MLIR reads them.
 std::string Quoted(const std::vector<std::string>& strings) {
@@ -77,67 +60,6 @@ absl::StatusOr<std::string> ValueOf(
 }
 
 }  // namespace
-
-// Not by the macro that registers for XLA: kernels of a library that is loaded
-// after the process's first compilation would not be seen.
-bool RegisterXlaKernel(const std::string& op, const char* device,
-                       const Make& make) {
-  for (const tensorflow::DataType type :
-       {tensorflow::DT_HALF, tensorflow::DT_BFLOAT16, tensorflow::DT_FLOAT,
-        tensorflow::DT_DOUBLE}) {
-    tensorflow::kernel_factory::OpKernelRegistrar(
-        tensorflow::KernelDefBuilder(op.c_str())
-            .Device(device)
-            .TypeConstraint("T", type)
-            .Build(),
-        op, std::make_unique<Factory>(make));
-  }
-  return true;
-}
-
-absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
-                                 const std::string& name) {
-  int begin, end;
-  absl::Status status =
-      context->op_kernel_context()->op_kernel().InputRange(name, &begin, &end);
-  if (!status.ok()) return status;
-  return InputList{begin, end - begin};
-}
-
-absl::StatusOr<tensorflow::TensorShape> ShapeOf(
-    tensorflow::XlaOpKernelContext* context, int input) {
-  absl::StatusOr<xla::Shape> shape = context->InputXlaShape(input);
-  if (!shape.ok()) return shape.status();
-  tensorflow::TensorShape found;
-  absl::Status status = tensorflow::XLAShapeToTensorShape(*shape, &found);
-  if (!status.ok()) return status;
-  return found;
-}
-
-absl::StatusOr<tensorflow::TensorShape> ShapeOf(
-    tensorflow::XlaOpKernelContext* context, const std::string& name) {
-  const absl::StatusOr<InputList> input = ListOf(context, name);
-  if (!input.ok()) return input.status();
-  return ShapeOf(context, input->begin);
-}
-
-absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
-                        xla::XlaOp* value, xla::XlaOp* fits) {
-  const absl::StatusOr<xla::Shape> shape = context->InputXlaShape(input);
-  if (!shape.ok()) return shape.status();
-  *value = context->Input(input);
-  if (shape->is_static()) return absl::OkStatus();
-  *fits = xla::ConstantR0<bool>(context->builder(), true);
-  for (int k = 0; k < static_cast<int>(shape->dimensions().size()); ++k) {
-    if (!shape->is_dynamic_dimension(k)) continue;
-    const xla::XlaOp size = xla::GetDimensionSize(*value, k);
-    const xla::XlaOp room = xla::ConstantR0<int32_t>(
-        context->builder(), static_cast<int32_t>(shape->dimensions(k)));
-    *fits = xla::And(*fits, xla::Eq(size, room));
-    *value = xla::RemoveDynamicDimension(*value, k);
-  }
-  return absl::OkStatus();
-}
 
 absl::Status AttributesOf(tensorflow::OpKernelConstruction* context,
                           std::string* attributes) {

@@ -3,51 +3,16 @@
 #define TF_OPT_CC_XLA_CUSTOM_CALL_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/tensor_shape.h"
-#include "tensorflow/core/framework/types.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/shape.h"
 
 namespace tf_opt {
-
-// The devices for which XLA compiles on a CPU and on a GPU.
-constexpr char kXlaCpuDevice[] = "XLA_CPU_JIT";
-constexpr char kXlaGpuDevice[] = "XLA_GPU_JIT";
-
-// Registers kernels of an op for what XLA compiles.
-bool RegisterXlaKernel(const std::string& op, const char* device,
-                       const std::function<tensorflow::OpKernel*(
-                           tensorflow::OpKernelConstruction*)>& make);
-
-// An op's input that is a list.
-struct InputList {
-  int begin;  // The first one's number among the op's inputs.
-  int count;
-};
-
-absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
-                                 const std::string& name);
-
-// The shape of an op's input; the largest one, if it isn't known.
-absl::StatusOr<tensorflow::TensorShape> ShapeOf(
-    tensorflow::XlaOpKernelContext* context, int input);
-absl::StatusOr<tensorflow::TensorShape> ShapeOf(
-    tensorflow::XlaOpKernelContext* context, const std::string& name);
-
-// An op's input that is a tensor. XLA may know only how large it can be: then
-// `value` has that size, and `fits`, a boolean of the program, whether the
-// tensor fills it. Otherwise `fits` isn't changed.
-absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
-                        xla::XlaOp* value, xla::XlaOp* fits);
 
 // An op's attributes that are integers, booleans or lists of integers or
 // strings, as attributes of a call:

@@ -1,7 +1,10 @@
 #include "tf_opt/cc/xla/hlo.h"
 
+#include <utility>
+
 #include "absl/status/statusor.h"
 #include "xla/shape.h"
+#include "xla/shape_util.h"
 
 namespace tf_opt {
 
@@ -17,6 +20,19 @@ xla::XlaOp BroadcastTo(xla::XlaOp operand, xla::XlaOp like) {
     }
     return xla::Broadcast(operand, to->dimensions());
   });
+}
+
+xla::XlaComputation Combining(xla::XlaBuilder* builder, xla::PrimitiveType type,
+                              const Combination& combine) {
+  const auto inner = builder->CreateSubBuilder("combine");
+  const xla::Shape scalar = xla::ShapeUtil::MakeShape(type, {});
+  const xla::XlaOp combined =
+      combine(xla::Parameter(inner.get(), 0, scalar, "a"),
+              xla::Parameter(inner.get(), 1, scalar, "b"));
+  absl::StatusOr<xla::XlaComputation> built = inner->Build(combined);
+  if (built.ok()) return std::move(*built);
+  builder->ReportError(built.status());
+  return xla::XlaComputation();
 }
 
 bool IsConstantly(const HloBoolean& condition, bool value) {

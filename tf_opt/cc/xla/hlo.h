@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <tuple>
 #include <type_traits>
@@ -17,6 +18,7 @@
 #include "tf_opt/cc/rules/power.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "xla/hlo/builder/xla_builder.h"
+#include "xla/hlo/builder/xla_computation.h"
 #include "xla/primitive_util.h"
 #include "xla/xla_data.pb.h"
 
@@ -24,6 +26,13 @@ namespace tf_opt {
 
 // `operand`, which is a scalar or has the shape of `like`, in that shape.
 xla::XlaOp BroadcastTo(xla::XlaOp operand, xla::XlaOp like);
+
+// Makes one scalar of two.
+using Combination = std::function<xla::XlaOp(xla::XlaOp, xla::XlaOp)>;
+
+// It as a function of scalars of a type, for reductions and the like.
+xla::XlaComputation Combining(xla::XlaBuilder* builder, xla::PrimitiveType type,
+                              const Combination& combine);
 
 template <xla::PrimitiveType kType>
 class Hlo;
@@ -163,6 +172,12 @@ class Hlo {
     return x.is_constant_ ? Hlo(tf_opt::Sqrt(x.constant_))
                           : Hlo(xla::Sqrt(x.value_));
   }
+  // Of float64.
+  friend Hlo Power(const Hlo& base, const Hlo& exponent) {
+    return Binary(
+        base, exponent, [](Native x, Native y) { return tf_opt::Power(x, y); },
+        [](xla::XlaOp x, xla::XlaOp y) { return xla::Pow(x, y); });
+  }
   // A NaN in `b` wins.
   friend Hlo Max(const Hlo& a, const Hlo& b) { return Select(a > b, a, b); }
 
@@ -263,15 +278,6 @@ void When(const HloBoolean& condition, const Body& body, Changed*... changed) {
         ((*changed = Select(condition, *changed, old)), ...);
       },
       before);
-}
-
-inline HloDouble Power(const HloDouble& base, const HloDouble& exponent) {
-  if (base.is_constant() && exponent.is_constant()) {
-    return Power(base.constant(), exponent.constant());
-  }
-  xla::XlaBuilder* const builder =
-      base.is_constant() ? exponent.builder() : base.builder();
-  return HloDouble(xla::Pow(base.In(builder), exponent.In(builder)));
 }
 
 inline HloNumbers::Integer WholeNumber(const HloDouble& x) {

@@ -16,9 +16,9 @@
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/scalar_input.h"
-#include "tf_opt/cc/xla/custom_call.h"
 #include "tf_opt/cc/xla/hlo.h"
 #include "tf_opt/cc/xla/hlo_element.h"
+#include "tf_opt/cc/xla/op_inputs.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/xla_data.pb.h"
 

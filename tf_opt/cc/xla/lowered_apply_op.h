@@ -4,14 +4,16 @@
 #define TF_OPT_CC_XLA_LOWERED_APPLY_OP_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/ops/shape_functions.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -24,6 +26,9 @@
 #include "tf_opt/cc/xla/hlo_element.h"
 #include "tf_opt/cc/xla/hlo_inputs.h"
 #include "tf_opt/cc/xla/lowered_launch.h"
+#include "tf_opt/cc/xla/lowered_part.h"
+#include "tf_opt/cc/xla/lowered_slices.h"
+#include "tf_opt/cc/xla/slice_operands.h"
 
 namespace tf_opt {
 
@@ -33,12 +38,12 @@ class WriteCondition {
  public:
   explicit WriteCondition(const HloBoolean& enabled) : holds_(enabled) {}
 
-  // `message` returns that of the error.
-  template <typename Message>
-  absl::Status Require(const HloBoolean& condition, const Message& message) {
+  // `error` returns it.
+  template <typename Error>
+  absl::Status Require(const HloBoolean& condition, const Error& error) {
     // Of a step that does nothing no number matters.
     if (IsConstantly(condition, false) && IsConstantly(holds_, true)) {
-      return absl::InvalidArgumentError(message());
+      return error();
     }
     Require(condition);
     return absl::OkStatus();
@@ -53,9 +58,8 @@ class WriteCondition {
                              const Numbers& numbers) {
     for (const ScalarInput<Numbers>& input : inputs) {
       absl::Status status = Require(input.InRange(numbers), [&] {
-        return absl::StrCat("`", input.name, "` must be ",
-                            Describe(input.range), ", got ",
-                            input.Get(numbers).constant());
+        return OutOfRange(input.name, input.range,
+                          input.Get(numbers).constant());
       });
       if (!status.ok()) return status;
     }
@@ -71,12 +75,13 @@ class WriteCondition {
 template <typename Optimizer>
 class LoweredApplyOp : public tensorflow::XlaOpKernel {
  public:
-  explicit LoweredApplyOp(tensorflow::OpKernelConstruction* context)
+  LoweredApplyOp(tensorflow::OpKernelConstruction* context, bool sparse)
       : XlaOpKernel(context),
-        op_(ApplyXlaOp::Of<Optimizer>(type_string(), /*sparse=*/false)) {
+        op_(ApplyXlaOp::Of<Optimizer>(type_string(), sparse)) {
     OP_REQUIRES_OK(context, context->GetAttr("T", &dtype_));
     OP_REQUIRES_OK(context, context->GetAttr("N", &count_));
     OP_REQUIRES_OK(context, optimizer_.Read(*context));
+    if (sparse) OP_REQUIRES_OK(context, slice_attributes_.Read(*context));
   }
 
   void Compile(tensorflow::XlaOpKernelContext* context) override {
@@ -135,21 +140,16 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
                             WriteCondition* writes) {
     absl::Status status;
     if (!launch.has_accumulators()) {
-      status = writes->Require(inputs.frame.update, [] {
-        return "`accumulators` must hold one variable for each gradient where "
-               "`update` is false, got none";
-      });
+      status = writes->Require(inputs.frame.update,
+                               [] { return Launch::NoAccumulators(); });
       if (!status.ok()) return status;
     }
     if (launch.has_table()) {
       const auto& row = inputs.row;
       HloBoolean is_there = row >= 0 && row < launch.rows();
       if (launch.rows() == 0) is_there = false;
-      status = writes->Require(is_there, [&] {
-        return absl::StrCat("`", launch.row_input(), "` must be in [0, ",
-                            launch.rows(), "), the rows of `", launch.table(),
-                            "`, got ", row.constant());
-      });
+      status = writes->Require(is_there,
+                               [&] { return launch.NoRow(row.constant()); });
       if (!status.ok()) return status;
     }
     status = writes->RequireRanges(Optimizer::template kScalarsOf<HloNumbers>,
@@ -158,11 +158,46 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
     status = writes->RequireRanges(kFrameScalarsOf<HloNumbers>, inputs.frame);
     for (std::size_t i = 0; status.ok() && i < inputs.own.size(); ++i) {
       status = writes->Require(inputs.own[i].HasNumber(), [&] {
-        return absl::StrCat("`variable_numbers` must be integers, got ",
-                            inputs.own[i].number.constant());
+        return launch.NoVariableNumber(inputs.own[i].number.constant());
       });
     }
     return status;
+  }
+
+  // What takes part of each variable. Of slices, `operands` gets the gradients
+  // that they mean, and `are_valid` whether all of them are some.
+  template <typename T>
+  absl::Status FindParts(tensorflow::XlaOpKernelContext* context,
+                         ApplyOperands* operands,
+                         std::vector<LoweredPart>* parts,
+                         HloBoolean* are_valid) const {
+    SliceOperands slices;
+    if (op_.sparse) {
+      absl::Status status =
+          slices.Read(context, slice_attributes_, operands->shapes());
+      if (!status.ok()) return status;
+    }
+    std::vector<xla::XlaOp> gradients;
+    for (int i = 0; i < count_; ++i) {
+      const auto sizes = operands->shapes()[i].dim_sizes();
+      const std::vector<int64_t> variable(sizes.begin(), sizes.end());
+      if (!op_.sparse) {
+        parts->emplace_back(context->builder(), variable);
+        continue;
+      }
+      const LoweredSlices merged(slices, i, variable);
+      *are_valid = *are_valid && merged.are_valid();
+      // Of no rows none can be taken.
+      if (slice_attributes_.lazy() && variable[0] > 0) {
+        parts->emplace_back(variable, merged);
+        gradients.push_back(merged.template Sums<T>());
+      } else {
+        parts->emplace_back(context->builder(), variable);
+        gradients.push_back(merged.template Dense<T>());
+      }
+    }
+    if (op_.sparse) operands->SetGradients(gradients);
+    return absl::OkStatus();
   }
 
   template <typename T>
@@ -171,7 +206,11 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
     Inputs inputs;
     absl::Status status = ReadInputs(context, &inputs);
     if (!status.ok()) return status;
-    LoweredLaunch<T> launch(operands, optimizer_.slots(), inputs.row,
+    std::vector<LoweredPart> parts;
+    HloBoolean slices_are_valid = true;
+    status = FindParts<T>(context, operands, &parts, &slices_are_valid);
+    if (!status.ok()) return status;
+    LoweredLaunch<T> launch(operands, optimizer_.slots(), parts, inputs.row,
                             context->builder());
     if (launch.count(kMasterWeight) > 0 && !kHas16Bits<T>) {
       return NoMasterWeights(dtype_);
@@ -185,6 +224,7 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
     if (operands->misfit().valid()) {
       writes.Require(HloNumbers::Integer(operands->misfit()) < 0);
     }
+    writes.Require(slices_are_valid);
     // Nor is there anything to read, perhaps, of a table.
     if (IsConstantly(writes.holds(), false)) return absl::OkStatus();
     frame.uses_random_bits = launch.uses_random_bits(frame);
@@ -201,6 +241,7 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
 
   const ApplyXlaOp op_;
   Optimizer optimizer_;
+  SliceAttributes slice_attributes_;
   tensorflow::DataType dtype_ = tensorflow::DT_INVALID;
   int count_ = 0;
 };

@@ -1,5 +1,6 @@
 // A launch of a resource-apply op as values of a program that XLA compiles: the
-// rule and its frame are written into it, a variable's whole array at a time.
+// rule and its frame are written into it, for all of a variable, or for some
+// rows, at a time.
 #ifndef TF_OPT_CC_XLA_LOWERED_LAUNCH_H_
 #define TF_OPT_CC_XLA_LOWERED_LAUNCH_H_
 
@@ -19,6 +20,7 @@
 #include "tf_opt/cc/xla/apply_operands.h"
 #include "tf_opt/cc/xla/hlo.h"
 #include "tf_opt/cc/xla/hlo_element.h"
+#include "tf_opt/cc/xla/lowered_part.h"
 #include "xla/hlo/builder/xla_builder.h"
 
 namespace tf_opt {
@@ -29,11 +31,15 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
  public:
   using V = ComputeType<T>;
 
-  // Takes the values of `operands` and writes the new ones there. Of a table
-  // the row with this number takes part.
+  // Takes parts of the values of `operands` and writes the new ones there. Of a
+  // table the row with this number takes part.
   LoweredLaunch(ApplyOperands* operands, const std::vector<Operand>& slots,
+                const std::vector<LoweredPart>& parts,
                 const HloNumbers::Integer& row, xla::XlaBuilder* builder)
-      : shapes_(operands->shapes()), row_(row), builder_(builder) {
+      : shapes_(operands->shapes()),
+        parts_(parts),
+        row_(row),
+        builder_(builder) {
     this->SetOperands(slots);
     for (const Operand& operand : this->operands()) {
       if (operand.is_row_of_table()) this->SetTable(arrays_.size(), nullptr);
@@ -59,7 +65,7 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
     auto tensors = this->template Tensors<Rule::kSlots>();
     for (int i = 0; i < this->size(); ++i) {
       auto& tensor = tensors[i];
-      if (uses_random_bits) tensor.first = Numbers(i);
+      if (uses_random_bits) tensor.first = parts_[i].ElementNumbers();
       const Values before = values_[i];
       const V gradient = HloConvert::Widen(before.gradient);
       if (!IsConstantly(update, false)) {
@@ -133,7 +139,7 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
     values.state.resize(this->operands().size());
     for (int k = 0; k < static_cast<int>(this->operands().size()); ++k) {
       if (!IsThere(k)) continue;
-      const xla::XlaOp value = arrays_[k]->values[i];
+      const xla::XlaOp value = Take(k, i);
       if (k == kVariable) {
         values.variable = T(value);
       } else if (k == kGradient) {
@@ -142,9 +148,6 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
         values.accumulator = V(value);
       } else if (k == kMasterWeight) {
         values.master_weight = V(value);
-      } else if (this->operands()[k].is_row_of_table()) {
-        values.state[k] = xla::Reshape(
-            xla::DynamicSlice(value, RowStart(i), RowSize(i)), Dimensions(i));
       } else {
         values.state[k] = value;
       }
@@ -153,46 +156,33 @@ class LoweredLaunch : public ApplyLaunch<LoweredLaunch<T>, T> {
 
   void Store(int i) {
     const Values& values = values_[i];
-    const auto store = [&](int k, const auto& value) {
-      xla::XlaOp& to = arrays_[k]->values[i];
-      to = BroadcastTo(value.In(builder_), to);
-    };
-    store(kVariable, values.variable);
-    if (IsThere(kAccumulator)) store(kAccumulator, values.accumulator);
-    if (IsThere(kMasterWeight)) store(kMasterWeight, values.master_weight);
+    Put(kVariable, i, values.variable.In(builder_));
+    if (IsThere(kAccumulator)) {
+      Put(kAccumulator, i, values.accumulator.In(builder_));
+    }
+    if (IsThere(kMasterWeight)) {
+      Put(kMasterWeight, i, values.master_weight.In(builder_));
+    }
     for (int k = 0; k < static_cast<int>(values.state.size()); ++k) {
-      if (!values.state[k].valid()) continue;
-      xla::XlaOp& to = arrays_[k]->values[i];
-      to = this->operands()[k].is_row_of_table()
-               ? xla::DynamicUpdateSlice(
-                     to, xla::Reshape(values.state[k], RowSize(i)), RowStart(i))
-               : values.state[k];
+      if (values.state[k].valid()) Put(k, i, values.state[k]);
     }
   }
 
-  std::vector<int64_t> Dimensions(int i) const {
-    const auto sizes = shapes_[i].dim_sizes();
-    return {sizes.begin(), sizes.end()};
+  xla::XlaOp Take(int k, int i) const {
+    const xla::XlaOp from = arrays_[k]->values[i];
+    // Gradients are of what takes part.
+    if (k == kGradient) return from;
+    return this->operands()[k].is_row_of_table() ? parts_[i].Take(from, row_)
+                                                 : parts_[i].Take(from);
   }
-  std::vector<int64_t> RowSize(int i) const {
-    std::vector<int64_t> size = Dimensions(i);
-    size.insert(size.begin(), 1);
-    return size;
-  }
-  std::vector<xla::XlaOp> RowStart(int i) const {
-    std::vector<xla::XlaOp> start(shapes_[i].dims() + 1,
-                                  HloNumbers::Integer(0).In(builder_));
-    start[0] = row_.In(builder_);
-    return start;
-  }
-
-  // Of a variable's elements, in its shape.
-  HloNumbers::Integer Numbers(int i) const {
-    return HloNumbers::Integer(xla::Reshape(
-        xla::Iota(builder_, xla::S64, elements(kVariable, i)), Dimensions(i)));
+  void Put(int k, int i, xla::XlaOp value) {
+    xla::XlaOp& to = arrays_[k]->values[i];
+    to = this->operands()[k].is_row_of_table() ? parts_[i].Put(to, row_, value)
+                                               : parts_[i].Put(to, value);
   }
 
   const std::vector<tensorflow::TensorShape>& shapes_;
+  const std::vector<LoweredPart>& parts_;       // One for each variable.
   std::vector<ApplyOperands::Arrays*> arrays_;  // Null: there are none.
   const HloNumbers::Integer row_;
   xla::XlaBuilder* const builder_;

@@ -1,63 +1,123 @@
 #include "tf_opt/cc/xla/lowered_measure_op.h"
 
 #include <cstddef>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
-#include "tf_opt/cc/xla/custom_call.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/xla/hlo.h"
 #include "tf_opt/cc/xla/hlo_element.h"
 #include "tf_opt/cc/xla/hlo_inputs.h"
+#include "tf_opt/cc/xla/hlo_rows.h"
+#include "tf_opt/cc/xla/lowered_slices.h"
 #include "tf_opt/cc/xla/measured_operands.h"
+#include "tf_opt/cc/xla/op_inputs.h"
+#include "tf_opt/cc/xla/slice_operands.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/hlo/builder/xla_computation.h"
-#include "xla/shape_util.h"
 
 namespace tf_opt {
 namespace {
 
-// A reduction's function of two scalars.
-template <typename Value, typename Combine>
-xla::XlaComputation Combining(xla::XlaBuilder* builder, xla::PrimitiveType type,
-                              const Combine& combine) {
-  const auto inner = builder->CreateSubBuilder("combine");
-  const xla::Shape scalar = xla::ShapeUtil::MakeShape(type, {});
-  combine(Value(xla::Parameter(inner.get(), 0, scalar, "a")),
-          Value(xla::Parameter(inner.get(), 1, scalar, "b")));
-  return inner->BuildAndNoteError();
+using ::tensorflow::TensorShape;
+using ::tensorflow::XlaOpKernelContext;
+
+// One gradient, and what was accumulated of it.
+struct Measured {
+  xla::XlaOp gradient;
+  xla::XlaOp accumulator;    // Not valid: nothing was.
+  HloBoolean counts = true;  // Or for each element whether it counts.
+  // False makes it measure as not finite: no program can say what is wrong.
+  HloBoolean is_valid = true;
+};
+
+// Dense ones; `shapes` become theirs.
+absl::Status ReadGradients(XlaOpKernelContext* context,
+                           std::vector<Measured>* all,
+                           std::vector<TensorShape>* shapes) {
+  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
+  if (!list.ok()) return list.status();
+  for (int i = list->begin; i < list->begin + list->count; ++i) {
+    // One that doesn't fit is for the op that applies it to refuse.
+    Measured measured;
+    xla::XlaOp fits;
+    absl::Status status = ReadTensor(context, i, &measured.gradient, &fits);
+    if (!status.ok()) return status;
+    const absl::StatusOr<TensorShape> shape = ShapeOf(context, i);
+    if (!shape.ok()) return shape.status();
+    all->push_back(measured);
+    shapes->push_back(*shape);
+  }
+  return absl::OkStatus();
 }
 
-// `accumulators` may be empty.
+absl::Status ReadTables(XlaOpKernelContext* context,
+                        const std::vector<int64_t>& rows,
+                        std::vector<TensorShape>* shapes) {
+  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
+  if (!list.ok()) return list.status();
+  for (int i = 0; i < list->count; ++i) {
+    absl::StatusOr<TensorShape> shape = ShapeOf(context, list->begin + i);
+    if (shape.ok()) shape = TableShape(rows[i], *shape);
+    if (!shape.ok()) return shape.status();
+    shapes->push_back(*shape);
+  }
+  return absl::OkStatus();
+}
+
+// What is measured of a table's slices: the rows that are said; or all of the
+// table, where something was accumulated in any row.
 template <typename T>
-void MeasureAll(const std::vector<xla::XlaOp>& gradients,
-                const std::vector<xla::XlaOp>& accumulators,
-                const HloDouble& scale, const HloBoolean& enabled,
-                tensorflow::XlaOpKernelContext* context) {
+Measured OfSlices(const LoweredSlices& slices, xla::XlaOp accumulator,
+                  bool lazy, const TensorShape& table) {
+  Measured measured;
+  measured.is_valid = slices.are_valid();
+  if (accumulator.valid() && (!lazy || table.dim_size(0) == 0)) {
+    measured.gradient = slices.Dense<T>();
+    measured.accumulator = accumulator;
+    return measured;
+  }
+  measured.gradient = slices.Sums<T>();
+  if (accumulator.valid()) {
+    measured.accumulator = GatherRows(accumulator, slices.rows());
+  }
+  measured.counts = HloBoolean(
+      BroadcastRows(slices.are_first(), DimensionsOf(measured.gradient)));
+  return measured;
+}
+
+template <typename T>
+void MeasureAll(const std::vector<Measured>& all, const HloDouble& scale,
+                const HloBoolean& enabled, XlaOpKernelContext* context) {
   using V = ComputeType<T>;
   xla::XlaBuilder* const builder = context->builder();
-  const xla::XlaComputation sum = Combining<HloDouble>(
-      builder, xla::F64, [](HloDouble a, HloDouble b) { return a + b; });
-  const xla::XlaComputation all = Combining<HloBoolean>(
-      builder, xla::PRED, [](HloBoolean a, HloBoolean b) { return a && b; });
+  const xla::XlaComputation sum =
+      Combining(builder, xla::F64,
+                [](xla::XlaOp a, xla::XlaOp b) { return xla::Add(a, b); });
+  const xla::XlaComputation both =
+      Combining(builder, xla::PRED,
+                [](xla::XlaOp a, xla::XlaOp b) { return xla::And(a, b); });
   std::vector<xla::XlaOp> sums, finite;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const V gradient = HloConvert::Widen(T(gradients[i]));
-    const V x = accumulators.empty()
-                    ? MeasuredValue(V(scale), gradient)
-                    : MeasuredValue(V(scale), gradient, V(accumulators[i]));
+  for (const Measured& measured : all) {
+    const V gradient = HloConvert::Widen(T(measured.gradient));
+    const V x = measured.accumulator.valid()
+                    ? MeasuredValue(V(scale), gradient, V(measured.accumulator))
+                    : MeasuredValue(V(scale), gradient);
+    const HloDouble square = Select(measured.counts, Square(x), HloDouble(0));
+    const HloBoolean is_finite =
+        Select(measured.counts, IsFinite(x), HloBoolean(true));
     const HloDouble sum_of_squares(
-        xla::ReduceAll(Square(x).In(builder), HloDouble(0).In(builder), sum));
+        xla::ReduceAll(square.In(builder), HloDouble(0).In(builder), sum));
     const HloBoolean all_finite(xla::ReduceAll(
-        IsFinite(x).In(builder), HloBoolean(true).In(builder), all));
-    const auto result = [&](const auto& measured, const auto& of_none) {
-      return xla::Reshape(Select(enabled, measured, of_none).In(builder), {1});
+        is_finite.In(builder), HloBoolean(true).In(builder), both));
+    const auto result = [&](const auto& found, const auto& of_none) {
+      return xla::Reshape(Select(enabled, found, of_none).In(builder), {1});
     };
     sums.push_back(result(sum_of_squares, HloDouble(0)));
-    finite.push_back(result(all_finite, HloBoolean(true)));
+    finite.push_back(result(all_finite && measured.is_valid, HloBoolean(true)));
   }
   context->SetOutput(0, xla::ConcatInDim(builder, sums, 0));
   context->SetOutput(1, xla::ConcatInDim(builder, finite, 0));
@@ -65,36 +125,49 @@ void MeasureAll(const std::vector<xla::XlaOp>& gradients,
 
 }  // namespace
 
-LoweredMeasureOp::LoweredMeasureOp(tensorflow::OpKernelConstruction* context)
-    : XlaOpKernel(context) {
+LoweredMeasureOp::LoweredMeasureOp(tensorflow::OpKernelConstruction* context,
+                                   bool sparse)
+    : XlaOpKernel(context), sparse_(sparse) {
   OP_REQUIRES_OK(context, context->GetAttr("T", &dtype_));
+  if (!sparse_) return;
+  OP_REQUIRES_OK(context, slice_attributes_.Read(*context));
+  OP_REQUIRES_OK(context, ReadTableRows(*context, &rows_));
 }
 
-void LoweredMeasureOp::Compile(tensorflow::XlaOpKernelContext* context) {
-  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
-  OP_REQUIRES_OK(context, list.status());
-  std::vector<xla::XlaOp> gradients, accumulators;
-  std::vector<tensorflow::TensorShape> shapes;
-  for (int i = list->begin; i < list->begin + list->count; ++i) {
-    // One that doesn't fit is for the op that applies it to refuse.
-    xla::XlaOp gradient, fits;
-    OP_REQUIRES_OK(context, ReadTensor(context, i, &gradient, &fits));
-    gradients.push_back(gradient);
-    const absl::StatusOr<tensorflow::TensorShape> shape = ShapeOf(context, i);
-    OP_REQUIRES_OK(context, shape.status());
-    shapes.push_back(*shape);
-  }
-  OP_REQUIRES_OK(context, ReadAccumulators(context, dtype_, shapes, "gradients",
+void LoweredMeasureOp::Compile(XlaOpKernelContext* context) {
+  std::vector<Measured> all;
+  std::vector<TensorShape> shapes;
+  OP_REQUIRES_OK(context, sparse_ ? ReadTables(context, rows_, &shapes)
+                                  : ReadGradients(context, &all, &shapes));
+  std::vector<xla::XlaOp> accumulators;
+  OP_REQUIRES_OK(context, ReadAccumulators(context, dtype_, shapes,
+                                           sparse_ ? "variables" : "gradients",
                                            &accumulators));
+  accumulators.resize(shapes.size());  // Those that aren't there: not valid.
+  SliceOperands slices;
+  if (sparse_) {
+    OP_REQUIRES_OK(context, slices.Read(context, slice_attributes_, shapes));
+  }
   HloDouble scale;
   OP_REQUIRES_OK(context, ReadHloScalar(context, "gradient_scale", &scale));
   HloBoolean enabled;
   OP_REQUIRES_OK(context, ReadHloScalar(context, "enabled", &enabled));
-  OP_REQUIRES_OK(context, WithHloType(dtype_, [&](auto type) {
-                   MeasureAll<decltype(type)>(gradients, accumulators, scale,
-                                              enabled, context);
-                   return absl::OkStatus();
-                 }));
+  OP_REQUIRES_OK(
+      context, WithHloType(dtype_, [&](auto type) {
+        using T = decltype(type);
+        for (std::size_t i = 0; i < shapes.size(); ++i) {
+          if (!sparse_) {
+            all[i].accumulator = accumulators[i];
+            continue;
+          }
+          const auto sizes = shapes[i].dim_sizes();
+          const LoweredSlices merged(slices, i, {sizes.begin(), sizes.end()});
+          all.push_back(OfSlices<T>(merged, accumulators[i],
+                                    slice_attributes_.lazy(), shapes[i]));
+        }
+        MeasureAll<T>(all, scale, enabled, context);
+        return absl::OkStatus();
+      }));
 }
 
 }  // namespace tf_opt

@@ -12,7 +12,10 @@
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/xla/custom_call.h"
 #include "tf_opt/cc/xla/measured_operands.h"
+#include "tf_opt/cc/xla/op_inputs.h"
+#include "tf_opt/cc/xla/registration.h"
 #include "tf_opt/cc/xla/slice_arguments.h"
+#include "tf_opt/cc/xla/slice_operands.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/shape_util.h"
 
@@ -53,8 +56,9 @@ class Kernel : public tensorflow::XlaOpKernel {
       OP_REQUIRES_OK(context, call.AddArgument(context->Input(number)));
     }
     if (sparse_) {
-      OP_REQUIRES_OK(context,
-                     AddSlices(context, slice_attributes_, shapes, &call));
+      SliceOperands slices;
+      OP_REQUIRES_OK(context, slices.Read(context, slice_attributes_, shapes));
+      OP_REQUIRES_OK(context, AddSlices(slices, &call));
     }
     xla::XlaOp sums, finite;
     call.AddResult(

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
-#include "tf_opt/cc/xla/custom_call.h"
+#include "tf_opt/cc/xla/op_inputs.h"
 
 namespace tf_opt {
 

@@ -1,0 +1,23 @@
+// Kernels of ops for what XLA compiles.
+#ifndef TF_OPT_CC_XLA_REGISTRATION_H_
+#define TF_OPT_CC_XLA_REGISTRATION_H_
+
+#include <functional>
+#include <string>
+
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace tf_opt {
+
+// The devices for which XLA compiles on a CPU and on a GPU.
+constexpr char kXlaCpuDevice[] = "XLA_CPU_JIT";
+constexpr char kXlaGpuDevice[] = "XLA_GPU_JIT";
+
+// Registers an op's, for all types of variables.
+bool RegisterXlaKernel(const std::string& op, const char* device,
+                       const std::function<tensorflow::OpKernel*(
+                           tensorflow::OpKernelConstruction*)>& make);
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_XLA_REGISTRATION_H_
