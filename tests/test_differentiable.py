@@ -1,7 +1,4 @@
-"""Derivatives of second order of a step, and of whole trainings PyTorch's.
-
-Those of first order, of a step, are in test_functional.py.
-"""
+"""Derivatives of a step beside finite ones, of whole trainings PyTorch's."""
 
 from __future__ import annotations
 
@@ -40,8 +37,22 @@ def _step_arguments() -> dict[str, tuple[Callable, Arrays]]:
     }
     # Once above the new v, once below.
     maximum = {"v_max": np.array([1.0, 0.01, 0.0])}
+    momentum = {
+        "momentum_product": np.array(0.4),
+        "momentum_decay": np.array(0.7),
+    }
+    sums = {"d": np.array([0.5, 0.1, -0.2]), "y": np.array([0.2, -0.3, 0.4])}
+    average = {
+        "ax": np.array([0.5, -1.0, 0.1]),
+        "eta": np.array(0.25),
+        "lambd": np.array(0.2),
+        "alpha": np.array(0.6),
+    }
     l2 = {"decoupled_weight_decay": False, "maximize": True}
     adam = functools.partial(functional.adam, step=3)
+    nadam = functools.partial(functional.nadam, step=3)
+    asgd = functools.partial(functional.asgd, seen_batches=3)
+    averaged = functools.partial(functional.averaged_sgd, step=5, t0=2)
     return {
         "adam": (adam, {**tensors, **moments}),
         "adam, AMSGrad, L2": (
@@ -52,32 +63,17 @@ def _step_arguments() -> dict[str, tuple[Callable, Arrays]]:
             functools.partial(adam, epsilon_hat=True),
             {**tensors, **moments},
         ),
-        "nadam": (
-            functools.partial(functional.nadam, step=3),
-            {
-                **tensors,
-                **moments,
-                "momentum_product": np.array(0.4),
-                "momentum_decay": np.array(0.7),
-            },
+        "nadam": (nadam, {**tensors, **moments, **momentum}),
+        "nadam, L2": (
+            functools.partial(nadam, **l2),
+            {**tensors, **moments, **momentum},
         ),
-        "asgd, L2": (
-            functools.partial(functional.asgd, seen_batches=3, **l2),
-            {
-                **tensors,
-                "d": np.array([0.5, 0.1, -0.2]),
-                "y": np.array([0.2, -0.3, 0.4]),
-            },
-        ),
-        "averaged_sgd": (
-            functools.partial(functional.averaged_sgd, step=5, t0=2),
-            {
-                **tensors,
-                "ax": np.array([0.5, -1.0, 0.1]),
-                "eta": np.array(0.25),
-                "lambd": np.array(0.2),
-                "alpha": np.array(0.6),
-            },
+        "asgd": (asgd, {**tensors, **sums}),
+        "asgd, L2": (functools.partial(asgd, **l2), {**tensors, **sums}),
+        "averaged_sgd": (averaged, {**tensors, **average}),
+        "averaged_sgd, L2": (
+            functools.partial(averaged, **l2),
+            {**tensors, **average},
         ),
     }
 
@@ -122,6 +118,65 @@ def _forward_over_reverse(loss, at: Tensors, direction: Tensors) -> Tensors:
     }
 
 
+def _loss_of(rule: Callable) -> Callable[[Tensors], tf.Tensor]:
+    """A number in which every element of every output counts differently."""
+
+    def loss(at: Tensors) -> tf.Tensor:
+        generator = np.random.default_rng(0)
+        # The square, so that what a rule is linear in has a second derivative.
+        return tf.add_n(
+            [
+                tf.reduce_sum(generator.normal(size=output.shape) * output**2)
+                for output in rule(**at)
+                if output is not None
+            ]
+        )
+
+    return loss
+
+
+def _finite_differences(
+    loss: Callable[[Tensors], tf.Tensor], arrays: Arrays, name: str, h: float
+) -> np.ndarray:
+    """Central ones, one element of one argument at a time."""
+    derivative = np.zeros_like(arrays[name])
+    for index in np.ndindex(derivative.shape):
+        above, below = (
+            {key: array.copy() for key, array in arrays.items()}
+            for _ in range(2)
+        )
+        above[name][index] += h
+        below[name][index] -= h
+        derivative[index] = (loss(above) - loss(below)) / (2 * h)
+    return derivative
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", STEPS)
+def test_derivative_of_a_step_equals_finite_differences(
+    name: str, compiled: bool
+) -> None:
+    rule, arrays = STEPS[name]
+    loss = _loss_of(rule)
+    derivatives = tf.function(
+        functools.partial(_gradient, loss), jit_compile=compiled
+    )
+    actual = derivatives({key: tf.constant(x) for key, x in arrays.items()})
+    for key in arrays:
+        found = actual[key].numpy()
+        assert np.all(np.isfinite(found)), key
+        # Truncation is h^2 where smooth and, as the root has a kink at 0,
+        # h / epsilon there: below 1e-6. Rounding is 1e-16 / h.
+        expected = _finite_differences(loss, arrays, key, h=1e-7)
+        if key in ("v", "v_max"):
+            # Below 0 there is no root to take.
+            found, expected = found[:2], expected[:2]
+        assert np.any(expected != 0)
+        np.testing.assert_allclose(
+            found, expected, rtol=1e-5, atol=1e-7, err_msg=key
+        )
+
+
 @pytest.mark.parametrize(
     ("mode", "compiled"),
     [(_reverse_over_reverse, True), (_forward_over_reverse, False)],
@@ -133,18 +188,7 @@ def test_second_derivative_of_a_step_equals_finite_differences(
 ) -> None:
     rule, arrays = STEPS[name]
 
-    def loss(at: Tensors) -> tf.Tensor:
-        # Every element of every output counts, each differently.
-        generator = np.random.default_rng(0)
-        # The square, so that what a rule is linear in has a second derivative.
-        return tf.add_n(
-            [
-                tf.reduce_sum(generator.normal(size=output.shape) * output**2)
-                for output in rule(**at)
-                if output is not None
-            ]
-        )
-
+    loss = _loss_of(rule)
     generator = np.random.default_rng(1)
     at = {key: tf.constant(array) for key, array in arrays.items()}
     direction = {

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
-from tf_opt.python.functional.adam_rule import adam
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.asgd_rule import asgd
-from tf_opt.python.functional.averaged_sgd_rule import averaged_sgd
-from tf_opt.python.functional.nadam_rule import nadam
 from tf_opt.python.functional.tensors import to_tensor
-
-# A tensor, or lists, tuples and dictionaries of tensors, one in another.
-Structure = Any
-
-# One for all steps, one for each, or a function of the iteration.
-Hyperparameter = Scalar | Sequence[Scalar] | Callable[[tf.Tensor], Scalar]
-
-# What a loop hands from step to step: of each slot a list, one tensor for each
-# variable; of what the variables share a scalar.
-_State = dict[str, list[tf.Tensor] | tf.Tensor]
+from tf_opt.python.functional.unrolled_hyperparameters import Hyperparameter
+from tf_opt.python.functional.unrolled_hyperparameters import Hyperparameters
+from tf_opt.python.functional.unrolled_state import Kept
+from tf_opt.python.functional.unrolled_state import State
+from tf_opt.python.functional.unrolled_state import Structure
+from tf_opt.python.functional.unrolled_state import first_state
+from tf_opt.python.functional.unrolled_state import flatten_like
+from tf_opt.python.functional.unrolled_state import given_state
+from tf_opt.python.functional.unrolled_state import kept_by
 
 
 class UnrollResult(NamedTuple):
@@ -47,28 +41,6 @@ class UnrollResult(NamedTuple):
     variables: Structure
     losses: tf.Tensor
     state: dict[str, Structure]
-
-
-class _Kept(NamedTuple):
-    """What a rule keeps, in the order in which it takes and returns that.
-
-    Attributes:
-        slots: What it keeps of each variable, zeros at first.
-        shared: A scalar that the variables share, if there is one.
-        first: What that is at first; None: the learning rate.
-    """
-
-    slots: tuple[str, ...]
-    shared: str | None = None
-    first: float | None = None
-
-
-_KEPT = {
-    adam: _Kept(("m", "v")),
-    nadam: _Kept(("m", "v"), "momentum_product", 1.0),
-    asgd: _Kept(("d", "y")),
-    averaged_sgd: _Kept(("ax",), "eta"),
-}
 
 
 def unroll(
@@ -146,19 +118,19 @@ def unroll(
     >>> tape.gradient(end.variables, rates).numpy().tolist()
     [-2.0, -2.0, -2.0]
     """
-    kept = _kept_by(rule, amsgrad, batch_num)
+    kept = kept_by(rule, amsgrad, batch_num)
     steps = scalars.fixed_integer("steps", steps)
     if steps < 1:
         raise ValueError(f"`steps` must be >= 1, got {steps}")
     while_loop = scalars.booleans(while_loop=while_loop)["while_loop"]
-    numbers = _Hyperparameters(rule, hyperparameters, steps)
+    numbers = Hyperparameters(rule, hyperparameters, steps)
     first = [_to_variable(leaf) for leaf in tf.nest.flatten(variables)]
     if not first:
         raise ValueError(f"`variables` must hold a tensor, got {variables!r}")
     if state is None:
-        first_state = _first_state(kept, first, batch_num, numbers)
+        at_first = first_state(kept, first, batch_num, numbers)
     else:
-        first_state = _given_state(kept, variables, first, batch_num, state)
+        at_first = given_state(kept, variables, first, batch_num, state)
 
     def in_structure(leaves: Sequence[tf.Tensor]) -> Structure:
         return tf.nest.pack_sequence_as(variables, leaves)
@@ -173,7 +145,7 @@ def unroll(
         gradients = _connected(tape.gradient(value, leaves), leaves)
         if transform_gradients is not None:
             transformed = transform_gradients(in_structure(gradients))
-            gradients = _flatten_like(
+            gradients = flatten_like(
                 variables, "What `transform_gradients` returns", transformed
             )
         leaves, state = _apply(
@@ -188,9 +160,9 @@ def unroll(
         return leaves, state, tf.cast(value, dtype)
 
     if while_loop and not tf.executing_eagerly():
-        leaves, state, losses = _loop(step, steps, first, first_state, dtype)
+        leaves, state, losses = _loop(step, steps, first, at_first, dtype)
     else:
-        leaves, state, losses = first, first_state, []
+        leaves, state, losses = first, at_first, []
         for i in range(steps):
             leaves, state, value = step(i, leaves, state)
             losses.append(value)
@@ -206,12 +178,12 @@ def unroll(
 
 
 def _loop(
-    step: Callable[..., tuple[list[tf.Tensor], _State, tf.Tensor]],
+    step: Callable[..., tuple[list[tf.Tensor], State, tf.Tensor]],
     steps: int,
     leaves: list[tf.Tensor],
-    state: _State,
+    state: State,
     dtype: tf.DType,
-) -> tuple[list[tf.Tensor], _State, tf.Tensor]:
+) -> tuple[list[tf.Tensor], State, tf.Tensor]:
     """The steps as one loop; the losses are of that type."""
 
     def body(i, leaves, state, losses):
@@ -227,86 +199,6 @@ def _loop(
         maximum_iterations=steps,
     )
     return leaves, state, losses.stack()
-
-
-class _Hyperparameters:
-    """Those of each step, checked as far as the rule doesn't."""
-
-    def __init__(
-        self,
-        rule: Callable[..., tuple],
-        given: Mapping[str, Hyperparameter | bool],
-        steps: int,
-    ) -> None:
-        """Takes what the user gave, and the rule's defaults."""
-        self._values = {
-            name: parameter.default
-            for name, parameter in inspect.signature(rule).parameters.items()
-            if parameter.kind == inspect.Parameter.KEYWORD_ONLY
-            and parameter.default is not inspect.Parameter.empty
-        }
-        for name, value in given.items():
-            if name not in self._values:
-                raise TypeError(
-                    f"{rule.__name__} has no hyperparameter `{name}`; it has "
-                    + ", ".join(self._values)
-                )
-            self._values[name] = self._checked(name, value, steps)
-
-    @staticmethod
-    def _checked(
-        name: str, value: Hyperparameter | bool, steps: int
-    ) -> float | bool | tf.Tensor | Callable[[tf.Tensor], Scalar]:
-        if callable(value) or isinstance(value, (bool, np.bool_)):
-            return value
-        if isinstance(value, (list, tuple)):
-            # Each by itself: TensorFlow makes float32 of a list of numbers.
-            value = tf.stack(
-                [arithmetic.float64(scalars.real(name, x)) for x in value]
-            )
-        number = scalars.real(name, value, may_be_vector=True)
-        if tf.is_tensor(number) and not number.shape.is_compatible_with(
-            [] if number.shape.rank == 0 else [steps]
-        ):
-            raise ValueError(
-                f"`{name}` must be a scalar, a vector of one for each of the "
-                f"{steps} steps, or a function of the iteration. Received "
-                f"shape {number.shape}"
-            )
-        return number
-
-    def at(self, i: int | tf.Tensor, iteration: tf.Tensor) -> dict[str, Scalar]:
-        """Those of the i-th step here, which is that iteration of all."""
-
-        def of_step(value: Any) -> Scalar:
-            if callable(value):
-                return value(iteration)
-            is_vector = tf.is_tensor(value) and value.shape.rank == 1
-            return value[i] if is_vector else value
-
-        return {name: of_step(value) for name, value in self._values.items()}
-
-
-def _kept_by(
-    rule: Callable[..., tuple], amsgrad: bool, batch_num: int
-) -> _Kept:
-    # A rule is compared, not looked up: what it is may have no hash.
-    kept = next((kept for known, kept in _KEPT.items() if known is rule), None)
-    if kept is None:
-        names = ", ".join(known.__name__ for known in _KEPT)
-        raise ValueError(
-            f"`rule` must be one of tf_opt.functional's {names}. Received: "
-            f"{rule!r}"
-        )
-    amsgrad = scalars.booleans(amsgrad=amsgrad)["amsgrad"]
-    batch_num = scalars.fixed_integer("batch_num", batch_num)
-    if batch_num < 1:
-        raise ValueError(f"`batch_num` must be >= 1, got {batch_num}")
-    if amsgrad and rule is not adam:
-        raise ValueError(f"`amsgrad` must be False for {rule.__name__}")
-    if batch_num > 1 and rule is not asgd:
-        raise ValueError(f"`batch_num` must be 1 for {rule.__name__}")
-    return kept._replace(slots=(*kept.slots, "v_max")) if amsgrad else kept
 
 
 def _to_variable(leaf: Any) -> tf.Tensor:
@@ -345,90 +237,15 @@ def _connected(
     ]
 
 
-def _flatten_like(
-    variables: Structure, name: str, given: Structure
-) -> list[Any]:
-    try:
-        tf.nest.assert_same_structure(variables, given)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must have the structure of `variables`. Received: {given}"
-        ) from error
-    return tf.nest.flatten(given)
-
-
-def _first_state(
-    kept: _Kept,
-    variables: Sequence[tf.Tensor],
-    batch_num: int,
-    hyperparameters: _Hyperparameters,
-) -> _State:
-    zeros = [
-        tf.zeros_like(variable, arithmetic.slot_dtype(variable.dtype))
-        for variable in variables
-    ]
-    state: _State = {"iterations": tf.constant(0, tf.int64)}
-    state.update((name, zeros) for name in kept.slots)
-    if "y" in state:
-        # A row for each batch.
-        state["y"] = [tf.stack([zero] * batch_num) for zero in zeros]
-    if kept.shared is not None:
-        first = kept.first
-        if first is None:
-            now = hyperparameters.at(0, state["iterations"])
-            first = scalars.real("learning_rate", now["learning_rate"])
-        state[kept.shared] = arithmetic.float64(first)
-    return state
-
-
-def _given_state(
-    kept: _Kept,
-    structure: Structure,
-    variables: Sequence[tf.Tensor],
-    batch_num: int,
-    given: Mapping[str, Structure],
-) -> _State:
-    """That of a user, checked as far as the rule doesn't."""
-    shared = [] if kept.shared is None else [kept.shared]
-    names = ["iterations", *kept.slots, *shared]
-    if not isinstance(given, Mapping) or sorted(given) != sorted(names):
-        received = list(given) if isinstance(given, Mapping) else repr(given)
-        raise ValueError(
-            f"`state` must hold {', '.join(names)}: what unroll returned for "
-            f"this rule. Received: {received}"
-        )
-    state: _State = {}
-    for name, value in given.items():
-        where = f"state[{name!r}]"
-        if name == "iterations":
-            value = scalars.integer(where, value)
-            state[name] = tf.convert_to_tensor(value, tf.int64)
-        elif name in shared:
-            state[name] = arithmetic.float64(scalars.real(where, value))
-        else:
-            leaves = _flatten_like(structure, f"`{where}`", value)
-            state[name] = [
-                to_tensor(where, leaf, arithmetic.slot_dtype(variable.dtype))
-                for leaf, variable in zip(leaves, variables, strict=True)
-            ]
-    for table in state.get("y", ()):
-        if not table.shape[:1].is_compatible_with([batch_num]):
-            raise ValueError(
-                f"`state['y']` must have `batch_num`, {batch_num}, rows. "
-                f"Received shape {table.shape}"
-            )
-    return state
-
-
 def _apply(
     rule: Callable[..., tuple],
-    kept: _Kept,
+    kept: Kept,
     variables: Sequence[tf.Tensor],
     gradients: Sequence[tf.Tensor],
-    state: _State,
+    state: State,
     batch_num: int,
     hyperparameters: Mapping[str, Scalar],
-) -> tuple[list[tf.Tensor], _State]:
+) -> tuple[list[tf.Tensor], State]:
     """One step of all variables: their new values, and the new state."""
     iteration = state["iterations"]
     count = {"step": iteration + 1}
@@ -438,7 +255,7 @@ def _apply(
     shared = [] if kept.shared is None else [state[kept.shared]]
 
     updated = []
-    new_state: _State = {"iterations": iteration + 1}
+    new_state: State = {"iterations": iteration + 1}
     new_state.update((name, []) for name in kept.slots)
     for i, (variable, gradient) in enumerate(
         zip(variables, gradients, strict=True)
