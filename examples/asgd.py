@@ -164,8 +164,8 @@ def train(
         optimizer=optimizer,
         loss="mean_squared_error",
         steps_per_execution=problem.batches,
-        # On a machine with a GPU Keras would choose XLA, which doesn't run
-        # custom ops.
+        # On a machine with a GPU Keras would choose XLA, which takes seconds to
+        # compile (benchmarks/compiled_fit.py).
         jit_compile=False,
     )
     record = RecordDistance(problem.solution, advance)

@@ -84,8 +84,8 @@ def make_model(steps_per_epoch: int) -> keras.Model:
         ),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        # On a machine with a GPU Keras would choose XLA, which doesn't run
-        # custom ops.
+        # On a machine with a GPU Keras would choose XLA, which takes seconds to
+        # compile (benchmarks/compiled_fit.py).
         jit_compile=False,
     )
     return model

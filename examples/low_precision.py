@@ -163,8 +163,8 @@ def train(run: Run) -> precision_report.Result:
         # In float32, whatever the model computes in.
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        # On a machine with a GPU Keras would choose XLA, which doesn't run
-        # custom ops.
+        # On a machine with a GPU Keras would choose XLA, which takes seconds to
+        # compile (benchmarks/compiled_fit.py).
         jit_compile=False,
     )
     batches, test_data = task.make_data(steps, run.seed)

@@ -76,8 +76,8 @@ def train(
         optimizer=optimizer,
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        # On a machine with a GPU Keras would choose XLA, which doesn't run
-        # custom ops.
+        # On a machine with a GPU Keras would choose XLA, which takes seconds to
+        # compile (benchmarks/compiled_fit.py).
         jit_compile=False,
     )
     keras.utils.set_random_seed(SEED)  # The same batches for everybody.

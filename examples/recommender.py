@@ -128,8 +128,8 @@ def train_with_fit(
     model.compile(
         optimizer=optimizer,
         loss=make_loss(),
-        # On a machine with a GPU Keras would choose XLA, which doesn't run
-        # custom ops.
+        # On a machine with a GPU Keras would choose XLA, which takes seconds to
+        # compile (benchmarks/compiled_fit.py).
         jit_compile=False,
     )
     model.fit(batches, callbacks=[recorder], shuffle=False, verbose=0)

@@ -317,3 +317,61 @@ def test_gradients_are_accumulated_outside_of_replicas_too(strategy, in_graph):
         expected.apply([tf.constant([mean])], [alone])
         for copy in strategy.experimental_local_results(variable):
             np.testing.assert_array_equal(copy.numpy(), alone.numpy())
+
+
+OUTSIDE = {
+    **MODES,
+    "lazy": (tf_opt.Adam, {"lazy_mode": True, "use_ema": True}),
+    "accumulates": (
+        tf_opt.Adam,
+        {"gradient_accumulation_steps": 2, "global_clipnorm": 1.0},
+    ),
+    "skips": (tf_opt.NAdam, {"skip_nonfinite": True}),
+    "masters": (tf_opt.AdamW, {"master_weights": True}),
+}
+
+
+@pytest.mark.parametrize("mode", OUTSIDE.values(), ids=OUTSIDE.keys())
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_a_step_outside_of_the_strategy_is_one_of_all_copies(
+    strategy, mode, in_graph
+):
+    make, arguments = mode
+    dtype = "bfloat16" if "master_weights" in arguments else "float32"
+
+    def train(scope, run) -> list:
+        with scope:
+            variables = [
+                keras.Variable([[1.0, 2.0], [3.0, 4.0]], dtype=dtype),
+                keras.Variable([1.0, 2.0], dtype=dtype),
+            ]
+            optimizer = make(0.125, **arguments)
+            optimizer.build(variables)
+
+        def step(gradient: float) -> None:
+            values = tf.fill((1, 2), tf.cast(gradient, dtype))
+            rows = tf.IndexedSlices(values, tf.constant([1]))
+            optimizer.apply([rows, values[0]], variables)
+
+        outside = tf.function(step) if in_graph else step
+        for _ in range(2):
+            outside(1.0)
+        for _ in range(2):
+            run(step)
+        return [*variables, *optimizer.variables]
+
+    def replicas(step) -> None:
+        # Whose gradients are summed: half of each.
+        strategy.run(step, (0.5,))
+
+    alone = train(contextlib.nullcontext(), lambda step: step(1.0))
+    found = train(strategy.scope(), replicas)
+    for variable, expected in zip(found, alone, strict=True):
+        copies = strategy.experimental_local_results(variable.value)
+        assert len(copies) == 2
+        for copy in copies:
+            np.testing.assert_allclose(
+                copy.numpy().astype("float64"),
+                expected.numpy().astype("float64"),
+                rtol=1e-6,
+            )

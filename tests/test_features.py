@@ -474,6 +474,8 @@ def test_mixed_float16_leaves_our_loss_scaling_and_saves_it(tmp_path):
             *_data(), epochs=5, batch_size=16, verbose=0
         ).history["loss"]
         assert last < first
+        inner = optimizer.inner_optimizer.implementation_in_use
+        assert optimizer.implementation_in_use == inner is not None
         assert optimizer.inner_optimizer.implementation_in_use == "custom_op"
         model.save(tmp_path / "model.keras")
         loaded = keras.saving.load_model(tmp_path / "model.keras")
@@ -490,6 +492,7 @@ def test_mixed_float16_leaves_our_loss_scaling_and_saves_it(tmp_path):
 def test_loss_scaling_around_another_optimizer_is_keras_own():
     (variable,) = variables = _variables([1.0])
     optimizer = tf_opt.LossScaleOptimizer(keras.optimizers.SGD(1.0), 4.0)
+    assert optimizer.implementation_in_use is None
     optimizer.apply([tf.constant([4.0])], variables)
     assert variable.numpy().item() == 0
     optimizer.apply([tf.constant([np.inf])], variables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -142,7 +143,9 @@ class op_callbacks_to:
         op_callbacks.remove_op_callback(self._note)
 
 
-def test_a_variable_takes_few_calls():
+def test_a_variable_takes_few_calls(monkeypatch):
+    # Who counts is told of each op; here as if nobody were.
+    monkeypatch.setattr(rule_function, "has_op_callbacks", lambda: False)
     ours = _ops_for_each_variable(tf_opt.Adam(implementation="composed"))
     kerass = _ops_for_each_variable(keras.optimizers.Adam())
     # The rule, which reads and assigns as well.
@@ -150,7 +153,8 @@ def test_a_variable_takes_few_calls():
     assert kerass > 20
 
 
-def test_a_tape_costs_a_step_nothing():
+def test_a_tape_costs_a_step_nothing(monkeypatch):
+    monkeypatch.setattr(rule_function, "has_op_callbacks", lambda: False)
     variable = tf.Variable([1.0, 2.0])
     optimizer = tf_opt.Adam(implementation="composed")
     optimizer.build([variable])
@@ -204,4 +208,73 @@ def test_a_forked_process_goes_on(tmp_path):
     )
     subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_numerics_are_checked_where_that_is_asked(is_checked):
+    def step(gradient: list[float]) -> None:
+        optimizer = tf_opt.AveragedSGD(implementation="composed")
+        optimizer.apply([tf.constant(gradient)], [tf.Variable([1.0, 2.0])])
+
+    def checked(gradient: list[float]) -> None:
+        tf.debugging.enable_check_numerics()
+        try:
+            step(gradient)
+        finally:
+            tf.debugging.disable_check_numerics()
+
+    # What was traced in one way isn't kept for the other.
+    first, then = (step, checked) if is_checked else (checked, step)
+    first([1.0, 1.0])
+    if is_checked:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="NaN"):
+            then([1.0, float("nan")])
+    else:
+        then([1.0, float("nan")])
+
+
+def _run_alone(code: str, tmp_path, **environment: str) -> None:
+    """In a process of its own: it is how TensorFlow starts that matters."""
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        check=True,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_thread_of_tensorflow_does_not_wait_for_itself(tmp_path):
+    _run_alone(
+        "import tensorflow as tf\n"
+        "tf.config.threading.set_inter_op_parallelism_threads(1)\n"
+        "import tf_opt\n"
+        "variable = tf.Variable([1.0, 2.0])\n"
+        "optimizer = tf_opt.Adam(0.5, implementation='composed')\n"
+        "optimizer.apply([tf.ones(2)], [variable])\n"
+        "def apply(gradient):\n"
+        "    optimizer.apply([gradient], [variable])\n"
+        "    return gradient\n"
+        "step = tf.function(\n"
+        "    lambda x: tf.py_function(apply, [x], tf.float32))\n"
+        "step(tf.ones(2))\n"
+        "assert abs(float(variable[0])) < 1e-6, variable",
+        tmp_path,
+    )
+
+
+def test_a_step_is_no_cluster_of_xla(tmp_path):
+    _run_alone(
+        "import tensorflow as tf, tf_opt\n"
+        "tf.config.optimizer.set_jit(True)\n"
+        "for state_dtype in None, 'bfloat16':\n"
+        "    variable = tf.Variable([1.0, 2.0])\n"
+        "    optimizer = tf_opt.Adam(\n"
+        "        0.5, implementation='composed', state_dtype=state_dtype)\n"
+        "    for _ in range(3):\n"
+        "        optimizer.apply([tf.ones(2)], [variable])\n"
+        "    assert abs(float(variable[0]) + 0.5) < 1e-2, variable",
+        tmp_path,
+        TF_XLA_FLAGS="--tf_xla_cpu_global_jit",
     )

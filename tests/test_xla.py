@@ -15,7 +15,9 @@ import tensorflow as tf
 import tf_opt
 
 from registry import OPTIMIZERS
+from xla_kernels import needs_sparse_xla_kernels
 from xla_kernels import needs_xla_kernels
+from xla_kernels import raises_under_xla
 
 pytestmark = needs_xla_kernels
 
@@ -255,11 +257,74 @@ def test_a_gradient_whose_size_an_op_tells(features):
     np.testing.assert_allclose(before[1], -0.5, rtol=1e-6)
     with pytest.raises(
         tf.errors.InvalidArgumentError,
-        match=r"`gradients\[1\]`.*fewer elements",
+        match=r"`gradients\[1\]`.*another size",
     ):
         step(values, tf.constant([True, False, True, True]))
     for variable, value in zip(variables, before, strict=False):
         np.testing.assert_array_equal(variable.numpy(), value)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(
+    "features",
+    [
+        {},
+        {"global_clipnorm": 1.0},
+        {"clipnorm": 1.0, "gradient_accumulation_steps": 2},
+        {"skip_nonfinite": True},
+    ],
+    ids=lambda features: next(iter(features), "bare"),
+)
+@pytest.mark.parametrize("chosen", [[0, 2, 3, 5], [2, 3, 4, 5]])
+def test_a_gradient_may_be_of_what_an_op_chooses(chosen, features):
+    values = tf.constant([3.0, float("nan"), -2.0, 0.5, 1.0, 4.0])
+    mask = np.isin(np.arange(6), chosen)
+
+    def train(how) -> list[np.ndarray]:
+        variables = [tf.Variable(tf.zeros(4)), tf.Variable(tf.ones(2))]
+        optimizer = tf_opt.Adam(0.5, **features)
+        optimizer.build(variables)
+
+        @how
+        def step(mask: tf.Tensor) -> None:
+            gradient = tf.boolean_mask(values, mask)
+            optimizer.apply([gradient, tf.ones(2)], variables)
+
+        for _ in range(2):
+            step(tf.constant(mask))
+        return numbers(optimizer, variables)
+
+    expected = train(tf.function)
+    assert not np.isnan(expected[0]).any() and expected[0].all()
+    for inside, outside in zip(train(XLA), expected, strict=True):
+        np.testing.assert_allclose(inside, outside, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.kernels
+@needs_sparse_xla_kernels
+@pytest.mark.parametrize("row", [9, -1])
+@pytest.mark.parametrize("features", [{}, {"skip_nonfinite": True}])
+@pytest.mark.parametrize(
+    ("dtype", "of_gradient"), [("bfloat16", "float32"), ("float32", "float64")]
+)
+def test_a_wrong_row_is_found_in_a_gradient_of_another_type(
+    dtype, of_gradient, features, row
+):
+    table = keras.Variable(np.ones((5, 2)), dtype=dtype, name="table")
+    optimizer = tf_opt.Adam(0.1, **features)
+    optimizer.build([table])
+
+    @XLA
+    def step(values: tf.Tensor, rows: tf.Tensor) -> None:
+        optimizer.apply([tf.IndexedSlices(values, rows)], [table])
+
+    values = tf.ones((2, 2), of_gradient)
+    with raises_under_xla(rf"\(of table\) must be in \[0, 5\), .* got {row}"):
+        step(values, tf.constant([1, row]))
+    np.testing.assert_array_equal(table.numpy().astype("float32"), 1)
+    step(values, tf.constant([1, 4]))
+    changed = (table.numpy().astype("float32") != 1).any(axis=1)
+    assert changed.nonzero()[0].tolist() == [1, 4]
 
 
 def test_rows_of_a_sparse_gradient_must_have_a_known_size():

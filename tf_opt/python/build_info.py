@@ -31,7 +31,7 @@ def _inside_xla() -> str:
     devices = dispatch.compiled_devices()
     if not devices:
         return _COMPOSED
-    return f"the custom ops run on {', '.join(devices)}; elsewhere {_COMPOSED}"
+    return f"the custom ops run for {', '.join(devices)}; elsewhere {_COMPOSED}"
 
 
 def build_info() -> dict[str, str]:

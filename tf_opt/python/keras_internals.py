@@ -144,7 +144,11 @@ class _Counter(keras.Variable):
 
     def count(self) -> None:
         """Adds one."""
-        if tf.executing_eagerly() and not tf.distribute.has_strategy():
+        if (
+            tf.executing_eagerly()
+            and not tf.distribute.has_strategy()
+            and not isinstance(self.value, tf.distribute.DistributedValues)
+        ):
             self.count_eagerly()
         else:
             self.assign_add(1)

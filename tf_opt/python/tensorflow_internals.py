@@ -6,6 +6,7 @@ Kept in one file: it is what to look at when a new TensorFlow comes out.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 from tensorflow.python.autograph.core import config as autograph_config
 from tensorflow.python.framework import kernels
+from tensorflow.python.framework import op_callbacks
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
@@ -27,6 +29,16 @@ def inside_xla() -> bool:
     if tf.executing_eagerly():
         return False
     return control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph())
+
+
+def in_thread_of_tensorflow() -> bool:
+    """Whether this thread wasn't begun by Python, as in `tf.py_function`."""
+    return isinstance(threading.current_thread(), threading._DummyThread)
+
+
+def has_op_callbacks() -> bool:
+    """Whether somebody is told of each op, as `enable_check_numerics` is."""
+    return bool(op_callbacks.should_invoke_op_callbacks())
 
 
 @functools.cache

@@ -39,7 +39,7 @@ absl::Status CheckTableShape(const std::string& name, int i,
 absl::Status GradientDoesNotFit(int64_t i) {
   return absl::InvalidArgumentError(
       absl::StrCat("`gradients[", i, "]` must have the shape of `variables[", i,
-                   "]`, but it has fewer elements"));
+                   "]`, but it has another size"));
 }
 
 absl::Status OutOfRange(const std::string& name, Range range, double found) {

@@ -60,12 +60,13 @@ absl::Status ApplyOperands::ReadArray(
   DataType type = dtype_;
   xla::XlaOp value;
   if (operand.role == Role::kRead) {
-    const absl::StatusOr<TensorShape> found = ShapeOf(context, input);
+    xla::XlaOp fits;
+    absl::Status status =
+        ReadTensorOfShape(context, input, shapes_[i], &value, &fits);
+    if (!status.ok()) return status;
+    const absl::StatusOr<TensorShape> found = ShapeOf(value);
     if (!found.ok()) return found.status();
     shape = *found;
-    xla::XlaOp fits;
-    absl::Status status = ReadTensor(context, input, &value, &fits);
-    if (!status.ok()) return status;
     if (fits.valid()) {
       xla::XlaBuilder* const builder = context->builder();
       const xla::XlaOp before =

@@ -34,40 +34,6 @@ struct Measured {
   HloBoolean is_valid = true;
 };
 
-// Dense ones; `shapes` become theirs.
-absl::Status ReadGradients(XlaOpKernelContext* context,
-                           std::vector<Measured>* all,
-                           std::vector<TensorShape>* shapes) {
-  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
-  if (!list.ok()) return list.status();
-  for (int i = list->begin; i < list->begin + list->count; ++i) {
-    // One that doesn't fit is for the op that applies it to refuse.
-    Measured measured;
-    xla::XlaOp fits;
-    absl::Status status = ReadTensor(context, i, &measured.gradient, &fits);
-    if (!status.ok()) return status;
-    const absl::StatusOr<TensorShape> shape = ShapeOf(context, i);
-    if (!shape.ok()) return shape.status();
-    all->push_back(measured);
-    shapes->push_back(*shape);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadTables(XlaOpKernelContext* context,
-                        const std::vector<int64_t>& rows,
-                        std::vector<TensorShape>* shapes) {
-  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
-  if (!list.ok()) return list.status();
-  for (int i = 0; i < list->count; ++i) {
-    absl::StatusOr<TensorShape> shape = ShapeOf(context, list->begin + i);
-    if (shape.ok()) shape = TableShape(rows[i], *shape);
-    if (!shape.ok()) return shape.status();
-    shapes->push_back(*shape);
-  }
-  return absl::OkStatus();
-}
-
 // What is measured of a table's slices: the rows that are said; or all of the
 // table, where something was accumulated in any row.
 template <typename T>
@@ -135,10 +101,11 @@ LoweredMeasureOp::LoweredMeasureOp(tensorflow::OpKernelConstruction* context,
 }
 
 void LoweredMeasureOp::Compile(XlaOpKernelContext* context) {
-  std::vector<Measured> all;
+  std::vector<xla::XlaOp> gradients;
   std::vector<TensorShape> shapes;
-  OP_REQUIRES_OK(context, sparse_ ? ReadTables(context, rows_, &shapes)
-                                  : ReadGradients(context, &all, &shapes));
+  OP_REQUIRES_OK(context, sparse_
+                              ? ReadTableShapes(context, rows_, &shapes)
+                              : ReadGradients(context, &gradients, &shapes));
   std::vector<xla::XlaOp> accumulators;
   OP_REQUIRES_OK(context, ReadAccumulators(context, dtype_, shapes,
                                            sparse_ ? "variables" : "gradients",
@@ -155,9 +122,10 @@ void LoweredMeasureOp::Compile(XlaOpKernelContext* context) {
   OP_REQUIRES_OK(
       context, WithHloType(dtype_, [&](auto type) {
         using T = decltype(type);
+        std::vector<Measured> all;
         for (std::size_t i = 0; i < shapes.size(); ++i) {
           if (!sparse_) {
-            all[i].accumulator = accumulators[i];
+            all.push_back({gradients[i], accumulators[i]});
             continue;
           }
           const auto sizes = shapes[i].dim_sizes();

@@ -77,23 +77,13 @@ class Kernel : public tensorflow::XlaOpKernel {
   absl::Status AddGradients(tensorflow::XlaOpKernelContext* context,
                             CustomCall* call,
                             std::vector<TensorShape>* shapes) const {
-    const absl::StatusOr<InputList> gradients = ListOf(context, "gradients");
-    if (!gradients.ok()) return gradients.status();
-    for (int i = 0; i < gradients->count; ++i) {
-      const int input = gradients->begin + i;
-      absl::StatusOr<TensorShape> shape = ShapeOf(context, input);
-      if (shape.ok() && sparse_) shape = TableShape(rows_[i], *shape);
-      if (!shape.ok()) return shape.status();
-      shapes->push_back(*shape);
-      if (sparse_) continue;
-      // One that doesn't fit is for the op that applies it to refuse.
-      xla::XlaOp gradient, fits;
-      absl::Status status = ReadTensor(context, input, &gradient, &fits);
-      if (!status.ok()) return status;
-      status = call->AddArgument(gradient);
-      if (!status.ok()) return status;
+    if (sparse_) return ReadTableShapes(context, rows_, shapes);
+    std::vector<xla::XlaOp> gradients;
+    absl::Status status = ReadGradients(context, &gradients, shapes);
+    for (const xla::XlaOp gradient : gradients) {
+      if (status.ok()) status = call->AddArgument(gradient);
     }
-    return absl::OkStatus();
+    return status;
   }
 
   const bool sparse_;

@@ -8,6 +8,53 @@
 
 namespace tf_opt {
 
+absl::Status ReadGradients(tensorflow::XlaOpKernelContext* context,
+                           std::vector<xla::XlaOp>* gradients,
+                           std::vector<tensorflow::TensorShape>* shapes) {
+  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
+  if (!list.ok()) return list.status();
+  const absl::StatusOr<InputList> accumulators =
+      ListOf(context, "accumulators");
+  if (!accumulators.ok()) return accumulators.status();
+  for (int i = 0; i < list->count; ++i) {
+    xla::XlaOp gradient;
+    absl::Status status;
+    if (accumulators->count == list->count) {
+      tensorflow::DataType type;
+      tensorflow::TensorShape expected;
+      status = context->GetVariableTypeAndShape(accumulators->begin + i, &type,
+                                                &expected);
+      if (!status.ok()) return status;
+      xla::XlaOp fits;
+      status = ReadTensorOfShape(context, list->begin + i, expected, &gradient,
+                                 &fits);
+    } else {
+      status = ReadTensor(context, list->begin + i, &gradient);
+    }
+    if (!status.ok()) return status;
+    const absl::StatusOr<tensorflow::TensorShape> shape = ShapeOf(gradient);
+    if (!shape.ok()) return shape.status();
+    gradients->push_back(gradient);
+    shapes->push_back(*shape);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadTableShapes(tensorflow::XlaOpKernelContext* context,
+                             const std::vector<int64_t>& rows,
+                             std::vector<tensorflow::TensorShape>* shapes) {
+  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
+  if (!list.ok()) return list.status();
+  for (int i = 0; i < list->count; ++i) {
+    absl::StatusOr<tensorflow::TensorShape> shape =
+        ShapeOf(context, list->begin + i);
+    if (shape.ok()) shape = TableShape(rows[i], *shape);
+    if (!shape.ok()) return shape.status();
+    shapes->push_back(*shape);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadAccumulators(
     tensorflow::XlaOpKernelContext* context, tensorflow::DataType dtype,
     const std::vector<tensorflow::TensorShape>& shapes,

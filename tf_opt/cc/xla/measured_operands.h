@@ -1,7 +1,8 @@
-// What measuring gradients reads besides them in a program that XLA compiles.
+// What measuring gradients reads in a program that XLA compiles.
 #ifndef TF_OPT_CC_XLA_MEASURED_OPERANDS_H_
 #define TF_OPT_CC_XLA_MEASURED_OPERANDS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,18 @@
 #include "xla/hlo/builder/xla_builder.h"
 
 namespace tf_opt {
+
+// Reads dense gradients, and their shapes: if something was accumulated, those
+// of that where XLA doesn't know them. (One that doesn't fit is for the op that
+// applies it to refuse.)
+absl::Status ReadGradients(tensorflow::XlaOpKernelContext* context,
+                           std::vector<xla::XlaOp>* gradients,
+                           std::vector<tensorflow::TensorShape>* shapes);
+
+// Reads the shapes of tables of so many rows, of which gradients are slices.
+absl::Status ReadTableShapes(tensorflow::XlaOpKernelContext* context,
+                             const std::vector<int64_t>& rows,
+                             std::vector<tensorflow::TensorShape>* shapes);
 
 // Reads what was accumulated, if anything was. `shapes` are those of what the
 // gradients, of type `dtype`, are of, and errors call that `whose`.

@@ -3,7 +3,9 @@
 #include <cstdint>
 
 #include "tensorflow/compiler/tf2xla/shape_util.h"
+#include "xla/hlo/builder/lib/constants.h"
 #include "xla/shape.h"
+#include "xla/xla_data.pb.h"
 
 namespace tf_opt {
 
@@ -34,21 +36,56 @@ absl::StatusOr<tensorflow::TensorShape> ShapeOf(
 }
 
 absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
-                        xla::XlaOp* value, xla::XlaOp* fits) {
+                        xla::XlaOp* value) {
   const absl::StatusOr<xla::Shape> shape = context->InputXlaShape(input);
   if (!shape.ok()) return shape.status();
   *value = context->Input(input);
-  if (shape->is_static()) return absl::OkStatus();
-  *fits = xla::ConstantR0<bool>(context->builder(), true);
+  xla::XlaBuilder* const builder = context->builder();
   for (int k = 0; k < static_cast<int>(shape->dimensions().size()); ++k) {
     if (!shape->is_dynamic_dimension(k)) continue;
     const xla::XlaOp size = xla::GetDimensionSize(*value, k);
-    const xla::XlaOp room = xla::ConstantR0<int32_t>(
-        context->builder(), static_cast<int32_t>(shape->dimensions(k)));
-    *fits = xla::And(*fits, xla::Eq(size, room));
     *value = xla::RemoveDynamicDimension(*value, k);
+    const xla::XlaOp is_there =
+        xla::Lt(xla::Iota(builder, xla::S32, shape->dimensions(k)), size);
+    *value =
+        xla::Select(xla::BroadcastInDim(is_there, shape->dimensions(), {k}),
+                    *value, xla::ZerosLike(*value));
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadTensorOfShape(tensorflow::XlaOpKernelContext* context,
+                               int input,
+                               const tensorflow::TensorShape& expected,
+                               xla::XlaOp* value, xla::XlaOp* fits) {
+  const absl::StatusOr<xla::Shape> shape = context->InputXlaShape(input);
+  if (!shape.ok()) return shape.status();
+  *value = context->Input(input);
+  const int rank = static_cast<int>(shape->dimensions().size());
+  if (shape->is_static() || rank != expected.dims()) return absl::OkStatus();
+  *fits = xla::ConstantR0<bool>(context->builder(), true);
+  for (int k = 0; k < rank; ++k) {
+    if (!shape->is_dynamic_dimension(k)) continue;
+    const int64_t wanted = expected.dim_size(k);
+    const xla::XlaOp size = xla::GetDimensionSize(*value, k);
+    *fits = xla::And(*fits, xla::Eq(size, xla::ConstantR0<int32_t>(
+                                              context->builder(),
+                                              static_cast<int32_t>(wanted))));
+    *value = xla::RemoveDynamicDimension(*value, k);
+    if (shape->dimensions(k) > wanted) {
+      *value = xla::SliceInDim(*value, 0, wanted, 1, k);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<tensorflow::TensorShape> ShapeOf(xla::XlaOp value) {
+  const absl::StatusOr<xla::Shape> shape = value.builder()->GetShape(value);
+  if (!shape.ok()) return shape.status();
+  tensorflow::TensorShape found;
+  absl::Status status = tensorflow::XLAShapeToTensorShape(*shape, &found);
+  if (!status.ok()) return status;
+  return found;
 }
 
 }  // namespace tf_opt

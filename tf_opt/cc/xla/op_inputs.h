@@ -27,11 +27,21 @@ absl::StatusOr<tensorflow::TensorShape> ShapeOf(
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(
     tensorflow::XlaOpKernelContext* context, const std::string& name);
 
-// An op's input that is a tensor. XLA may know only how large it can be: then
-// `value` has that size, and `fits`, a boolean of the program, whether the
-// tensor fills it. Otherwise `fits` isn't changed.
+// That of a value of the program.
+absl::StatusOr<tensorflow::TensorShape> ShapeOf(xla::XlaOp value);
+
+// An op's input that is a tensor. XLA may know only how large it can be; then
+// zeros fill that size.
 absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
-                        xla::XlaOp* value, xla::XlaOp* fits);
+                        xla::XlaOp* value);
+
+// One that should have this shape: then it is cut to that if it can be larger,
+// and `fits` becomes a boolean of the program, whether it is as large.
+// Otherwise `fits` isn't changed.
+absl::Status ReadTensorOfShape(tensorflow::XlaOpKernelContext* context,
+                               int input,
+                               const tensorflow::TensorShape& expected,
+                               xla::XlaOp* value, xla::XlaOp* fits);
 
 }  // namespace tf_opt
 

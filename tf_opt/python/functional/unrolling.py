@@ -88,8 +88,8 @@ def unroll(
             batch i modulo that. With 1 it is gradient descent.
         while_loop: Whether in a `tf.function` the steps are such a loop or, if
             False, copies of a step. These take longer to trace, and TensorFlow
-            differentiates them in forward mode (`tf.autodiff`) too, a loop only
-            in reverse mode.
+            differentiates them in forward mode (`tf.autodiff`) to any order,
+            also under XLA, a loop only to the first and without.
         **hyperparameters: What else the rule takes: `learning_rate`,
             `weight_decay`, `maximize` and so on. A number may be a scalar, a
             vector of one for each of these steps, or a function of the

@@ -886,7 +886,11 @@ class FusedOptimizer(KerasOptimizer):
         """The plan of a step over these variables, perhaps a kept one."""
         if not any(are_sparse):
             are_sparse = None
-        if self._updates_one_by_one():
+        in_copies = not local_state.in_replica() and any(
+            map(local_state.has_copies, variables)
+        )
+        if self._updates_one_by_one() or in_copies:
+            # An op would write to the first copy only.
             plan = step_plan.make(self, variables, are_sparse, composed=True)
         elif local_state.is_plain():
             mode = self.implementation

@@ -97,9 +97,16 @@ def is_one(variable: Variable) -> bool:
 
     What TensorFlow's own ways ask before takes longer than a small step.
     """
-    return is_plain() and not isinstance(
-        tf_variable(variable), tf.distribute.DistributedValues
-    )
+    return is_plain() and not has_copies(variable)
+
+
+def has_copies(variable: Variable) -> bool:
+    """Whether a strategy keeps several copies of a variable.
+
+    Outside of replicas the handle is that of the first one, and assigning goes
+    to all of them.
+    """
+    return isinstance(tf_variable(variable), tf.distribute.DistributedValues)
 
 
 def assign(variable: Variable, value: Any) -> None:

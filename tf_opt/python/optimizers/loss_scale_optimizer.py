@@ -82,6 +82,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             **kwargs,
         )
 
+    @property
+    def implementation_in_use(self) -> str | None:
+        """What the inner optimizer's last step ran; None if that isn't ours."""
+        return getattr(self.inner_optimizer, "implementation_in_use", None)
+
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables, as the inner optimizer would its own.
 

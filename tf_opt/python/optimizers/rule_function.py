@@ -21,6 +21,8 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.tensorflow_internals import has_op_callbacks
+from tf_opt.python.tensorflow_internals import in_thread_of_tensorflow
 from tf_opt.python.tensorflow_internals import traced
 
 # Updates one variable: takes it, its gradient, its slots and its weight decay,
@@ -33,7 +35,7 @@ Rule = Callable[..., Update]
 
 
 # A process that was forked from this one lacks the threads that a function
-# waits for.
+# waits for; a thread that TensorFlow began may itself be the one.
 _PROCESS = os.getpid()
 
 
@@ -44,13 +46,19 @@ def bind(rule: Rule, numbers: Mapping[str, Any]) -> Update:
         rule: The rule.
         numbers: What it takes: bools, and scalars in float64.
     """
-    if (
-        not tf.executing_eagerly()
-        or tf.config.functions_run_eagerly()
-        or os.getpid() != _PROCESS
-    ):
-        return rule(**numbers)
-    return KeptRule(rule, numbers)
+    return KeptRule(rule, numbers) if _may_call() else rule(**numbers)
+
+
+def _may_call() -> bool:
+    """Whether the rule may be a function here, not its ops."""
+    return (
+        tf.executing_eagerly()
+        and not tf.config.functions_run_eagerly()
+        and os.getpid() == _PROCESS
+        and not in_thread_of_tensorflow()
+        # Who listens to each op hears of them.
+        and not has_op_callbacks()
+    )
 
 
 class KeptRule:
@@ -148,7 +156,11 @@ def _function(
     def update(
         vector: tf.Tensor, gradient: tf.Tensor, *operands: tf.Tensor
     ) -> Sequence[tf.Tensor]:
-        with tf.device(device):
+        # Clusters have conditions, which one thread can't run.
+        with (
+            tf.device(device),
+            tf.xla.experimental.jit_scope(compile_ops=False),
+        ):
             *numbers, weight_decay = tf.unstack(vector)
             apply = rule(
                 **dict(zip(names, numbers, strict=True)), **dict(modes)

@@ -137,6 +137,13 @@ class Step:
         if self._checks:
             with _after(self._checks):
                 grads = list(map(gradients.identity, grads))
+        self._made_dense = [
+            (gradient, variable)
+            for gradient, variable, sparse in zip(
+                grads, variables, are_sparse, strict=True
+            )
+            if isinstance(gradient, tf.IndexedSlices) and not sparse
+        ]
         # All gradients before the first launch: a wrong one must not leave
         # half a step.
         self._gradients = [
@@ -228,6 +235,7 @@ class Step:
             # One replica's gradients are enough to skip the step in all.
             finite = local_state.in_all_replicas(measures.finite)
             enabled = both(self._enabled, finite)
+        enabled = both(enabled, self._finds_rows_made_dense())
         update = optimizer._is_update_step()
         tables = self._tables()
         rows, found = (
@@ -390,13 +398,14 @@ class Step:
             measures = self._measure(
                 grads, frame, accumulates=accumulates, rows=rows
             )
+        enabled = frame.enabled
         if self._skips_nonfinite:
             # Measuring finds a wrong row too.
             enabled = both(self._enabled, measures.finite)
-            frame = dataclasses.replace(frame, enabled=enabled)
         elif inside_xla():
-            found = self._finds_rows(grads)
-            frame = dataclasses.replace(frame, enabled=found)
+            enabled = self._finds_rows(grads)
+        enabled = both(enabled, self._finds_rows_made_dense())
+        frame = dataclasses.replace(frame, enabled=enabled)
         commits = both(frame.enabled, frame.update)
         clip_value = float(optimizer.clipvalue or 0)
         # As Keras, which doesn't clip by what is negative.
@@ -490,6 +499,27 @@ class Step:
             )
             found = both(found, tf.reduce_all(measured.finite))
         return found
+
+    def _finds_rows_made_dense(self) -> Flag:
+        """The same of slices that became dense: XLA leaves wrong rows out."""
+        found: Flag = True
+        if not inside_xla():
+            return found
+        for gradient, variable in self._made_dense:
+            if not dispatch.could_run_custom_op(
+                self._optimizer.implementation,
+                SPARSE_OP_NAME,
+                gradient.values.dtype,
+                tf_variable(variable).device,
+            ):
+                continue
+            measured = ops.measure_gradients(
+                [slices.without_elements(gradient)],
+                rows=[variable.shape[0]],
+                tables=[gradients.path_of(variable)],
+            )
+            found = both(found, tf.reduce_all(measured.finite))
+        return found if found is True else local_state.in_all_replicas(found)
 
     def _accumulated_before(
         self, tables: Iterable[int]
