@@ -50,15 +50,17 @@ def assert_same_under_xla(
 ) -> None:
     """Compares what an op did inside XLA with what it does outside.
 
-    Within `tolerance` where XLA calls the engine. What is in XLA's own
-    operations, which on a CPU only tests run, may be rounded a few times less:
-    `unit` is the distance of 1 to the next number then; None: of what is
-    compared.
+    Bit for bit where XLA calls the engine, or within `tolerance`. What is in
+    XLA's own operations, which on a CPU only tests run, may be rounded a few
+    times less: `unit` is the distance of 1 to the next number then; None: of
+    what is compared.
     """
+    assert (inside.dtype, inside.shape) == (outside.dtype, outside.shape)
     if not EMULATED_GPU or not tf.as_dtype(outside.dtype).is_floating:
         np.testing.assert_allclose(
             inside.astype("float64"), outside.astype("float64"), rtol=tolerance
         )
+        assert tolerance or inside.tobytes() == outside.tobytes()
         return
     unit = unit or float(ml_dtypes.finfo(outside.dtype).eps)
     np.testing.assert_allclose(

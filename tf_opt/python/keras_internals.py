@@ -142,19 +142,8 @@ class _Counter(keras.Variable):
         # Nobody asks for the sum, which would be one more op.
         self.value.assign_add(value, read_value=False)
 
-    def count(self) -> None:
-        """Adds one."""
-        if (
-            tf.executing_eagerly()
-            and not tf.distribute.has_strategy()
-            and not isinstance(self.value, tf.distribute.DistributedValues)
-        ):
-            self.count_eagerly()
-        else:
-            self.assign_add(1)
-
     def count_eagerly(self) -> None:
-        """Adds one, where no strategy is."""
+        """Adds one, where an eager step may go to the handle."""
         handle = self.value.handle
         tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
 

@@ -815,7 +815,10 @@ class FusedOptimizer(KerasOptimizer):
     def _count_step(self, enabled: Flag) -> None:
         """The one place where counters advance."""
         if enabled is True:
-            self._iterations.count()
+            if local_state.is_one(self._iterations):
+                self._iterations.count_eagerly()
+            else:
+                self._iterations.assign_add(1)
             return
         counted = tf.cast(enabled, self._iterations.dtype)
         self._iterations.assign_add(counted)

@@ -92,6 +92,20 @@ def _functions_of(x: Any) -> tuple[Callable, Callable, Callable]:
     return np.sqrt, np.sum, lambda flags: bool(np.all(flags))
 
 
+def _are_found(
+    rows: Sequence[tf.IndexedSlices],
+    tables: Sequence[Variable],
+    names: Sequence[str],
+) -> tf.Tensor:
+    """Whether all rows that are said are some of their tables; by an op."""
+    measured = ops.measure_gradients(
+        list(map(slices.without_elements, rows)),
+        rows=[table.shape[0] for table in tables],
+        tables=names,
+    )
+    return tf.reduce_all(measured.finite)
+
+
 def _maximum(x: Any, bound: float) -> Any:
     """The greater one of each; a NaN stays one."""
     return (tf.maximum if tf.is_tensor(x) else np.maximum)(x, bound)
@@ -137,12 +151,15 @@ class Step:
         if self._checks:
             with _after(self._checks):
                 grads = list(map(gradients.identity, grads))
+        # Of these XLA leaves wrong rows out; elsewhere they have been checked.
         self._made_dense = [
             (gradient, variable)
             for gradient, variable, sparse in zip(
                 grads, variables, are_sparse, strict=True
             )
-            if isinstance(gradient, tf.IndexedSlices) and not sparse
+            if inside_xla()
+            and isinstance(gradient, tf.IndexedSlices)
+            and not sparse
         ]
         # All gradients before the first launch: a wrong one must not leave
         # half a step.
@@ -492,33 +509,26 @@ class Step:
         for bucket in self._plan.buckets:
             if not bucket.sparse or bucket.lists is None:
                 continue
-            measured = ops.measure_gradients(
-                [slices.without_elements(grads[i]) for i in bucket.positions],
-                rows=[x.shape[0] for x in bucket.variables],
-                tables=bucket.names,
+            are_found = _are_found(
+                [grads[i] for i in bucket.positions],
+                bucket.variables,
+                bucket.names,
             )
-            found = both(found, tf.reduce_all(measured.finite))
+            found = both(found, are_found)
         return found
 
     def _finds_rows_made_dense(self) -> Flag:
-        """The same of slices that became dense: XLA leaves wrong rows out."""
+        """The same of slices that became dense."""
         found: Flag = True
-        if not inside_xla():
-            return found
         for gradient, variable in self._made_dense:
-            if not dispatch.could_run_custom_op(
+            if dispatch.could_run_custom_op(
                 self._optimizer.implementation,
                 SPARSE_OP_NAME,
                 gradient.values.dtype,
                 tf_variable(variable).device,
             ):
-                continue
-            measured = ops.measure_gradients(
-                [slices.without_elements(gradient)],
-                rows=[variable.shape[0]],
-                tables=[gradients.path_of(variable)],
-            )
-            found = both(found, tf.reduce_all(measured.finite))
+                names = [gradients.path_of(variable)]
+                found = both(found, _are_found([gradient], [variable], names))
         return found if found is True else local_state.in_all_replicas(found)
 
     def _accumulated_before(
