@@ -35,6 +35,15 @@ xla::XlaComputation Combining(xla::XlaBuilder* builder, xla::PrimitiveType type,
   return xla::XlaComputation();
 }
 
+HloBoolean HoldsForAll(const HloBoolean& condition) {
+  xla::XlaBuilder* const builder = condition.builder();
+  const xla::XlaComputation both =
+      Combining(builder, xla::PRED,
+                [](xla::XlaOp a, xla::XlaOp b) { return xla::And(a, b); });
+  return HloBoolean(xla::ReduceAll(condition.In(builder),
+                                   HloBoolean(true).In(builder), both));
+}
+
 bool IsConstantly(const HloBoolean& condition, bool value) {
   return condition.is_constant() && condition.constant() == value;
 }

@@ -253,6 +253,9 @@ struct NumbersFor<Hlo<kType>> {
   using type = HloNumbers;
 };
 
+// Whether a condition that isn't constant holds for all elements.
+HloBoolean HoldsForAll(const HloBoolean& condition);
+
 template <xla::PrimitiveType kType>
 Hlo<kType> Select(const HloBoolean& condition, const Hlo<kType>& a,
                   const typename SameType<Hlo<kType>>::type& b) {

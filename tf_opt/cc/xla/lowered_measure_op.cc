@@ -63,9 +63,6 @@ void MeasureAll(const std::vector<Measured>& all, const HloDouble& scale,
   const xla::XlaComputation sum =
       Combining(builder, xla::F64,
                 [](xla::XlaOp a, xla::XlaOp b) { return xla::Add(a, b); });
-  const xla::XlaComputation both =
-      Combining(builder, xla::PRED,
-                [](xla::XlaOp a, xla::XlaOp b) { return xla::And(a, b); });
   std::vector<xla::XlaOp> sums, finite;
   for (const Measured& measured : all) {
     const V gradient = HloConvert::Widen(T(measured.gradient));
@@ -77,8 +74,7 @@ void MeasureAll(const std::vector<Measured>& all, const HloDouble& scale,
         Select(measured.counts, IsFinite(x), HloBoolean(true));
     const HloDouble sum_of_squares(
         xla::ReduceAll(square.In(builder), HloDouble(0).In(builder), sum));
-    const HloBoolean all_finite(xla::ReduceAll(
-        is_finite.In(builder), HloBoolean(true).In(builder), both));
+    const HloBoolean all_finite = HoldsForAll(is_finite);
     const auto result = [&](const auto& found, const auto& of_none) {
       return xla::Reshape(Select(enabled, found, of_none).In(builder), {1});
     };

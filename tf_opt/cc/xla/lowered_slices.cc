@@ -57,12 +57,7 @@ LoweredSlices::LoweredSlices(const SliceOperands& operands, int i,
   }
   const HloBoolean in_table = rows >= 0 && rows < table_[0];
   const HloBoolean is_there = counted && in_table;
-  const xla::XlaComputation all =
-      Combining(builder, xla::PRED,
-                [](xla::XlaOp a, xla::XlaOp b) { return xla::And(a, b); });
-  are_valid_ = HloBoolean(xla::ReduceAll(
-                   Select(counted, in_table, HloBoolean(true)).In(builder),
-                   HloBoolean(true).In(builder), all)) &&
+  are_valid_ = HoldsForAll(Select(counted, in_table, HloBoolean(true))) &&
                Integer(operands.values[i].count) == Integer(indices.count);
 
   const Integer number = Iota(builder, size_);

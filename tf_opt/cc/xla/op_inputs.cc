@@ -8,6 +8,18 @@
 #include "xla/xla_data.pb.h"
 
 namespace tf_opt {
+namespace {
+
+absl::StatusOr<tensorflow::TensorShape> ToTensorShape(
+    const absl::StatusOr<xla::Shape>& shape) {
+  if (!shape.ok()) return shape.status();
+  tensorflow::TensorShape found;
+  absl::Status status = tensorflow::XLAShapeToTensorShape(*shape, &found);
+  if (!status.ok()) return status;
+  return found;
+}
+
+}  // namespace
 
 absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
                                  const std::string& name) {
@@ -20,12 +32,7 @@ absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
 
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(
     tensorflow::XlaOpKernelContext* context, int input) {
-  absl::StatusOr<xla::Shape> shape = context->InputXlaShape(input);
-  if (!shape.ok()) return shape.status();
-  tensorflow::TensorShape found;
-  absl::Status status = tensorflow::XLAShapeToTensorShape(*shape, &found);
-  if (!status.ok()) return status;
-  return found;
+  return ToTensorShape(context->InputXlaShape(input));
 }
 
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(
@@ -80,12 +87,7 @@ absl::Status ReadTensorOfShape(tensorflow::XlaOpKernelContext* context,
 }
 
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(xla::XlaOp value) {
-  const absl::StatusOr<xla::Shape> shape = value.builder()->GetShape(value);
-  if (!shape.ok()) return shape.status();
-  tensorflow::TensorShape found;
-  absl::Status status = tensorflow::XLAShapeToTensorShape(*shape, &found);
-  if (!status.ok()) return status;
-  return found;
+  return ToTensorShape(value.builder()->GetShape(value));
 }
 
 }  // namespace tf_opt

@@ -98,8 +98,9 @@ absl::Status SliceOperands::Read(XlaOpKernelContext* context,
                                     *index_list, *accumulated);
   if (status.ok()) status = ReadArrays(context, *value_list, &values);
   if (status.ok()) status = ReadArrays(context, *index_list, &indices);
-  if (status.ok())
+  if (status.ok()) {
     status = ReadArrays(context, *accumulated, &accumulated_rows);
+  }
   return status;
 }
 
