@@ -7,8 +7,8 @@ import inspect
 import keras
 import pytest
 import tf_opt
-from tf_opt.python.optimizers.arguments import COMMON_ARGUMENTS
-from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.base.arguments import COMMON_ARGUMENTS
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
 from registry import OPTIMIZERS
 

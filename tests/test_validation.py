@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.values import validation
 
 NO_NUMBERS = ["0.9", None, True, [0.9], 0.9j, tf.constant(0.9), np.zeros(1)]
 

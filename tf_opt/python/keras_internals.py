@@ -1,8 +1,7 @@
 """Everything tf_opt asks of Keras that has no public name.
 
 Kept in one file: it is what to look at when a new Keras comes out. Tested with
-Keras 3.12 to 3.15. (What `fit` is doing, for a warning of ASGD's, is asked in
-`optimizers/running_fit.py`.)
+Keras 3.12 to 3.15.
 """
 
 from __future__ import annotations
@@ -11,17 +10,16 @@ import abc
 import contextlib
 import functools
 import random
-from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
-
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import slices
+from keras.src.utils import naming
 
 Variable = keras.Variable | tf.Variable
 
@@ -97,6 +95,11 @@ def exclude_same_from_weight_decay(
     target._exclude_from_weight_decay = set(keys)
 
 
+def next_name(class_name: str) -> str:
+    """Returns the name that Keras would give the next optimizer of a class."""
+    return naming.auto_name(class_name)
+
+
 def next_seed() -> int:
     """The seed that Keras would give a layer that asks for one now.
 
@@ -169,11 +172,16 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _get_current_learning_rate(self) -> Any:
         # A schedule makes tensors of its numbers.
         with numbers_in_float32():
-            return super()._get_current_learning_rate()
-
-    @abc.abstractmethod
-    def _decays_before_the_step(self) -> bool:
-        """Whether Keras' own pass of weight decay goes over the variables."""
+            rate = super()._get_current_learning_rate()
+        shape = rate.shape if hasattr(rate, "shape") else np.shape(rate)
+        if shape == ():
+            return rate
+        # Some schedules return their number in a tensor of shape [1].
+        if tf.TensorShape(shape).num_elements() not in (1, None):
+            raise ValueError(
+                f"`learning_rate` must return one number. Received: {rate}"
+            )
+        return tf.reshape(rate, [])
 
     def _overwrite_model_variables_with_average_value(
         self, trainable_variables: Sequence[Variable]
@@ -227,105 +235,6 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
             grads, variables
         )
 
-    def _around_the_rule(self) -> dict[str, Sequence[Any]]:
-        """What is kept for each variable besides slots; empty if it isn't."""
-        return {
-            "accumulators": getattr(self, "_accumulated_gradients", ()),
-            "averages": getattr(self, "_model_variables_moving_average", ()),
-            "master_weights": self._masters,
-        }
-
-    def _decay(self, variables: Sequence[Variable]) -> None:
-        """Keras' own pass of weight decay."""
-        self._apply_weight_decay(variables)
-
-    def _update_one(
-        self, gradient: Any, variable: Variable, learning_rate: Any
-    ) -> None:
-        """Updates one variable by `update_step`."""
-        self.update_step(gradient, variable, learning_rate)
-
-    def _update_one_by_one(
-        self,
-        grads: Sequence[Any],
-        variables: Sequence[tf.Variable],
-        learning_rates: Sequence[Any],
-    ) -> None:
-        """Goes through `update_step`, as Keras does, for every copy."""
-
-        def update(
-            strategy: tf.distribute.Strategy, *lists: Sequence[Any]
-        ) -> None:
-            for variable, gradient, learning_rate in zip(*lists, strict=True):
-                strategy.extended.update(
-                    variable,
-                    lambda variable, *args: self._update_one(
-                        args[0], variable, args[1]
-                    ),
-                    args=(gradient, learning_rate),
-                    group=False,
-                )
-
-        lists = (list(variables), list(grads), list(learning_rates))
-        if tf.distribute.in_cross_replica_context():
-            update(self._distribution_strategy, *lists)
-        else:
-            tf.__internal__.distribute.interim.maybe_merge_call(
-                update, self._distribution_strategy, *lists
-            )
-
-    def _when(self, condition: tf.Tensor, do: Callable[[], None]) -> None:
-        """Does something in every replica, where the condition holds.
-
-        Some strategies can't have replicas meet inside a condition: there the
-        condition is outside of them, and that of the first one counts.
-        """
-        if tf.__internal__.distribute.strategy_supports_no_merge_call():
-            tf.cond(condition, do, lambda: None)
-            return
-
-        def when(strategy: tf.distribute.Strategy, conditions: Any) -> None:
-            first = strategy.experimental_local_results(conditions)[0]
-            tf.cond(
-                first,
-                lambda: strategy.extended.call_for_each_replica(do),
-                lambda: None,
-            )
-
-        replica_context = tf.distribute.get_replica_context()
-        replica_context.merge_call(when, args=(condition,))
-
-    def _sum_over_replicas(
-        self,
-        gradients: Sequence[tf.Tensor | tf.IndexedSlices],
-        variables: Sequence[tf.Variable],
-    ) -> list[tf.Tensor | tf.IndexedSlices]:
-        """Each gradient's sum over the replicas, in replica context.
-
-        Slices are gathered from all of them.
-        """
-        if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-            return list(gradients)
-        pairs = [
-            (slices.to_gather(gradient), variable)
-            if isinstance(gradient, tf.IndexedSlices)
-            # TensorFlow sums no complex numbers over replicas.
-            else (
-                arithmetic.as_real(gradient, gradient.dtype.real_dtype),
-                variable,
-            )
-            for gradient, variable in zip(gradients, variables, strict=True)
-        ]
-        totals = self._all_reduce_sum_gradients(pairs)
-        return [
-            slices.gathered(total, variable.dtype)
-            if isinstance(total, tf.IndexedSlices)
-            else arithmetic.from_real(total, gradient.dtype)
-            for gradient, (total, variable) in zip(
-                gradients, totals, strict=True
-            )
-        ]
-
     def _index_of(self, variable: Variable) -> int:
         """Where a variable stands among those the optimizer was built with."""
         return self._get_variable_index(variable)
@@ -346,3 +255,13 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self._exclude_from_weight_decay = keys | set(
             map(self._var_key, variables)
         )
+
+    def _exclude_positions(self, positions: Collection[int]) -> None:
+        """Excludes the variables at these positions and no others."""
+        variables = self._trainable_variables
+        self._exclude_variables(variables[i] for i in positions)
+        # Keras looks up names only for variables that are not in this cache.
+        self._exclude_from_weight_decay_cache = {
+            self._var_key(variable): i not in positions
+            for i, variable in enumerate(variables)
+        }

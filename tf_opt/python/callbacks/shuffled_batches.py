@@ -10,9 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.callbacks.inner_optimizer import inner_optimizer
-from tf_opt.python.optimizers import running_fit
-from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.asgd import ASGD
+from tf_opt.python.optimizers.values import validation
 
 
 class ShuffledBatches(keras.callbacks.Callback):
@@ -114,12 +113,6 @@ class ShuffledBatches(keras.callbacks.Callback):
             raise ValueError(
                 f"`batch_num` must be the number of batches, {self._count}. "
                 f"Received: batch_num={optimizer.batch_num}"
-            )
-        fit = running_fit.of(optimizer)
-        if fit is not None and fit.x is not self.dataset:
-            raise ValueError(
-                "`fit` must be given this object's `dataset`: its order is "
-                f"what the optimizer is told. Received: {type(fit.x)}"
             )
         steps = self.params.get("steps")
         if steps != self._count:

@@ -13,13 +13,15 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.functional import adam_rule
 from tf_opt.python.ops import adam as adam_op
-from tf_opt.python.optimizers import validation
-from tf_opt.python.optimizers.arguments import common_arguments
-from tf_opt.python.optimizers.docstrings import with_common_arguments
-from tf_opt.python.optimizers.fused_optimizer import LearningRate
-from tf_opt.python.optimizers.fused_optimizer import WeightDecay
-from tf_opt.python.optimizers.moments_optimizer import MomentsOptimizer
-from tf_opt.python.optimizers.rule_function import Update
+from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.docstrings import with_common_arguments
+from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
+from tf_opt.python.optimizers.state.factors import WeightDecay
+from tf_opt.python.optimizers.state.optimizer_state import PerVariable
+from tf_opt.python.optimizers.step.rule_function import Update
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import validation
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -75,9 +77,7 @@ class Adam(MomentsOptimizer):
           the maximum is over uncorrected moments, as in PyTorch and Keras.
     """
 
-    _op = adam_op.OP
-    # AMSGrad's maximum: rounded at random it would grow too much.
-    _slots_rounded_to_nearest = frozenset({2})
+    _fixed_by_build = MomentsOptimizer._fixed_by_build | {"amsgrad"}
 
     def __init__(
         self,
@@ -129,19 +129,18 @@ class Adam(MomentsOptimizer):
                 variables, ["velocity_hat"]
             )
 
-    def _slots(self, index: int) -> list[keras.Variable]:
-        slots = super()._slots(index)
-        if self.amsgrad:
-            slots.append(self._velocity_hats[index])
-        return slots
+    def _slots(self) -> list[PerVariable]:
+        hats = [self._velocity_hats] if self.amsgrad else []
+        return [*super()._slots(), *hats]
 
-    def _hyperparameters(self) -> dict[str, Any]:
-        return {**super()._hyperparameters(), "epsilon_hat": self.epsilon_hat}
-
-    @staticmethod
-    def _rule(**numbers: Any) -> Update:
-        step = adam_rule.adam_step(**numbers)
-        return functools.partial(adam_rule.apply_adam_step, step)
+    def _rule(self) -> UpdateRule:
+        return UpdateRule(
+            adam_op.OP,
+            _bind,
+            {**self._hyperparameters(), "epsilon_hat": self.epsilon_hat},
+            # AMSGrad's maximum would grow too much if rounded at random.
+            rounded_to_nearest=frozenset({2}),
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
@@ -149,3 +148,8 @@ class Adam(MomentsOptimizer):
         config["amsgrad"] = self.amsgrad
         config["epsilon_hat"] = self.epsilon_hat
         return config
+
+
+def _bind(**numbers: Any) -> Update:
+    step = adam_rule.adam_step(**numbers)
+    return functools.partial(adam_rule.apply_adam_step, step)

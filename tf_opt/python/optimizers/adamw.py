@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from tf_opt.python import dispatch
 from tf_opt.python.optimizers.adam import Adam
-from tf_opt.python.optimizers.arguments import common_arguments
-from tf_opt.python.optimizers.docstrings import with_common_arguments
-from tf_opt.python.optimizers.fused_optimizer import LearningRate
-from tf_opt.python.optimizers.fused_optimizer import WeightDecay
+from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.docstrings import with_common_arguments
+from tf_opt.python.optimizers.state.factors import WeightDecay
 
 
 @keras.saving.register_keras_serializable("tf_opt")

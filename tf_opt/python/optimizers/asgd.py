@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import warnings
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -14,23 +15,25 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops import asgd as asgd_op
-from tf_opt.python.optimizers import local_state
-from tf_opt.python.optimizers import rounding
-from tf_opt.python.optimizers import running_fit
-from tf_opt.python.optimizers import state_size
-from tf_opt.python.optimizers import validation
-from tf_opt.python.optimizers.arguments import common_arguments
-from tf_opt.python.optimizers.docstrings import with_common_arguments
-from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.fused_optimizer import LearningRate
-from tf_opt.python.optimizers.fused_optimizer import WeightDecay
-from tf_opt.python.optimizers.gradients import GradientLike
-from tf_opt.python.optimizers.rule_function import Update
+from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.docstrings import with_common_arguments
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state.factors import WeightDecay
+from tf_opt.python.optimizers.state.optimizer_state import PerVariable
+from tf_opt.python.optimizers.step.frame import update_count
+from tf_opt.python.optimizers.step.rule_function import Update
+from tf_opt.python.optimizers.step.update_rule import Scalars
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
 
-# No `batch_index` was said for the next step. Not -1: who says that gets an
-# error.
-_NOT_SAID = tf.int64.min
+# The `batch_index` of a step for which none was given. Not -1: a user who gives
+# that gets an error.
+_UNSET = tf.int64.min
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -57,13 +60,11 @@ class ASGD(FusedOptimizer):
     **The same batch must get the same number in every epoch.** By default
     batches come in order: step $t$ is on batch $(t - 1) \bmod$ `batch_num`, so
     give `model.fit` batches that are not shuffled (`shuffle=False`) and whose
-    number is `batch_num`. `fit` warns where Keras shuffles arrays or their
-    number is another; what a `tf.data.Dataset` shuffles itself nobody can see.
-    Who visits the batches in another order says so:
+    number is `batch_num`. To visit the batches in another order:
 
-    - in `model.fit`, with `tf_opt.callbacks.ShuffledBatches`;
-    - in a loop of one's own, before each step: `optimizer.batch_index = i`;
-    - for a whole epoch at once: `optimizer.batch_order = order`.
+    - in `model.fit`, use `tf_opt.callbacks.ShuffledBatches`;
+    - in a custom loop, set `optimizer.batch_index = i` before each step;
+    - for a whole epoch at once, set `optimizer.batch_order = order`.
 
     With `gradient_accumulation_steps` = $k$ a batch is what one update takes,
     $k$ batches of the data after each other: `batch_num` counts the updates of
@@ -75,8 +76,7 @@ class ASGD(FusedOptimizer):
     limit.
 
     **The state is `batch_num + 1` times the parameters**, in float32 (float64
-    for float64 variables). `build` warns from 1 GiB on, and refuses what is
-    larger than the machine's memory. Only one row of it is touched in a step.
+    for float64 variables). A step reads and writes one row of it.
 
     Args:
         {{learning_rate}}
@@ -101,10 +101,7 @@ class ASGD(FusedOptimizer):
         - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388).
     """
 
-    _op = asgd_op.OP
-    # The table: a gradient replaces another, and doesn't move it.
-    _slots_rounded_to_nearest = frozenset({1})
-    _has_warned = False
+    _fixed_by_build = FusedOptimizer._fixed_by_build | {"batch_num"}
 
     def __init__(
         self,
@@ -138,25 +135,6 @@ class ASGD(FusedOptimizer):
         super().__init__(**common_arguments(locals()))
         self.batch_num = int(batch_num)
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Creates the state, zero.
-
-        Args:
-            variables: The model variables that will be updated.
-
-        Raises:
-            ValueError: If the state is larger than the machine's memory.
-        """
-        if not self.built:
-            state_size.check(
-                f"ASGD(batch_num={self.batch_num})",
-                variables,
-                copies=self.batch_num,
-                dtype_of=functools.partial(rounding.state_dtype_of, self),
-                advice="fewer and larger batches",
-            )
-        super().build(variables)
-
     def _add_state(self, variables: Sequence[keras.Variable]) -> None:
         self._gradient_sums, self._gradients = self._add_slots(
             variables,
@@ -174,9 +152,9 @@ class ASGD(FusedOptimizer):
         self._seen = self.add_variable(
             (self.batch_num,), dtype="bool", name="seen"
         )
-        self._said_batch = self.add_variable(
+        self._given_batch = self.add_variable(
             (),
-            initializer=lambda shape, dtype: tf.constant(_NOT_SAID, dtype),
+            initializer=lambda shape, dtype: tf.constant(_UNSET, dtype),
             dtype="int64",
             name="said_batch",
         )
@@ -196,14 +174,14 @@ class ASGD(FusedOptimizer):
         # Not sliced: that would take the position from a GPU to the host.
         order = tf.convert_to_tensor(self._batch_order.value)
         in_order = tf.gather(order, self._position())
-        said = tf.convert_to_tensor(self._said_batch.value)
-        return tf.where(said == _NOT_SAID, in_order, said)
+        said = tf.convert_to_tensor(self._given_batch.value)
+        return tf.where(said == _UNSET, in_order, said)
 
     @batch_index.setter
     def batch_index(self, index: int | tf.Tensor) -> None:
         self._check_built("batch_index")
         index = self._check_indices("batch_index", index, rank=0)
-        local_state.assign(self._said_batch, index)
+        access.assign(self._given_batch, index)
 
     @property
     def batch_order(self) -> tf.Tensor:
@@ -222,12 +200,12 @@ class ASGD(FusedOptimizer):
         self._check_built("batch_order")
         order = self._check_indices("batch_order", order, rank=1)
         order = tf.roll(order, self._position(), axis=0)
-        local_state.assign(self._batch_order, order)
-        local_state.assign(self._said_batch, _NOT_SAID)
+        access.assign(self._batch_order, order)
+        access.assign(self._given_batch, _UNSET)
 
     def _position(self) -> tf.Tensor:
         """The place of the next step in `_batch_order`."""
-        return self._update_count() % self.batch_num
+        return update_count(self._settings(), self._state) % self.batch_num
 
     def _check_built(self, what: str) -> None:
         if not self.built:
@@ -264,131 +242,21 @@ class ASGD(FusedOptimizer):
                     )
         return given
 
-    # ---- Whether `fit` goes through the batches that this counts. ----
+    def _slots(self) -> list[PerVariable]:
+        return [self._gradient_sums, self._gradients]
 
-    def apply(
-        self,
-        grads: Sequence[GradientLike | None],
-        trainable_variables: Sequence[keras.Variable | tf.Variable]
-        | None = None,
-    ) -> None:
-        """Updates the variables: a step on the batch `batch_index`.
-
-        Args:
-            grads: As in every optimizer.
-            trainable_variables: Likewise.
-        """
-        if not tf.executing_eagerly():
-            # As early as can be: when Keras traces the first step of `fit`.
-            self._warn_of_other_batches()
-        super().apply(grads, trainable_variables)
-
-    def finalize_variable_values(
-        self, var_list: Sequence[keras.Variable | tf.Variable]
-    ) -> None:
-        """What Keras calls at the end of every `fit`.
-
-        Args:
-            var_list: The model's trainable variables.
-        """
-        self._warn_of_other_batches()
-        super().finalize_variable_values(var_list)
-
-    def _warn_of_other_batches(self) -> None:
-        """Warns, once, if `fit` doesn't visit `batch_num` fixed batches."""
-        fit = running_fit.of(self)
-        if fit is None or self.batch_num == 1 or self._has_warned:
-            return
-        expected = self.batch_num * (self.gradient_accumulation_steps or 1)
-        if fit.shuffles:
-            problem = (
-                "`fit` was called with `shuffle=True`: then the batches are "
-                "others in every epoch, and the gradients that ASGD keeps "
-                "belong to none. Pass `shuffle=False`, or batches of "
-                "`tf_opt.callbacks.ShuffledBatches`."
-            )
-        elif fit.num_batches not in (None, expected):
-            problem = (
-                f"`fit` goes through {fit.num_batches} batches, but ASGD "
-                f"counts {expected} (batch_num={self.batch_num}): the "
-                "gradients that it keeps belong to other batches. Make "
-                "`batch_num` the number of batches."
-            )
-        else:
-            return
-        self._has_warned = True
-        warnings.warn(problem, UserWarning, stacklevel=3)
-
-    # ---- A step. ----
-
-    def _slots(self, index: int) -> list[keras.Variable]:
-        return [self._gradient_sums[index], self._gradients[index]]
-
-    def _scalars(
-        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
-    ) -> dict[str, Any]:
-        batch_index = self.batch_index
-        this = tf.range(self.batch_num, dtype=tf.int64) == batch_index
-        seen = tf.convert_to_tensor(self._seen) | this
-        return {
-            "learning_rate": local_state.number(learning_rate),
-            "batch_index": batch_index,
-            "seen": seen,
-            "seen_batches": tf.math.count_nonzero(seen),
-        }
-
-    def _next_shared(
-        self, *, seen: tf.Tensor, **scalars: tf.Tensor
-    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
-        return [(self._seen, seen), (self._said_batch, _NOT_SAID)]
-
-    def _numbers(
-        self, *, batch_index: tf.Tensor, seen: tf.Tensor, **scalars: Any
-    ) -> dict[str, Any]:
-        return super()._numbers(**scalars)
-
-    @staticmethod
-    def _rule(**numbers: Any) -> Update:
-        step = asgd_rule.asgd_step(**numbers)
-        return functools.partial(asgd_rule.apply_asgd_step, step)
-
-    # Of the table of gradients it takes one batch's.
-    _takes_whole_slots = False
-
-    def _read_slots(
-        self,
-        slots: Sequence[keras.Variable],
-        rows: tf.Tensor | None = None,
-        *,
-        batch_index: tf.Tensor,
-        **scalars: tf.Tensor,
-    ) -> list[tf.Tensor]:
-        d, y = slots
-        # Of the table what is needed: reading all would copy it.
-        if rows is None:
-            row = tf.gather(y.value, batch_index)
-            return [local_state.value_of(d), row]
-        return [
-            tf.gather(d.value, rows),
-            local_state.read_at(y, _places(batch_index, rows)),
-        ]
-
-    def _write_slots(
-        self,
-        slots: Sequence[keras.Variable],
-        values: Sequence[tf.Tensor],
-        rows: tf.Tensor | None = None,
-        *,
-        batch_index: tf.Tensor,
-        **scalars: tf.Tensor,
-    ) -> None:
-        (d, y), (new_d, new_row) = slots, values
-        if rows is None:
-            local_state.assign(d, new_d)
-            local_state.assign_rows(y, batch_index[None], new_row[None])
-        else:
-            local_state.assign_rows(d, rows, new_d)
-            local_state.assign_at(y, _places(batch_index, rows), new_row)
+    def _rule(self) -> UpdateRule:
+        return _ASGDRule(
+            asgd_op.OP,
+            _bind,
+            self._hyperparameters(),
+            # A new gradient in the table replaces the old one, it doesn't move
+            # it.
+            rounded_to_nearest=frozenset({1}),
+            batch_index=lambda: self.batch_index,
+            seen=self._seen,
+            given_batch=self._given_batch,
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
@@ -397,7 +265,82 @@ class ASGD(FusedOptimizer):
         return config
 
 
+@dataclasses.dataclass(frozen=True)
+class _ASGDRule(UpdateRule):
+    """The rule with the number of the step's batch."""
+
+    batch_index: Callable[[], tf.Tensor] = None
+    seen: keras.Variable = None
+    given_batch: keras.Variable = None
+
+    # It takes one batch's row of the table of gradients.
+    takes_whole_slots = False
+
+    def scalars(
+        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
+    ) -> Scalars:
+        """Returns the number of the batch and of the batches seen."""
+        seen = tf.convert_to_tensor(self.seen)
+        batches = tf.range(seen.shape[0], dtype=tf.int64)
+        batch_index = self.batch_index()
+        seen |= batches == batch_index
+        return {
+            "learning_rate": access.as_number(learning_rate),
+            "batch_index": batch_index,
+            "seen": seen,
+            "seen_batches": tf.math.count_nonzero(seen),
+        }
+
+    def numbers(self, scalars: Scalars) -> Scalars:
+        """Returns what `bind` takes: it doesn't choose the batch."""
+        taken = {**self.hyperparameters, **scalars}
+        del taken["batch_index"], taken["seen"]
+        return taken
+
+    def next_shared(
+        self, scalars: Scalars
+    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
+        """Records the batch as seen, and that no next batch was given."""
+        return [(self.seen, scalars["seen"]), (self.given_batch, _UNSET)]
+
+    def read_slots(
+        self,
+        slots: Sequence[Variable],
+        rows: tf.Tensor | None,
+        scalars: Scalars,
+    ) -> list[tf.Tensor]:
+        """Reads one batch's row of the table: reading all would copy it."""
+        d, y = map(tf_variable, slots)
+        batch_index = scalars["batch_index"]
+        if rows is None:
+            return [access.value_of(d), tf.gather(y, batch_index)]
+        places = _places(batch_index, rows)
+        return [tf.gather(d, rows), access.read_at(y, places)]
+
+    def write_slots(
+        self,
+        slots: Sequence[Variable],
+        values: Sequence[tf.Tensor],
+        rows: tf.Tensor | None,
+        scalars: Scalars,
+    ) -> None:
+        """Writes one batch's row of the table."""
+        (d, y), (new_d, new_row) = slots, values
+        batch_index = scalars["batch_index"]
+        if rows is None:
+            access.assign(d, new_d)
+            access.assign_rows(y, batch_index[None], new_row[None])
+        else:
+            access.assign_rows(d, rows, new_d)
+            access.assign_at(y, _places(batch_index, rows), new_row)
+
+
+def _bind(**numbers: Any) -> Update:
+    step = asgd_rule.asgd_step(**numbers)
+    return functools.partial(asgd_rule.apply_asgd_step, step)
+
+
 def _places(batch_index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Where some rows of a batch's gradients stand."""
+    """Returns the places of some rows of a batch's gradients."""
     rows = tf.cast(rows, batch_index.dtype)
     return tf.stack([tf.broadcast_to(batch_index, tf.shape(rows)), rows], 1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import dataclasses
+import functools
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -15,25 +15,25 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
-from tf_opt.python.optimizers import local_state
-from tf_opt.python.optimizers import master_weights
-from tf_opt.python.optimizers import swapped
-from tf_opt.python.optimizers import validation
-from tf_opt.python.optimizers.arguments import common_arguments
-from tf_opt.python.optimizers.docstrings import with_common_arguments
-from tf_opt.python.optimizers.flags import Flag
-from tf_opt.python.optimizers.flags import both
-from tf_opt.python.optimizers.flags import choose
-from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.fused_optimizer import LearningRate
-from tf_opt.python.optimizers.fused_optimizer import WeightDecay
-from tf_opt.python.optimizers.gradients import GradientLike
-from tf_opt.python.optimizers.rule_function import Update
+from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.docstrings import with_common_arguments
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state.factors import WeightDecay
+from tf_opt.python.optimizers.state.master_weights import Weight
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.state.optimizer_state import PerVariable
+from tf_opt.python.optimizers.step.rule_function import Update
+from tf_opt.python.optimizers.step.update_rule import Scalars
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import both
+from tf_opt.python.optimizers.values.flags import choose
 
-# The least step size. It is also added to one before its sign is changed, which
-# changes no other than 0: that would have no sign.
+# The least step size.
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -100,8 +100,6 @@ class AveragedSGD(FusedOptimizer):
           by Averaging"; Ruppert, 1988.
     """
 
-    _op = averaged_sgd_op.OP
-
     def __init__(
         self,
         learning_rate: LearningRate = 1e-2,
@@ -139,11 +137,6 @@ class AveragedSGD(FusedOptimizer):
         self.lambd = lambd
         self.alpha = alpha
         self.t0 = t0
-        # While the averages are in the variables' place: these and those, where
-        # they were rounded.
-        self._swapped: (
-            list[tuple[tf.Tensor | None, tf.Tensor | None]] | None
-        ) = None
 
     @property
     def lazy_mode(self) -> bool:
@@ -167,242 +160,93 @@ class AveragedSGD(FusedOptimizer):
         # learning rate. In float64: it is made of scalars that are.
         self._eta = self.add_variable((), dtype="float64", name="eta")
 
-    # ---- The average. ----
-    #
-    # While it is swapped in, each variable and its average have changed places
-    # and `_eta`, never negative by itself, is: so a traced step sees it, and a
-    # checkpoint that was saved meanwhile holds all there is.
+    def _has_average(self) -> bool:
+        return True
 
-    def swap_in_average(self) -> None:
-        """Puts the average in the variables' place, for use or for saving.
+    def _average_has_begun(self) -> bool:
+        return bool(self._eta.numpy() != 0)
 
-        What the variables were is kept, also in a checkpoint or a saved model,
-        and `swap_out_average` brings it back. To be called outside of
-        `tf.function`. No step may be done in between: it raises an error
-        (composed inside XLA, where nothing can, it does nothing).
+    def _averages_of_variables(self) -> PerVariable:
+        return self._averages
 
-        Raises:
-            RuntimeError: If the average is in place already, the optimizer was
-                not built, or this is in a `tf.function`.
-        """
-        if not self.built:
-            raise RuntimeError(
-                "There is no average yet: the optimizer has not been built. "
-                "Train first, or call `optimizer.build(variables)`."
-            )
-        if self.average_is_swapped_in:
-            raise RuntimeError(
-                "The average is in the variables' place already; call "
-                "`swap_out_average()` first."
-            )
-        has_begun = bool(self._eta.numpy() != 0)
-        kept = []
-        for variable, average in self._averaged():
-            value = tf.convert_to_tensor(variable)
-            mean = tf.convert_to_tensor(average) if has_begun else value
-            kept.append(
-                (
-                    swapped.kept(value, tf_variable(average).dtype),
-                    swapped.kept(mean, value.dtype),
-                )
-            )
-            self.assign(variable, mean)
-            self.assign(average, value)
-        self._swapped = kept
-        self._eta.assign(-(self._eta + _TINY))
+    def _slots(self) -> list[PerVariable]:
+        return [self._averages]
 
-    def swap_out_average(self) -> None:
-        """Brings back what `swap_in_average` replaced.
-
-        Where variable and average are of different types, what was in each
-        other's place was rounded; after loading a model that was saved with the
-        average in place, only that is left.
-
-        Raises:
-            RuntimeError: If the average is not in the variables' place.
-        """
-        if not self.average_is_swapped_in:
-            raise RuntimeError(
-                "The average is not in the variables' place; call "
-                "`swap_in_average()` first."
-            )
-        pairs = self._averaged()
-        kept = self._swapped or [(None, None)] * len(pairs)
-        for (variable, average), (value, mean) in zip(pairs, kept, strict=True):
-            value = swapped.as_it_was(value, tf.convert_to_tensor(average))
-            mean = swapped.as_it_was(mean, tf.convert_to_tensor(variable))
-            self.assign(variable, value)
-            self.assign(average, mean)
-        self._swapped = None
-        self._eta.assign(-self._eta - _TINY)
-
-    @contextlib.contextmanager
-    def averaged_weights(self) -> Iterator[None]:
-        """Within it the variables are the average.
-
-        Example: `with optimizer.averaged_weights(): model.save("best.keras")`.
-        """
-        self.swap_in_average()
-        try:
-            yield
-        finally:
-            self.swap_out_average()
-
-    @property
-    def average_is_swapped_in(self) -> bool:
-        """Whether the average is in the variables' place."""
-        if not tf.executing_eagerly():
-            raise RuntimeError(
-                "Swapping the average in and out, and asking for it, is for "
-                "eager mode: call it outside of `tf.function`."
-            )
-        return self.built and bool(self._eta.numpy() < 0)
-
-    def _averaged(
-        self,
-    ) -> list[tuple[keras.Variable | tf.Variable, keras.Variable]]:
-        return [
-            (variable, average)
-            for variable, average in zip(
-                self._trainable_variables, self._averages, strict=True
-            )
-            if average is not None
-        ]
-
-    def finalize_variable_values(
-        self, var_list: Sequence[keras.Variable | tf.Variable]
-    ) -> None:
-        """What Keras calls at the end of `fit`: brings the variables back.
-
-        They may be set next, by Keras' moving average or by a callback.
-
-        Args:
-            var_list: The model's trainable variables.
-        """
-        if self.average_is_swapped_in:
-            self.swap_out_average()
-        super().finalize_variable_values(var_list)
-
-    # ---- A step. ----
-
-    def apply(
-        self,
-        grads: Sequence[GradientLike | None],
-        trainable_variables: Sequence[keras.Variable | tf.Variable]
-        | None = None,
-    ) -> None:
-        """Updates the variables, unless the average is in their place.
-
-        Args:
-            grads: As in every optimizer.
-            trainable_variables: Likewise.
-
-        Raises:
-            RuntimeError: If the average is in the variables' place; in a
-                `tf.function` that is a `tf.errors.InvalidArgumentError`.
-        """
-        refusals = self._refuse_swapped_in() if self.built else []
-        with tf.control_dependencies(refusals):
-            super().apply(grads, trainable_variables)
-
-    def _refuse_swapped_in(self) -> list[tf.Operation]:
-        """Raises, or in a graph returns the operation that will."""
-        message = (
-            "The average is in the variables' place: a step would train it. "
-            "Call `swap_out_average()` first."
+    def _rule(self) -> UpdateRule:
+        return _AveragedSGDRule(
+            averaged_sgd_op.OP,
+            _bind,
+            {**self._hyperparameters(), "lambd": self.lambd, "t0": self.t0},
+            alpha=self.alpha,
+            eta=self._eta,
         )
-        if tf.executing_eagerly():
-            if self.average_is_swapped_in:
-                raise RuntimeError(message)
-            return []
-        if "GPU" in self._eta.value.device:
-            # There the kernel refuses: nothing is to be taken from the device.
-            return []
-        eta = tf.convert_to_tensor(self._eta)
-        return [tf.debugging.Assert(tf.logical_not(eta < 0), [message])]
-
-    def _begin_step(
-        self, variables: Sequence[tf.Variable], commits: Flag
-    ) -> None:
-        """Until the first step is done, lets averages follow their variables.
-
-        Those may be set after `build`. It is for what this step has no gradient
-        of: of the others it makes the average anyway.
-        """
-        updated = set(map(self._index_of, variables))
-        begins = both(commits, tf.convert_to_tensor(self._eta) == 0)
-        for index, average in enumerate(self._averages):
-            if average is not None and index not in updated:
-                value = master_weights.Weight(self, index).value
-                value = tf.cast(value, average.dtype)
-                local_state.assign(average, choose(begins, value, average))
-
-    def _slots(self, index: int) -> list[keras.Variable]:
-        return [self._averages[index]]
-
-    def _hyperparameters(self) -> dict[str, Any]:
-        return {
-            **super()._hyperparameters(),
-            "lambd": self.lambd,
-            "t0": self.t0,
-        }
-
-    def _scalars(
-        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
-    ) -> dict[str, Any]:
-        scalars = super()._scalars(learning_rate, updates)
-        eta = tf.convert_to_tensor(self._eta)
-        scalars["eta"] = tf.where(eta == 0, scalars["learning_rate"], eta)
-        return scalars
-
-    def _with_learning_rate_factor(
-        self, factor: arithmetic.Scalar, scalars: dict[str, Any]
-    ) -> dict[str, Any]:
-        scaled = super()._with_learning_rate_factor(factor, scalars)
-        return {**scaled, "eta": factor * arithmetic.float64(scaled["eta"])}
-
-    def _next_shared(
-        self,
-        *,
-        step: tf.Tensor,
-        learning_rate: tf.Tensor,
-        eta: tf.Tensor,
-        **scalars: tf.Tensor,
-    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
-        following = averaged_sgd_rule.next_eta(
-            step, learning_rate, self.lambd, self.alpha
-        )
-        # Not 0 again, where the learning rate is.
-        following = tf.maximum(following, _TINY)
-        return [(self._eta, tf.where(eta < 0, eta, following))]
-
-    def _numbers(self, **scalars: Any) -> dict[str, Any]:
-        return {**super()._numbers(**scalars), "alpha": self.alpha}
-
-    @staticmethod
-    def _rule(*, eta: tf.Tensor, **numbers: Any) -> Update:
-        step = averaged_sgd_rule.averaged_sgd_step(eta=eta, **numbers)
-
-        def apply(
-            variable: tf.Tensor,
-            gradient: tf.Tensor,
-            slots: Sequence[tf.Tensor],
-            weight_decay: arithmetic.Scalar,
-        ) -> tuple[tf.Tensor, ...]:
-            result = averaged_sgd_rule.apply_averaged_sgd_step(
-                step, variable, gradient, slots, weight_decay
-            )
-            # XLA can't raise: a step while the average is swapped in leaves
-            # all as it is.
-            return tuple(
-                tf.where(eta < 0, tf.cast(old, new.dtype), new)
-                for old, new in zip([variable, *slots], result, strict=False)
-            )
-
-        return apply
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         config = super().get_config()
         config.update({"lambd": self.lambd, "alpha": self.alpha, "t0": self.t0})
         return config
+
+
+@dataclasses.dataclass(frozen=True)
+class _AveragedSGDRule(UpdateRule):
+    """The rule with the step size, which is that of the step before."""
+
+    alpha: float = 0.75
+    eta: keras.Variable = None
+
+    def begin(
+        self,
+        state: OptimizerState,
+        variables: Sequence[tf.Variable],
+        commits: Flag,
+    ) -> None:
+        """Until the first step is done, makes averages equal to variables.
+
+        Variables may be assigned after `build`. This is for variables without a
+        gradient; the rule makes the averages of the others.
+        """
+        updated = set(map(state.index_of, variables))
+        begins = both(commits, tf.convert_to_tensor(self.eta) == 0)
+        (averages,) = state.slots
+        for index, average in enumerate(averages):
+            if average is not None and index not in updated:
+                value = Weight(state, index).value
+                value = tf.cast(value, average.dtype)
+                access.assign(average, choose(begins, value, average))
+
+    def scalars(
+        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
+    ) -> Scalars:
+        """Adds the step size; the first one is the learning rate."""
+        scalars = super().scalars(learning_rate, updates)
+        eta = tf.convert_to_tensor(self.eta)
+        scalars["eta"] = tf.where(eta == 0, scalars["learning_rate"], eta)
+        return scalars
+
+    def numbers(self, scalars: Scalars) -> Scalars:
+        """Adds what only the functional rule takes."""
+        return {**super().numbers(scalars), "alpha": self.alpha}
+
+    def scaled(self, factor: arithmetic.Scalar, scalars: Scalars) -> Scalars:
+        """Multiplies learning rate and step size."""
+        scaled = super().scaled(factor, scalars)
+        return {**scaled, "eta": factor * arithmetic.float64(scaled["eta"])}
+
+    def next_shared(
+        self, scalars: Scalars
+    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
+        """Returns the step size of the next step."""
+        following = averaged_sgd_rule.next_eta(
+            scalars["step"],
+            scalars["learning_rate"],
+            self.hyperparameters["lambd"],
+            self.alpha,
+        )
+        # 0 would mean that there was no step yet.
+        return [(self.eta, tf.maximum(following, _TINY))]
+
+
+def _bind(**numbers: Any) -> Update:
+    step = averaged_sgd_rule.averaged_sgd_step(**numbers)
+    return functools.partial(averaged_sgd_rule.apply_averaged_sgd_step, step)

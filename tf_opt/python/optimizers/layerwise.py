@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import keras
 
-from tf_opt.python.optimizers import validation
-from tf_opt.python.optimizers.gradients import path_of
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values.gradients import path_of
 
 
 def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:

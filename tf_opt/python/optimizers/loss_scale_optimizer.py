@@ -9,12 +9,12 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers import accumulated_rows
-from tf_opt.python.optimizers import local_state
-from tf_opt.python.optimizers import saved_master_weights
-from tf_opt.python.optimizers import validation
-from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.gradients import GradientLike
+from tf_opt.python.optimizers.base import saving
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import choose
+from tf_opt.python.optimizers.values.gradients import GradientLike
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -94,7 +94,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             store: Where to.
         """
         if isinstance(self.inner_optimizer, FusedOptimizer):
-            saved_master_weights.save(self, self.inner_optimizer, store)
+            masters = self.inner_optimizer._master_pairs()
+            saving.save(self.variables, masters, store)
         else:
             super().save_own_variables(store)
 
@@ -105,10 +106,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             store: Where it was saved.
         """
         if isinstance(self.inner_optimizer, FusedOptimizer):
-            store = saved_master_weights.adapt(
-                self, self.inner_optimizer, store
-            )
-            accumulated_rows.forget(self.inner_optimizer)
+            masters = self.inner_optimizer._master_pairs()
+            store = saving.adapt(self.variables, masters, store)
         super().load_own_variables(store)
 
     def apply(
@@ -122,7 +121,20 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             grads: Gradients of the scaled loss.
             trainable_variables: The variables; by default those that the
                 optimizer was built with.
+
+        Raises:
+            ValueError: If there are no variables: none are given, and the
+                optimizer isn't built.
+            RuntimeError: If the inner optimizer's average is in the variables'
+                place; in a `tf.function` that is a
+                `tf.errors.InvalidArgumentError`.
         """
+        if not self.built and trainable_variables is None:
+            raise ValueError(
+                "`apply` needs `trainable_variables` before the optimizer is "
+                "built: pass them, or call "
+                "`optimizer.build(trainable_variables)` first."
+            )
         if not isinstance(self.inner_optimizer, FusedOptimizer):
             super().apply(grads, trainable_variables)
             return
@@ -133,17 +145,24 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         # one of them has assigned.
         scale = tf.convert_to_tensor(self.dynamic_scale)
         finite_steps = tf.convert_to_tensor(self.step_counter)
-        finite = self.inner_optimizer._apply(
-            grads,
-            trainable_variables,
-            gradient_scale=1 / tf.cast(scale, tf.float64),
-            skips_nonfinite=True,
-        )
-        grows = tf.equal(finite_steps, self.dynamic_growth_steps - 1)
-        factor = tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5)
-        restarts = tf.logical_or(grows, tf.logical_not(finite))
-        local_state.assign(self.dynamic_scale, scale * factor)
-        local_state.assign(
-            self.step_counter,
-            tf.where(restarts, tf.zeros_like(finite_steps), finite_steps + 1),
-        )
+        with self.inner_optimizer._unless_swapped_in() as may_step:
+            finite = self.inner_optimizer._apply_scaled(
+                grads,
+                trainable_variables,
+                gradient_scale=1 / tf.cast(scale, tf.float64),
+                skip_nonfinite=True,
+                may_step=may_step,
+            )
+            grows = tf.equal(finite_steps, self.dynamic_growth_steps - 1)
+            factor = tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5)
+            restarts = tf.logical_or(grows, tf.logical_not(finite))
+            following = tf.where(
+                restarts, tf.zeros_like(finite_steps), finite_steps + 1
+            )
+            # A step that isn't one, as the average is in place, isn't counted.
+            access.assign(
+                self.dynamic_scale, choose(may_step, scale * factor, scale)
+            )
+            access.assign(
+                self.step_counter, choose(may_step, following, finite_steps)
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -11,17 +12,20 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python import dispatch
+from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
 from tf_opt.python.ops import nadam as nadam_op
-from tf_opt.python.optimizers import local_state
-from tf_opt.python.optimizers import validation
-from tf_opt.python.optimizers.arguments import common_arguments
-from tf_opt.python.optimizers.docstrings import with_common_arguments
-from tf_opt.python.optimizers.fused_optimizer import LearningRate
-from tf_opt.python.optimizers.fused_optimizer import WeightDecay
-from tf_opt.python.optimizers.moments_optimizer import MomentsOptimizer
-from tf_opt.python.optimizers.rule_function import Update
+from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.docstrings import with_common_arguments
+from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
+from tf_opt.python.optimizers.state.factors import WeightDecay
+from tf_opt.python.optimizers.step.rule_function import Update
+from tf_opt.python.optimizers.step.update_rule import Scalars
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -75,8 +79,6 @@ class NAdam(MomentsOptimizer):
           the schedule is PyTorch's and Paddle's.
     """
 
-    _op = nadam_op.OP
-
     def __init__(
         self,
         learning_rate: LearningRate = 2e-3,
@@ -109,6 +111,9 @@ class NAdam(MomentsOptimizer):
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_not_negative("momentum_decay", momentum_decay)
+        if name is None and type(self) is NAdam:
+            # Keras would make `n_adam` from the name of this class.
+            name = keras_internals.next_name("Nadam")
         super().__init__(
             beta_1=beta_1,
             beta_2=beta_2,
@@ -127,37 +132,52 @@ class NAdam(MomentsOptimizer):
             name="momentum_product",
         )
 
-    def _hyperparameters(self) -> dict[str, Any]:
-        return {
-            **super()._hyperparameters(),
-            "momentum_decay": self.momentum_decay,
-        }
-
-    def _scalars(
-        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
-    ) -> dict[str, Any]:
-        return {
-            **super()._scalars(learning_rate, updates),
-            "momentum_product": local_state.number(self._u_product),
-        }
-
-    def _next_shared(
-        self,
-        *,
-        step: tf.Tensor,
-        momentum_product: tf.Tensor,
-        **scalars: tf.Tensor,
-    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
-        momentum = nadam_rule.momentum(step, self.beta_1, self.momentum_decay)
-        return [(self._u_product, momentum_product * momentum)]
-
-    @staticmethod
-    def _rule(**numbers: Any) -> Update:
-        step = nadam_rule.nadam_step(**numbers)
-        return functools.partial(nadam_rule.apply_nadam_step, step)
+    def _rule(self) -> UpdateRule:
+        return _NAdamRule(
+            nadam_op.OP,
+            _bind,
+            {
+                **self._hyperparameters(),
+                "momentum_decay": self.momentum_decay,
+            },
+            momentum_product=self._u_product,
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         config = super().get_config()
         config["momentum_decay"] = self.momentum_decay
         return config
+
+
+@dataclasses.dataclass(frozen=True)
+class _NAdamRule(UpdateRule):
+    """The rule with the product of the momenta."""
+
+    momentum_product: keras.Variable = None
+
+    def scalars(
+        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
+    ) -> Scalars:
+        """Adds the product of the momenta before the step."""
+        return {
+            **super().scalars(learning_rate, updates),
+            "momentum_product": access.as_number(self.momentum_product),
+        }
+
+    def next_shared(
+        self, scalars: Scalars
+    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
+        """Multiplies the product by the step's momentum."""
+        momentum = nadam_rule.momentum(
+            scalars["step"],
+            self.hyperparameters["beta_1"],
+            self.hyperparameters["momentum_decay"],
+        )
+        product = scalars["momentum_product"] * momentum
+        return [(self.momentum_product, product)]
+
+
+def _bind(**numbers: Any) -> Update:
+    step = nadam_rule.nadam_step(**numbers)
+    return functools.partial(nadam_rule.apply_nadam_step, step)

@@ -25,13 +25,14 @@ from tf_opt.python.tensorflow_internals import has_op_callbacks
 from tf_opt.python.tensorflow_internals import in_thread_of_tensorflow
 from tf_opt.python.tensorflow_internals import traced
 
-# Updates one variable: takes it, its gradient, its slots and its weight decay,
-# and returns its new value, its new slots and perhaps more.
+# Updates one variable. Takes the variable, its gradient, its slots and its
+# weight decay; returns the new values of the variable and of the slots, and
+# perhaps more.
 Update = Callable[
     [tf.Tensor, tf.Tensor, Sequence[tf.Tensor], Scalar], Sequence[tf.Tensor]
 ]
-# Computes a step's scalars out of its numbers and modes, by their names.
-Rule = Callable[..., Update]
+# Binds a step's scalars, by name, and returns the update of one variable.
+BindRule = Callable[..., Update]
 
 
 # A process that was forked from this one lacks the threads that a function
@@ -39,7 +40,7 @@ Rule = Callable[..., Update]
 _PROCESS = os.getpid()
 
 
-def bind(rule: Rule, numbers: Mapping[str, Any]) -> Update:
+def bind(rule: BindRule, numbers: Mapping[str, Any]) -> Update:
     """The rule of one step: in an eager one `KeptRule`, a function.
 
     Args:
@@ -64,7 +65,7 @@ def _may_call() -> bool:
 class KeptRule:
     """A rule's functions with the numbers of one step."""
 
-    def __init__(self, rule: Rule, numbers: Mapping[str, Any]) -> None:
+    def __init__(self, rule: BindRule, numbers: Mapping[str, Any]) -> None:
         self._rule = rule
         is_mode = {name: isinstance(x, bool) for name, x in numbers.items()}
         self._modes = tuple((k, x) for k, x in numbers.items() if is_mode[k])
@@ -137,7 +138,7 @@ def _vector(numbers: Sequence[Scalar]) -> tf.Tensor:
 
 @functools.cache
 def _function(
-    rule: Rule,
+    rule: BindRule,
     names: Sequence[str],
     modes: Sequence[tuple[str, bool]],
     decays: bool,

@@ -7,8 +7,9 @@ from typing import Any
 
 import keras
 
-from tf_opt.python.optimizers import validation
-from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state.optimizer_state import PerVariable
+from tf_opt.python.optimizers.values import validation
 
 
 class MomentsOptimizer(FusedOptimizer):
@@ -35,8 +36,8 @@ class MomentsOptimizer(FusedOptimizer):
             variables, ["momentum", "velocity"]
         )
 
-    def _slots(self, index: int) -> list[keras.Variable]:
-        return [self._momentums[index], self._velocities[index]]
+    def _slots(self) -> list[PerVariable]:
+        return [self._momentums, self._velocities]
 
     def _hyperparameters(self) -> dict[str, Any]:
         return {

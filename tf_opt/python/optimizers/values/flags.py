@@ -1,6 +1,6 @@
-"""True or False, or a tensor that says which.
+"""Booleans that are Python's or tensors.
 
-In an eager step that waits for no device they are Python's, and cost no op.
+Eager steps on a CPU use Python's, which cost no op.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Flag = bool | tf.Tensor
 
 
 def is_zero(count: int | tf.Tensor) -> Flag:
-    """Whether an integer is 0."""
+    """Returns whether an integer is 0."""
     return tf.equal(count, 0) if tf.is_tensor(count) else count == 0
 
 
 def both(a: Flag, b: Flag) -> Flag:
-    """Whether both are true."""
+    """Returns whether both are true."""
     if isinstance(a, bool):
         return b if a else False
     if isinstance(b, bool):
@@ -29,7 +29,7 @@ def both(a: Flag, b: Flag) -> Flag:
 
 
 def choose(condition: Flag, new: Any, old: Any) -> Any:
-    """`new` where the condition holds, else `old`; numbers are float64."""
+    """Returns `new` where the condition holds, else `old`."""
     if isinstance(condition, bool):
         return new if condition else old
     new, old = (

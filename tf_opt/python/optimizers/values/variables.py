@@ -1,7 +1,7 @@
-"""Assigning to variables, in a replica only to its own copy.
+"""Reads and writes variables; in a replica, only the replica's own copy.
 
-Each replica computes the same. TensorFlow would have the replicas wait for each
-other, which they can't inside a condition, or refuse.
+All replicas compute the same update. TensorFlow's own `assign` would make them
+wait for each other, which isn't possible inside a condition.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.optimizers.flags import Flag
+from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
 def in_replica() -> bool:
-    """Whether this is what a strategy runs in each replica."""
+    """Returns whether this code runs in a replica of a strategy."""
     return (
         tf.distribute.has_strategy()
         and tf.distribute.get_replica_context() is not None
@@ -28,14 +28,14 @@ def in_replica() -> bool:
 
 
 def on_host(x: tf.Tensor) -> np.generic | np.ndarray | tf.Tensor:
-    """An eager tensor's value, where that waits for no device; else itself."""
+    """Returns an eager CPU tensor as a NumPy value, any other `x` unchanged."""
     if isinstance(x, tf.__internal__.EagerTensor) and "GPU" not in x.device:
         return x.numpy()
     return x
 
 
 def in_all_replicas(condition: Flag) -> Flag:
-    """Whether it holds in every replica, where there are any."""
+    """Returns whether `condition` holds in every replica."""
     if not in_replica():
         return condition
     fails = tf.cast(tf.logical_not(condition), tf.float32)
@@ -45,15 +45,16 @@ def in_all_replicas(condition: Flag) -> Flag:
     return tf.equal(wrong, 0)
 
 
-def is_plain() -> bool:
-    """Whether this is an eager step, and none that a strategy runs."""
+def eager_without_strategy() -> bool:
+    """Returns whether code runs eagerly and outside of any strategy."""
     return tf.executing_eagerly() and not tf.distribute.has_strategy()
 
 
 def read(variable: Variable) -> Any:
-    """The number in a scalar variable; `is_plain` must hold.
+    """Reads a scalar variable; `eager_without_strategy` must hold.
 
-    Python's where that waits for no device: an op takes it at no cost.
+    Returns a Python number for a CPU variable, since ops take these at no
+    cost, and a tensor otherwise.
     """
     variable = tf_variable(variable)
     value = on_host(
@@ -64,14 +65,14 @@ def read(variable: Variable) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def number(x: Any) -> Any:
-    """The number that is in a scalar variable or tensor.
+def as_number(x: Any) -> Any:
+    """Returns the value of a scalar variable, tensor or number.
 
-    In an eager step as `read` gives it, otherwise a tensor; in float64 if it
-    isn't an integer.
+    Eagerly it is a Python number where that waits for no device. Otherwise it
+    is a tensor, in float64 unless it is an integer.
     """
     if isinstance(x, (keras.Variable, tf.Variable)):
-        x = read(x) if is_plain() else tf.convert_to_tensor(x)
+        x = read(x) if eager_without_strategy() else tf.convert_to_tensor(x)
     elif tf.is_tensor(x):
         x = on_host(x)
         x = x.item() if isinstance(x, np.generic) else x
@@ -83,28 +84,28 @@ def number(x: Any) -> Any:
 
 
 def value_of(variable: Variable) -> tf.Tensor:
-    """A variable's value."""
+    """Returns a variable's value as a tensor."""
     variable = tf_variable(variable)
-    if is_one(variable):
+    if has_own_handle(variable):
         return tf.raw_ops.ReadVariableOp(
             resource=variable.handle, dtype=variable.dtype
         )
     return tf.convert_to_tensor(variable)
 
 
-def is_one(variable: Variable) -> bool:
-    """Whether an eager step may go to a variable's handle.
+def has_own_handle(variable: Variable) -> bool:
+    """Returns whether eager code may use a variable's handle directly.
 
-    What TensorFlow's own ways ask before takes longer than a small step.
+    The checks in TensorFlow's own methods take longer than a small step.
     """
-    return is_plain() and not has_copies(variable)
+    return eager_without_strategy() and not has_copies(variable)
 
 
 def has_copies(variable: Variable) -> bool:
-    """Whether a strategy keeps several copies of a variable.
+    """Returns whether a strategy keeps several copies of a variable.
 
-    Outside of replicas the handle is that of the first one, and assigning goes
-    to all of them.
+    Outside of replicas the handle is that of the first copy, and `assign`
+    writes all copies.
     """
     return isinstance(tf_variable(variable), tf.distribute.DistributedValues)
 
@@ -116,7 +117,7 @@ def assign(variable: Variable, value: Any) -> None:
         value = tf.cast(value, variable.dtype)
     if in_replica():
         tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
-    elif is_one(variable):
+    elif has_own_handle(variable):
         tf.raw_ops.AssignVariableOp(
             resource=variable.handle, value=value, validate_shape=True
         )
@@ -134,7 +135,7 @@ def assign_add(variable: Variable, value: tf.Tensor) -> None:
 
 
 def assign_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
-    """Assigns some rows; one that occurs again must have the same values."""
+    """Assigns rows; a repeated row must have the same values each time."""
     variable = tf_variable(variable)
     values = tf.cast(values, variable.dtype)
     if in_replica():
@@ -146,7 +147,7 @@ def assign_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
 
 
 def read_rows(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
-    """Some rows of a variable; None: all of it."""
+    """Reads rows of a variable, or all of it if `rows` is None."""
     if rows is None:
         return value_of(variable)
     return tf.gather(tf_variable(variable), rows)
@@ -155,7 +156,7 @@ def read_rows(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
 def write_rows(
     variable: Variable, rows: tf.Tensor | None, values: tf.Tensor
 ) -> None:
-    """Assigns some rows, or with None all of it."""
+    """Assigns rows of a variable, or all of it if `rows` is None."""
     if rows is None:
         assign(variable, values)
     else:
@@ -163,7 +164,7 @@ def write_rows(
 
 
 def add_to_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
-    """Adds to some rows."""
+    """Adds values to rows of a variable."""
     variable = tf_variable(variable)
     values = tf.cast(values, variable.dtype)
     if in_replica():
@@ -175,7 +176,7 @@ def add_to_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
 
 
 def read_at(variable: Variable, places: tf.Tensor) -> tf.Tensor:
-    """Parts of a variable, each at a place of several indices."""
+    """Reads the parts of a variable at `places`, vectors of indices."""
     variable = tf_variable(variable)
     # XLA has no op that reads from the variable itself.
     return tf.gather_nd(
@@ -184,7 +185,7 @@ def read_at(variable: Variable, places: tf.Tensor) -> tf.Tensor:
 
 
 def assign_at(variable: Variable, places: tf.Tensor, values: tf.Tensor) -> None:
-    """Assigns them."""
+    """Assigns the parts of a variable at `places`, vectors of indices."""
     variable = tf_variable(variable)
     values = tf.cast(values, variable.dtype)
     if inside_xla():

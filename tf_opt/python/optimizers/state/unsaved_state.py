@@ -8,45 +8,37 @@ from typing import Any
 import tensorflow as tf
 
 
-class UnlistedState(tf.Module):
-    """Numbers beside an optimizer's `variables`, which have Keras' order.
+class UnsavedState(tf.Module):
+    """Variables that checkpoints don't hold.
 
-    So those move to Keras' optimizers and back. TensorFlow sees these through
-    the attribute that holds this module, to save functions that use them;
-    Keras doesn't, and checkpoints have none of them. (Multipliers are what the
-    optimizer says, not what one was saved with.)
+    `optimizer.variables` has Keras' order, so that checkpoints move to Keras'
+    optimizers and back. An attribute holds this module, so that TensorFlow
+    tracks the variables for saved functions; Keras doesn't track modules.
     """
 
     def __init__(self) -> None:
-        super().__init__(name="unlisted_state")
+        super().__init__(name="unsaved_state")
         self.learning_rate_multipliers: tf.Variable | None = None
         self.weight_decay_multipliers: tf.Variable | None = None
         self.gradient_norm: tf.Variable | None = None
         self.skipped_steps: tf.Variable | None = None
-        # See optimizers/accumulated_rows.py.
-        self.accumulated_rows: list[tf.Variable] = []
-        self.accumulated_counts: tf.Variable | None = None
-        self.accumulated_until: tf.Variable | None = None
 
-    def build(self, *, track_gradient_norm: bool, skip_nonfinite: bool) -> None:
-        """Makes what the optimizer keeps; forgets what was of others.
+    def build(self, *, gradient_norm: bool, skipped_steps: bool) -> None:
+        """Creates the variables; drops those of an earlier build.
 
         Args:
-            track_gradient_norm: Whether a norm is kept.
-            skip_nonfinite: Whether skipped steps are counted.
+            gradient_norm: Whether to keep the gradients' norm.
+            skipped_steps: Whether to count skipped steps.
         """
         self.learning_rate_multipliers = None
         self.weight_decay_multipliers = None
         self.gradient_norm = None
         self.skipped_steps = None
-        self.accumulated_rows = []
-        self.accumulated_counts = None
-        self.accumulated_until = None
-        if track_gradient_norm:
+        if gradient_norm:
             self.gradient_norm = tf.Variable(
                 0.0, dtype=tf.float64, trainable=False, name="gradient_norm"
             )
-        if skip_nonfinite:
+        if skipped_steps:
             self.skipped_steps = tf.Variable(
                 0, dtype=tf.int64, trainable=False, name="skipped_steps"
             )
@@ -54,13 +46,13 @@ class UnlistedState(tf.Module):
     def _trackable_children(
         self, save_type: str = "checkpoint", **kwargs: Any
     ) -> dict[str, Any]:
-        # TensorFlow's name for what it saves of an object.
+        # TensorFlow asks this for what to save of an object.
         if save_type == "checkpoint":
             return {}
         return super()._trackable_children(save_type, **kwargs)
 
     def value(self, name: str, argument: str) -> tf.Tensor:
-        """A number that is kept if the argument says so.
+        """Returns a number that is kept if `argument` is True.
 
         Raises:
             ValueError: If it isn't kept.
@@ -76,9 +68,9 @@ class UnlistedState(tf.Module):
     def set_multipliers(
         self, name: str, factors: Sequence[float] | None, count: int
     ) -> None:
-        """Sets the factors of all variables; None is none.
+        """Sets the factors of all variables; None sets all to 1.
 
-        Once there is a variable it stays: a traced step reads it.
+        An existing variable stays, since a traced step may read it.
         """
         variable = getattr(self, name)
         if factors is None:
@@ -95,7 +87,7 @@ class UnlistedState(tf.Module):
     def multipliers(
         self, name: str, indices: Sequence[int]
     ) -> tf.Tensor | None:
-        """The factors of some variables; None where there are none."""
+        """Returns the factors of some variables, or None without factors."""
         variable = getattr(self, name)
         if variable is None:
             return None

@@ -97,7 +97,7 @@ def is_sparse(gradient: GradientLike, variable: Variable, lazy: bool) -> bool:
 def for_update(
     gradient: GradientLike,
     variable: tf.Variable,
-    known_as: Variable,
+    user_variable: Variable,
     *,
     sparse: bool = False,
 ) -> Gradient:
@@ -106,7 +106,7 @@ def for_update(
     Args:
         gradient: What the user gave; it is broadcast, as Keras does.
         variable: The variable that it is of.
-        known_as: That variable as the user knows it, for an error.
+        user_variable: That variable as the user knows it, for an error.
         sparse: Whether slices stay slices, of the variable's type.
 
     Raises:
@@ -115,7 +115,7 @@ def for_update(
     """
     shape = variable.shape
     if sparse:
-        return _slices_for_update(gradient, variable, known_as)
+        return _slices_for_update(gradient, variable, user_variable)
     if (
         isinstance(gradient, tf.Tensor)
         and gradient.dtype == variable.dtype
@@ -124,7 +124,7 @@ def for_update(
         # Nearly always, and in every eager step.
         return gradient
     gradient = to_dense(
-        as_gradient(gradient, known_as), variable, variable.dtype
+        as_gradient(gradient, user_variable), variable, variable.dtype
     )
     if gradient.shape.is_compatible_with(shape):
         return gradient
@@ -134,34 +134,35 @@ def for_update(
         fits = False
     if not fits:
         raise ValueError(
-            f"The gradient of `{path_of(known_as)}` must have its shape, "
+            f"The gradient of `{path_of(user_variable)}` must have its shape, "
             f"{shape}. Received: {gradient.shape}"
         )
     return tf.broadcast_to(gradient, shape)
 
 
 def _slices_for_update(
-    slices: tf.IndexedSlices, variable: tf.Variable, known_as: Variable
+    slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
 ) -> tf.IndexedSlices:
     values = tf.convert_to_tensor(slices.values)
     indices = tf.convert_to_tensor(slices.indices)
     if variable.shape.rank == 0:
         raise ValueError(
-            f"`{path_of(known_as)}` has no rows: its gradient can't be a "
+            f"`{path_of(user_variable)}` has no rows: its gradient can't be a "
             f"`tf.IndexedSlices`. Received: {slices!r}"
         )
     if not indices.dtype.is_integer:
         raise ValueError(
-            f"The `indices` of the gradient of `{path_of(known_as)}` must be "
-            f"integers. Received: {indices.dtype.name}"
+            f"The `indices` of the gradient of `{path_of(user_variable)}` "
+            f"must be integers. Received: {indices.dtype.name}"
         )
     expected = indices.shape.concatenate(variable.shape[1:])
     if indices.shape.rank not in (1, None) or not (
         values.shape.is_compatible_with(expected)
     ):
         raise ValueError(
-            f"The gradient of `{path_of(known_as)}`, shape {variable.shape}, "
-            "must have one row of it for each of its `indices`. Received: "
+            f"The gradient of `{path_of(user_variable)}`, shape "
+            f"{variable.shape}, must have one row of it for each of its "
+            "`indices`. Received: "
             f"values of shape {values.shape}, indices of shape {indices.shape}"
         )
     if indices.dtype not in (tf.int32, tf.int64):
@@ -174,14 +175,14 @@ def _slices_for_update(
 
 
 def check_rows(
-    slices: tf.IndexedSlices, variable: tf.Variable, known_as: Variable
+    slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
 ) -> list[tf.Operation]:
     """Checks what is known only when a step runs, where no op of ours does.
 
     Args:
         slices: The gradient.
         variable: The variable that it is of.
-        known_as: That variable as the user knows it, for an error.
+        user_variable: That variable as the user knows it, for an error.
 
     Returns:
         In a graph the ops that check.
@@ -192,7 +193,7 @@ def check_rows(
     """
     if inside_xla():
         return []
-    name = path_of(known_as)
+    name = path_of(user_variable)
     indices = tf.convert_to_tensor(slices.indices)
     rows = tf.constant(variable.shape[0], indices.dtype)
     checks = [

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.gradients import path_of
+from tf_opt.python.optimizers.values.gradients import path_of
 
 
 @dataclasses.dataclass(frozen=True)

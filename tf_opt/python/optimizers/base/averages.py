@@ -1,0 +1,208 @@
+"""Swaps averages into the variables' place and back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.base.building import BuiltOptimizer
+from tf_opt.python.optimizers.state import swapped
+from tf_opt.python.optimizers.state.optimizer_state import PerVariable
+from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.tensorflow_internals import inside_xla
+
+
+class AveragedOptimizer(BuiltOptimizer):
+    """Base class: lets users evaluate and save a model with its averages.
+
+    While averages are swapped in, each variable and its average have changed
+    places, and `_iterations` is -1 minus the number of steps. So a traced step
+    sees it, and a checkpoint saved meanwhile holds everything.
+    """
+
+    # While averages are swapped in: the values of variables and averages that
+    # were rounded, or None for values that were not.
+    _swapped: list[tuple[tf.Tensor | None, tf.Tensor | None]] | None = None
+
+    def _has_average(self) -> bool:
+        """Returns whether the optimizer keeps averages of the variables."""
+        return self.use_ema
+
+    def _average_has_begun(self) -> bool:
+        """Returns whether the averages hold values of the variables."""
+        return bool(self._iterations.numpy() > 0)
+
+    def _averages_of_variables(self) -> PerVariable:
+        return self._state.averages
+
+    def _averaged(self) -> list[tuple[Variable, keras.Variable]]:
+        return [
+            (variable, average)
+            for variable, average in zip(
+                self._state.variables,
+                self._averages_of_variables(),
+                strict=True,
+            )
+            if average is not None
+        ]
+
+    @property
+    def average_is_swapped_in(self) -> bool:
+        """Whether the averages are in the variables' place."""
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                "Averages are swapped in eager mode: call this outside of "
+                "`tf.function`."
+            )
+        return self._has_average() and bool(self._iterations.numpy() < 0)
+
+    def swap_in_average(self) -> None:
+        """Puts the averages in the variables' place, for use or for saving.
+
+        The variables are kept, also in a checkpoint or a saved model, and
+        `swap_out_average` brings them back. Until then a step raises an error
+        (composed inside XLA, which can't raise, it does nothing).
+
+        Raises:
+            RuntimeError: If the optimizer keeps no averages, wasn't built, or
+                the averages are in place already, or this is in a
+                `tf.function`.
+        """
+        if not self._has_average():
+            raise RuntimeError(
+                "There is no average: the optimizer needs `use_ema=True`. "
+                f"Received: {self}"
+            )
+        if not self.built:
+            raise RuntimeError(
+                "There is no average yet: the optimizer has not been built. "
+                "Train first, or call `optimizer.build(variables)`."
+            )
+        if self.average_is_swapped_in:
+            raise RuntimeError(
+                "The average is in the variables' place already; call "
+                "`swap_out_average()` first."
+            )
+        has_begun = self._average_has_begun()
+        kept = []
+        for variable, average in self._averaged():
+            value = tf.convert_to_tensor(variable)
+            mean = tf.convert_to_tensor(average) if has_begun else value
+            kept.append(
+                (
+                    swapped.kept(value, tf_variable(average).dtype),
+                    swapped.kept(mean, value.dtype),
+                )
+            )
+            self.assign(variable, mean)
+            self.assign(average, value)
+        object.__setattr__(self, "_swapped", kept)
+        self._iterations.assign(-1 - self._iterations)
+
+    def swap_out_average(self) -> None:
+        """Brings back the variables that `swap_in_average` replaced.
+
+        A value is rounded while it is in the place of one with a narrower type.
+        Only after loading a model that was saved with its averages in place are
+        the exact values unknown.
+
+        Raises:
+            RuntimeError: If the averages are not in the variables' place.
+        """
+        if not self.average_is_swapped_in:
+            raise RuntimeError(
+                "The average is not in the variables' place; call "
+                "`swap_in_average()` first."
+            )
+        pairs = self._averaged()
+        kept = self._swapped or [(None, None)] * len(pairs)
+        for (variable, average), (value, mean) in zip(pairs, kept, strict=True):
+            value = swapped.as_it_was(value, tf.convert_to_tensor(average))
+            mean = swapped.as_it_was(mean, tf.convert_to_tensor(variable))
+            self.assign(variable, value)
+            self.assign(average, mean)
+        object.__setattr__(self, "_swapped", None)
+        self._iterations.assign(-1 - self._iterations)
+
+    @contextlib.contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Context manager in which the variables are their averages.
+
+        Example: `with optimizer.averaged_weights(): model.save("best.keras")`.
+        """
+        self.swap_in_average()
+        try:
+            yield
+        finally:
+            self.swap_out_average()
+
+    def finalize_variable_values(self, var_list: Sequence[Variable]) -> None:
+        """Brings the variables back; Keras calls this at the end of `fit`.
+
+        With `use_ema`, Keras then overwrites them with their averages.
+
+        Args:
+            var_list: The model's trainable variables.
+        """
+        if self.average_is_swapped_in:
+            self.swap_out_average()
+        super().finalize_variable_values(var_list)
+
+    @property
+    def iterations(self) -> Any:
+        """The number of steps, or of updates with gradient accumulation."""
+        if tf.executing_eagerly() and self.average_is_swapped_in:
+            steps = -1 - tf.convert_to_tensor(self._iterations)
+            return steps // (self.gradient_accumulation_steps or 1)
+        return super().iterations
+
+    def _get_current_learning_rate(self) -> Any:
+        schedule = self._learning_rate
+        if (
+            isinstance(
+                schedule, keras.optimizers.schedules.LearningRateSchedule
+            )
+            and tf.executing_eagerly()
+            and self.average_is_swapped_in
+        ):
+            return schedule(-1 - tf.convert_to_tensor(self._iterations))
+        return super()._get_current_learning_rate()
+
+    @contextlib.contextmanager
+    def _unless_swapped_in(self) -> Iterator[Flag]:
+        """Context manager for a step, which the swapped-in average forbids.
+
+        Yields:
+            Whether the step may run. Inside XLA and on a GPU nothing raises,
+            so it is a tensor there.
+
+        Raises:
+            RuntimeError: If the averages are in the variables' place; in a
+                `tf.function` it is a `tf.errors.InvalidArgumentError`.
+        """
+        if not self._has_average():
+            yield True
+            return
+        message = (
+            "The average is in the variables' place: a step would train it. "
+            "Call `swap_out_average()` first."
+        )
+        if tf.executing_eagerly():
+            if self.average_is_swapped_in:
+                raise RuntimeError(message)
+            yield True
+            return
+        may_step = tf.convert_to_tensor(self._iterations) >= 0
+        if inside_xla() or "GPU" in self._iterations.value.device:
+            yield may_step
+            return
+        check = tf.debugging.Assert(may_step, [message])
+        with tf.control_dependencies([check]):
+            yield True

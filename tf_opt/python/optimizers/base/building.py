@@ -1,0 +1,239 @@
+"""Creates, saves and loads the state of all optimizers."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.keras_internals import MOVING_AVERAGE
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import is_overwritten_by_gradient
+from tf_opt.python.keras_internals import layout_of
+from tf_opt.python.keras_internals import strategy_of
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.base import saving
+from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
+from tf_opt.python.optimizers.state import master_weights
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.state.optimizer_state import PerVariable
+from tf_opt.python.optimizers.state.rounding import RoundingSettings
+from tf_opt.python.optimizers.values import variables as access
+
+
+class BuiltOptimizer(ConfiguredOptimizer):
+    """Base class: keeps slots and what else belongs to model variables."""
+
+    # What a step reads and writes; None before `build`.
+    _state: OptimizerState | None = None
+
+    @abc.abstractmethod
+    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
+        """Adds the rule's slots and what all model variables share."""
+
+    @abc.abstractmethod
+    def _slots(self) -> list[PerVariable]:
+        """Returns the rule's slots, in its order, each for all variables."""
+
+    def build(self, var_list: Sequence[keras.Variable]) -> None:
+        """Creates the state, in the order of Keras' optimizer.
+
+        Args:
+            var_list: The model variables that will be updated.
+        """
+        if self.built:
+            return
+        super().build(var_list)
+        self._plans.clear()
+        saved = self._by_position = self._by_position.of(var_list)
+        self._exclude_saved(var_list)
+        with strategy_of(self).scope():
+            self._unsaved.build(
+                gradient_norm=self._keeps_gradient_norm(),
+                skipped_steps=self.skip_nonfinite,
+            )
+        for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
+            self._set_multipliers(
+                name, getattr(self, name), getattr(saved, name)
+            )
+        self._add_state(var_list)
+        if self.master_weights:
+            self._masters = [self._add_master(x) for x in var_list]
+        # Keras would wrap and track the tuple.
+        object.__setattr__(self, "_state", self._collect_state())
+
+    def _collect_state(self) -> OptimizerState:
+        variables = self._trainable_variables
+        return OptimizerState(
+            variables=variables,
+            index_of=self._index_of,
+            decays=tuple(map(self._decays, variables)),
+            slots=self._slots(),
+            accumulators=getattr(self, "_accumulated_gradients", ()),
+            averages=getattr(self, "_model_variables_moving_average", ()),
+            masters=self._masters,
+            iterations=self._iterations,
+            list_all=self._list_all,
+            unsaved=self._unsaved,
+        )
+
+    def _list_all(self) -> list[keras.Variable]:
+        return self.variables
+
+    def _keeps_gradient_norm(self) -> bool:
+        # `global_clipnorm` measures it in any case.
+        return bool(self.track_gradient_norm or self.global_clipnorm)
+
+    def _rounding_settings(self) -> RoundingSettings:
+        return RoundingSettings(
+            self.master_weights,
+            self.stochastic_rounding,
+            self.seed,
+            self.state_dtype,
+        )
+
+    # ---- Slots. ----
+
+    def _add_slots(
+        self,
+        variables: Sequence[keras.Variable],
+        names: Sequence[str],
+        *,
+        rows: Mapping[str, int] = {},
+        exact: Collection[str] = (),
+    ) -> tuple[PerVariable, ...]:
+        """Adds one slot of each name for each variable, a variable at a time.
+
+        Order and names are Keras'. The type is that of the state, not the
+        variable's.
+
+        Args:
+            variables: The variables.
+            names: The slots' names.
+            rows: By name, the number of rows of a slot that is a table, each
+                row of the variable's shape.
+            exact: The names of slots in the arithmetic's type.
+
+        Returns:
+            For each name, its slots in the order of `variables`; None for a
+            variable without slots.
+        """
+        settings = self._rounding_settings()
+        slots = tuple([] for _ in names)
+        for variable in variables:
+            for slot, name in zip(slots, names, strict=True):
+                # Keras writes the gradient straight into such a variable.
+                if is_overwritten_by_gradient(variable):
+                    slot.append(None)
+                    continue
+                dtype = None
+                if name not in exact:
+                    dtype = settings.state_dtype_of(variable)
+                slot.append(
+                    self._add_slot(variable, name, rows.get(name), dtype=dtype)
+                )
+        return slots
+
+    def add_variable_from_reference(
+        self,
+        reference_variable: Variable,
+        name: str | None = None,
+        initializer: Any = "zeros",
+    ) -> keras.Variable:
+        """Adds a variable of another's shape, in the type of the arithmetic.
+
+        Keras' method takes the other variable's type, in which a sum of 16-bit
+        numbers would lose digits. An average has the type of the state.
+
+        Args:
+            reference_variable: The other variable.
+            name: The end of its name.
+            initializer: The initial value.
+        """
+        dtype = None
+        if name == MOVING_AVERAGE:
+            dtype = self._rounding_settings().state_dtype_of(reference_variable)
+        return self._add_slot(
+            reference_variable, name or "var", None, initializer, dtype=dtype
+        )
+
+    def _add_slot(
+        self,
+        variable: Variable,
+        name: str,
+        rows: int | None,
+        initializer: Any = "zeros",
+        *,
+        dtype: tf.DType | None = None,
+    ) -> keras.Variable:
+        dtype = dtype or arithmetic.slot_dtype(variable.dtype)
+        prefix = getattr(variable, "path", variable.name)
+        prefix = prefix.replace("/", "_").replace(":", "_")
+        with self._beside(tf_variable(variable)):
+            return self.add_variable(
+                shape=(*(() if rows is None else (rows,)), *variable.shape),
+                initializer=initializer,
+                dtype=dtype.name,
+                layout=layout_of(variable),
+                name=f"{prefix}_{name}",
+            )
+
+    def _beside(
+        self, variable: tf.Variable
+    ) -> contextlib.AbstractContextManager:
+        """Returns a context that puts new variables on a variable's device."""
+        if access.has_copies(variable):
+            extended = strategy_of(self).extended
+            return extended.colocate_vars_with(variable)
+        # Colocation doesn't reach variables that are created while a step is
+        # traced, as in `fit`.
+        return tf.device(variable.device)
+
+    def _add_master(self, variable: keras.Variable) -> keras.Variable | None:
+        if not master_weights.has_master(variable):
+            return None
+
+        def value(shape: Sequence[int], dtype: Any) -> tf.Tensor:
+            # Keras may build an optimizer while it traces a step.
+            with tf.init_scope():
+                return tf.cast(tf.convert_to_tensor(variable), dtype)
+
+        return self._add_slot(
+            variable, "master_weight", None, value, dtype=tf.float32
+        )
+
+    # ---- Saving. ----
+
+    def save_own_variables(self, store: Any) -> None:
+        """Saves the variables, master weights under keys of their own.
+
+        Args:
+            store: The store to save to.
+        """
+        saving.save(self.variables, self._master_pairs(), store)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads what `save_own_variables` has saved.
+
+        Args:
+            store: The store to load from.
+        """
+        super().load_own_variables(
+            saving.adapt(self.variables, self._master_pairs(), store)
+        )
+
+    def _master_pairs(self) -> list[tuple[keras.Variable, Variable]]:
+        """Returns each master weight with its variable."""
+        variables = getattr(self, "_trainable_variables", [])
+        return [
+            (master, variable)
+            for master, variable in zip(self._masters, variables, strict=False)
+            if master is not None
+        ]

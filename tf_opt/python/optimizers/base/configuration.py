@@ -1,0 +1,323 @@
+"""The constructor of all optimizers, and their configuration."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python import dispatch
+from tf_opt.python.keras_internals import KerasOptimizer
+from tf_opt.python.keras_internals import strategy_of
+from tf_opt.python.optimizers.base.by_position import ByPosition
+from tf_opt.python.optimizers.base.exclusions import Exclusions
+from tf_opt.python.optimizers.state import factors
+from tf_opt.python.optimizers.state import rounding
+from tf_opt.python.optimizers.state.factors import WeightDecay
+from tf_opt.python.optimizers.state.unsaved_state import UnsavedState
+from tf_opt.python.optimizers.step.plan import PlanKeeper
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values.gradients import path_of
+
+LearningRate = (
+    float | keras.optimizers.schedules.LearningRateSchedule | Callable
+)
+
+# Checks of attributes that Keras keeps without a check; assignments are
+# checked as well.
+_CHECKS: Mapping[str, Callable[[str, Any], None]] = {
+    "clipnorm": validation.check_clip_norm,
+    "clipvalue": validation.check_clip_value,
+    "global_clipnorm": validation.check_clip_norm,
+    "use_ema": validation.check_boolean,
+    "ema_momentum": validation.check_ema_momentum,
+    "ema_overwrite_frequency": functools.partial(
+        validation.check_count, least=1
+    ),
+    "loss_scale_factor": validation.check_loss_scale,
+    "gradient_accumulation_steps": functools.partial(
+        validation.check_count, least=2
+    ),
+}
+
+
+class ConfiguredOptimizer(KerasOptimizer):
+    """Base class: checks, keeps and returns the constructor's arguments."""
+
+    # Arguments that decide which state `build` creates.
+    _fixed_by_build: frozenset[str] = frozenset(
+        {"master_weights", "state_dtype"}
+    )
+
+    def __init__(
+        self,
+        learning_rate: LearningRate,
+        weight_decay: WeightDecay | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        *,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        weight_decay_multipliers: Mapping[str, float] | None = None,
+        skip_nonfinite: bool = False,
+        track_gradient_norm: bool = False,
+        lazy_mode: bool = False,
+        master_weights: bool = False,
+        stochastic_rounding: bool = False,
+        seed: int | None = None,
+        state_dtype: str | tf.DType | None = None,
+        implementation: str = dispatch.AUTO,
+    ) -> None:
+        validation.check_learning_rate(learning_rate)
+        validation.check_weight_decay(weight_decay)
+        for argument, value in (
+            ("decoupled_weight_decay", decoupled_weight_decay),
+            ("maximize", maximize),
+            ("use_ema", use_ema),
+            ("skip_nonfinite", skip_nonfinite),
+            ("track_gradient_norm", track_gradient_norm),
+            ("master_weights", master_weights),
+            ("stochastic_rounding", stochastic_rounding),
+        ):
+            validation.check_boolean(argument, value)
+        if use_ema:
+            # Keras compares these before it keeps them.
+            validation.check_ema_momentum("ema_momentum", ema_momentum)
+            validation.check_count(
+                "ema_overwrite_frequency", ema_overwrite_frequency, least=1
+            )
+        if master_weights and stochastic_rounding:
+            raise ValueError(
+                "`stochastic_rounding` must be False with `master_weights`, "
+                "which lose nothing by rounding. Received: "
+                "master_weights=True, stochastic_rounding=True"
+            )
+        state_dtype = rounding.standard_state_dtype(state_dtype)
+        seed = rounding.seed_for(
+            seed,
+            stochastic_rounding=stochastic_rounding,
+            state_dtype=state_dtype,
+        )
+        validation.check_one_of(
+            "implementation", implementation, dispatch.IMPLEMENTATIONS
+        )
+        super().__init__(
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            clipnorm=clipnorm,
+            clipvalue=clipvalue,
+            global_clipnorm=global_clipnorm,
+            use_ema=bool(use_ema),
+            ema_momentum=ema_momentum,
+            ema_overwrite_frequency=ema_overwrite_frequency,
+            loss_scale_factor=loss_scale_factor,
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            name=name,
+        )
+        self.decoupled_weight_decay = bool(decoupled_weight_decay)
+        self.maximize = bool(maximize)
+        self.skip_nonfinite = bool(skip_nonfinite)
+        self.track_gradient_norm = bool(track_gradient_norm)
+        self.master_weights = bool(master_weights)
+        self.stochastic_rounding = bool(stochastic_rounding)
+        self.seed = seed
+        self.state_dtype = state_dtype
+        self.implementation = implementation
+        self._plans = PlanKeeper()
+        self._exclusions = Exclusions()
+        self._by_position = ByPosition()
+        self._unsaved = UnsavedState()
+        self.lazy_mode = lazy_mode
+        self.learning_rate_multipliers = learning_rate_multipliers
+        self.weight_decay_multipliers = weight_decay_multipliers
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._fixed_by_build and getattr(self, "built", False):
+            raise ValueError(
+                f"`{name}` can't be changed once the optimizer is built, as "
+                f"its state depends on it. Received: {name}={value!r}"
+            )
+        # As in Keras, `ema_` arguments don't count without averages.
+        if name in _CHECKS and (not name.startswith("ema_") or self.use_ema):
+            _CHECKS[name](name, value)
+        super().__setattr__(name, value)
+
+    @property
+    def lazy_mode(self) -> bool:
+        """Whether sparse gradients update only the rows that occur.
+
+        An assignment takes effect in eager steps and in functions that are
+        traced afterwards.
+        """
+        return self._lazy_mode
+
+    @lazy_mode.setter
+    def lazy_mode(self, value: bool) -> None:
+        validation.check_boolean("lazy_mode", value)
+        self._lazy_mode = bool(value)
+
+    # ---- Factors of single variables. ----
+
+    @property
+    def learning_rate_multipliers(self) -> dict[str, float] | None:
+        """Factors of the learning rate by regular expression, or None.
+
+        An assignment takes effect in the next step. If there were no
+        multipliers before, functions that were already traced don't see it.
+        """
+        return self._learning_rate_multipliers
+
+    @learning_rate_multipliers.setter
+    def learning_rate_multipliers(
+        self, value: Mapping[str, float] | None
+    ) -> None:
+        self._set_multipliers("learning_rate_multipliers", value)
+
+    @property
+    def weight_decay_multipliers(self) -> dict[str, float] | None:
+        """Factors of the weight decay by regular expression, or None.
+
+        Assignments are as those of `learning_rate_multipliers`.
+        """
+        return self._weight_decay_multipliers
+
+    @weight_decay_multipliers.setter
+    def weight_decay_multipliers(
+        self, value: Mapping[str, float] | None
+    ) -> None:
+        self._set_multipliers("weight_decay_multipliers", value)
+
+    def _set_multipliers(
+        self,
+        name: str,
+        value: Mapping[str, float] | None,
+        saved: Sequence[float] | None = None,
+    ) -> None:
+        """Sets multipliers; `saved` are the variables' factors, if loaded."""
+        value = factors.check(name, value)
+        found = saved
+        if self.built:
+            if value is not None and found is None:
+                found = factors.factors(name, value, self._trainable_variables)
+            with strategy_of(self).scope():
+                self._unsaved.set_multipliers(
+                    name, found, len(self._trainable_variables)
+                )
+        self._by_position = self._by_position.replace(**{name: found})
+        # A plain dictionary: Keras would wrap the value.
+        object.__setattr__(self, f"_{name}", value)
+
+    # ---- Variables without weight decay. ----
+
+    def exclude_from_weight_decay(
+        self,
+        var_list: Sequence[keras.Variable] | None = None,
+        var_names: Sequence[str] | None = None,
+    ) -> None:
+        """Excludes variables from weight decay; saved with the optimizer.
+
+        Args:
+            var_list: Variables to exclude.
+            var_names: Regular expressions. A variable is excluded if one of
+                them is found in its name.
+        """
+        super().exclude_from_weight_decay(
+            var_list=var_list, var_names=var_names
+        )
+        # Plans depend on which variables decay.
+        self._plans.clear()
+        self._by_position = self._by_position.replace(excluded=None)
+        self._exclusions = Exclusions(
+            var_names=tuple(sorted(set(var_names or ()))),
+            paths=tuple(sorted(map(path_of, var_list or ()))),
+        )
+
+    def _exclude_saved(self, variables: Sequence[keras.Variable]) -> None:
+        """Excludes the variables that a loaded optimizer excludes."""
+        if self._by_position.excluded is not None:
+            self._exclude_positions(self._by_position.excluded)
+            return
+        if not self._excluded_positions():
+            self._exclude_variables(self._exclusions.find(variables))
+        self._exclusions = Exclusions.of(
+            self._exclusions.var_names, variables, self._excluded_positions()
+        )
+
+    # ---- Configuration. ----
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, serializable."""
+        config = super().get_config()
+        if isinstance(self.weight_decay, (keras.Variable, tf.Variable)):
+            config["weight_decay"] = float(self.weight_decay.numpy())
+        config.update(
+            {
+                "decoupled_weight_decay": self.decoupled_weight_decay,
+                "maximize": self.maximize,
+                "learning_rate_multipliers": self.learning_rate_multipliers,
+                "weight_decay_multipliers": self.weight_decay_multipliers,
+                "skip_nonfinite": self.skip_nonfinite,
+                "track_gradient_norm": self.track_gradient_norm,
+                "lazy_mode": self.lazy_mode,
+                "master_weights": self.master_weights,
+                "stochastic_rounding": self.stochastic_rounding,
+                "seed": self.seed,
+                "state_dtype": self.state_dtype,
+                "implementation": self.implementation,
+            }
+        )
+        if self._exclusions != Exclusions():
+            config["exclude_from_weight_decay"] = self._exclusions.get_config()
+        by_position = self._describe_by_position().get_config()
+        if by_position:
+            config["by_position"] = by_position
+        return config
+
+    def _describe_by_position(self) -> ByPosition:
+        if not self.built or self._exclusions == Exclusions():
+            return self._by_position
+        excluded = [
+            i
+            for i, variable in enumerate(self._trainable_variables)
+            if not self._decays(variable)
+        ]
+        return self._by_position.replace(excluded=excluded)
+
+    @classmethod
+    def from_config(
+        cls,
+        config: dict[str, Any],
+        custom_objects: dict[str, Any] | None = None,
+    ) -> ConfiguredOptimizer:
+        """Creates an optimizer from the result of `get_config`.
+
+        Args:
+            config: The configuration.
+            custom_objects: User-defined objects by name.
+        """
+        config = dict(config)
+        excluded = config.pop("exclude_from_weight_decay", None)
+        by_position = config.pop("by_position", None)
+        optimizer = super().from_config(config, custom_objects)
+        # The variables themselves aren't known yet.
+        if excluded:
+            exclusions = Exclusions.from_config(excluded)
+            optimizer.exclude_from_weight_decay(var_names=exclusions.var_names)
+            object.__setattr__(optimizer, "_exclusions", exclusions)
+        if by_position:
+            positions = ByPosition.from_config(by_position)
+            object.__setattr__(optimizer, "_by_position", positions)
+        return optimizer

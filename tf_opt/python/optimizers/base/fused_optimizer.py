@@ -1,0 +1,377 @@
+"""The base class of all tf_opt optimizers."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import strategy_of
+from tf_opt.python.optimizers.base.averages import AveragedOptimizer
+from tf_opt.python.optimizers.step import eager
+from tf_opt.python.optimizers.step import frame as frames
+from tf_opt.python.optimizers.step import launch
+from tf_opt.python.optimizers.step import one_by_one
+from tf_opt.python.optimizers.step import plan as plans
+from tf_opt.python.optimizers.step import replicas
+from tf_opt.python.optimizers.step.composed import Composed
+from tf_opt.python.optimizers.step.plan import Plan
+from tf_opt.python.optimizers.step.settings import UNSCALED
+from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.step import Step
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import gradients
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.gradients import Gradient
+from tf_opt.python.optimizers.values.gradients import GradientLike
+
+
+class FusedOptimizer(AveragedOptimizer):
+    """Base class: updates all variables of a type in one launch of an op.
+
+    A subclass returns its slots and its rule; everything else that Keras'
+    optimizers do is here.
+    """
+
+    # The number of variables that our own `update_step` has updated.
+    _own_updates = 0
+
+    @abc.abstractmethod
+    def _rule(self) -> UpdateRule:
+        """Returns the rule with the hyperparameters of the next step."""
+
+    def _hyperparameters(self) -> dict[str, Any]:
+        """Returns the hyperparameters that all rules take."""
+        return {
+            "decoupled_weight_decay": self.decoupled_weight_decay,
+            "maximize": self.maximize,
+        }
+
+    def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
+        """Returns the options of the next step."""
+        if gradient_scale is None:
+            gradient_scale = self._gradient_scale()
+        return Settings(
+            implementation=self.implementation,
+            lazy_mode=self.lazy_mode,
+            weight_decay=self.weight_decay,
+            clipnorm=self.clipnorm,
+            clipvalue=self.clipvalue,
+            global_clipnorm=self.global_clipnorm,
+            use_ema=self.use_ema,
+            ema_momentum=self.ema_momentum,
+            ema_overwrite_frequency=self.ema_overwrite_frequency,
+            gradient_scale=gradient_scale,
+            micro_steps=self.gradient_accumulation_steps or 1,
+            skip_nonfinite=self.skip_nonfinite,
+            track_gradient_norm=self.track_gradient_norm,
+            rounding=self._rounding_settings(),
+            update_one=self._update_one,
+            overrides_update_step=self._overrides_update_step(),
+            decoupled_weight_decay=self.decoupled_weight_decay,
+        )
+
+    def _gradient_scale(self) -> Scalar:
+        """Returns the factor of the gradients, for `loss_scale_factor`."""
+        factor = self.loss_scale_factor
+        if factor is None:
+            return UNSCALED
+        if isinstance(factor, (keras.Variable, tf.Variable, tf.Tensor)):
+            return 1 / access.as_number(factor)
+        return 1.0 / factor
+
+    # ---- Results of a step. ----
+
+    @property
+    def gradient_norm(self) -> tf.Tensor:
+        """The norm of all gradients of the last update, before clipping.
+
+        A scalar in float64, 0 before the first update. It needs
+        `track_gradient_norm=True` or `global_clipnorm`.
+        """
+        return self._unsaved.value(
+            "gradient_norm", "`track_gradient_norm=True` or `global_clipnorm`"
+        )
+
+    @property
+    def skipped_steps(self) -> tf.Tensor:
+        """The number of skipped steps, an int64 scalar.
+
+        It needs `skip_nonfinite=True`.
+        """
+        return self._unsaved.value("skipped_steps", "`skip_nonfinite=True`")
+
+    @property
+    def implementation_in_use(self) -> str | None:
+        """The implementation of the last step that ran eagerly or was traced.
+
+        `"custom_op"`, `"composed"`, `"custom_op and composed"` if variables of
+        different types need both, or None before the first step. After
+        `model.fit` it tells what `fit` ran.
+        """
+        last = self._plans.last
+        return None if last is None else last.describe()
+
+    # ---- A step. ----
+
+    def apply(
+        self,
+        grads: Sequence[GradientLike | None],
+        trainable_variables: Sequence[Variable] | None = None,
+    ) -> None:
+        """Updates the variables: one step.
+
+        Args:
+            grads: Gradients, one for each variable: tensors, `IndexedSlices`,
+                values that convert to a tensor, or None.
+            trainable_variables: The variables; by default those that the
+                optimizer was built with.
+
+        Raises:
+            ValueError: If the numbers of gradients and variables differ, or a
+                gradient's shape doesn't fit its variable's.
+            TypeError: If a gradient doesn't convert to a tensor, or
+                `trainable_variables` holds anything but variables.
+            RuntimeError: If the averages are in the variables' place; in a
+                `tf.function` it is a `tf.errors.InvalidArgumentError`.
+        """
+        with self._unless_swapped_in() as may_step:
+            self._apply_scaled(grads, trainable_variables, may_step=may_step)
+
+    def _apply_scaled(
+        self,
+        grads: Sequence[GradientLike | None],
+        trainable_variables: Sequence[Variable] | None,
+        *,
+        gradient_scale: Scalar | None = None,
+        skip_nonfinite: bool = False,
+        may_step: Flag = True,
+    ) -> Flag:
+        """Runs a step with options that a `LossScaleOptimizer` sets.
+
+        Args:
+            grads: As in `apply`.
+            trainable_variables: As in `apply`.
+            gradient_scale: The factor of the gradients; None: that of
+                `loss_scale_factor`.
+            skip_nonfinite: Whether a step with a gradient that isn't finite is
+                skipped, also if the optimizer's own `skip_nonfinite` is False.
+            may_step: Whether anything may change at all.
+
+        Returns:
+            Whether there was a step.
+        """
+        grads = list(grads)
+        if not grads or (trainable_variables is None and not self.built):
+            # Keras explains what to do.
+            super().apply(grads, trainable_variables)
+            return True
+        if trainable_variables is None:
+            variables = self._trainable_variables
+        else:
+            variables = list(trainable_variables)
+        settings = self._settings(gradient_scale)
+        known = (
+            self._plans.find(variables, self.implementation)
+            if access.eager_without_strategy()
+            else None
+        )
+        if (
+            known is not None
+            and len(grads) == len(variables)
+            and eager.can_run(settings, self._state, known, grads, variables)
+            and eager.run(
+                self._rule(),
+                settings,
+                self._state,
+                known,
+                grads,
+                self.learning_rate,
+            )
+        ):
+            self._plans.last = known
+            return True
+        if known is None and trainable_variables is not None:
+            validation.check_variables(variables)
+        if len(grads) != len(variables):
+            raise ValueError(
+                "`grads` must have one gradient for each of the "
+                f"{len(variables)} variables. Received: {len(grads)}"
+            )
+        grads = [
+            gradient
+            if gradient is None or isinstance(gradient, tf.Tensor)
+            else gradients.as_gradient(gradient, variable)
+            for gradient, variable in zip(grads, variables, strict=True)
+        ]
+        if known is None and trainable_variables is not None:
+            self._get_ready_for(variables)
+        replicas.check_variables(variables)
+        if skip_nonfinite:
+            settings = settings._replace(skip_nonfinite=True)
+        with self._name_scope():
+            grads, variables = self._to_update(grads, variables)
+            if not grads:
+                self._state.count(may_step)
+                return may_step
+            step = Step(
+                self._rule(),
+                settings,
+                self._state,
+                self._plan_of(settings, grads, variables),
+                grads,
+                variables,
+                learning_rate=lambda: self.learning_rate,
+                strategy=strategy_of(self),
+                may_step=may_step,
+            )
+            return step.run()
+
+    def _plan_of(
+        self,
+        settings: Settings,
+        grads: Sequence[Gradient],
+        variables: Sequence[Variable],
+    ) -> Plan:
+        """Returns the plan of a step, a kept one in eager mode."""
+        are_sparse: tuple[bool, ...] | None = tuple(
+            plans.may_stay_sparse(gradient, variable, settings.lazy_mode)
+            for gradient, variable in zip(grads, variables, strict=True)
+        )
+        # Replicas that accumulate add up dense sums.
+        if not any(are_sparse) or (
+            settings.accumulates
+            and replicas.in_several()
+            and not settings.lazy_mode
+        ):
+            are_sparse = None
+        op = self._rule().op
+        one_by_one = (
+            settings.overrides_update_step
+            # Without gradients to sum, each copy of each variable is updated.
+            or tf.distribute.in_cross_replica_context()
+        )
+        if access.eager_without_strategy() and not one_by_one:
+            mode = self.implementation
+            if are_sparse is not None:
+                mode = (mode, settings.lazy_mode, *are_sparse)
+            plan = self._plans.of(
+                variables,
+                mode,
+                lambda: plans.make(
+                    op,
+                    settings,
+                    self._state,
+                    variables,
+                    are_sparse,
+                    groups=True,
+                ),
+            )
+        else:
+            plan = plans.make(
+                op,
+                settings,
+                self._state,
+                variables,
+                are_sparse,
+                one_by_one=one_by_one,
+            )
+        self._plans.last = plan
+        return plan
+
+    # ---- One variable at a time. ----
+
+    def _overrides_update_step(self) -> bool:
+        """Returns whether a subclass or a user has replaced `update_step`."""
+        update_step = getattr(self.update_step, "__func__", None)
+        return update_step is not FusedOptimizer.update_step
+
+    def _update_one(
+        self, gradient: Gradient, variable: Variable, learning_rate: Scalar
+    ) -> None:
+        """Updates one variable by `update_step`, after its weight decay.
+
+        Raises:
+            ValueError: If the user asked how the variable is rounded, and
+                `update_step` didn't call ours, which knows.
+        """
+        settings = self._settings()
+        if settings.decays_before_rule:
+            one_by_one.decay(settings, self._state, variable, learning_rate)
+        before = self._own_updates
+        self.update_step(gradient, variable, learning_rate)
+        if (
+            self._own_updates != before
+            or not settings.rounding.changes_storage_of(variable)
+        ):
+            return
+        argument = (
+            "master_weights" if self.master_weights else "stochastic_rounding"
+        )
+        dtype = tf.dtypes.as_dtype(variable.dtype).name
+        raise ValueError(
+            f"`{argument}` must be False if `update_step` updates a variable "
+            f"of {dtype} itself, as {type(self).__name__}'s does with "
+            f"`{gradients.path_of(variable)}`. Call `super().update_step` to "
+            f"update it. Received: {argument}=True"
+        )
+
+    def update_step(
+        self,
+        gradient: GradientLike,
+        variable: Variable,
+        learning_rate: Scalar,
+    ) -> None:
+        """Updates one variable, as a part of a step.
+
+        A subclass may override it, as with Keras' optimizers. Then a step calls
+        it for each variable.
+
+        Args:
+            gradient: The variable's gradient.
+            variable: A variable that the optimizer was built with.
+            learning_rate: The learning rate, a scalar.
+        """
+        object.__setattr__(self, "_own_updates", self._own_updates + 1)
+        rule, settings, state = self._rule(), self._settings(), self._state
+        plan = plans.make(
+            rule.op,
+            settings,
+            state,
+            [variable],
+            [plans.may_stay_sparse(gradient, variable, settings.lazy_mode)],
+        )
+        self._plans.last = plan
+        (bucket,), (own,) = plan.buckets, plan.variables
+        factors = frames.factors_of(settings, state, bucket, 1.0)
+        if settings.overrides_update_step:
+            # The caller's learning rate includes the multiplier.
+            factors = factors._replace(learning_rate=1.0)
+        grads = [
+            gradients.for_update(gradient, own, variable, sparse=bucket.sparse)
+        ]
+        scalars = rule.scalars(
+            learning_rate, frames.update_count(settings, state)
+        )
+        if bucket.runs_op:
+            launch.launch(
+                rule,
+                settings,
+                state,
+                bucket,
+                grads,
+                frames.Frame(),
+                factors,
+                scalars,
+            )
+        else:
+            Composed(rule, settings, state).update(
+                bucket, grads, frames.Frame(), factors, scalars
+            )

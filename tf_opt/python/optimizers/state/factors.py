@@ -1,0 +1,135 @@
+"""Weight decay and learning rate of single variables.
+
+Users name variables by regular expressions on their paths. A step sees vectors
+over all variables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values.gradients import path_of
+
+# A number, or a variable that may be assigned to between steps.
+WeightDecay = float | Variable
+
+NAMES = ("learning_rate_multipliers", "weight_decay_multipliers")
+
+
+def check(name: str, multipliers: Any) -> dict[str, float] | None:
+    """Checks a user's multipliers and returns a copy.
+
+    Args:
+        name: The argument's name.
+        multipliers: The argument's value.
+
+    Raises:
+        ValueError: Unless it is None or a dictionary of regular expressions
+            and numbers >= 0.
+    """
+    if multipliers is None:
+        return None
+    if not isinstance(multipliers, Mapping):
+        raise ValueError(
+            f"`{name}` must be a dictionary of regular expressions and "
+            f"factors, or None. Received: {name}={multipliers!r}"
+        )
+    for pattern, factor in multipliers.items():
+        try:
+            re.compile(pattern)
+        except (TypeError, re.error) as error:
+            raise ValueError(
+                f"`{name}` must have regular expressions as keys. Received: "
+                f"{pattern!r} ({error})"
+            ) from error
+        validation.check_not_negative(f"{name}[{pattern!r}]", factor)
+    return {pattern: float(x) for pattern, x in multipliers.items()}
+
+
+def factors(
+    name: str, multipliers: Mapping[str, float], variables: Sequence[Variable]
+) -> list[float]:
+    """Returns the factor of each variable: that of the first match.
+
+    Args:
+        name: The argument's name.
+        multipliers: Factors by regular expression.
+        variables: The variables, with their paths.
+
+    Returns:
+        A factor for each; 1 where no expression is found.
+
+    Raises:
+        ValueError: If an expression is found in no variable's path, unless it
+            is for one whole path (`^...$`).
+    """
+    paths = [path_of(variable) for variable in variables]
+
+    def factor(path: str) -> float:
+        for pattern, factor in multipliers.items():
+            if re.search(pattern, path):
+                return factor
+        return 1.0
+
+    for pattern in multipliers:
+        # An expression for one whole path, as `layerwise_multipliers` makes
+        # them, may be that of a variable that is frozen for now.
+        is_whole_path = pattern.startswith("^") and pattern.endswith("$")
+        if not is_whole_path and not any(
+            re.search(pattern, path) for path in paths
+        ):
+            raise ValueError(
+                f"`{name}` has the regular expression {pattern!r}, which is "
+                "found in no trainable variable's path. Leave it out while its "
+                f"variables are frozen. The paths are: {paths}"
+            )
+    return list(map(factor, paths))
+
+
+def weight_decays(
+    weight_decay: WeightDecay | None,
+    state: OptimizerState,
+    indices: Sequence[int],
+) -> float | list[float] | tf.Tensor:
+    """Returns the weight decay of some variables.
+
+    Args:
+        weight_decay: The optimizer's, a number or a variable.
+        state: The optimizer's state.
+        indices: The variables' indices.
+
+    Returns:
+        One number for all of them, or a list or vector with one for each.
+    """
+    applies = [state.decays[index] for index in indices]
+    factors = state.unsaved.multipliers("weight_decay_multipliers", indices)
+    if factors is not None or isinstance(
+        weight_decay, (keras.Variable, tf.Variable, tf.Tensor)
+    ):
+        decay = arithmetic.float64(
+            0.0 if weight_decay is None else weight_decay
+        )
+        decays = decay * tf.constant(applies, tf.float64)
+        return decays if factors is None else decays * factors
+    decay = float(weight_decay or 0.0)
+    if all(applies):
+        return decay
+    return [decay if each else 0.0 for each in applies]
+
+
+def learning_rate_factors(
+    state: OptimizerState, indices: Sequence[int]
+) -> float | tf.Tensor:
+    """Returns the factors of the learning rate of some variables."""
+    factors = state.unsaved.multipliers("learning_rate_multipliers", indices)
+    return 1.0 if factors is None else factors

@@ -1,0 +1,307 @@
+"""The composed implementation of a step, a variable at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import slices
+from tf_opt.python.functional import step_frame
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.state.master_weights import Weight
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.state.rounding import Rounding
+from tf_opt.python.optimizers.step import rule_function
+from tf_opt.python.optimizers.step.frame import Factors
+from tf_opt.python.optimizers.step.frame import Frame
+from tf_opt.python.optimizers.step.plan import Bucket
+from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.update_rule import Scalars
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import gradients
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import both
+from tf_opt.python.optimizers.values.flags import choose
+from tf_opt.python.optimizers.values.gradients import Gradient
+
+
+class _Part(NamedTuple):
+    """The part of a variable that a step updates.
+
+    Attributes:
+        gradient: The gradient that the rule takes.
+        merged: The rows that `gradient` holds; None: it is of all rows.
+        occurs: For each row of the variable, whether it is updated; None: the
+            rows of `gradient` are.
+    """
+
+    gradient: tf.Tensor
+    merged: slices.MergedSlices | None = None
+    occurs: tf.Tensor | None = None
+
+    def changes(self, variable: Variable, enabled: Flag) -> Flag:
+        """Returns where values change, in a shape that broadcasts to them."""
+        if self.occurs is None:
+            return enabled
+        shape = [-1] + [1] * (variable.shape.rank - 1)
+        return both(enabled, tf.reshape(self.occurs, shape))
+
+    @property
+    def rows(self) -> tf.Tensor | None:
+        """The rows that `gradient` holds; None: all rows."""
+        return None if self.merged is None else self.merged.rows
+
+    def as_gradient(self) -> Gradient:
+        """Returns the gradient; `tf.IndexedSlices` if only rows are updated."""
+        if self.merged is not None:
+            once = self.merged._replace(sums=self.gradient).once()
+            return tf.IndexedSlices(once, self.merged.rows)
+        if self.occurs is not None:
+            rows = tf.where(self.occurs)[:, 0]
+            return tf.IndexedSlices(tf.gather(self.gradient, rows), rows)
+        return self.gradient
+
+
+class Composed:
+    """One composed step."""
+
+    def __init__(
+        self, rule: UpdateRule, settings: Settings, state: OptimizerState
+    ) -> None:
+        self._rule = rule
+        self._settings = settings
+        self._state = state
+        self._rounding = Rounding(settings.rounding, state)
+
+    def accumulate(
+        self,
+        bucket: Bucket,
+        grads: Sequence[Gradient],
+        scale: Scalar,
+        enabled: Flag,
+    ) -> None:
+        """Adds gradients to the accumulators."""
+        for gradient, index in zip(grads, bucket.indices, strict=True):
+            rows = None
+            if bucket.sparse:
+                merged = slices.merge(gradient.values, gradient.indices)
+                rows, gradient = merged.rows, merged.once()
+            scaled = step_frame.accumulate(None, gradient, scale)
+            # The gradient of a skipped step may hold NaNs.
+            scaled = choose(enabled, scaled, tf.zeros_like(scaled))
+            if rows is None:
+                access.assign_add(self._state.accumulators[index], scaled)
+            else:
+                access.add_to_rows(
+                    self._state.accumulators[index], rows, scaled
+                )
+
+    def finished_gradients(
+        self,
+        bucket: Bucket,
+        grads: Sequence[Gradient],
+        frame: Frame,
+        factors: Factors,
+    ) -> list[Gradient]:
+        """Returns the gradients that the rule takes; empties accumulators."""
+        return [
+            self._part(bucket, i, gradient, frame, factors.of(i)).as_gradient()
+            for i, gradient in enumerate(grads)
+        ]
+
+    def update(
+        self,
+        bucket: Bucket,
+        grads: Sequence[Gradient],
+        frame: Frame,
+        factors: Factors,
+        scalars: Scalars,
+    ) -> None:
+        """Updates a bucket's variables and slots, and averages of rows."""
+        bound = rule_function.bind(self._rule.bind, self._rule.numbers(scalars))
+        in_place = self._updates_in_place(bucket, frame, bound)
+        for i, (variable, index) in enumerate(
+            zip(bucket.variables, bucket.indices, strict=True)
+        ):
+            own = factors.of(i)
+            part = self._part(bucket, i, grads[i], frame, own)
+            apply = bound
+            if not step_frame.is_known(own.learning_rate, 1):
+                scaled = self._rule.scaled(own.learning_rate, scalars)
+                apply = rule_function.bind(
+                    self._rule.bind, self._rule.numbers(scaled)
+                )
+            if in_place:
+                apply.assign(
+                    tf_variable(variable),
+                    part.gradient,
+                    list(map(tf_variable, self._state.slots_of(index))),
+                    own.weight_decay,
+                )
+                continue
+            changes = part.changes(variable, frame.enabled)
+            weight = Weight(self._state, index, variable, part.rows)
+            self._update_one(
+                index, weight, part, changes, apply, own.weight_decay, scalars
+            )
+            if bucket.sparse and frame.averages and not bucket.averages_later:
+                self._average(index, frame, part.rows, changes)
+
+    def _update_one(
+        self,
+        index: int,
+        weight: Weight,
+        part: _Part,
+        changes: Flag,
+        apply: rule_function.Update,
+        weight_decay: Scalar,
+        scalars: Scalars,
+    ) -> None:
+        """Updates one variable, or rows of it, and its slots."""
+        slots = self._state.slots_of(index)
+        old_slots = self._rule.read_slots(slots, part.rows, scalars)
+        value, *slot_values = apply(
+            weight.value, part.gradient, old_slots, weight_decay
+        )
+        weight.write(value, changes, self._rounding)
+        # A rule returns more than the slots: what the step shares, or None for
+        # a slot that its mode doesn't have.
+        rounded = [
+            self._round_slot(index, k, new, old.dtype, part.rows)
+            for k, (new, old) in enumerate(
+                zip(slot_values, old_slots, strict=False)
+            )
+        ]
+        new_slots = [
+            choose(changes, new, old)
+            for new, old in zip(rounded, old_slots, strict=True)
+        ]
+        self._rule.write_slots(slots, new_slots, part.rows, scalars)
+
+    def _round_slot(
+        self,
+        index: int,
+        k: int,
+        value: tf.Tensor,
+        dtype: tf.DType,
+        rows: tf.Tensor | None,
+    ) -> tf.Tensor:
+        if k in self._rule.rounded_to_nearest:
+            return tf.cast(value, dtype)
+        return self._rounding.slot(index, k, value, dtype, rows)
+
+    def _updates_in_place(
+        self, bucket: Bucket, frame: Frame, apply: rule_function.Update
+    ) -> bool:
+        """Returns whether the rule's function may read and write variables.
+
+        It may where all of each variable is updated, and stored by a cast.
+        """
+        return (
+            isinstance(apply, rule_function.KeptRule)
+            and self._rule.takes_whole_slots
+            and not bucket.sparse
+            and frame.enabled is True
+            and not self._state.masters
+            and not self._settings.rounding.needs_bits
+            and all(map(access.has_own_handle, bucket.variables))
+        )
+
+    def _part(
+        self,
+        bucket: Bucket,
+        i: int,
+        gradient: Gradient,
+        frame: Frame,
+        own: Factors,
+    ) -> _Part:
+        """Returns what the bucket's i-th variable is updated with.
+
+        Adds its accumulator, which becomes zero.
+        """
+        merged = occurs = accumulator = accumulated = None
+        if frame.accumulates:
+            accumulator = self._state.accumulators[bucket.indices[i]]
+            accumulated = tf.convert_to_tensor(accumulator)
+            if bucket.sparse:
+                occurs = _occurring(gradient, bucket.variables[i], accumulated)
+                gradient = gradients.to_dense(gradient, bucket.variables[i])
+        elif bucket.sparse:
+            merged = slices.merge(gradient.values, gradient.indices)
+            gradient = merged.sums
+        total = step_frame.accumulate(
+            accumulated, gradient, frame.gradient_scale
+        )
+        if accumulator is not None:
+            zeros = tf.zeros_like(accumulated)
+            access.assign(
+                accumulator, choose(frame.enabled, zeros, accumulated)
+            )
+        finished = step_frame.finish_gradient(
+            total, own.gradient, frame.clip_value
+        )
+        return _Part(finished, merged, occurs)
+
+    # ---- Moving averages. ----
+
+    def average(self, indices: Iterable[int], frame: Frame) -> None:
+        """Moves the averages of whole variables."""
+        for index in indices:
+            self._average(index, frame, None, frame.enabled)
+
+    def average_rows(
+        self, bucket: Bucket, grads: Sequence[Gradient], frame: Frame
+    ) -> None:
+        """Moves the averages of rows that were accumulated or occur."""
+        for gradient, variable, index in zip(
+            grads, bucket.variables, bucket.indices, strict=True
+        ):
+            accumulated = tf.convert_to_tensor(self._state.accumulators[index])
+            occurs = _occurring(gradient, variable, accumulated)
+            part = _Part(gradient, occurs=occurs)
+            changes = part.changes(variable, frame.enabled)
+            self._average(index, frame, None, changes)
+
+    def _average(
+        self, index: int, frame: Frame, rows: tf.Tensor | None, changes: Flag
+    ) -> None:
+        """Moves a variable's average, or rows of it, to the new value."""
+        average_of = self._state.averages[index]
+        if average_of is None:
+            return
+        weight = Weight(self._state, index, rows=rows)
+        old = access.read_rows(average_of, rows)
+        # It overwrites the variable before it is rounded.
+        new = step_frame.moving_average(old, weight.value, frame.ema_momentum)
+        rounded = self._rounding.average(index, new, old.dtype, rows)
+        access.write_rows(average_of, rows, choose(changes, rounded, old))
+        if frame.overwrite_with_average is False:
+            weight.reconcile(changes)
+        else:
+            value = tf.cast(weight.value, new.dtype)
+            value = choose(frame.overwrite_with_average, new, value)
+            weight.write(value, changes, self._rounding)
+
+
+def rows_accumulated(accumulated: tf.Tensor) -> tf.Tensor:
+    """Returns for each row whether anything in it isn't zero."""
+    return tf.reduce_any(
+        accumulated != 0, axis=range(1, accumulated.shape.rank)
+    )
+
+
+def _occurring(
+    gradient: tf.IndexedSlices, variable: Variable, accumulated: tf.Tensor
+) -> tf.Tensor:
+    """Returns for each row whether it has a gradient, now or accumulated."""
+    ones = tf.ones_like(gradient.indices, tf.int32)
+    counts = tf.math.unsorted_segment_sum(
+        ones, gradient.indices, variable.shape[0]
+    )
+    return (counts > 0) | rows_accumulated(accumulated)

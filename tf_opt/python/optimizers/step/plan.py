@@ -1,0 +1,263 @@
+"""Decides how each variable of a step is updated, before anything is written.
+
+While a step is traced this happens once. Eager steps keep their plans.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from collections.abc import Hashable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python import dispatch
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.ops.measure_gradients import OP_NAME
+from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
+from tf_opt.python.ops.resource_apply import ResourceApplyOp
+from tf_opt.python.ops.variable_group import variable_group
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.gradients import Gradient
+from tf_opt.python.optimizers.values.gradients import path_of
+
+
+class Bucket(NamedTuple):
+    """Variables of one type, on one device, that are updated together.
+
+    Attributes:
+        positions: Their positions among the step's variables.
+        variables: The variables.
+        indices: Their indices among the optimizer's variables.
+        names: Their names in error messages.
+        sparse: Whether their gradients are `tf.IndexedSlices`.
+        lists: The op's lists of variables, slots, accumulators, averages and
+            master weights, by name; None if the composed implementation runs.
+        is_measured_by_op: Whether the custom op measures their gradients.
+        averages_later: Whether averages follow after a later bucket, which
+            updates one of these variables again.
+    """
+
+    positions: tuple[int, ...]
+    variables: tuple[tf.Variable, ...]
+    indices: tuple[int, ...]
+    names: tuple[str, ...]
+    sparse: bool
+    lists: Mapping[str, Sequence[Any]] | None
+    is_measured_by_op: bool
+    averages_later: bool
+
+    @property
+    def runs_op(self) -> bool:
+        """Whether the custom op updates these variables."""
+        return self.lists is not None
+
+
+class Plan(NamedTuple):
+    """How the variables of a step are updated.
+
+    Attributes:
+        variables: All variables of the step.
+        buckets: The variables in buckets, in the order of their updates. Under
+            a strategy the gradients of each bucket are summed together.
+        one_by_one: Whether each variable goes through `update_step`.
+    """
+
+    variables: tuple[tf.Variable, ...]
+    buckets: tuple[Bucket, ...]
+    one_by_one: bool
+
+    def describe(self) -> str:
+        """Names the implementations that run."""
+        runs_op = {bucket.runs_op for bucket in self.buckets}
+        names = ["custom_op"] * (True in runs_op)
+        names += ["composed"] * (False in runs_op)
+        return " and ".join(names)
+
+    def has_sparse(self) -> bool:
+        """Returns whether any gradient stays sparse."""
+        return any(bucket.sparse for bucket in self.buckets)
+
+
+def may_stay_sparse(
+    gradient: Gradient, variable: Variable, lazy_mode: bool
+) -> bool:
+    """Returns whether a gradient may be applied without making it dense."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return False
+    # A dense gradient is summed in the gradient's type, then cast.
+    return lazy_mode or gradient.values.dtype == variable.dtype
+
+
+def make(
+    op: ResourceApplyOp,
+    settings: Settings,
+    state: OptimizerState,
+    variables: Sequence[Variable],
+    are_sparse: Sequence[bool] | None = None,
+    *,
+    groups: bool = False,
+    one_by_one: bool = False,
+) -> Plan:
+    """Decides what updates which variables.
+
+    Args:
+        op: The rule's op.
+        settings: The step's options.
+        state: The optimizer's state.
+        variables: The variables of a step.
+        are_sparse: For each, whether its gradient may stay sparse; None: no
+            gradient may.
+        groups: Whether a launch takes each of its lists as one group.
+        one_by_one: Whether each variable goes through `update_step`.
+    """
+    tf_variables = tuple(map(tf_variable, variables))
+    # An op would write only the first copy of a variable.
+    composed = one_by_one or (
+        not access.in_replica() and any(map(access.has_copies, tf_variables))
+    )
+
+    def can_run(op_name: str, dtype: tf.DType, device: str) -> bool:
+        return not composed and dispatch.could_run_custom_op(
+            settings.implementation, op_name, dtype, device
+        )
+
+    parts: dict[tuple[int, bool, tf.DType, str], list[int]] = {}
+    occurrences: collections.Counter[int] = collections.Counter()
+    for i, variable in enumerate(tf_variables):
+        dtype, device = variable.dtype, variable.device
+        # Without an op for sparse gradients, a dense one gives the same result.
+        sparse = (
+            are_sparse is not None
+            and are_sparse[i]
+            and (
+                settings.lazy_mode or can_run(op.for_slices.name, dtype, device)
+            )
+        )
+        # A variable that occurs twice is updated twice, one after the other.
+        # Sparse gradients come first: their rows may be wrong.
+        part = (occurrences[id(variable)], not sparse, dtype, device)
+        parts.setdefault(part, []).append(i)
+        occurrences[id(variable)] += 1
+
+    buckets: list[Bucket] = []
+    updated_later: set[int] = set()
+    in_order = sorted(parts.items(), key=lambda part: part[0][:2])
+    for (_, dense, dtype, device), positions in reversed(in_order):
+        updated = tuple(tf_variables[i] for i in positions)
+        indices = tuple(map(state.index_of, updated))
+        lists = None
+        if not composed and dispatch.runs_custom_op(
+            settings.implementation,
+            op.name if dense else op.for_slices.name,
+            dtype,
+            device,
+        ):
+            lists = _lists(op, state, updated, indices)
+            if groups:
+                lists = {
+                    name: [variable_group(list_, device)] if list_ else ()
+                    for name, list_ in lists.items()
+                }
+        buckets.append(
+            Bucket(
+                positions=tuple(positions),
+                variables=updated,
+                indices=indices,
+                names=tuple(path_of(variables[i]) for i in positions),
+                sparse=not dense,
+                lists=lists,
+                is_measured_by_op=lists is not None
+                and can_run(
+                    OP_NAME if dense else SPARSE_OP_NAME, dtype, device
+                ),
+                averages_later=not updated_later.isdisjoint(indices),
+            )
+        )
+        updated_later.update(indices)
+    return Plan(tf_variables, tuple(reversed(buckets)), one_by_one)
+
+
+def _lists(
+    op: ResourceApplyOp,
+    state: OptimizerState,
+    variables: Sequence[tf.Variable],
+    indices: Sequence[int],
+) -> dict[str, Sequence[Variable]]:
+    """Returns the op's lists for these variables, by name."""
+    slots = zip(*map(state.slots_of, indices), strict=True)
+    lists = dict.fromkeys(op.slots, ())
+    lists.update(zip(op.slots, slots, strict=False))
+    lists["variables"] = variables
+    for name, kept in state.extras().items():
+        own = [kept[i] for i in indices] if kept else ()
+        # Variables of one type have all of these or none.
+        lists[name] = () if any(x is None for x in own) else own
+    return lists
+
+
+class PlanKeeper:
+    """Keeps the plans of the last few lists of variables, for eager steps.
+
+    Threads may share it: at worst two of them make the same plan.
+    """
+
+    # Loops step all variables, or take turns among a few parts of them.
+    LIMIT = 16
+
+    def __init__(self) -> None:
+        self._plans: dict[Hashable, tuple[list, Plan]] = {}
+        # The plan of the step that last ran eagerly, or was traced.
+        self.last: Plan | None = None
+
+    def __deepcopy__(self, memo: dict) -> PlanKeeper:
+        # A copied optimizer has variables of its own.
+        return PlanKeeper()
+
+    def clear(self) -> None:
+        """Drops all plans, because they hold other slots."""
+        self._plans.clear()
+
+    def find(
+        self,
+        variables: Sequence[Variable],
+        mode: Hashable,
+    ) -> Plan | None:
+        """Returns the plan kept for these variables, or None.
+
+        Args:
+            variables: The variables of a step.
+            mode: Everything else that a plan depends on.
+        """
+        kept = self._plans.get((mode, *map(id, variables)))
+        return None if kept is None else kept[1]
+
+    def of(
+        self,
+        variables: Sequence[Variable],
+        mode: Hashable,
+        make: Callable[[], Plan],
+    ) -> Plan:
+        """Returns the plan for these variables; calls `make` if none is kept.
+
+        Args:
+            variables: The variables of a step.
+            mode: Everything else that a plan depends on.
+            make: Makes a plan.
+        """
+        plan = self.find(variables, mode)
+        if plan is None:
+            plan = make()
+            if len(self._plans) >= self.LIMIT:
+                self._plans.clear()
+            # With the variables, so that no others can have their ids.
+            key = (mode, *map(id, variables))
+            self._plans[key] = (list(variables), plan)
+        return plan

@@ -1,0 +1,115 @@
+"""Sums gradients over the replicas of a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import slices
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.step.plan import Plan
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.gradients import Gradient
+
+
+def in_several() -> bool:
+    """Returns whether this code runs in one of several replicas."""
+    return (
+        access.in_replica()
+        and tf.distribute.get_strategy().num_replicas_in_sync > 1
+    )
+
+
+def check_variables(variables: Sequence[Variable]) -> None:
+    """Raises if several replicas share one copy of a variable.
+
+    Raises:
+        ValueError: If this code runs in one of several replicas and a variable
+            has no copy for each, as under `CentralStorageStrategy`.
+    """
+    if in_several() and not all(map(access.has_copies, variables)):
+        raise ValueError(
+            "Each replica must have a copy of each variable. Create the model "
+            "and the optimizer in the scope of a `tf.distribute."
+            "MirroredStrategy` or a `MultiWorkerMirroredStrategy`. Received: "
+            f"{type(tf.distribute.get_strategy()).__name__}"
+        )
+
+
+def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
+    """Returns the sums of gradients over all replicas.
+
+    Sparse gradients are concatenated.
+
+    Args:
+        plan: The step's plan; each bucket is summed together.
+        grads: This replica's gradients.
+    """
+    summed = list(grads)
+    if not in_several():
+        return summed
+    context = tf.distribute.get_replica_context()
+    for bucket in plan.buckets:
+        # TensorFlow can't sum complex numbers over replicas.
+        ready = [
+            slices.to_gather(grads[i])
+            if isinstance(grads[i], tf.IndexedSlices)
+            else arithmetic.as_real(grads[i], grads[i].dtype.real_dtype)
+            for i in bucket.positions
+        ]
+        totals = context.all_reduce(tf.distribute.ReduceOp.SUM, ready)
+        for i, total in zip(bucket.positions, totals, strict=True):
+            if isinstance(total, tf.IndexedSlices):
+                summed[i] = slices.gathered(total, plan.variables[i].dtype)
+            else:
+                summed[i] = arithmetic.from_real(total, grads[i].dtype)
+    return summed
+
+
+def share_accumulated(state: OptimizerState, plan: Plan) -> None:
+    """Makes the accumulators of all replicas the sum of all of them."""
+    own: list[Any] = [None] * len(plan.variables)
+    accumulators: list[Any] = [None] * len(plan.variables)
+    for bucket in plan.buckets:
+        for i, index in zip(bucket.positions, bucket.indices, strict=True):
+            accumulators[i] = state.accumulators[index]
+            # Some strategies ask a tensor for the device of its sum, and
+            # tensors that were only read inside a condition have none.
+            with tf.device(plan.variables[i].device):
+                own[i] = tf.identity(
+                    tf.convert_to_tensor(tf_variable(accumulators[i]))
+                )
+    for accumulator, total in zip(
+        accumulators, sum_gradients(plan, own), strict=True
+    ):
+        access.assign(accumulator, total)
+
+
+def when(condition: tf.Tensor, do: Callable[[], None]) -> None:
+    """Runs `do` in every replica where the condition holds.
+
+    Some strategies can't let replicas meet inside a condition. There the
+    condition is outside of the replicas, and the first replica's counts.
+    """
+    if tf.__internal__.distribute.strategy_supports_no_merge_call():
+        tf.cond(condition, do, lambda: None)
+        return
+
+    def in_cross_replica(
+        strategy: tf.distribute.Strategy, conditions: Any
+    ) -> None:
+        first = strategy.experimental_local_results(conditions)[0]
+        tf.cond(
+            first,
+            lambda: strategy.extended.call_for_each_replica(do),
+            lambda: None,
+        )
+
+    context = tf.distribute.get_replica_context()
+    context.merge_call(in_cross_replica, args=(condition,))

@@ -1,0 +1,92 @@
+"""What the user asked of an optimizer, as one step sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.state.factors import WeightDecay
+from tf_opt.python.optimizers.state.rounding import RoundingSettings
+from tf_opt.python.optimizers.values.gradients import Gradient
+
+
+class Settings(NamedTuple):
+    """The options of a step, read from the optimizer when the step begins.
+
+    Attributes:
+        implementation: `"auto"`, `"custom_op"` or `"composed"`.
+        lazy_mode: Whether sparse gradients update only the rows that occur.
+        weight_decay: The weight decay, or None.
+        clipnorm: The largest norm of a gradient, or None.
+        clipvalue: The largest magnitude of an element, or None.
+        global_clipnorm: The largest norm of all gradients, or None.
+        use_ema: Whether variables have moving averages.
+        ema_momentum: The decay of these averages.
+        ema_overwrite_frequency: The number of steps after which averages
+            overwrite the variables, or None.
+        gradient_scale: The factor of the gradients.
+        micro_steps: The number of steps whose gradients one update sums.
+        skip_nonfinite: Whether a step with a gradient that isn't finite is
+            skipped.
+        track_gradient_norm: Whether to keep the gradients' norm.
+        rounding: How 16-bit variables and state are rounded.
+        update_one: Updates one variable by the optimizer's `update_step`.
+        overrides_update_step: Whether a subclass has replaced `update_step`.
+        decoupled_weight_decay: Whether weight decay shrinks the variables; if
+            not, it is part of the gradients.
+    """
+
+    implementation: str
+    lazy_mode: bool
+    weight_decay: WeightDecay | None
+    clipnorm: float | None
+    clipvalue: float | None
+    global_clipnorm: float | None
+    use_ema: bool
+    ema_momentum: Scalar
+    ema_overwrite_frequency: int | None
+    gradient_scale: Scalar
+    micro_steps: int
+    skip_nonfinite: bool
+    track_gradient_norm: bool
+    rounding: RoundingSettings
+    update_one: Callable[[Gradient, Variable, Scalar], None]
+    overrides_update_step: bool
+    decoupled_weight_decay: bool
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether gradients are summed over several steps."""
+        return self.micro_steps > 1
+
+    @property
+    def decays_before_rule(self) -> bool:
+        """Whether weight decay comes before a rule that isn't ours."""
+        return self.decoupled_weight_decay and self.overrides_update_step
+
+    @property
+    def needs_norms(self) -> bool:
+        """Whether norms of gradients have to be measured."""
+        return bool(
+            self.clipnorm or self.global_clipnorm or self.track_gradient_norm
+        )
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether a step is its rule and nothing else."""
+        return not (
+            self.needs_norms
+            or self.clipvalue
+            or self.use_ema
+            or self.accumulates
+            or self.skip_nonfinite
+            or self.overrides_update_step
+            or self.gradient_scale is not UNSCALED
+        )
+
+
+# The gradients' factor without loss scaling; compared by identity, since a
+# tensor can't be compared cheaply.
+UNSCALED = 1.0

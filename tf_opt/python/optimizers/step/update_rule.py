@@ -1,0 +1,106 @@
+"""What an optimizer's class knows of its rule, as one step uses it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.ops.resource_apply import ResourceApplyOp
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.step.rule_function import BindRule
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import Flag
+
+Scalars = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateRule:
+    """One optimizer's rule, with the hyperparameters of one step.
+
+    A subclass overrides the methods of what its rule does differently.
+
+    Attributes:
+        op: The custom op.
+        bind: The functional rule. It depends only on its arguments.
+        hyperparameters: The constants that op and functional rule take.
+        rounded_to_nearest: Slots that don't move by small steps: as 16-bit
+            floats they are not rounded at random.
+    """
+
+    op: ResourceApplyOp
+    bind: BindRule
+    hyperparameters: Mapping[str, Any]
+    rounded_to_nearest: frozenset[int] = frozenset()
+
+    # Whether `read_slots` returns each slot whole.
+    takes_whole_slots = True
+
+    def scalars(
+        self, learning_rate: Scalar, updates: int | tf.Tensor
+    ) -> Scalars:
+        """Returns the step's scalars, given how many updates came before."""
+        return {
+            "step": updates + 1,
+            "learning_rate": access.as_number(learning_rate),
+        }
+
+    def numbers(self, scalars: Scalars) -> Scalars:
+        """Returns what `bind` takes."""
+        return {**self.hyperparameters, **scalars}
+
+    def scaled(self, factor: Scalar, scalars: Scalars) -> Scalars:
+        """Returns the scalars with the learning rate times `factor`."""
+        learning_rate = factor * arithmetic.float64(scalars["learning_rate"])
+        return {**scalars, "learning_rate": learning_rate}
+
+    def begin(
+        self,
+        state: OptimizerState,
+        variables: Sequence[tf.Variable],
+        commits: Flag,
+    ) -> None:
+        """Hook that runs before a step; `commits` tells if the step counts."""
+
+    def next_shared(
+        self, scalars: Scalars
+    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
+        """Returns new values of variables that all model variables share."""
+        return ()
+
+    def read_slots(
+        self,
+        slots: Sequence[Variable],
+        rows: tf.Tensor | None,
+        scalars: Scalars,
+    ) -> list[tf.Tensor]:
+        """Reads the slots of one variable for the functional rule.
+
+        Args:
+            slots: The slots.
+            rows: The rows of the variable to update; None: all of it.
+            scalars: The step's scalars.
+        """
+        if rows is None:
+            return list(map(access.value_of, slots))
+        return [tf.gather(tf_variable(slot), rows) for slot in slots]
+
+    def write_slots(
+        self,
+        slots: Sequence[Variable],
+        values: Sequence[tf.Tensor],
+        rows: tf.Tensor | None,
+        scalars: Scalars,
+    ) -> None:
+        """Assigns the values that the functional rule returned."""
+        for slot, value in zip(slots, values, strict=True):
+            access.write_rows(slot, rows, value)
