@@ -18,7 +18,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
+from keras.src.utils import naming
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import slices
@@ -97,6 +99,11 @@ def exclude_same_from_weight_decay(
     target._exclude_from_weight_decay = set(keys)
 
 
+def next_name(class_name: str) -> str:
+    """The name that Keras would give the next optimizer of this class."""
+    return naming.auto_name(class_name)
+
+
 def next_seed() -> int:
     """The seed that Keras would give a layer that asks for one now.
 
@@ -169,7 +176,16 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _get_current_learning_rate(self) -> Any:
         # A schedule makes tensors of its numbers.
         with numbers_in_float32():
-            return super()._get_current_learning_rate()
+            rate = super()._get_current_learning_rate()
+        shape = rate.shape if hasattr(rate, "shape") else np.shape(rate)
+        if shape == ():
+            return rate
+        # Some schedules return their number in a tensor of shape [1].
+        if tf.TensorShape(shape).num_elements() not in (1, None):
+            raise ValueError(
+                f"`learning_rate` must return one number. Received: {rate}"
+            )
+        return tf.reshape(rate, [])
 
     @abc.abstractmethod
     def _decays_before_the_step(self) -> bool:

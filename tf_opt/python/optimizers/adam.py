@@ -78,6 +78,7 @@ class Adam(MomentsOptimizer):
     _op = adam_op.OP
     # AMSGrad's maximum: rounded at random it would grow too much.
     _slots_rounded_to_nearest = frozenset({2})
+    _fixed_by_build = MomentsOptimizer._fixed_by_build | {"amsgrad"}
 
     def __init__(
         self,

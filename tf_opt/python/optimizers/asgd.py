@@ -104,6 +104,7 @@ class ASGD(FusedOptimizer):
     _op = asgd_op.OP
     # The table: a gradient replaces another, and doesn't move it.
     _slots_rounded_to_nearest = frozenset({1})
+    _fixed_by_build = FusedOptimizer._fixed_by_build | {"batch_num"}
     _has_warned = False
 
     def __init__(
@@ -138,11 +139,11 @@ class ASGD(FusedOptimizer):
         super().__init__(**common_arguments(locals()))
         self.batch_num = int(batch_num)
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
+    def build(self, var_list: Sequence[keras.Variable]) -> None:
         """Creates the state, zero.
 
         Args:
-            variables: The model variables that will be updated.
+            var_list: The model variables that will be updated.
 
         Raises:
             ValueError: If the state is larger than the machine's memory.
@@ -150,12 +151,12 @@ class ASGD(FusedOptimizer):
         if not self.built:
             state_size.check(
                 f"ASGD(batch_num={self.batch_num})",
-                variables,
+                var_list,
                 copies=self.batch_num,
                 dtype_of=functools.partial(rounding.state_dtype_of, self),
                 advice="fewer and larger batches",
             )
-        super().build(variables)
+        super().build(var_list)
 
     def _add_state(self, variables: Sequence[keras.Variable]) -> None:
         self._gradient_sums, self._gradients = self._add_slots(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
@@ -33,6 +34,7 @@ from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers import master_weights
 from tf_opt.python.optimizers import multipliers
 from tf_opt.python.optimizers import rounding
+from tf_opt.python.optimizers import running_fit
 from tf_opt.python.optimizers import saved_master_weights
 from tf_opt.python.optimizers import step
 from tf_opt.python.optimizers import step_plan
@@ -57,6 +59,23 @@ LearningRate = (
 WeightDecay = float | Variable
 
 
+# What Keras keeps as it was given and a step reads, also where it is assigned.
+_CHECKS: Mapping[str, Callable[[str, Any], None]] = {
+    "clipnorm": validation.check_clip_norm,
+    "clipvalue": validation.check_clip_value,
+    "global_clipnorm": validation.check_clip_norm,
+    "use_ema": validation.check_boolean,
+    "ema_momentum": validation.check_ema_momentum,
+    "ema_overwrite_frequency": functools.partial(
+        validation.check_count, least=1
+    ),
+    "loss_scale_factor": validation.check_loss_scale,
+    "gradient_accumulation_steps": functools.partial(
+        validation.check_count, least=2
+    ),
+}
+
+
 class FusedOptimizer(KerasOptimizer):
     """Base class: one launch of a custom op for all variables of a type.
 
@@ -69,6 +88,10 @@ class FusedOptimizer(KerasOptimizer):
     # Slots that don't move by small steps: as 16-bit floats they are not
     # rounded at random.
     _slots_rounded_to_nearest: frozenset[int] = frozenset()
+    # Arguments that decide which state `build` makes.
+    _fixed_by_build: frozenset[str] = frozenset(
+        {"master_weights", "state_dtype"}
+    )
 
     def __init__(
         self,
@@ -103,6 +126,13 @@ class FusedOptimizer(KerasOptimizer):
             "decoupled_weight_decay", decoupled_weight_decay
         )
         validation.check_boolean("maximize", maximize)
+        validation.check_boolean("use_ema", use_ema)
+        if use_ema:
+            # Keras compares these before it keeps them.
+            validation.check_ema_momentum("ema_momentum", ema_momentum)
+            validation.check_count(
+                "ema_overwrite_frequency", ema_overwrite_frequency, least=1
+            )
         validation.check_boolean("skip_nonfinite", skip_nonfinite)
         validation.check_boolean("track_gradient_norm", track_gradient_norm)
         validation.check_boolean("master_weights", master_weights)
@@ -128,7 +158,7 @@ class FusedOptimizer(KerasOptimizer):
             clipnorm=clipnorm,
             clipvalue=clipvalue,
             global_clipnorm=global_clipnorm,
-            use_ema=use_ema,
+            use_ema=bool(use_ema),
             ema_momentum=ema_momentum,
             ema_overwrite_frequency=ema_overwrite_frequency,
             loss_scale_factor=loss_scale_factor,
@@ -150,6 +180,17 @@ class FusedOptimizer(KerasOptimizer):
         self.weight_decay_multipliers = weight_decay_multipliers
         self._plans = PlanKeeper()
         self._exclusions = Exclusions()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._fixed_by_build and getattr(self, "built", False):
+            raise ValueError(
+                f"`{name}` can't be changed once the optimizer is built, as "
+                f"its state depends on it. Received: {name}={value!r}"
+            )
+        # As Keras: without averages what is said of them doesn't count.
+        if name in _CHECKS and (not name.startswith("ema_") or self.use_ema):
+            _CHECKS[name](name, value)
+        super().__setattr__(name, value)
 
     # ---- What a subclass says. ----
 
@@ -247,17 +288,17 @@ class FusedOptimizer(KerasOptimizer):
 
     # ---- Building. ----
 
-    def build(self, variables: Sequence[keras.Variable]) -> None:
+    def build(self, var_list: Sequence[keras.Variable]) -> None:
         """Creates the state for these variables, in the order of Keras'.
 
         Args:
-            variables: The model variables that will be updated.
+            var_list: The model variables that will be updated.
         """
         if self.built:
             return
-        super().build(variables)
+        super().build(var_list)
         self._plans.clear()
-        self._exclude_what_was_saved(variables)
+        self._exclude_what_was_saved(var_list)
         with strategy_of(self).scope():
             self._unlisted.build(
                 track_gradient_norm=self.track_gradient_norm,
@@ -266,9 +307,9 @@ class FusedOptimizer(KerasOptimizer):
         self._make_lists_of_rows()
         for name in multipliers.NAMES:
             self._set_multipliers(name, getattr(self, name))
-        self._add_state(variables)
+        self._add_state(var_list)
         if self.master_weights:
-            self._masters = master_weights.add(self, variables)
+            self._masters = master_weights.add(self, var_list)
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables; master weights by keys of their own.
@@ -490,7 +531,10 @@ class FusedOptimizer(KerasOptimizer):
                     None
                     if value is None
                     else multipliers.factors(
-                        name, value, self._trainable_variables
+                        name,
+                        value,
+                        self._trainable_variables,
+                        running_fit.model_of(self),
                     ),
                     len(self._trainable_variables),
                 )

@@ -122,7 +122,16 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             grads: Gradients of the scaled loss.
             trainable_variables: The variables; by default those that the
                 optimizer was built with.
+
+        Raises:
+            ValueError: If there are none, as the optimizer isn't built.
         """
+        if not self.built and trainable_variables is None:
+            raise ValueError(
+                "`apply` needs `trainable_variables` before the optimizer is "
+                "built: pass them, or call "
+                "`optimizer.build(trainable_variables)` first."
+            )
         if not isinstance(self.inner_optimizer, FusedOptimizer):
             super().apply(grads, trainable_variables)
             return

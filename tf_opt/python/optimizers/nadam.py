@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python import dispatch
+from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
 from tf_opt.python.ops import nadam as nadam_op
@@ -109,6 +110,9 @@ class NAdam(MomentsOptimizer):
         implementation: str = dispatch.AUTO,
     ) -> None:
         validation.check_not_negative("momentum_decay", momentum_decay)
+        if name is None and type(self) is NAdam:
+            # Of this class' own name Keras would make `n_adam`.
+            name = keras_internals.next_name("Nadam")
         super().__init__(
             beta_1=beta_1,
             beta_2=beta_2,

@@ -1,4 +1,4 @@
-"""What the `model.fit` that is running goes through.
+"""What the `model.fit` that is running goes through, and the model.
 
 Keras tells an optimizer nothing about `fit`, so this looks at the callers: for
 Keras' `fit`, with its public arguments and its iterator. Where there is none,
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
@@ -32,21 +33,40 @@ class RunningFit(NamedTuple):
 
 def of(optimizer: keras.optimizers.Optimizer) -> RunningFit | None:
     """The `fit` that this call is part of and that trains with `optimizer`."""
-    frame = sys._getframe(1)
-    while frame is not None:
+    for frame in _callers():
         if frame.f_code.co_name == "fit":
             arguments = frame.f_locals
             model = arguments.get("self")
             if isinstance(model, keras.Model) and "epoch_iterator" in arguments:
-                own = getattr(model, "optimizer", None)
-                own = getattr(own, "inner_optimizer", own)
-                if own is not optimizer:
+                if not _trains_with(model, optimizer):
                     return None
                 # The number of batches is a tensor to those who trace.
                 with tf.init_scope():
                     return _read(arguments)
-        frame = frame.f_back
     return None
+
+
+def model_of(optimizer: keras.optimizers.Optimizer) -> keras.Model | None:
+    """The model that was compiled with `optimizer`, if it calls this."""
+    for frame in _callers():
+        model = frame.f_locals.get("self")
+        if isinstance(model, keras.Model) and _trains_with(model, optimizer):
+            return model
+    return None
+
+
+def _callers() -> Iterator[types.FrameType]:
+    frame = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _trains_with(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> bool:
+    own = getattr(model, "optimizer", None)
+    return getattr(own, "inner_optimizer", own) is optimizer
 
 
 def _read(arguments: dict[str, Any]) -> RunningFit:

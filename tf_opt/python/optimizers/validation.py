@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,6 +101,95 @@ def check_boolean(name: str, value: bool) -> None:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(
             f"`{name}` must be True or False. Received: {name}={value!r}"
+        )
+
+
+def check_clip_norm(name: str, value: Any) -> None:
+    """Raises unless `value` is None or a finite number; <= 0 doesn't clip."""
+    if value is not None:
+        # As Keras, which takes no variable of its own here.
+        _check_real(
+            name,
+            value,
+            lambda number: number < math.inf,
+            "a finite number (<= 0 doesn't clip) or None",
+            holders=(tf.Variable,),
+        )
+
+
+def check_clip_value(name: str, value: Any) -> None:
+    """Raises unless `value` is None or a number; <= 0 doesn't clip."""
+    if value is not None:
+        _check_real(
+            name,
+            value,
+            lambda number: not math.isnan(number),
+            "a number (<= 0 doesn't clip) or None",
+            holders=(tf.Variable,),
+        )
+
+
+def check_ema_momentum(name: str, value: Any) -> None:
+    """Raises unless `value` is in [0, 1]."""
+    _check_real(
+        name, value, lambda number: 0 <= number <= 1, "a number in [0, 1]"
+    )
+
+
+def check_loss_scale(name: str, value: Any) -> None:
+    """Raises unless `value` is None or a finite number > 0."""
+    if value is not None:
+        _check_real(
+            name,
+            value,
+            lambda number: 0 < number < math.inf,
+            "a number > 0 or None",
+        )
+
+
+def _check_real(
+    name: str,
+    value: Any,
+    is_right: Callable[[Any], bool],
+    what: str,
+    holders: tuple[type, ...] = (tf.Variable, keras.Variable, tf.Tensor),
+) -> None:
+    """Raises unless `value` is a right number, or may hold one.
+
+    Args:
+        name: The argument's name.
+        value: A number, or an array, tensor or variable of one.
+        is_right: Whether a number is taken.
+        what: What the error says the argument must be.
+        holders: Whose numbers aren't known yet: variables, a graph's tensors.
+    """
+    number = value
+    if isinstance(value, (*holders, np.ndarray, tf.__internal__.EagerTensor)):
+        dtype = tf.as_dtype(value.dtype)
+        if tuple(value.shape) != () or not (
+            dtype.is_floating or dtype.is_integer
+        ):
+            number = None
+        elif isinstance(value, (np.ndarray, tf.__internal__.EagerTensor)):
+            number = float(value)
+        else:
+            return
+    if not _is_number(number) or not is_right(number):
+        raise ValueError(f"`{name}` must be {what}. Received: {name}={value!r}")
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Raises unless `value` is None or 0, which is none, or >= `least`."""
+    if value is None or (_is_number(value) and value == 0):
+        return
+    if (
+        not _is_number(value)
+        or not isinstance(value, (int, np.integer))
+        or not least <= value < 2**63
+    ):
+        raise ValueError(
+            f"`{name}` must be an integer >= {least} of 64 bits, or None. "
+            f"Received: {name}={value!r}"
         )
 
 
