@@ -302,6 +302,41 @@ def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():
     model.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
 
 
+@pytest.mark.parametrize("by_fit", [True, False])
+def test_a_layer_may_be_frozen_after_layerwise_multipliers(by_fit):
+    model = _model()
+    factors = tf_opt.layerwise_multipliers(model, 0.5)
+    model.get_layer("first").trainable = False
+    optimizer = tf_opt.Adam(learning_rate_multipliers=factors)
+    if by_fit:
+        model.compile(optimizer, "mse")
+        model.fit(np.ones((4, 4)), np.ones((4, 1)), verbose=0)
+    else:
+        optimizer.build(model.trainable_variables)
+    assert optimizer._unlisted.learning_rate_multipliers.numpy().tolist() == [
+        1,
+        1,
+    ]
+
+
+def test_in_fit_an_expression_may_be_for_frozen_variables_but_not_for_none():
+    model = _model()
+    model.get_layer("first").trainable = False
+    for pattern, known in {
+        "first/": True,
+        "^first$": False,
+        "x/": False,
+    }.items():
+        model.compile(
+            tf_opt.Adam(learning_rate_multipliers={pattern: 0.5}), "mse"
+        )
+        if known:
+            model.fit(np.ones((4, 4)), np.ones((4, 1)), verbose=0)
+            continue
+        with pytest.raises(ValueError, match=r"found in no variable's path"):
+            model.fit(np.ones((4, 4)), np.ones((4, 1)), verbose=0)
+
+
 @pytest.mark.parametrize("decay", [0, 1.5, -1, "1"])
 def test_layerwise_multipliers_check_their_decay(decay):
     with pytest.raises(ValueError, match="`decay` must be"):
@@ -514,6 +549,15 @@ def test_wrong_arguments_of_loss_scaling(arguments, message):
         tf_opt.LossScaleOptimizer(tf_opt.Adam(), **arguments)
     with pytest.raises(TypeError, match="`inner_optimizer`"):
         tf_opt.LossScaleOptimizer("adam")
+
+
+@pytest.mark.parametrize(
+    "inner", [tf_opt.Adam, keras.optimizers.Adam], ids=["ours", "Keras"]
+)
+def test_loss_scaling_that_is_not_built_says_what_it_needs(inner):
+    optimizer = tf_opt.LossScaleOptimizer(inner())
+    with pytest.raises(ValueError, match=r"call `optimizer\.build\("):
+        optimizer.apply([tf.constant(1.0)])
 
 
 # ---- With what Keras does around them. ----

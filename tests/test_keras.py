@@ -390,3 +390,33 @@ def test_a_bad_argument_is_named_with_its_value(optimizer, arguments):
 def test_an_unknown_argument_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword .*no_such_thing"):
         tf_opt.Adam(no_such_thing=True)
+
+
+class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Returns what it was made with."""
+
+    def __init__(self, rate) -> None:
+        self.rate = rate
+
+    def __call__(self, step):
+        return tf.constant(self.rate)
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph", "jit"])
+def test_a_schedule_may_return_one_number_in_a_list(mode):
+    def trained(rate):
+        variables = [keras.Variable([1.0, 2.0]), keras.Variable(3.0)]
+        optimizer = tf_opt.Adam(_Schedule(rate))
+        optimizer.build(variables)
+
+        def step():
+            optimizer.apply([tf.constant([1.0, -1.0]), tf.constant(2.0)])
+
+        if mode != "eager":
+            step = tf.function(step, jit_compile=mode == "jit")
+        step()
+        return [variable.numpy().tolist() for variable in variables]
+
+    assert trained([0.1]) == trained(0.1)
+    with pytest.raises(ValueError, match="`learning_rate` must return one"):
+        trained([0.1, 0.2])

@@ -78,3 +78,25 @@ def test_the_docstring_describes_every_argument(name):
     make = OPTIMIZERS[name].make
     for argument in parameters(make):
         assert argument in make.__doc__, argument
+
+
+@pytest.mark.parametrize("make", [tf_opt.Adam, tf_opt.NAdam, tf_opt.ASGD])
+def test_build_takes_its_variables_by_the_name_that_keras_gives_them(make):
+    optimizer = make()
+    optimizer.build(var_list=[keras.Variable([1.0])])
+    assert optimizer.built
+
+
+def test_names_are_those_of_keras():
+    for ours, theirs in (
+        (tf_opt.Adam, keras.optimizers.Adam),
+        (tf_opt.NAdam, keras.optimizers.Nadam),
+    ):
+        keras.utils.clear_session(free_memory=False)
+        expected = [theirs().name for _ in range(2)]
+        keras.utils.clear_session(free_memory=False)
+        optimizers = [ours() for _ in range(2)]
+        assert optimizers[0].name == expected[0]
+        assert optimizers[0].iterations.path == f"{expected[0]}/iteration"
+        assert optimizers[0].name != optimizers[1].name
+    assert type("Mine", (tf_opt.NAdam,), {})().name == "mine"

@@ -26,10 +26,11 @@ def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
     Returns:
         A dictionary for `learning_rate_multipliers`: for each trainable
         variable the regular expression that finds its path, and its factor.
+        Layers may be frozen afterwards, before the optimizer is built.
 
     Raises:
-        ValueError: If `decay` isn't in (0, 1], or the model has no trainable
-            variables, or two of one path in different layers.
+        ValueError: If `model` is no model, or has no trainable variables, or
+            two of one path in different layers, or `decay` isn't in (0, 1].
 
     Example:
 
@@ -45,6 +46,10 @@ def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
     References:
         - [Howard and Ruder, 2018](https://arxiv.org/abs/1801.06146)
     """
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            f"`model` must be a `keras.Model`. Received: model={model!r}"
+        )
     validation.check_fraction("decay", decay)
     if decay == 0:
         raise ValueError("`decay` must be in (0, 1]. Received: decay=0")
