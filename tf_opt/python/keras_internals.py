@@ -12,6 +12,7 @@ import contextlib
 import functools
 import random
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -24,6 +25,9 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import slices
 
 Variable = keras.Variable | tf.Variable
+
+# None in a Keras that has none.
+MultiOptimizer = getattr(keras.optimizers, "MultiOptimizer", None)
 
 # What Keras calls the averages of `use_ema`.
 MOVING_AVERAGE = "average"
@@ -64,6 +68,19 @@ def strategy_of(
 ) -> tf.distribute.Strategy:
     """The strategy in whose scope an optimizer was made."""
     return optimizer._distribution_strategy
+
+
+def optimizer_map_of(optimizer: keras.optimizers.Optimizer) -> Any:
+    """What says which part of a `MultiOptimizer` updates a variable."""
+    return optimizer._optimizer_map
+
+
+def part_of(
+    optimizer: keras.optimizers.Optimizer, variable: Variable
+) -> keras.optimizers.Optimizer:
+    """Which part of a `MultiOptimizer`, built, updates a variable."""
+    key = optimizer._var_key(variable)
+    return optimizer.optimizers[optimizer._var_to_optimizer_idx[key]]
 
 
 def forgotten_variable_of(
@@ -346,3 +363,13 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self._exclude_from_weight_decay = keys | set(
             map(self._var_key, variables)
         )
+
+    def _exclude_positions(self, positions: Collection[int]) -> None:
+        """Excludes the variables at these positions and no others."""
+        variables = self._trainable_variables
+        self._exclude_variables(variables[i] for i in positions)
+        # What Keras has looked up, so that it looks for no name any more.
+        self._exclude_from_weight_decay_cache = {
+            self._var_key(variable): i not in positions
+            for i, variable in enumerate(variables)
+        }

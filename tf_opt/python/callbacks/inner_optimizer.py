@@ -1,4 +1,4 @@
-"""The optimizer behind wrappers such as Keras' `LossScaleOptimizer`."""
+"""The optimizers behind Keras' `LossScaleOptimizer` and `MultiOptimizer`."""
 
 from __future__ import annotations
 
@@ -10,28 +10,52 @@ Optimizer = TypeVar("Optimizer", bound=keras.optimizers.Optimizer)
 
 
 def inner_optimizer(
-    model: keras.Model,
-    expected: type[Optimizer],
-    callback: str,
-    called: str | None = None,
+    model: keras.Model, expected: type[Optimizer], callback: str
 ) -> Optimizer:
-    """The model's optimizer.
+    """Returns the model's optimizer.
 
     Args:
         model: A compiled model.
         expected: What the optimizer must be.
         callback: Who needs it.
-        called: What an error calls it; by default its name in tf_opt.
 
     Raises:
-        ValueError: If the model's optimizer is another one.
+        ValueError: If the model's optimizer is another one, or several.
+    """
+    called = f"tf_opt.{expected.__name__}"
+    optimizers = inner_optimizers(model, expected, callback, called)
+    if len(optimizers) != 1:
+        raise ValueError(
+            f"{callback} needs a model compiled with one {called}. "
+            f"Received: {optimizers}"
+        )
+    return optimizers[0]
+
+
+def inner_optimizers(
+    model: keras.Model,
+    expected: type[Optimizer],
+    callback: str,
+    called: str,
+) -> list[Optimizer]:
+    """Returns the optimizers that do the steps of the model's.
+
+    Args:
+        model: A compiled model.
+        expected: What each of them must be.
+        callback: Who needs them.
+        called: What an error calls them.
+
+    Raises:
+        ValueError: If one of them is another one.
     """
     optimizer = model.optimizer
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    if not isinstance(optimizer, expected):
-        raise ValueError(
-            f"{callback} needs a model compiled with "
-            f"{called or 'tf_opt.' + expected.__name__}. "
-            f"Received: {optimizer}"
-        )
-    return optimizer
+    optimizers = getattr(optimizer, "optimizers", [optimizer])
+    for optimizer in optimizers:
+        if not isinstance(optimizer, expected):
+            raise ValueError(
+                f"{callback} needs a model compiled with {called}. "
+                f"Received: {optimizer}"
+            )
+    return list(optimizers)

@@ -6,9 +6,7 @@ from typing import Any
 
 import keras
 
-from tf_opt.python.callbacks.inner_optimizer import inner_optimizer
-from tf_opt.python.callbacks.moving_average import MovingAverageInPlace
-from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
+from tf_opt.python.callbacks.inner_optimizer import inner_optimizers
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 
 
@@ -16,9 +14,12 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     """Puts averages in the variables' place for evaluation.
 
     These are `tf_opt.AveragedSGD`'s average, or of another optimizer of
-    tf_opt's the moving average of `use_ema=True`. (For that there is
-    `keras.callbacks.SwapEMAWeights` as well, which adds and subtracts: this
-    one brings back the same bits, and takes 16-bit variables too.)
+    tf_opt's the moving average of `use_ema=True`. The optimizer may be inside
+    of a `LossScaleOptimizer`, and several may be inside of Keras'
+    `MultiOptimizer`, if each of them has an average. (For moving averages there
+    is `keras.callbacks.SwapEMAWeights` as well, which adds and subtracts: this
+    one brings back the same bits, takes 16-bit variables too, and what is saved
+    says that the average is in place.)
 
     Validation, `model.evaluate` and `model.predict` see the average; training
     goes on with the weights themselves, which come back right after. With
@@ -36,7 +37,9 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     A model that was saved with the average in place is one to use, and also
     holds the weights: `model.optimizer.swap_out_average()` brings them back,
-    and so does a `fit` with this callback.
+    and so does a `fit` with this callback. A `fit` without it raises an error.
+    All of that also holds for a model that `keras.callbacks.ModelCheckpoint` or
+    `keras.callbacks.BackupAndRestore` has saved meanwhile.
 
     Args:
         swap_on_epoch: Whether to swap between epochs as well.
@@ -59,67 +62,52 @@ class SwapAveragedWeights(keras.callbacks.Callback):
         self.swap_on_epoch = swap_on_epoch
         # At the end of what the average goes out again that this put in.
         self._until: str | None = None
-        self._moving_average: (
-            tuple[FusedOptimizer, MovingAverageInPlace] | None
-        ) = None
 
-    def _optimizer(self) -> AveragedSGD | MovingAverageInPlace:
+    def _optimizers(self) -> list[FusedOptimizer]:
+        """Those that do the steps."""
         callback = type(self).__name__
         needed = (
             "tf_opt.AveragedSGD, or with another optimizer of tf_opt's that "
             "has `use_ema=True`"
         )
-        optimizer = inner_optimizer(
+        optimizers = inner_optimizers(
             self.model, FusedOptimizer, callback, needed
         )
-        if isinstance(optimizer, AveragedSGD):
-            return optimizer
-        if not optimizer.use_ema:
-            raise ValueError(
-                f"{callback} needs a model compiled with {needed}. "
-                f"Received: {optimizer}"
-            )
-        if self._moving_average is None or self._moving_average[0] is not (
-            optimizer
-        ):
-            self._moving_average = optimizer, MovingAverageInPlace(optimizer)
-        return self._moving_average[1]
+        for optimizer in optimizers:
+            if not optimizer._has_average():
+                raise ValueError(
+                    f"{callback} needs a model compiled with {needed}. "
+                    f"Received: {optimizer}"
+                )
+        # A MultiOptimizer's that has no variables isn't.
+        return [optimizer for optimizer in optimizers if optimizer.built]
 
     def _swap_in(self, until: str) -> None:
-        optimizer = self._optimizer()
-        # It may be in place already: between epochs, or put in by the user.
-        if optimizer.built and not optimizer.average_is_swapped_in:
-            optimizer.swap_in_average()
-            self._until = until
+        for optimizer in self._optimizers():
+            # It may be in place already: between epochs, or put in by the user.
+            if not optimizer.average_is_swapped_in:
+                optimizer.swap_in_average()
+                self._until = until
 
-    def _swap_out(self, now: str) -> None:
-        if self._until == now:
-            self._until = None
-            if self._optimizer().average_is_swapped_in:
-                self._optimizer().swap_out_average()
+    def _swap_out(self) -> None:
+        self._until = None
+        for optimizer in self._optimizers():
+            if optimizer.average_is_swapped_in:
+                optimizer.swap_out_average()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Brings the weights back, whoever put the average in."""
-        self._until = None
-        if self._optimizer().average_is_swapped_in:
-            self._optimizer().swap_out_average()
+        self._swap_out()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Puts the average in, if asked to."""
-        if not self.swap_on_epoch:
-            return
-        self._swap_in("epoch")
-        optimizer = self._optimizer()
-        if epoch == self.params["epochs"] - 1 and isinstance(
-            optimizer, MovingAverageInPlace
-        ):
-            # Keras ends `fit` by overwriting the variables with averages.
-            optimizer.keep_average()
-            self._until = None
+        if self.swap_on_epoch:
+            self._swap_in("epoch")
 
     def on_train_end(self, logs: Any = None) -> None:
         """Brings the weights back."""
-        self._swap_out("epoch")
+        if self._until == "epoch":
+            self._swap_out()
 
     def on_test_begin(self, logs: Any = None) -> None:
         """Puts the average in."""
@@ -127,7 +115,8 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     def on_test_end(self, logs: Any = None) -> None:
         """Brings the weights back."""
-        self._swap_out("test")
+        if self._until == "test":
+            self._swap_out()
 
     def on_predict_begin(self, logs: Any = None) -> None:
         """Puts the average in."""
@@ -135,4 +124,5 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     def on_predict_end(self, logs: Any = None) -> None:
         """Brings the weights back."""
-        self._swap_out("predict")
+        if self._until == "predict":
+            self._swap_out()

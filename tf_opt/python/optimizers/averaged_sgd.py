@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +13,9 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
 from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers import master_weights
-from tf_opt.python.optimizers import swapped
 from tf_opt.python.optimizers import validation
 from tf_opt.python.optimizers.arguments import common_arguments
 from tf_opt.python.optimizers.docstrings import with_common_arguments
@@ -29,11 +25,9 @@ from tf_opt.python.optimizers.flags import choose
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.fused_optimizer import LearningRate
 from tf_opt.python.optimizers.fused_optimizer import WeightDecay
-from tf_opt.python.optimizers.gradients import GradientLike
 from tf_opt.python.optimizers.rule_function import Update
 
-# The least step size. It is also added to one before its sign is changed, which
-# changes no other than 0: that would have no sign.
+# The least step size.
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -139,11 +133,6 @@ class AveragedSGD(FusedOptimizer):
         self.lambd = lambd
         self.alpha = alpha
         self.t0 = t0
-        # While the averages are in the variables' place: these and those, where
-        # they were rounded.
-        self._swapped: (
-            list[tuple[tf.Tensor | None, tf.Tensor | None]] | None
-        ) = None
 
     @property
     def lazy_mode(self) -> bool:
@@ -167,159 +156,16 @@ class AveragedSGD(FusedOptimizer):
         # learning rate. In float64: it is made of scalars that are.
         self._eta = self.add_variable((), dtype="float64", name="eta")
 
-    # ---- The average. ----
-    #
-    # While it is swapped in, each variable and its average have changed places
-    # and `_eta`, never negative by itself, is: so a traced step sees it, and a
-    # checkpoint that was saved meanwhile holds all there is.
+    def _has_average(self) -> bool:
+        return True
 
-    def swap_in_average(self) -> None:
-        """Puts the average in the variables' place, for use or for saving.
+    def _average_has_begun(self) -> bool:
+        return bool(self._eta.numpy() != 0)
 
-        What the variables were is kept, also in a checkpoint or a saved model,
-        and `swap_out_average` brings it back. To be called outside of
-        `tf.function`. No step may be done in between: it raises an error
-        (composed inside XLA, where nothing can, it does nothing).
-
-        Raises:
-            RuntimeError: If the average is in place already, the optimizer was
-                not built, or this is in a `tf.function`.
-        """
-        if not self.built:
-            raise RuntimeError(
-                "There is no average yet: the optimizer has not been built. "
-                "Train first, or call `optimizer.build(variables)`."
-            )
-        if self.average_is_swapped_in:
-            raise RuntimeError(
-                "The average is in the variables' place already; call "
-                "`swap_out_average()` first."
-            )
-        has_begun = bool(self._eta.numpy() != 0)
-        kept = []
-        for variable, average in self._averaged():
-            value = tf.convert_to_tensor(variable)
-            mean = tf.convert_to_tensor(average) if has_begun else value
-            kept.append(
-                (
-                    swapped.kept(value, tf_variable(average).dtype),
-                    swapped.kept(mean, value.dtype),
-                )
-            )
-            self.assign(variable, mean)
-            self.assign(average, value)
-        self._swapped = kept
-        self._eta.assign(-(self._eta + _TINY))
-
-    def swap_out_average(self) -> None:
-        """Brings back what `swap_in_average` replaced.
-
-        Where variable and average are of different types, what was in each
-        other's place was rounded; after loading a model that was saved with the
-        average in place, only that is left.
-
-        Raises:
-            RuntimeError: If the average is not in the variables' place.
-        """
-        if not self.average_is_swapped_in:
-            raise RuntimeError(
-                "The average is not in the variables' place; call "
-                "`swap_in_average()` first."
-            )
-        pairs = self._averaged()
-        kept = self._swapped or [(None, None)] * len(pairs)
-        for (variable, average), (value, mean) in zip(pairs, kept, strict=True):
-            value = swapped.as_it_was(value, tf.convert_to_tensor(average))
-            mean = swapped.as_it_was(mean, tf.convert_to_tensor(variable))
-            self.assign(variable, value)
-            self.assign(average, mean)
-        self._swapped = None
-        self._eta.assign(-self._eta - _TINY)
-
-    @contextlib.contextmanager
-    def averaged_weights(self) -> Iterator[None]:
-        """Within it the variables are the average.
-
-        Example: `with optimizer.averaged_weights(): model.save("best.keras")`.
-        """
-        self.swap_in_average()
-        try:
-            yield
-        finally:
-            self.swap_out_average()
-
-    @property
-    def average_is_swapped_in(self) -> bool:
-        """Whether the average is in the variables' place."""
-        if not tf.executing_eagerly():
-            raise RuntimeError(
-                "Swapping the average in and out, and asking for it, is for "
-                "eager mode: call it outside of `tf.function`."
-            )
-        return self.built and bool(self._eta.numpy() < 0)
-
-    def _averaged(
-        self,
-    ) -> list[tuple[keras.Variable | tf.Variable, keras.Variable]]:
-        return [
-            (variable, average)
-            for variable, average in zip(
-                self._trainable_variables, self._averages, strict=True
-            )
-            if average is not None
-        ]
-
-    def finalize_variable_values(
-        self, var_list: Sequence[keras.Variable | tf.Variable]
-    ) -> None:
-        """What Keras calls at the end of `fit`: brings the variables back.
-
-        They may be set next, by Keras' moving average or by a callback.
-
-        Args:
-            var_list: The model's trainable variables.
-        """
-        if self.average_is_swapped_in:
-            self.swap_out_average()
-        super().finalize_variable_values(var_list)
+    def _averages_of_variables(self) -> Sequence[keras.Variable | None]:
+        return self._averages
 
     # ---- A step. ----
-
-    def apply(
-        self,
-        grads: Sequence[GradientLike | None],
-        trainable_variables: Sequence[keras.Variable | tf.Variable]
-        | None = None,
-    ) -> None:
-        """Updates the variables, unless the average is in their place.
-
-        Args:
-            grads: As in every optimizer.
-            trainable_variables: Likewise.
-
-        Raises:
-            RuntimeError: If the average is in the variables' place; in a
-                `tf.function` that is a `tf.errors.InvalidArgumentError`.
-        """
-        refusals = self._refuse_swapped_in() if self.built else []
-        with tf.control_dependencies(refusals):
-            super().apply(grads, trainable_variables)
-
-    def _refuse_swapped_in(self) -> list[tf.Operation]:
-        """Raises, or in a graph returns the operation that will."""
-        message = (
-            "The average is in the variables' place: a step would train it. "
-            "Call `swap_out_average()` first."
-        )
-        if tf.executing_eagerly():
-            if self.average_is_swapped_in:
-                raise RuntimeError(message)
-            return []
-        if "GPU" in self._eta.value.device:
-            # There the kernel refuses: nothing is to be taken from the device.
-            return []
-        eta = tf.convert_to_tensor(self._eta)
-        return [tf.debugging.Assert(tf.logical_not(eta < 0), [message])]
 
     def _begin_step(
         self, variables: Sequence[tf.Variable], commits: Flag
@@ -374,7 +220,7 @@ class AveragedSGD(FusedOptimizer):
         )
         # Not 0 again, where the learning rate is.
         following = tf.maximum(following, _TINY)
-        return [(self._eta, tf.where(eta < 0, eta, following))]
+        return [(self._eta, following)]
 
     def _numbers(self, **scalars: Any) -> dict[str, Any]:
         return {**super()._numbers(**scalars), "alpha": self.alpha}
@@ -389,14 +235,8 @@ class AveragedSGD(FusedOptimizer):
             slots: Sequence[tf.Tensor],
             weight_decay: arithmetic.Scalar,
         ) -> tuple[tf.Tensor, ...]:
-            result = averaged_sgd_rule.apply_averaged_sgd_step(
+            return averaged_sgd_rule.apply_averaged_sgd_step(
                 step, variable, gradient, slots, weight_decay
-            )
-            # XLA can't raise: a step while the average is swapped in leaves
-            # all as it is.
-            return tuple(
-                tf.where(eta < 0, tf.cast(old, new.dtype), new)
-                for old, new in zip([variable, *slots], result, strict=False)
             )
 
         return apply

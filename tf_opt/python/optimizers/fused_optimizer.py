@@ -17,7 +17,6 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import MOVING_AVERAGE
-from tf_opt.python.keras_internals import KerasOptimizer
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import layout_of
@@ -37,8 +36,11 @@ from tf_opt.python.optimizers import saved_master_weights
 from tf_opt.python.optimizers import step
 from tf_opt.python.optimizers import step_plan
 from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.average_in_place import AverageInPlace
+from tf_opt.python.optimizers.by_position import ByPosition
 from tf_opt.python.optimizers.exclusions import Exclusions
 from tf_opt.python.optimizers.flags import Flag
+from tf_opt.python.optimizers.flags import both
 from tf_opt.python.optimizers.flags import choose
 from tf_opt.python.optimizers.flags import is_zero
 from tf_opt.python.optimizers.gradients import Gradient
@@ -57,7 +59,7 @@ LearningRate = (
 WeightDecay = float | Variable
 
 
-class FusedOptimizer(KerasOptimizer):
+class FusedOptimizer(AverageInPlace):
     """Base class: one launch of a custom op for all variables of a type.
 
     A subclass names its op and its slots and says how to run a step of each
@@ -145,6 +147,7 @@ class FusedOptimizer(KerasOptimizer):
         self.state_dtype = state_dtype
         self.implementation = implementation
         self._unlisted = UnlistedState()
+        self._by_position = ByPosition()
         self.lazy_mode = lazy_mode
         self.learning_rate_multipliers = learning_rate_multipliers
         self.weight_decay_multipliers = weight_decay_multipliers
@@ -257,6 +260,7 @@ class FusedOptimizer(KerasOptimizer):
             return
         super().build(variables)
         self._plans.clear()
+        saved = self._by_position = self._by_position.of(variables)
         self._exclude_what_was_saved(variables)
         with strategy_of(self).scope():
             self._unlisted.build(
@@ -265,7 +269,9 @@ class FusedOptimizer(KerasOptimizer):
             )
         self._make_lists_of_rows()
         for name in multipliers.NAMES:
-            self._set_multipliers(name, getattr(self, name))
+            self._set_multipliers(
+                name, getattr(self, name), getattr(saved, name)
+            )
         self._add_state(variables)
         if self.master_weights:
             self._masters = master_weights.add(self, variables)
@@ -416,6 +422,7 @@ class FusedOptimizer(KerasOptimizer):
         )
         # They say what decays.
         self._plans.clear()
+        self._by_position = self._by_position.replace(excluded=None)
         self._exclusions = Exclusions(
             var_names=tuple(sorted(set(var_names or ()))),
             paths=tuple(sorted(map(path_of, var_list or ()))),
@@ -425,6 +432,9 @@ class FusedOptimizer(KerasOptimizer):
         self, variables: Sequence[keras.Variable]
     ) -> None:
         """Tells Keras which variables a loaded optimizer leaves out."""
+        if self._by_position.excluded is not None:
+            self._exclude_positions(self._by_position.excluded)
+            return
         if not self._excluded_positions():
             self._exclude_variables(self._exclusions.find(variables))
         self._exclusions = Exclusions.of(
@@ -480,20 +490,23 @@ class FusedOptimizer(KerasOptimizer):
         self._set_multipliers("weight_decay_multipliers", value)
 
     def _set_multipliers(
-        self, name: str, value: Mapping[str, float] | None
+        self,
+        name: str,
+        value: Mapping[str, float] | None,
+        factors: Sequence[float] | None = None,
     ) -> None:
+        """Sets what a user gave, or what was saved: then with the factors."""
         value = multipliers.check(name, value)
         if self.built:
+            if value is not None and factors is None:
+                factors = multipliers.factors(
+                    name, value, self._trainable_variables
+                )
             with strategy_of(self).scope():
                 self._unlisted.set_multipliers(
-                    name,
-                    None
-                    if value is None
-                    else multipliers.factors(
-                        name, value, self._trainable_variables
-                    ),
-                    len(self._trainable_variables),
+                    name, factors, len(self._trainable_variables)
                 )
+        self._by_position = self._by_position.replace(**{name: factors})
         # A plain dictionary: Keras would wrap what it is given.
         object.__setattr__(self, f"_{name}", value)
 
@@ -625,8 +638,11 @@ class FusedOptimizer(KerasOptimizer):
             ValueError: If there is another number of gradients than of
                 variables, or one has a shape that doesn't fit its variable's.
             TypeError: If one doesn't convert to a tensor.
+            RuntimeError: If the average is in the variables' place; in a
+                `tf.function` that is a `tf.errors.InvalidArgumentError`.
         """
-        self._apply(grads, trainable_variables)
+        with self._unless_swapped_in() as may_step:
+            self._apply(grads, trainable_variables, may_step=may_step)
 
     def _apply(
         self,
@@ -635,6 +651,7 @@ class FusedOptimizer(KerasOptimizer):
         *,
         gradient_scale: arithmetic.Scalar | None = None,
         skips_nonfinite: bool = False,
+        may_step: Flag = True,
     ) -> Flag:
         """`apply`, which a `LossScaleOptimizer` asks for more.
 
@@ -645,6 +662,7 @@ class FusedOptimizer(KerasOptimizer):
                 `loss_scale_factor` says.
             skips_nonfinite: Whether a step whose gradients aren't finite is
                 skipped, whatever `skip_nonfinite` says.
+            may_step: Whether there is to be a step at all.
 
         Returns:
             Whether there was a step.
@@ -681,13 +699,17 @@ class FusedOptimizer(KerasOptimizer):
             self._get_ready_for(variables)
         if local_state.in_replica() and _replicas_share(variables):
             return self._apply_once(
-                grads, variables, gradient_scale, skips_nonfinite
+                grads, variables, gradient_scale, skips_nonfinite, may_step
             )
         with self._name_scope():
-            restore = self._overwritten(variables, skips_nonfinite)
-            enabled: Flag = True
-            if restore:
-                enabled = self._overwrites_with_numbers(grads, variables)
+            restore = self._overwritten(
+                variables, skips_nonfinite or may_step is not True
+            )
+            enabled = may_step
+            if restore and skips_nonfinite:
+                enabled = both(
+                    enabled, self._overwrites_with_numbers(grads, variables)
+                )
             grads, variables = self._to_update(grads, variables)
             after_launches: contextlib.AbstractContextManager
             after_launches = contextlib.nullcontext()
@@ -699,6 +721,7 @@ class FusedOptimizer(KerasOptimizer):
                     gradient_scale=gradient_scale,
                     skips_nonfinite=skips_nonfinite,
                     enabled=enabled,
+                    may_step=may_step,
                 )
                 enabled = this_step.run()
                 after_launches = this_step.after_launches()
@@ -714,6 +737,7 @@ class FusedOptimizer(KerasOptimizer):
         variables: Sequence[Variable],
         gradient_scale: arithmetic.Scalar,
         skips_nonfinite: bool,
+        may_step: Flag,
     ) -> Flag:
         """One step for all replicas, which share one copy of everything."""
         summed = list(grads)
@@ -741,7 +765,7 @@ class FusedOptimizer(KerasOptimizer):
 
         def once(strategy: tf.distribute.Strategy, *arguments: Any) -> Flag:
             # The sums are the same in all replicas.
-            summed, scale = tf.nest.map_structure(
+            summed, scale, may_step = tf.nest.map_structure(
                 lambda x: strategy.experimental_local_results(x)[0], arguments
             )
             return self._apply(
@@ -749,20 +773,21 @@ class FusedOptimizer(KerasOptimizer):
                 variables,
                 gradient_scale=scale,
                 skips_nonfinite=skips_nonfinite,
+                may_step=may_step,
             )
 
         return tf.distribute.get_replica_context().merge_call(
-            once, args=(summed, gradient_scale)
+            once, args=(summed, gradient_scale, may_step)
         )
 
     def _overwritten(
-        self, variables: Sequence[Variable], skips_nonfinite: bool
+        self, variables: Sequence[Variable], may_be_skipped: bool
     ) -> list[tuple[Variable, tf.Tensor]]:
         """What gradients overwrite, as it is, if the step may be skipped."""
         overwritten = [
             variable
             for variable in variables
-            if skips_nonfinite and is_overwritten_by_gradient(variable)
+            if may_be_skipped and is_overwritten_by_gradient(variable)
         ]
         if self.gradient_accumulation_steps:
             overwritten += [
@@ -945,7 +970,21 @@ class FusedOptimizer(KerasOptimizer):
         )
         if self._exclusions != Exclusions():
             config["exclude_from_weight_decay"] = self._exclusions.get_config()
+        by_position = self._described_by_position().get_config()
+        if by_position:
+            config["by_position"] = by_position
         return config
+
+    def _described_by_position(self) -> ByPosition:
+        if not self.built or self._exclusions == Exclusions():
+            return self._by_position
+        return self._by_position.replace(
+            excluded=[
+                i
+                for i, variable in enumerate(self._trainable_variables)
+                if not self._decays(tf_variable(variable))
+            ]
+        )
 
     @classmethod
     def from_config(
@@ -961,12 +1000,15 @@ class FusedOptimizer(KerasOptimizer):
         """
         config = dict(config)
         excluded = config.pop("exclude_from_weight_decay", None)
+        by_position = config.pop("by_position", None)
         optimizer = super().from_config(config, custom_objects)
         if excluded:
             exclusions = Exclusions.from_config(excluded)
             optimizer.exclude_from_weight_decay(var_names=exclusions.var_names)
             # The variables themselves aren't known yet.
             optimizer._exclusions = exclusions
+        if by_position:
+            optimizer._by_position = ByPosition.from_config(by_position)
         return optimizer
 
 

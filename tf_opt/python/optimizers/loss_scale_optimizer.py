@@ -13,6 +13,7 @@ from tf_opt.python.optimizers import accumulated_rows
 from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers import saved_master_weights
 from tf_opt.python.optimizers import validation
+from tf_opt.python.optimizers.flags import choose
 from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.gradients import GradientLike
 
@@ -122,6 +123,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             grads: Gradients of the scaled loss.
             trainable_variables: The variables; by default those that the
                 optimizer was built with.
+
+        Raises:
+            RuntimeError: If the inner optimizer's average is in the variables'
+                place; in a `tf.function` that is a
+                `tf.errors.InvalidArgumentError`.
         """
         if not isinstance(self.inner_optimizer, FusedOptimizer):
             super().apply(grads, trainable_variables)
@@ -133,17 +139,24 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         # one of them has assigned.
         scale = tf.convert_to_tensor(self.dynamic_scale)
         finite_steps = tf.convert_to_tensor(self.step_counter)
-        finite = self.inner_optimizer._apply(
-            grads,
-            trainable_variables,
-            gradient_scale=1 / tf.cast(scale, tf.float64),
-            skips_nonfinite=True,
-        )
-        grows = tf.equal(finite_steps, self.dynamic_growth_steps - 1)
-        factor = tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5)
-        restarts = tf.logical_or(grows, tf.logical_not(finite))
-        local_state.assign(self.dynamic_scale, scale * factor)
-        local_state.assign(
-            self.step_counter,
-            tf.where(restarts, tf.zeros_like(finite_steps), finite_steps + 1),
-        )
+        with self.inner_optimizer._unless_swapped_in() as may_step:
+            finite = self.inner_optimizer._apply(
+                grads,
+                trainable_variables,
+                gradient_scale=1 / tf.cast(scale, tf.float64),
+                skips_nonfinite=True,
+                may_step=may_step,
+            )
+            grows = tf.equal(finite_steps, self.dynamic_growth_steps - 1)
+            factor = tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5)
+            restarts = tf.logical_or(grows, tf.logical_not(finite))
+            following = tf.where(
+                restarts, tf.zeros_like(finite_steps), finite_steps + 1
+            )
+            # A step that isn't one, as the average is in place, isn't counted.
+            local_state.assign(
+                self.dynamic_scale, choose(may_step, scale * factor, scale)
+            )
+            local_state.assign(
+                self.step_counter, choose(may_step, following, finite_steps)
+            )

@@ -123,9 +123,11 @@ class Step:
         gradient_scale: Scalar,
         skips_nonfinite: bool,
         enabled: Flag,
+        may_step: Flag = True,
     ) -> None:
         self._optimizer = optimizer
         self._enabled = enabled
+        self._may_step = may_step
         self._gradient_scale = gradient_scale
         self._skips_nonfinite = skips_nonfinite
         self._micro_steps = optimizer.gradient_accumulation_steps or 1
@@ -244,14 +246,14 @@ class Step:
                 "different numbers of rows. Leave out `jit_compile=True`, or "
                 "one of the two."
             )
-        enabled: Flag = True
+        enabled = self._enabled
         if self._skips_nonfinite:
             measures = self._measure(
                 self._gradients, StepFrame(gradient_scale=self._gradient_scale)
             )
             # One replica's gradients are enough to skip the step in all.
             finite = local_state.in_all_replicas(measures.finite)
-            enabled = both(self._enabled, finite)
+            enabled = both(enabled, finite)
         enabled = both(enabled, self._finds_rows_made_dense())
         update = optimizer._is_update_step()
         tables = self._tables()
@@ -415,12 +417,12 @@ class Step:
             measures = self._measure(
                 grads, frame, accumulates=accumulates, rows=rows
             )
-        enabled = frame.enabled
+        enabled = self._enabled
         if self._skips_nonfinite:
             # Measuring finds a wrong row too.
-            enabled = both(self._enabled, measures.finite)
+            enabled = both(enabled, measures.finite)
         elif inside_xla():
-            enabled = self._finds_rows(grads)
+            enabled = both(enabled, self._finds_rows(grads))
         enabled = both(enabled, self._finds_rows_made_dense())
         frame = dataclasses.replace(frame, enabled=enabled)
         commits = both(frame.enabled, frame.update)
@@ -451,6 +453,9 @@ class Step:
                 if not bucket.sparse or optimizer._updates_one_by_one():
                     continue
             else:
+                own_frame = dataclasses.replace(
+                    own_frame, enabled=self._flag_of_launch(own_frame.enabled)
+                )
                 # A wrong row that the first ones find must stop the others.
                 with self.after_launches():
                     launched = launch(
@@ -477,6 +482,16 @@ class Step:
             if tables and not inside_xla():
                 self._note_rows(grads, frame, rows)
         return frame.enabled
+
+    def _flag_of_launch(self, enabled: Flag) -> Flag:
+        """Whether an op is to do something, if it were only to refuse to.
+
+        While the average is in the variables' place there is no such step as
+        an op is told to do: it raises an error and writes nothing.
+        """
+        if self._may_step is True or "step" not in self._optimizer._op.numbers:
+            return enabled
+        return tf.logical_or(enabled, tf.logical_not(self._may_step))
 
     def _commit(
         self,
