@@ -113,6 +113,7 @@ def test_what_was_saved_with_the_average_in_place_says_so(make, save, tmp_path):
 @makes
 def test_swapping_in_and_out_changes_nothing(make):
     model = trained(make(), "bfloat16")
+    step(model)
     before = state(model)
     with model.optimizer.averaged_weights():
         for a, b in zip(model.get_weights(), averages_of(model), strict=True):
