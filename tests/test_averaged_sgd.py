@@ -164,9 +164,10 @@ def test_a_step_inside_xla_leaves_the_swapped_in_average_as_it_is(
         step()
     average, eta = optimizer.variables[2:]
     before = [v.numpy() for v in (variable, average, eta)]
+    assert optimizer.iterations.numpy() == 5
     # Of the two only the op can say so.
     refusal = (
-        pytest.raises(tf.errors.InvalidArgumentError, match="`eta` must be")
+        pytest.raises(tf.errors.InvalidArgumentError, match="`step` must be")
         if implementation == "custom_op"
         else contextlib.nullcontext()
     )
@@ -174,8 +175,10 @@ def test_a_step_inside_xla_leaves_the_swapped_in_average_as_it_is(
         with refusal:
             step()
         np.testing.assert_array_equal(variable, before[1])
+        assert optimizer.iterations.numpy() == 5
     for known, v in zip(before, (variable, average, eta), strict=True):
         np.testing.assert_array_equal(v, known)
+    assert optimizer.iterations.numpy() == 5
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])

@@ -23,6 +23,9 @@ from keras.src.utils import naming
 
 Variable = keras.Variable | tf.Variable
 
+# None if the installed Keras doesn't have it.
+MultiOptimizer = getattr(keras.optimizers, "MultiOptimizer", None)
+
 # What Keras calls the averages of `use_ema`.
 MOVING_AVERAGE = "average"
 
@@ -62,6 +65,19 @@ def strategy_of(
 ) -> tf.distribute.Strategy:
     """The strategy in whose scope an optimizer was made."""
     return optimizer._distribution_strategy
+
+
+def optimizer_map_of(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Returns what chooses a `MultiOptimizer`'s part for a variable."""
+    return optimizer._optimizer_map
+
+
+def part_of(
+    optimizer: keras.optimizers.Optimizer, variable: Variable
+) -> keras.optimizers.Optimizer:
+    """Returns the part of a built `MultiOptimizer` that updates a variable."""
+    key = optimizer._var_key(variable)
+    return optimizer.optimizers[optimizer._var_to_optimizer_idx[key]]
 
 
 def forgotten_variable_of(

@@ -30,15 +30,17 @@ def from_keras(
 
     Args:
         optimizer: A Keras `Adam`, `AdamW` or `Nadam`, or a Keras
-            `LossScaleOptimizer` around one (what `model.optimizer` is under
-            the policy `mixed_float16`). If it has been built, its state is
+            `LossScaleOptimizer` (what `model.optimizer` is under the policy
+            `mixed_float16`) or `MultiOptimizer` around such. There, what is
+            tf_opt's already stays as it is. If it has been built, its state is
             copied and the result updates the same variables. If it belongs to
             a `tf.distribute.Strategy`, so does the result.
 
     Returns:
         A `tf_opt.Adam`, `tf_opt.AdamW` or `tf_opt.NAdam` with its
         hyper-parameters, in Keras' conventions, and its state; around it a
-        `tf_opt.LossScaleOptimizer` if there was one, with its scale.
+        `tf_opt.LossScaleOptimizer` if there was one, with its scale, or a
+        Keras `MultiOptimizer`.
 
     Raises:
         TypeError: If `optimizer` is of another class, a subclass included: it
@@ -56,11 +58,13 @@ def from_keras(
     with _strategy_of(optimizer):
         if type(optimizer) is keras.optimizers.LossScaleOptimizer:
             result = LossScaleOptimizer(
-                from_keras(optimizer.inner_optimizer),
+                _continued(optimizer.inner_optimizer),
                 initial_scale=optimizer.initial_scale,
                 dynamic_growth_steps=optimizer.dynamic_growth_steps,
                 name=optimizer.name,
             )
+        elif type(optimizer) is keras_internals.MultiOptimizer:
+            result = _with_continued_parts(optimizer)
         else:
             result = _counterpart(optimizer)
         if optimizer.built:
@@ -72,13 +76,54 @@ def from_keras(
     return result
 
 
+def _continued(
+    optimizer: keras.optimizers.Optimizer,
+) -> keras.optimizers.Optimizer:
+    """What goes on inside of another optimizer: ours is there already."""
+    if isinstance(optimizer, FusedOptimizer):
+        return optimizer
+    return from_keras(optimizer)
+
+
+def _with_continued_parts(
+    optimizer: keras.optimizers.Optimizer,
+) -> keras.optimizers.Optimizer:
+    """A `MultiOptimizer` with ours inside, not built itself."""
+    parts = {id(part): _continued(part) for part in optimizer.optimizers}
+    choice = keras_internals.optimizer_map_of(optimizer)
+    if isinstance(choice, keras.optimizers.OptimizerMap):
+        continued = keras.optimizers.OptimizerMap(
+            parts[id(choice.default_optimizer)],
+            {pattern: parts[id(part)] for pattern, part in choice.items()},
+        )
+    elif optimizer.built:
+
+        def continued(variable: keras.Variable) -> keras.optimizers.Optimizer:
+            return parts[id(keras_internals.part_of(optimizer, variable))]
+
+    else:
+        raise TypeError(
+            "`optimizer` must have been built, or have a "
+            "keras.optimizers.OptimizerMap, to say which optimizers are "
+            f"inside. Received: {optimizer}"
+        )
+    return keras_internals.MultiOptimizer(
+        continued,
+        loss_scale_factor=optimizer.loss_scale_factor,
+        name=optimizer.name,
+    )
+
+
 def _own_variables(
     optimizer: keras.optimizers.Optimizer,
 ) -> list[keras.Variable]:
     """The state, without that of an inner optimizer."""
     variables = optimizer.variables
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        return variables[: -len(optimizer.inner_optimizer.variables)]
+    inner = [getattr(optimizer, "inner_optimizer", None)]
+    inner = getattr(optimizer, "optimizers", inner)
+    if inner != [None]:
+        of_inner = sum(len(each.variables) for each in inner)
+        return variables[: len(variables) - of_inner]
     forgotten = keras_internals.forgotten_variable_of(optimizer)
     return variables if forgotten is None else [*variables, forgotten]
 
@@ -110,7 +155,8 @@ def _counterpart(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
         )
         raise TypeError(
             f"`optimizer` must be one of {supported}, or a "
-            "keras.optimizers.LossScaleOptimizer around one. Received: "
+            "keras.optimizers.LossScaleOptimizer or "
+            "keras.optimizers.MultiOptimizer around such. Received: "
             f"{optimizer} of type {type(optimizer)}"
         )
     cls, arguments = _COUNTERPARTS[type(optimizer)]

@@ -66,9 +66,11 @@ class AveragedOptimizer(BuiltOptimizer):
     def swap_in_average(self) -> None:
         """Puts the averages in the variables' place, for use or for saving.
 
-        The variables are kept, also in a checkpoint or a saved model, and
-        `swap_out_average` brings them back. Until then a step raises an error
-        (composed inside XLA, which can't raise, it does nothing).
+        These are the moving averages of `use_ema=True`; `AveragedSGD` has its
+        own. The variables are kept, also in a checkpoint or a saved model, and
+        `swap_out_average` brings them back. Until then a step raises an error.
+        (The composed implementation can't raise inside XLA and on a GPU: there
+        it does nothing.)
 
         Raises:
             RuntimeError: If the optimizer keeps no averages, wasn't built, or

@@ -295,7 +295,7 @@ class Step:
                         state,
                         bucket,
                         own,
-                        frame,
+                        self._frame_of_launch(frame),
                         factors,
                         scalars,
                         self._rows[k],
@@ -326,6 +326,17 @@ class Step:
             state.commit(shared, commits)
             if frame.accumulates:
                 self._drop_other_sums(commits)
+
+    def _frame_of_launch(self, frame: Frame) -> Frame:
+        """Lets an op refuse a step while averages are in the variables' place.
+
+        The number of the step is negative then. The op raises an error and
+        writes nothing.
+        """
+        if self._may_step is True or "step" not in self._rule.op.numbers:
+            return frame
+        refused = tf.logical_not(self._may_step)
+        return frame._replace(enabled=tf.logical_or(frame.enabled, refused))
 
     def _drop_other_sums(self, commits: Flag) -> None:
         """Empties the accumulators of variables without a gradient.

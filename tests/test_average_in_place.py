@@ -1,0 +1,345 @@
+"""Averages in the variables' place: saved, refused by steps, in wrappers."""
+
+from __future__ import annotations
+
+import contextlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+X = np.random.default_rng(4).normal(size=(16, 2)).astype("float32")
+Y = X[:, :1] - 2 * X[:, 1:]
+FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+
+MAKES = {
+    "Adam": lambda: tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5),
+    "ASGD": lambda: tf_opt.ASGD(0.1, batch_num=2, use_ema=True),
+    "AveragedSGD": lambda: tf_opt.AveragedSGD(0.1, t0=1),
+}
+makes = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES.keys())
+
+
+def compiled(optimizer, dtype="float32") -> keras.Model:
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential(
+        [
+            keras.Input((2,)),
+            keras.layers.Dense(2, name="first", dtype=dtype),
+            keras.layers.Dense(1, name="last", dtype=dtype),
+        ]
+    )
+    # Eager steps: nothing is to be compiled.
+    model.compile(optimizer, "mse", run_eagerly=True)
+    return model
+
+
+def step(model: keras.Model) -> None:
+    model.train_on_batch(X, Y)
+
+
+def trained(optimizer, dtype="float32") -> keras.Model:
+    model = compiled(optimizer, dtype)
+    for _ in range(3):
+        step(model)
+    return model
+
+
+def state(model: keras.Model) -> list[np.ndarray]:
+    return [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
+
+
+def assert_same(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def averages_of(model: keras.Model) -> list[np.ndarray]:
+    return [x.numpy() for x in model.optimizer._averages_of_variables()]
+
+
+def save_weights(model, path):
+    model.save_weights(path / "x.weights.h5")
+    restored = compiled(
+        type(model.optimizer).from_config(model.optimizer.get_config())
+    )
+    restored.optimizer.build(restored.trainable_variables)
+    restored.load_weights(path / "x.weights.h5")
+    return restored
+
+
+def save_checkpoint(model, path):
+    saved = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+    where = saved.save(str(path / "ckpt"))
+    restored = trained(
+        type(model.optimizer).from_config(model.optimizer.get_config())
+    )
+    tf.train.Checkpoint(model=restored, optimizer=restored.optimizer).restore(
+        where
+    ).assert_existing_objects_matched()
+    return restored
+
+
+def save_file(model, path):
+    model.save(path / "x.keras")
+    restored = keras.models.load_model(path / "x.keras")
+    restored.run_eagerly = True
+    return restored
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("save", [save_weights, save_checkpoint, save_file])
+@makes
+def test_what_was_saved_with_the_average_in_place_says_so(make, save, tmp_path):
+    model = trained(make())
+    weights, averages = model.get_weights(), averages_of(model)
+    model.optimizer.swap_in_average()
+    restored = save(model, tmp_path)
+    for each in model, restored:
+        assert_same(each.get_weights(), averages)
+        before = state(each)
+        assert each.optimizer.average_is_swapped_in
+        with pytest.raises(RuntimeError, match="swap_out_average"):
+            step(each)
+        assert_same(state(each), before)
+        each.optimizer.swap_out_average()
+        assert_same(each.get_weights(), weights)
+        step(each)
+    assert_same(state(restored), state(model))
+
+
+@makes
+def test_swapping_in_and_out_changes_nothing(make):
+    model = trained(make(), "bfloat16")
+    step(model)
+    before = state(model)
+    with model.optimizer.averaged_weights():
+        for a, b in zip(model.get_weights(), averages_of(model), strict=True):
+            assert (np.asarray(a) != np.asarray(b)).any()
+    assert_same(state(model), before)
+
+
+def test_counts_and_rates_are_right_while_the_average_is_in_place():
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay(
+        [2, 9], [0.5, 0.25, 0.125]
+    )
+    model = trained(tf_opt.Adam(schedule, use_ema=True))
+    with model.optimizer.averaged_weights():
+        assert int(model.optimizer.iterations) == 3
+        assert float(model.optimizer.learning_rate) == 0.25
+    assert int(model.optimizer.iterations.numpy()) == 3
+    model = trained(tf_opt.Adam(use_ema=True, gradient_accumulation_steps=2))
+    with model.optimizer.averaged_weights():
+        assert int(model.optimizer.iterations) == 1
+
+
+def test_an_optimizer_without_an_average_says_so():
+    optimizer = tf_opt.Adam()
+    assert not optimizer.average_is_swapped_in
+    with pytest.raises(RuntimeError, match="needs `use_ema=True`"):
+        optimizer.swap_in_average()
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
+@pytest.mark.parametrize("how", ["eager", "graph", "xla"])
+@pytest.mark.parametrize("implementation", ["auto", "composed"])
+@makes
+def test_a_step_meanwhile_neither_writes_nor_counts(
+    make, implementation, how, scaled
+):
+    config = make().get_config() | {"implementation": implementation}
+    inner = optimizer = type(make()).from_config(config)
+    if scaled:
+        optimizer = tf_opt.LossScaleOptimizer(
+            inner, initial_scale=4.0, dynamic_growth_steps=3
+        )
+    variable = keras.Variable([0.5, -1.0])
+    optimizer.build([variable])
+
+    def do() -> None:
+        optimizer.apply([tf.constant([-1.0, 2.0])], [variable])
+
+    if how != "eager":
+        do = tf.function(do, jit_compile=how == "xla")
+    do()
+    do()
+    variables = [variable, *optimizer.variables]
+    trained = [v.numpy() for v in variables]
+    inner.swap_in_average()
+    before = [v.numpy() for v in variables]
+    if how == "eager":
+        refusal = pytest.raises(RuntimeError, match="swap_out_average")
+    elif how == "graph":
+        refusal = pytest.raises(
+            tf.errors.InvalidArgumentError, match="swap_out_average"
+        )
+    else:
+        # Nothing but an op can raise an error there, if it knows the step.
+        refusal = contextlib.suppress(tf.errors.InvalidArgumentError)
+    with refusal:
+        do()
+    assert_same([v.numpy() for v in variables], before)
+    inner.swap_out_average()
+    assert_same([v.numpy() for v in variables], trained)
+    do()
+    assert int(optimizer.iterations.numpy()) == 3
+
+
+@pytest.mark.parametrize("make", [MAKES["Adam"]], ids=["Adam"])
+@pytest.mark.parametrize("callback", ["checkpoint", "backup", "interrupt"])
+def test_fit_goes_on_from_what_callbacks_saved(make, callback, tmp_path):
+    swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True)
+    through, model = compiled(make()), compiled(make())
+    # Without the end of `fit`, where Keras leaves the averages.
+    for each in through, model:
+        each.optimizer.finalize_variable_values = lambda variables: None
+    through.fit(X, Y, epochs=3, **FIT)
+
+    class Fails(keras.callbacks.Callback):
+        """Ends a run while the average is in place."""
+
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch == 1:
+                raise KeyboardInterrupt
+
+    callbacks = {
+        "checkpoint": keras.callbacks.ModelCheckpoint(tmp_path / "x.keras"),
+        "backup": keras.callbacks.BackupAndRestore(tmp_path / "backup"),
+    }
+    own = [callbacks[callback]] if callback in callbacks else []
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y, epochs=3, callbacks=[swap, *own, Fails()], **FIT)
+    assert model.optimizer.average_is_swapped_in
+    if callback == "checkpoint":
+        model = keras.models.load_model(tmp_path / "x.keras")
+        model.run_eagerly = True
+    elif callback == "backup":
+        model = compiled(make())
+    model.optimizer.finalize_variable_values = lambda variables: None
+    with contextlib.suppress(RuntimeError):
+        # Refused, as nobody brings the weights back.
+        model.fit(X, Y, initial_epoch=2, epochs=3, callbacks=own, **FIT)
+        pytest.fail("It trained the average.")
+    again = tf_opt.callbacks.SwapAveragedWeights()
+    model.fit(X, Y, initial_epoch=2, epochs=3, callbacks=[again], **FIT)
+    assert_same(state(model), state(through))
+
+
+# ---- In Keras' wrappers. ----
+
+
+def multi(default, first) -> keras.optimizers.Optimizer:
+    if not hasattr(keras.optimizers, "MultiOptimizer"):
+        pytest.skip("This Keras has no MultiOptimizer.")
+    return keras.optimizers.MultiOptimizer(
+        keras.optimizers.OptimizerMap(default, {".*first/.*": first})
+    )
+
+
+WRAPPED = {
+    "loss scale": lambda: keras.optimizers.LossScaleOptimizer(
+        MAKES["Adam"](), initial_scale=8.0
+    ),
+    "ours": lambda: tf_opt.LossScaleOptimizer(MAKES["AveragedSGD"]()),
+    "multi": lambda: multi(MAKES["Adam"](), MAKES["AveragedSGD"]()),
+    "both": lambda: keras.optimizers.LossScaleOptimizer(
+        multi(MAKES["Adam"](), MAKES["AveragedSGD"]())
+    ),
+}
+
+
+def parts_of(optimizer) -> list[keras.optimizers.Optimizer]:
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    return list(getattr(optimizer, "optimizers", [optimizer]))
+
+
+@pytest.mark.parametrize("make", WRAPPED.values(), ids=WRAPPED.keys())
+def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
+    plain, model = compiled(make()), compiled(make())
+    weights = []
+
+    class Sees(keras.callbacks.Callback):
+        """The weights that are evaluated."""
+
+        def on_test_begin(self, logs=None):
+            weights.append(self.model.get_weights())
+            self.model.save(tmp_path / "x.keras")
+
+    swap = tf_opt.callbacks.SwapAveragedWeights()
+    plain.fit(X, Y, **FIT)
+    model.fit(X, Y, validation_data=(X, Y), callbacks=[swap, Sees()], **FIT)
+    assert_same(state(model), state(plain))
+    parts = parts_of(model.optimizer)
+    for part in parts:
+        part.swap_in_average()
+    if not any(part.use_ema for part in parts):
+        assert_same(weights[0], model.get_weights())
+    loaded = keras.models.load_model(tmp_path / "x.keras")
+    loaded.run_eagerly = True
+    assert all(
+        part.average_is_swapped_in for part in parts_of(loaded.optimizer)
+    )
+    for part in (*parts, *parts_of(loaded.optimizer)):
+        part.swap_out_average()
+    if not any(part.use_ema for part in parts):
+        # Otherwise Keras has left the averages.
+        assert_same(state(loaded), state(model))
+
+
+def test_the_callback_needs_an_average_in_each_part():
+    model = trained(multi(tf_opt.Adam(), MAKES["AveragedSGD"]()))
+    swap = tf_opt.callbacks.SwapAveragedWeights()
+    with pytest.raises(ValueError, match="that has `use_ema=True`"):
+        model.evaluate(X, Y, callbacks=[swap], verbose=0)
+
+
+@pytest.mark.parametrize("by_map", [True, False], ids=["map", "function"])
+@pytest.mark.parametrize("built", [True, False])
+def test_from_keras_of_several_optimizers(built, by_map):
+    first = keras.optimizers.Nadam(0.1)
+    ours = tf_opt.Adam(0.1)
+    if by_map:
+        theirs = multi(ours, first)
+    else:
+        multi(ours, first)
+        theirs = keras.optimizers.MultiOptimizer(
+            lambda variable: first if "first" in variable.path else ours
+        )
+    model = trained(theirs) if built else compiled(theirs)
+    if not built and not by_map:
+        with pytest.raises(TypeError, match="must have been built"):
+            tf_opt.from_keras(theirs)
+        return
+    continued = tf_opt.from_keras(theirs)
+    assert {type(part) for part in continued.optimizers} == {
+        tf_opt.NAdam,
+        tf_opt.Adam,
+    }
+    assert ours in continued.optimizers
+    if built:
+        for a, b in zip(continued.variables, theirs.variables, strict=True):
+            assert a.shape == b.shape
+        weights = model.get_weights()
+        kept = [v.numpy() for v in ours.variables]
+        step(model)
+        expected = model.get_weights()
+        model.set_weights(weights)
+        for variable, value in zip(ours.variables, kept, strict=True):
+            variable.assign(value)
+        model.compile(continued, "mse", run_eagerly=True)
+        step(model)
+        for a, b in zip(model.get_weights(), expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_from_keras_of_keras_loss_scale_around_ours():
+    model = trained(WRAPPED["loss scale"]())
+    theirs = model.optimizer
+    continued = tf_opt.from_keras(theirs)
+    assert type(continued) is tf_opt.LossScaleOptimizer
+    assert continued.inner_optimizer is theirs.inner_optimizer
+    assert float(continued.dynamic_scale) == 8.0
+    assert int(continued.step_counter) == 3

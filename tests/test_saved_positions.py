@@ -1,0 +1,223 @@
+"""Multipliers and exclusions after saving, where variables' paths change."""
+
+from __future__ import annotations
+
+import pickle
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+X = np.random.default_rng(7).standard_normal((16, 4)).astype("float32")
+Y = X[:, :2] ** 2
+
+
+def sequential() -> keras.Model:
+    return keras.Sequential(
+        [
+            keras.layers.Dense(3, name="first"),
+            keras.layers.Dense(2, name="last"),
+        ],
+        name="whole",
+    )
+
+
+def nested() -> keras.Model:
+    inner = keras.Sequential(
+        [keras.layers.Dense(3, name="first")], name="inner"
+    )
+    return keras.Sequential(
+        [inner, keras.layers.Dense(2, name="last")], name="whole"
+    )
+
+
+@keras.saving.register_keras_serializable("tf_opt_tests")
+class Subclassed(keras.Model):
+    """Layers that are attributes."""
+
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self.first = keras.layers.Dense(3, name="first")
+        self.last = keras.layers.Dense(2, name="last")
+
+    def call(self, x):
+        return self.last(self.first(x))
+
+
+MODELS = {
+    "sequential": sequential,
+    "nested": nested,
+    "subclassed": lambda: Subclassed(name="whole"),
+}
+
+
+def layerwise(model: keras.Model) -> tf_opt.AdamW:
+    factors = tf_opt.layerwise_multipliers(model, 0.25)
+    return tf_opt.AdamW(0.05, learning_rate_multipliers=factors)
+
+
+def by_the_models_name(model: keras.Model) -> tf_opt.AdamW:
+    del model
+    return tf_opt.AdamW(
+        0.05,
+        weight_decay=0.5,
+        learning_rate_multipliers={"whole.*first": 0.0, "whole": 0.5},
+        weight_decay_multipliers={"^whole/.*kernel": 2.0},
+    )
+
+
+def with_exclusions(model: keras.Model) -> tf_opt.AdamW:
+    optimizer = tf_opt.AdamW(0.05, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(
+        var_list=model.trainable_variables[:1],
+        # The second is found in no path until the model is loaded.
+        var_names=["^whole/.*first/bias", "^last/kernel"],
+    )
+    return optimizer
+
+
+OPTIMIZERS = [layerwise, by_the_models_name, with_exclusions]
+
+
+def fit(model: keras.Model) -> None:
+    """Some steps, in eager mode, where nothing is to be compiled."""
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(X) - Y) ** 2)
+        variables = model.trainable_variables
+        model.optimizer.apply(tape.gradient(loss, variables), variables)
+
+
+def trained(make: str, optimizer) -> keras.Model:
+    keras.utils.set_random_seed(3)
+    model = MODELS[make]()
+    model(X)
+    model.compile(optimizer(model), "mse")
+    fit(model)
+    return model
+
+
+def assert_goes_on(loaded: keras.Model, model: keras.Model) -> None:
+    """The same variables, now and after training on."""
+    for _ in range(2):
+        for a, b in zip(
+            [*loaded.variables, *loaded.optimizer.variables],
+            [*model.variables, *model.optimizer.variables],
+            strict=True,
+        ):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+        fit(model)
+        fit(loaded)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda x: x.__name__)
+@pytest.mark.parametrize("make", MODELS)
+def test_a_loaded_model_trains_on_bit_for_bit(make, optimizer, tmp_path):
+    model = trained(make, optimizer)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    # And from what was loaded, saved and loaded again.
+    loaded.save(tmp_path / "again.keras")
+    again = keras.models.load_model(tmp_path / "again.keras")
+    assert again.optimizer.get_config() == model.optimizer.get_config()
+    assert_goes_on(again, model)
+
+
+def test_fit_goes_on_bit_for_bit(tmp_path):
+    model = trained("sequential", by_the_models_name)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for one in model, loaded:
+        one.fit(X, Y, batch_size=8, shuffle=False, verbose=0)
+    assert_goes_on(loaded, model)
+
+
+def test_the_paths_do_change(tmp_path):
+    # Otherwise nothing of this is tested.
+    model = trained("sequential", layerwise)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert model.variables[0].path == "whole/first/kernel"
+    assert loaded.variables[0].path == "first/kernel"
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda x: x.__name__)
+def test_a_pickled_model_trains_on(optimizer):
+    model = trained("sequential", optimizer)
+    assert_goes_on(pickle.loads(pickle.dumps(model)), model)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda x: x.__name__)
+def test_a_configuration_is_for_models_of_the_same_structure(optimizer):
+    model = trained("sequential", optimizer)
+    config = model.optimizer.get_config()
+    twin = keras.Sequential(
+        [keras.layers.Dense(3), keras.layers.Dense(2)], name="other"
+    )
+    twin(X)
+    twin.compile(type(model.optimizer).from_config(config), "mse")
+    twin.optimizer.build(twin.trainable_variables)
+    twin.set_weights(model.get_weights())
+    for target, source in zip(
+        twin.optimizer.variables, model.optimizer.variables, strict=True
+    ):
+        target.assign(source)
+    assert_goes_on(twin, model)
+
+
+def test_in_another_structure_names_decide():
+    model = trained("sequential", by_the_models_name)
+    model.optimizer.exclude_from_weight_decay(var_names=["bias"])
+    config = model.optimizer.get_config()
+    other = tf_opt.AdamW.from_config(config)
+    assert other.get_config() == config
+    with pytest.raises(ValueError, match="'whole.*is found in no"):
+        other.build([keras.Variable([1.0], name="kernel")])
+    variables = [
+        keras.Variable([1.0], name=name)
+        for name in ("whole_first", "whole_bias", "bias")
+    ]
+    config["weight_decay_multipliers"] = None
+    other = tf_opt.AdamW.from_config(config)
+    other.build(variables)
+    by_position = other.get_config()["by_position"]
+    assert by_position == {
+        "shapes": [[1]] * 3,
+        "learning_rate_multipliers": [0.0, 0.5, 1.0],
+        "excluded": [1, 2],
+    }
+
+
+def test_what_is_set_after_loading_counts(tmp_path):
+    model = trained("sequential", by_the_models_name)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded.optimizer.learning_rate_multipliers = {"^last": 0.0}
+    before = loaded.get_weights()
+    fit(loaded)
+    after = loaded.get_weights()
+    assert [(a == b).all() for a, b in zip(after, before, strict=True)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    config = loaded.optimizer.get_config()["by_position"]
+    assert config["learning_rate_multipliers"] == [1.0, 1.0, 0.0, 0.0]
+    assert config["weight_decay_multipliers"] == [2.0, 1.0, 2.0, 1.0]
+
+    # Before it is built, too.
+    optimizer = tf_opt.AdamW.from_config(model.optimizer.get_config())
+    optimizer.learning_rate_multipliers = None
+    optimizer.weight_decay_multipliers = {"^b": 3.0}
+    optimizer.exclude_from_weight_decay(var_names=["a"])
+    optimizer.build([tf.Variable([1.0], name="a"), tf.Variable(1.0, name="b")])
+    assert optimizer.get_config()["by_position"] == {
+        "shapes": [[1], []],
+        "weight_decay_multipliers": [1.0, 3.0],
+        "excluded": [0],
+    }
