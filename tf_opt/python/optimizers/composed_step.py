@@ -118,8 +118,10 @@ def finished_gradients(
                 part.merged._replace(sums=gradient).once(), part.merged.rows
             )
         elif part.occurs is not None:
-            rows = tf.where(part.occurs)[:, 0]
-            gradient = tf.IndexedSlices(tf.gather(gradient, rows), rows)
+            occurring = tf.where(part.occurs)[:, 0]
+            gradient = tf.IndexedSlices(
+                tf.gather(gradient, occurring), occurring
+            )
         finished.append(gradient)
     return finished
 

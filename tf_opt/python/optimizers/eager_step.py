@@ -22,6 +22,7 @@ from tf_opt.python.ops import library
 from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.optimizers import local_state
 from tf_opt.python.optimizers import rounding
+from tf_opt.python.tensorflow_internals import eager_signature
 
 if TYPE_CHECKING:
     from tf_opt.python.optimizers.fused_optimizer import FusedOptimizer
@@ -64,6 +65,11 @@ def run(
         or len(grads) != len(variables)
         or not _is_bare(optimizer)
         or not all(type(gradient) is _EagerTensor for gradient in grads)
+        # An op that runs asynchronously would refuse it too late.
+        or (
+            not tf.config.experimental.get_synchronous_execution()
+            and eager_signature(grads) != plan.buckets[0].signature
+        )
         or any(variable.constraint is not None for variable in variables)
     ):
         return False

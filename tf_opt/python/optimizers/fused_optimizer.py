@@ -260,7 +260,7 @@ class FusedOptimizer(KerasOptimizer):
         self._exclude_what_was_saved(variables)
         with strategy_of(self).scope():
             self._unlisted.build(
-                track_gradient_norm=self.track_gradient_norm,
+                track_gradient_norm=self._keeps_gradient_norm(),
                 skip_nonfinite=self.skip_nonfinite,
             )
         self._make_lists_of_rows()
@@ -373,9 +373,7 @@ class FusedOptimizer(KerasOptimizer):
         dtype = dtype or arithmetic.slot_dtype(variable.dtype)
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
-        with strategy_of(self).extended.colocate_vars_with(
-            tf_variable(variable)
-        ):
+        with self._beside(tf_variable(variable)):
             return self.add_variable(
                 shape=(*(() if rows is None else (rows,)), *variable.shape),
                 initializer=initializer,
@@ -383,6 +381,17 @@ class FusedOptimizer(KerasOptimizer):
                 layout=layout_of(variable),
                 name=f"{prefix}_{name}",
             )
+
+    def _beside(
+        self, variable: tf.Variable
+    ) -> contextlib.AbstractContextManager:
+        """Where new variables are on the device of another."""
+        if local_state.has_copies(variable):
+            extended = strategy_of(self).extended
+            return extended.colocate_vars_with(variable)
+        # Colocation ends where a variable is lifted out of the step that is
+        # being traced, as in `fit`.
+        return tf.device(variable.device)
 
     # ---- Weight decay: part of the rule, so not a pass of its own. ----
 
@@ -554,9 +563,11 @@ class FusedOptimizer(KerasOptimizer):
         """The norm of all gradients of the last update, before clipping.
 
         A scalar in float64, 0 before the first; needs
-        `track_gradient_norm=True`.
+        `track_gradient_norm=True` or `global_clipnorm`.
         """
-        return self._unlisted.value("gradient_norm", "track_gradient_norm")
+        return self._unlisted.value(
+            "gradient_norm", "`track_gradient_norm=True` or `global_clipnorm`"
+        )
 
     @property
     def skipped_steps(self) -> tf.Tensor:
@@ -564,17 +575,20 @@ class FusedOptimizer(KerasOptimizer):
 
         Needs `skip_nonfinite=True`.
         """
-        return self._unlisted.value("skipped_steps", "skip_nonfinite")
+        return self._unlisted.value("skipped_steps", "`skip_nonfinite=True`")
 
     def _needs_norms(self) -> bool:
-        return bool(
-            self.clipnorm or self.global_clipnorm or self.track_gradient_norm
-        )
+        return bool(self.clipnorm or self._keeps_gradient_norm())
+
+    def _keeps_gradient_norm(self) -> bool:
+        # With `global_clipnorm` it is measured in any case.
+        return bool(self.track_gradient_norm or self.global_clipnorm)
 
     def _next_gradient_norm(
         self, measures: step.Measures | None
     ) -> Sequence[tuple[tf.Variable, tf.Tensor]]:
-        if self._unlisted.gradient_norm is None:
+        # Who changes arguments later may have it without a measurement.
+        if self._unlisted.gradient_norm is None or measures is None:
             return ()
         return [(self._unlisted.gradient_norm, measures.global_norm)]
 
@@ -601,7 +615,9 @@ class FusedOptimizer(KerasOptimizer):
         """How much of the averages stays, and whether they overwrite."""
         count = self._update_count()
         # In the first step an average becomes the variable.
-        momentum = choose(is_zero(count), 0.0, self.ema_momentum)
+        momentum = choose(
+            is_zero(count), 0.0, local_state.number(self.ema_momentum)
+        )
         if not self.ema_overwrite_frequency:
             return momentum, False
         return momentum, is_zero((count + 1) % self.ema_overwrite_frequency)
@@ -624,7 +640,8 @@ class FusedOptimizer(KerasOptimizer):
         Raises:
             ValueError: If there is another number of gradients than of
                 variables, or one has a shape that doesn't fit its variable's.
-            TypeError: If one doesn't convert to a tensor.
+            TypeError: If one doesn't convert to a tensor, or something else
+                than variables is given.
         """
         self._apply(grads, trainable_variables)
 
@@ -660,6 +677,12 @@ class FusedOptimizer(KerasOptimizer):
             variables = list(trainable_variables)
         if gradient_scale is None and eager_step.run(self, grads, variables):
             return True
+        # What has a plan is known.
+        is_known = trainable_variables is None or bool(
+            self._plans.find(variables, self.implementation)
+        )
+        if not is_known:
+            validation.check_variables(variables)
         if len(grads) != len(variables):
             raise ValueError(
                 "`grads` must have one gradient for each of the "
@@ -674,10 +697,7 @@ class FusedOptimizer(KerasOptimizer):
             else gradients.as_gradient(gradient, variable)
             for gradient, variable in zip(grads, variables, strict=True)
         ]
-        # What has a plan is known.
-        if trainable_variables is not None and not self._plans.find(
-            variables, self.implementation
-        ):
+        if not is_known:
             self._get_ready_for(variables)
         if local_state.in_replica() and _replicas_share(variables):
             return self._apply_once(

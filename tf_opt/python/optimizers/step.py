@@ -476,7 +476,35 @@ class Step:
             self._commit(frame, averaged, measures, scalars, commits)
             if tables and not inside_xla():
                 self._note_rows(grads, frame, rows)
+            if accumulates:
+                self._drop_other_sums(commits)
         return frame.enabled
+
+    def _drop_other_sums(self, commits: Flag) -> None:
+        """Empties the accumulators of variables without a gradient.
+
+        An update begins a new sum for all variables, as in Keras.
+        """
+        optimizer = self._optimizer
+        updated = {index for _, _, index in self._positions()}
+        others = sorted(
+            set(range(len(optimizer._accumulated_gradients))) - updated
+        )
+        if not others or commits is False:
+            return
+
+        def drop() -> None:
+            for index in others:
+                accumulator = optimizer._accumulated_gradients[index]
+                zeros = tf.zeros(accumulator.shape, accumulator.dtype)
+                local_state.assign(accumulator, zeros)
+
+        if commits is True:
+            drop()
+        else:
+            tf.cond(commits, drop, lambda: None)
+        if optimizer._unlisted.accumulated_until is not None:
+            accumulated_rows.empty(optimizer, others, commits)
 
     def _commit(
         self,

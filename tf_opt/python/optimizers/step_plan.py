@@ -36,6 +36,8 @@ class Bucket(NamedTuple):
         decays: For each, whether weight decay applies to it.
         names: What an error calls them.
         sparse: Whether their gradients are `tf.IndexedSlices`.
+        signature: For each, the type and shape of a gradient that an op takes
+            without a conversion, as `eager_signature` says them.
         lists: What the op takes as its lists of variables, slots, accumulators,
             averages and master weights, by name; None if the composed
             implementation runs.
@@ -47,6 +49,7 @@ class Bucket(NamedTuple):
     decays: tuple[bool, ...]
     names: tuple[str, ...]
     sparse: bool
+    signature: list[tuple]
     lists: Mapping[str, Sequence[Any]] | None
 
 
@@ -126,6 +129,10 @@ def make(
                 decays=tuple(map(optimizer._decays, updated)),
                 names=tuple(path_of(variables[i]) for i in positions),
                 sparse=sparse,
+                signature=[
+                    (dtype.as_datatype_enum, tuple(variable.shape))
+                    for variable in updated
+                ],
                 lists=lists,
             )
         )

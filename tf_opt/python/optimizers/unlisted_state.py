@@ -59,8 +59,12 @@ class UnlistedState(tf.Module):
             return {}
         return super()._trackable_children(save_type, **kwargs)
 
-    def value(self, name: str, argument: str) -> tf.Tensor:
-        """A number that is kept if the argument says so.
+    def value(self, name: str, arguments: str) -> tf.Tensor:
+        """A number that is kept if arguments ask for it.
+
+        Args:
+            name: Its name.
+            arguments: The arguments, as an error names them.
 
         Raises:
             ValueError: If it isn't kept.
@@ -68,8 +72,8 @@ class UnlistedState(tf.Module):
         variable = getattr(self, name)
         if variable is None:
             raise ValueError(
-                f"`{name}` is known once an optimizer with `{argument}=True` "
-                "has been built."
+                f"`{name}` is known once an optimizer with {arguments} has "
+                "been built."
             )
         return tf.convert_to_tensor(variable)
 

@@ -18,6 +18,24 @@ def _is_number(value: Any) -> bool:
     ) and not isinstance(value, bool)
 
 
+def check_variables(variables: Sequence[Any]) -> None:
+    """Raises unless all are variables.
+
+    Args:
+        variables: What a step is given as `trainable_variables`.
+
+    Raises:
+        TypeError: If one is something else.
+    """
+    for i, variable in enumerate(variables):
+        if not isinstance(variable, (keras.Variable, tf.Variable)):
+            raise TypeError(
+                "`trainable_variables` must be variables. Received: "
+                f"trainable_variables[{i}]={variable!r} "
+                f"({type(variable).__name__})"
+            )
+
+
 def check_in_unit_interval(name: str, value: float) -> None:
     """Raises unless `value` is in [0, 1): the decay of a moving average."""
     if not _is_number(value) or not 0 <= value < 1:
