@@ -375,3 +375,27 @@ def test_a_step_outside_of_the_strategy_is_one_of_all_copies(
                 expected.numpy().astype("float64"),
                 rtol=1e-6,
             )
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+def test_replicas_drop_a_sum_without_a_gradient_in_the_update(
+    strategy, implementation
+):
+    with strategy.scope():
+        variables = [keras.Variable([0.0]) for _ in range(2)]
+        optimizer = tf_opt.ASGD(
+            1.0, gradient_accumulation_steps=2, implementation=implementation
+        )
+        optimizer.build(variables)
+
+    @tf.function
+    def step(*grads: tf.Tensor | None) -> None:
+        strategy.run(lambda: optimizer.apply(grads, variables))
+
+    for second in (100, None, 1, 1):
+        step(
+            tf.ones(1), None if second is None else tf.constant([float(second)])
+        )
+    # Two replicas' gradients of two micro-steps, halved: 2 an update.
+    np.testing.assert_allclose([v.numpy()[0] for v in variables], [-4, -2])

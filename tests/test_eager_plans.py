@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tensorflow.python.eager import context
 
 from counterparts import COUNTERPARTS
 from xla_kernels import HAS_XLA_KERNELS
@@ -126,3 +127,26 @@ def test_threads_may_train_models_of_their_own_and_share_an_optimizer():
     assert not errors
     for i, variable in enumerate(variables):
         assert variable.numpy() < i - 1
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [np.float64([1, 1, 1]), np.float32(1), np.float32([1])],
+    ids=["type", "scalar", "broadcast"],
+)
+def test_asynchronous_steps_take_what_synchronous_ones_do(gradient):
+    variables = [keras.Variable(np.zeros(3, "float32")) for _ in range(2)]
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build(variables)
+    ones = tf.ones(3)
+    # With an executor of its own, which an error would spoil.
+    with context.execution_mode(context.ASYNC):
+        assert not tf.config.experimental.get_synchronous_execution()
+        optimizer.apply([ones, ones], variables)
+        optimizer.apply([ones, tf.constant(gradient)], variables)
+        with pytest.raises(ValueError, match="must have its shape"):
+            optimizer.apply([ones, tf.ones(2)], variables)
+        optimizer.apply([ones, ones], variables)
+    assert int(optimizer.iterations) == 3
+    for variable in variables:
+        np.testing.assert_allclose(variable.numpy(), -0.3, rtol=1e-5)

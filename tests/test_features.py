@@ -870,3 +870,127 @@ def test_sparse_gradients_with_all_features():
             optimizer.apply([given], variables)
         results.append(variables[0].numpy())
     np.testing.assert_array_equal(*results)
+
+
+# ---- Arguments and gradients as Keras takes them. ----
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+@pytest.mark.parametrize(
+    "make", [np.float32, tf.constant, tf.Variable, keras.Variable]
+)
+def test_the_momentum_of_averages_may_be_a_scalar_of_any_kind(
+    make, implementation, in_graph
+):
+    averages = []
+    for cls, momentum, options in (
+        (keras.optimizers.Adam, 0.5, {}),
+        (tf_opt.Adam, make(0.5), {"implementation": implementation}),
+    ):
+        variable = keras.Variable([1.0, 2.0])
+        optimizer = cls(
+            0.1, epsilon=1e-7, use_ema=True, ema_momentum=momentum, **options
+        )
+        optimizer.build([variable])
+
+        def step(gradient, optimizer=optimizer):
+            optimizer.apply([gradient])
+
+        step = tf.function(step) if in_graph else step
+        for i in range(3):
+            step(tf.constant([1.0, i]))
+        averages.append(optimizer._model_variables_moving_average[0].numpy())
+    np.testing.assert_allclose(*averages, rtol=1e-4)
+
+
+def _run_multi_task(
+    make: Any, mode: str, options: dict[str, Any]
+) -> list[np.ndarray]:
+    variables = _variables([0.0, 0.0], [0.0, 0.0])
+    optimizer = make(1.0, gradient_accumulation_steps=2, **options)
+    optimizer.build(variables)
+
+    def step(*grads: tf.Tensor | None) -> None:
+        optimizer.apply(grads, variables)
+
+    if mode != "eager":
+        step = tf.function(step, jit_compile=mode == "XLA")
+    for numbers in ((1, 100), (1, None), (1, 1), (1, 1)):
+        step(*(None if x is None else tf.fill([2], float(x)) for x in numbers))
+    state = [*variables, *optimizer._accumulated_gradients]
+    return [x.numpy() for x in state]
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+@pytest.mark.parametrize("mode", ["eager", "graph", "XLA"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"implementation": "custom_op"},
+        {"implementation": "composed"},
+        {"skip_nonfinite": True},
+    ],
+    ids=str,
+)
+def test_a_sum_without_a_gradient_in_the_update_is_dropped(options, mode):
+    expected = _run_multi_task(keras.optimizers.SGD, "eager", {})
+    ours = _run_multi_task(tf_opt.ASGD, mode, options)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6)
+    assert ours[1][0] == -1
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_rows_without_a_gradient_in_the_update_are_dropped(in_graph):
+    tables = _variables(np.ones((4, 2)), np.ones((4, 2)))
+    optimizer = tf_opt.AdamW(
+        0.1, lazy_mode=True, gradient_accumulation_steps=2, weight_decay=0.1
+    )
+    optimizer.build(tables)
+
+    def rows(*indices: int) -> tf.IndexedSlices:
+        return tf.IndexedSlices(
+            tf.ones([len(indices), 2]), tf.constant(indices)
+        )
+
+    def step(first: Any, second: Any) -> None:
+        optimizer.apply([first, second], tables)
+
+    step = tf.function(step) if in_graph else step
+    for second in (rows(0), None, rows(1), rows(2)):
+        step(rows(3), second)
+    changed = (tables[1].numpy() != 1).all(axis=1)
+    np.testing.assert_array_equal(changed, [False, True, True, False])
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_clipping_by_the_global_norm_tells_it(in_graph):
+    variable = keras.Variable([1.0, 2.0])
+    optimizer = tf_opt.Adam(0.1, global_clipnorm=1.0)
+    optimizer.build([variable])
+
+    def step() -> None:
+        optimizer.apply([tf.constant([3.0, 4.0])], [variable])
+
+    (tf.function(step) if in_graph else step)()
+    assert float(optimizer.gradient_norm) == 5
+    # What is switched off later isn't measured.
+    optimizer.global_clipnorm = None
+    step()
+
+
+@pytest.mark.parametrize("built", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [np.zeros(2), tf.constant([1.0, 2.0]), "w", None],
+    ids=["array", "tensor", "string", "None"],
+)
+def test_what_is_no_variable_is_refused(given, built):
+    optimizer = tf_opt.Adam()
+    if built:
+        optimizer.build(_variables([1.0, 2.0]))
+    with pytest.raises(
+        TypeError, match=r"`trainable_variables` must be variables\. .*\[0\]="
+    ):
+        optimizer.apply([tf.ones(2)], [given])

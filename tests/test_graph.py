@@ -242,3 +242,27 @@ def test_autograph_leaves_the_package_alone():
         step()
     # The test's own helper, and nothing else.
     assert set(converted) == {__name__}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("cls", [tf_opt.Adam, tf_opt.AveragedSGD])
+def test_checked_numerics_find_the_models_infinities_only(cls, sparse):
+    variable = keras.Variable([[1.0], [2.0]])
+    optimizer = cls(0.1)
+    optimizer.build([variable])
+
+    def step(gradient: tf.Tensor) -> None:
+        gradient = gradient * 2.0
+        if sparse:
+            gradient = tf.IndexedSlices(gradient, tf.constant([0, 1]))
+        optimizer.apply([gradient], [variable])
+
+    tf.debugging.enable_check_numerics()
+    try:
+        step = tf.function(step)
+        step(tf.ones([2, 1]))
+        assert int(optimizer.iterations) == 1
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Infinity"):
+            step(tf.constant([[1.0], [float("inf")]]))
+    finally:
+        tf.debugging.disable_check_numerics()

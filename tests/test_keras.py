@@ -420,3 +420,51 @@ def test_a_schedule_may_return_one_number_in_a_list(mode):
     assert trained([0.1]) == trained(0.1)
     with pytest.raises(ValueError, match="`learning_rate` must return one"):
         trained([0.1, 0.2])
+
+
+DEVICE_MODES = {
+    "Adam": (tf_opt.Adam, {"amsgrad": True}),
+    "NAdam": (tf_opt.NAdam, {}),
+    "ASGD": (tf_opt.ASGD, {}),
+    "AveragedSGD": (tf_opt.AveragedSGD, {}),
+    "master weights": (tf_opt.Adam, {"master_weights": True}),
+    "around the rule": (
+        tf_opt.AdamW,
+        {
+            "gradient_accumulation_steps": 2,
+            "use_ema": True,
+            "skip_nonfinite": True,
+            "global_clipnorm": 1.0,
+            "learning_rate_multipliers": {"bias": 0.5},
+        },
+    ),
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("cls", "options"), DEVICE_MODES.values(), ids=DEVICE_MODES
+)
+@implementations
+def test_fit_builds_the_state_on_the_models_device(
+    cls, options, implementation
+):
+    results = []
+    x = np.ones((8, 3), "float32")
+    for device in ("CPU:0", "CPU:1"):
+        keras.utils.set_random_seed(3)
+        dtype = "bfloat16" if "master_weights" in options else "float32"
+        with tf.device(device):
+            model = keras.Sequential(
+                [keras.Input((3,)), keras.layers.Dense(2, dtype=dtype)]
+            )
+        optimizer = cls(0.1, implementation=implementation, **options)
+        model.compile(optimizer, "mse")
+        model.fit(x, x[:, :2], batch_size=4, shuffle=False, verbose=0)
+        results.append([v.numpy() for v in model.trainable_variables])
+        shapes = {v.shape for v in model.trainable_variables}
+        for slot in optimizer.variables:
+            if slot.shape[-2:] in shapes or slot.shape[-1:] in shapes:
+                assert slot.value.device.endswith(device)
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)

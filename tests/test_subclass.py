@@ -90,3 +90,30 @@ def test_a_function_put_in_its_place_is_used():
     optimizer.apply([tf.ones(1)], [variable])
     assert len(seen) == 1
     assert variable.numpy() == [1.0]
+
+
+def _train_tables(cls: type, jit_compile: bool) -> list[np.ndarray]:
+    tables = [keras.Variable(np.ones((4, 2), "float32")) for _ in range(2)]
+    optimizer = cls(0.1, lazy_mode=True, gradient_accumulation_steps=2)
+    optimizer.build(tables)
+
+    @tf.function(jit_compile=jit_compile)
+    def step(values: tf.Tensor) -> None:
+        grads = [
+            tf.IndexedSlices(values, tf.constant(rows))
+            for rows in ([0, 2], [1, 1])
+        ]
+        optimizer.apply(grads, tables)
+
+    for i in range(4):
+        step(tf.fill([2, 2], i + 1.0))
+    return [table.numpy() for table in tables]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_an_overridden_update_step_accumulates_rows_of_two_tables(jit_compile):
+    expected = _train_tables(tf_opt.Adam, jit_compile)
+    ours = _train_tables(slower_bias(tf_opt.Adam), jit_compile)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6)
+    np.testing.assert_array_equal(ours[1][[0, 2, 3]], 1)

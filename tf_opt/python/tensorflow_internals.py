@@ -41,6 +41,32 @@ def has_op_callbacks() -> bool:
     return bool(op_callbacks.should_invoke_op_callbacks())
 
 
+def unwatched_constant(x: float) -> float | tf.Tensor:
+    """Makes a float64 constant of which no callback of ops is told.
+
+    `tf.constant` tells them, and so does an op that is given a number.
+
+    Args:
+        x: Its value.
+
+    Returns:
+        The number itself where there are no callbacks, or no graph.
+    """
+    if tf.executing_eagerly() or not has_op_callbacks():
+        return x
+    value = tf.compat.v1.AttrValue(tensor=tf.make_tensor_proto(x, tf.float64))
+    dtype = tf.compat.v1.AttrValue(type=tf.float64.as_datatype_enum)
+    constant = ops.get_default_graph().create_op(
+        "Const", [], [tf.float64], attrs={"value": value, "dtype": dtype}
+    )
+    return constant.outputs[0]
+
+
+def eager_signature(tensors: Sequence[tf.Tensor]) -> list[tuple]:
+    """The type and shape of each of some eager tensors, found quickly."""
+    return [(x._datatype_enum(), x._shape_tuple()) for x in tensors]
+
+
 @functools.cache
 def registered_kernels(op_name: str) -> frozenset[tuple[str, tf.DType]]:
     """The (device type, `T`) pairs that an op has kernels for."""

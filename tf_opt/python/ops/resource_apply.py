@@ -14,6 +14,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars as checked
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops import library
 from tf_opt.python.ops.gradients import are_slices
@@ -28,6 +29,7 @@ from tf_opt.python.ops.outside_xla import run_op
 from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.ops.step_frame import StepFrame
 from tf_opt.python.tensorflow_internals import signature_of
+from tf_opt.python.tensorflow_internals import unwatched_constant
 
 # Inputs that are one number for all variables, or a vector with one for each.
 _PER_VARIABLE = (
@@ -178,6 +180,9 @@ def resource_apply(
                 )
             else:
                 arguments[name] = _CHECKS[dtype](name, given[name])
+    if is_known(arguments["clip_value"], BARE.clip_value):
+        # That infinity is ours: numbers are checked for those of a model.
+        arguments["clip_value"] = unwatched_constant(BARE.clip_value)
     return run_op(
         getattr(ops, op.wrapper),
         **arguments,

@@ -37,7 +37,8 @@ learning_rate_multipliers, weight_decay_multipliers: Factors for single
 skip_nonfinite: Whether a step whose gradients hold an infinity or NaN
     leaves everything as it was; `optimizer.skipped_steps` counts them.
 track_gradient_norm: Whether `optimizer.gradient_norm` tells the norm of
-    the last update's gradients, before clipping.
+    the last update's gradients, before clipping. With `global_clipnorm`
+    it does in any case.
 lazy_mode: How `tf.IndexedSlices`, the gradients of embedding tables,
     are applied. False: as the dense gradients that they mean, with the
     same numbers. True: only the rows that occur are read and written,

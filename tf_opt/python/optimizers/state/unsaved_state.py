@@ -51,8 +51,12 @@ class UnsavedState(tf.Module):
             return {}
         return super()._trackable_children(save_type, **kwargs)
 
-    def value(self, name: str, argument: str) -> tf.Tensor:
-        """Returns a number that is kept if `argument` is True.
+    def value(self, name: str, arguments: str) -> tf.Tensor:
+        """Returns a number that is kept if arguments ask for it.
+
+        Args:
+            name: The number's name.
+            arguments: The arguments, as an error names them.
 
         Raises:
             ValueError: If it isn't kept.
@@ -60,8 +64,8 @@ class UnsavedState(tf.Module):
         variable = getattr(self, name)
         if variable is None:
             raise ValueError(
-                f"`{name}` is known once an optimizer with `{argument}=True` "
-                "has been built."
+                f"`{name}` is known once an optimizer with {arguments} has "
+                "been built."
             )
         return tf.convert_to_tensor(variable)
 

@@ -27,6 +27,7 @@ from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.tensorflow_internals import eager_signature
 
 _EagerTensor = tf.__internal__.EagerTensor
 
@@ -64,6 +65,8 @@ def can_run(
         and state.unsaved.learning_rate_multipliers is None
         and state.unsaved.weight_decay_multipliers is None
         and all(type(gradient) is _EagerTensor for gradient in grads)
+        # An op that runs asynchronously would refuse them too late.
+        and eager_signature(grads) == plan.buckets[0].signature
         and all(variable.constraint is None for variable in variables)
     )
 

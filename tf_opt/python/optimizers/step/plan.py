@@ -38,6 +38,8 @@ class Bucket(NamedTuple):
         indices: Their indices among the optimizer's variables.
         names: Their names in error messages.
         sparse: Whether their gradients are `tf.IndexedSlices`.
+        signature: The `eager_signature` of gradients that the op takes as they
+            are.
         lists: The op's lists of variables, slots, accumulators, averages and
             master weights, by name; None if the composed implementation runs.
         is_measured_by_op: Whether the custom op measures their gradients.
@@ -50,6 +52,7 @@ class Bucket(NamedTuple):
     indices: tuple[int, ...]
     names: tuple[str, ...]
     sparse: bool
+    signature: list[tuple]
     lists: Mapping[str, Sequence[Any]] | None
     is_measured_by_op: bool
     averages_later: bool
@@ -173,6 +176,10 @@ def make(
                 indices=indices,
                 names=tuple(path_of(variables[i]) for i in positions),
                 sparse=not dense,
+                signature=[
+                    (dtype.as_datatype_enum, tuple(variable.shape))
+                    for variable in updated
+                ],
                 lists=lists,
                 is_measured_by_op=lists is not None
                 and can_run(
