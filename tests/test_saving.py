@@ -355,7 +355,7 @@ def test_state_of_16_bit_variables_moves_in_keras_files_and_no_others(
         )
     assert int(target.optimizer.iterations.numpy()) == 8
 
-    # As the README says, with TensorFlow's words.
+    # docs/guarantees.md quotes TensorFlow's message.
     path = tf.train.Checkpoint(optimizer=source.optimizer).save(
         str(tmp_path / "ckpt")
     )
