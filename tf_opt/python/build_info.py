@@ -27,11 +27,10 @@ def _wheel(loaded: library.Library) -> str:
 
 
 def _inside_xla() -> str:
-    """What runs there."""
-    devices = dispatch.compiled_devices()
-    if not devices:
+    """Describes what runs inside `jit_compile=True`."""
+    if not dispatch.has_xla_kernels():
         return _COMPOSED
-    return f"the custom ops run for {', '.join(devices)}; elsewhere {_COMPOSED}"
+    return f"the custom ops run on CPUs; elsewhere {_COMPOSED}"
 
 
 def build_info() -> dict[str, str]:

@@ -45,22 +45,17 @@ def _missing_kernel(
     return None
 
 
-# What kernels for programs that XLA compiles are registered for.
-_XLA_DEVICES = {"CPU": "XLA_CPU_JIT", "GPU": "XLA_GPU_JIT"}
+# The device that kernels for programs compiled by XLA for a CPU are registered
+# for. There are none for other devices.
+_XLA_CPU = "XLA_CPU_JIT"
 
 
-def compiled_devices(
-    op_name: str = "TfOpt>ResourceApplyAdamAmsgrad",
-) -> list[str]:
-    """The types of devices for which XLA compiles a custom op."""
-    if library.library().ops is None:
-        return []
-    available = tensorflow_internals.registered_kernels(op_name)
-    return [
-        device_type
-        for device_type, compiled in _XLA_DEVICES.items()
-        if (compiled, tf.float32) in available
-    ]
+def has_xla_kernels(op_name: str = "TfOpt>ResourceApplyAdamAmsgrad") -> bool:
+    """Whether XLA can compile a custom op for a CPU."""
+    return library.library().ops is not None and (
+        _XLA_CPU,
+        tf.float32,
+    ) in tensorflow_internals.registered_kernels(op_name)
 
 
 def _missing_xla_kernel(
@@ -68,7 +63,7 @@ def _missing_xla_kernel(
 ) -> str | None:
     device_type = _device_type(device)
     available = tensorflow_internals.registered_kernels(op_name)
-    if (_XLA_DEVICES.get(device_type), dtype) in available:
+    if device_type == "CPU" and (_XLA_CPU, dtype) in available:
         return None
     return (
         f"it has no XLA kernel for {device_type} and {dtype.name}, and this is "

@@ -84,7 +84,7 @@ struct DenseTensor {
   StateType types[kOperands] = {};
   int64_t size = 0;  // Elements.
   // Which element of its variable the first one is, for its random bits.
-  typename NumbersOf<V>::Integer first = 0;
+  int64_t first = 0;
 
  private:
   template <int... kIndices>

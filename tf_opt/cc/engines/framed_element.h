@@ -1,7 +1,5 @@
 // What a step does with one element, whose gradient is at hand: a rule and its
-// frame, for whatever goes an element at a time. Such are a thread of a GPU,
-// whether it reads gradients or sums them, and a program that XLA compiles, for
-// which a whole array is one "element".
+// frame, for a thread of a GPU.
 #ifndef TF_OPT_CC_ENGINES_FRAMED_ELEMENT_H_
 #define TF_OPT_CC_ENGINES_FRAMED_ELEMENT_H_
 
@@ -26,7 +24,6 @@ class FramedElement {
   using V = ComputeType<T>;
   using Tensor = DenseTensor<T, Rule::kSlots>;
   using Convert = typename State::Convert;
-  using Integer = typename NumbersOf<V>::Integer;
 
   // Updates an element of `tensor`, the number of which is `element`. The
   // tensor says whether there are a master weight, an accumulator and an
@@ -34,11 +31,10 @@ class FramedElement {
   // point to in memory, not in registers.
   template <typename... Slot>
   TF_OPT_RULE_INLINE static void Update(const FramedRule<Rule>& rule,
-                                        const Tensor& tensor,
-                                        const Integer& element, V gradient,
-                                        T* variable, V* master_weight,
-                                        V* accumulator, V* average,
-                                        Slot*... slots) {
+                                        const Tensor& tensor, int64_t element,
+                                        V gradient, T* variable,
+                                        V* master_weight, V* accumulator,
+                                        V* average, Slot*... slots) {
     if (tensor.accumulator() == nullptr) {
       gradient = rule.gradient(gradient);
     } else {
@@ -78,7 +74,7 @@ class FramedElement {
           CanonicalNan(rule.gradient.Accumulate(*accumulator, gradient));
     }
     if (tensor.average().data == nullptr) return;
-    const Integer element = tensor.first + at;
+    const int64_t element = tensor.first + at;
     T* const variable = tensor.variable() + at;
     V master_weight = MasterWeightAt(tensor, at);
     // One that somebody else has set is put right.
@@ -96,7 +92,7 @@ class FramedElement {
                                           const Tensor& tensor, V gradient,
                                           int64_t at,
                                           std::index_sequence<kIndices...>) {
-    const Integer element = tensor.first + at;
+    const int64_t element = tensor.first + at;
     V slots[] = {State::Read(tensor.template slot<kIndices>(), at)...};
     V accumulator = 0;
     if (tensor.accumulator() != nullptr) accumulator = tensor.accumulator()[at];
@@ -145,9 +141,9 @@ class FramedElement {
   // Master weights are always rounded to nearest: that is how one sees that
   // they belong together.
   TF_OPT_RULE_INLINE static void Assign(const FramedRule<Rule>& rule,
-                                        const Tensor& tensor,
-                                        const Integer& element, V value,
-                                        T* variable, V* master_weight) {
+                                        const Tensor& tensor, int64_t element,
+                                        V value, T* variable,
+                                        V* master_weight) {
     *master_weight = value;
     const auto* const key = rule.template KeyOf<kVariable>();
     *variable = key == nullptr || tensor.master_weight() != nullptr
@@ -157,19 +153,16 @@ class FramedElement {
 
   // Lets the average follow the variable: its master weight or what is stored.
   TF_OPT_RULE_INLINE static void Follow(const FramedRule<Rule>& rule,
-                                        const Tensor& tensor,
-                                        const Integer& element, T* variable,
-                                        V* master_weight, V* average) {
+                                        const Tensor& tensor, int64_t element,
+                                        T* variable, V* master_weight,
+                                        V* average) {
     const V value = tensor.master_weight() == nullptr
                         ? Convert::Widen(*variable)
                         : *master_weight;
     *average = rule.average(*average, value);
-    When(
-        rule.average.overwrite,
-        [&] {
-          Assign(rule, tensor, element, *average, variable, master_weight);
-        },
-        variable, master_weight);
+    if (rule.average.overwrite) {
+      Assign(rule, tensor, element, *average, variable, master_weight);
+    }
   }
 };
 

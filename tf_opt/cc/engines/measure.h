@@ -46,8 +46,8 @@ TF_OPT_RULE_INLINE V MeasuredValue(V scale, V gradient, V accumulator) {
 
 // The square of what is in a lane's turn.
 template <typename V>
-TF_OPT_RULE_INLINE typename NumbersOf<V>::Real Square(V x) {
-  const typename NumbersOf<V>::Real wide = x;
+TF_OPT_RULE_INLINE double Square(V x) {
+  const double wide = x;
   return wide * wide;
 }
 

@@ -17,9 +17,8 @@ class AdamOptimizer : public OptimizerOf<Adam> {
     return attributes.GetAttr("epsilon_hat", &epsilon_hat_);
   }
 
-  template <typename N = HostNumbers>
-  AdamHyperparametersOf<N> modes() const {
-    auto hyperparameters = OptimizerOf::template modes<N>();
+  AdamHyperparameters modes() const {
+    auto hyperparameters = OptimizerOf::modes();
     hyperparameters.epsilon_hat = epsilon_hat_;
     return hyperparameters;
   }

@@ -97,8 +97,7 @@ class ApplyLaunch {
   }
 
   // Whether anything is rounded at random.
-  template <typename Numbers>
-  bool uses_random_bits(const FrameInputsOf<Numbers>& frame) const {
+  bool uses_random_bits(const FrameInputs& frame) const {
     if (frame.stochastic_rounding && kHas16Bits<Element> &&
         found().count(kMasterWeight) == 0) {
       return true;

@@ -2,8 +2,8 @@
 // `Optimizer`, which has read the op's attributes.
 //
 //   Optimizer::kScalars        the op's scalar inputs, as ScalarInput
-//   modes<Numbers>()           Hyperparameters with what the attributes say
-//   frame<Numbers>()           FrameInputs, likewise
+//   modes()                    Hyperparameters with what the attributes say
+//   frame()                    FrameInputs, likewise
 //   Optimizer::kSlotOperands   all slots that the op has
 //   slots()                    those of this kernel, in the rule's order
 //   ChooseRule<V>(use)         calls use(TypeTag<Rule>()) with its rule
@@ -47,16 +47,14 @@ class OptimizerOf : public Description {
     return attributes.GetAttr("seed", &seed_);
   }
 
-  template <typename N = HostNumbers>
-  typename Description::template HyperparametersOf<N> modes() const {
-    typename Description::template HyperparametersOf<N> hyperparameters;
+  typename Description::Hyperparameters modes() const {
+    typename Description::Hyperparameters hyperparameters;
     hyperparameters.maximize = maximize_;
     return hyperparameters;
   }
 
-  template <typename N = HostNumbers>
-  FrameInputsOf<N> frame() const {
-    FrameInputsOf<N> frame;
+  FrameInputs frame() const {
+    FrameInputs frame;
     frame.stochastic_rounding = stochastic_rounding_;
     frame.seed = seed_;
     return frame;

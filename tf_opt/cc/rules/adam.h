@@ -27,15 +27,12 @@ namespace tf_opt {
 
 struct Adam;
 
-template <typename N>
-struct AdamHyperparametersOf {
-  using Numbers = N;
-
-  typename N::Real learning_rate = 1e-3;
-  typename N::Real beta_1 = 0.9;
-  typename N::Real beta_2 = 0.999;
-  typename N::Real epsilon = 1e-8;
-  typename N::Integer step = 1;  // t, counted from 1.
+struct AdamHyperparameters {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-8;
+  int64_t step = 1;  // t, counted from 1.
   bool maximize = false;
   // Where epsilon stands: false is Algorithm 1 of the paper, as above; true is
   // "epsilon hat", added to the uncorrected root (Keras, TensorFlow).
@@ -43,23 +40,17 @@ struct AdamHyperparametersOf {
 };
 
 // What is the same for every variable of a step. In float64, computed once.
-template <typename N>
-struct AdamStepOf {
-  using Hyperparameters = AdamHyperparametersOf<N>;
-  using Real = typename N::Real;
-
-  TF_OPT_HOST_DEVICE explicit AdamStepOf(const Hyperparameters& h)
+struct AdamStep {
+  using Hyperparameters = AdamHyperparameters;
+  TF_OPT_HOST_DEVICE explicit AdamStep(const Hyperparameters& h)
       : hyperparameters(h),
         bias_correction_1(1.0 - Power(h.beta_1, h.step)),
         root_bias_correction_2(Sqrt(1.0 - Power(h.beta_2, h.step))) {}
 
   Hyperparameters hyperparameters;
-  Real bias_correction_1;
-  Real root_bias_correction_2;
+  double bias_correction_1;
+  double root_bias_correction_2;
 };
-
-using AdamHyperparameters = AdamHyperparametersOf<HostNumbers>;
-using AdamStep = AdamStepOf<HostNumbers>;
 
 // One element's update. `V` is the arithmetic type. AMSGrad and L2 decay
 // change what is read per element and so are template arguments; every other
@@ -68,13 +59,11 @@ template <typename V, bool kAmsgrad, bool kL2>
 struct AdamRule {
   using Description = Adam;
   using Value = V;
-  using Numbers = NumbersOf<V>;
-  using Step = AdamStepOf<Numbers>;
+  using Step = AdamStep;
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
   static constexpr bool kAsksHowSlotHolds = false;
 
-  TF_OPT_HOST_DEVICE AdamRule(const Step& step,
-                              const VariableInputsOf<Numbers>& own)
+  TF_OPT_HOST_DEVICE AdamRule(const Step& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay),
         moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
@@ -115,23 +104,19 @@ struct AdamRule {
 
 // What the op and the engines need to know.
 struct Adam {
-  template <typename N>
-  using HyperparametersOf = AdamHyperparametersOf<N>;
+  using Hyperparameters = AdamHyperparameters;
 
   static constexpr Operand kSlotOperands[] = {
       {"m"},
       {"v"},
       // A maximum of what was rounded at random would be too large.
       Operand::Optional("v_max").Rounded(Rounding::kToNearest)};
-  template <typename N>
-  static constexpr ScalarInput<HyperparametersOf<N>> kScalarsOf[] = {
-      {"learning_rate", &AdamHyperparametersOf<N>::learning_rate},
-      {"step", &AdamHyperparametersOf<N>::step, Range::kPositive},
-      {"beta_1", &AdamHyperparametersOf<N>::beta_1, Range::kDecayRate},
-      {"beta_2", &AdamHyperparametersOf<N>::beta_2, Range::kDecayRate},
-      {"epsilon", &AdamHyperparametersOf<N>::epsilon, Range::kNonNegative}};
-  using Hyperparameters = AdamHyperparameters;
-  static constexpr auto& kScalars = kScalarsOf<HostNumbers>;
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &AdamHyperparameters::learning_rate},
+      {"step", &AdamHyperparameters::step, Range::kPositive},
+      {"beta_1", &AdamHyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &AdamHyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &AdamHyperparameters::epsilon, Range::kNonNegative}};
 
   // Returns use(TypeTag<...>()) with the rule of these modes.
   template <typename V, typename Use>

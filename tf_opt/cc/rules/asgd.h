@@ -26,26 +26,20 @@ namespace tf_opt {
 
 struct Asgd;
 
-template <typename N>
-struct AsgdHyperparametersOf {
-  using Numbers = N;
-
-  typename N::Real learning_rate = 1e-3;
-  typename N::Integer seen_batches = 1;  // n, this one included.
+struct AsgdHyperparameters {
+  double learning_rate = 1e-3;
+  int64_t seen_batches = 1;  // n, this one included.
   bool maximize = false;
 };
 
 // What is the same for every variable of a step. In float64, computed once.
-template <typename N>
-struct AsgdStepOf {
-  using Hyperparameters = AsgdHyperparametersOf<N>;
-  using Real = typename N::Real;
-
-  TF_OPT_HOST_DEVICE explicit AsgdStepOf(const Hyperparameters& h)
+struct AsgdStep {
+  using Hyperparameters = AsgdHyperparameters;
+  TF_OPT_HOST_DEVICE explicit AsgdStep(const Hyperparameters& h)
       : hyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
 
   Hyperparameters hyperparameters;
-  Real step_size;
+  double step_size;
 };
 
 // sum - old_term + new_term, rounded once. Rounding the intermediate result too
@@ -65,21 +59,16 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
   return result + (change_error + result_error);
 }
 
-using AsgdHyperparameters = AsgdHyperparametersOf<HostNumbers>;
-using AsgdStep = AsgdStepOf<HostNumbers>;
-
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct AsgdRule {
   using Description = Asgd;
   using Value = V;
-  using Numbers = NumbersOf<V>;
-  using Step = AsgdStepOf<Numbers>;
+  using Step = AsgdStep;
   static constexpr int kSlots = 2;
   static constexpr bool kAsksHowSlotHolds = true;
 
-  TF_OPT_HOST_DEVICE AsgdRule(const Step& step,
-                              const VariableInputsOf<Numbers>& own)
+  TF_OPT_HOST_DEVICE AsgdRule(const Step& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay),
         step_size(own.learning_rate_factor * step.step_size) {}
@@ -102,19 +91,14 @@ struct AsgdRule {
 
 // What the op and the engines need to know.
 struct Asgd {
-  template <typename N>
-  using HyperparametersOf = AsgdHyperparametersOf<N>;
+  using Hyperparameters = AsgdHyperparameters;
 
   static constexpr Operand kSlotOperands[] = {
       Operand("d").Stored(Storage::kArithmetic),
       Operand::RowOfTable("y", "batch_index").Rounded(Rounding::kToNearest)};
-  template <typename N>
-  static constexpr ScalarInput<HyperparametersOf<N>> kScalarsOf[] = {
-      {"learning_rate", &AsgdHyperparametersOf<N>::learning_rate},
-      {"seen_batches", &AsgdHyperparametersOf<N>::seen_batches,
-       Range::kPositive}};
-  using Hyperparameters = AsgdHyperparameters;
-  static constexpr auto& kScalars = kScalarsOf<HostNumbers>;
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &AsgdHyperparameters::learning_rate},
+      {"seen_batches", &AsgdHyperparameters::seen_batches, Range::kPositive}};
 
   // Returns use(TypeTag<...>()) with the rule of these modes.
   template <typename V, typename Use>

@@ -27,46 +27,36 @@ namespace tf_opt {
 
 struct AveragedSgd;
 
-template <typename N>
-struct AveragedSgdHyperparametersOf {
-  using Numbers = N;
-
-  typename N::Real learning_rate = 1e-2;
-  typename N::Real eta = 1e-2;
-  typename N::Real lambd = 1e-4;
-  typename N::Real t0 = 1e6;
-  typename N::Integer step = 1;  // t, counted from 1.
+struct AveragedSgdHyperparameters {
+  double learning_rate = 1e-2;
+  double eta = 1e-2;
+  double lambd = 1e-4;
+  double t0 = 1e6;
+  int64_t step = 1;  // t, counted from 1.
   bool maximize = false;
 };
 
 // What is the same for every variable of a step. In float64, computed once.
-template <typename N>
-struct AveragedSgdStepOf {
-  using Hyperparameters = AveragedSgdHyperparametersOf<N>;
-  using Real = typename N::Real;
-
-  TF_OPT_HOST_DEVICE explicit AveragedSgdStepOf(const Hyperparameters& h)
+struct AveragedSgdStep {
+  using Hyperparameters = AveragedSgdHyperparameters;
+  TF_OPT_HOST_DEVICE explicit AveragedSgdStep(const Hyperparameters& h)
       : hyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
 
   Hyperparameters hyperparameters;
-  Real mu;
+  double mu;
 };
-
-using AveragedSgdHyperparameters = AveragedSgdHyperparametersOf<HostNumbers>;
-using AveragedSgdStep = AveragedSgdStepOf<HostNumbers>;
 
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct AveragedSgdRule {
   using Description = AveragedSgd;
   using Value = V;
-  using Numbers = NumbersOf<V>;
-  using Step = AveragedSgdStepOf<Numbers>;
+  using Step = AveragedSgdStep;
   static constexpr int kSlots = 1;
   static constexpr bool kAsksHowSlotHolds = false;
 
   TF_OPT_HOST_DEVICE AveragedSgdRule(const Step& step,
-                                     const VariableInputsOf<Numbers>& own)
+                                     const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay,
                 1.0 - step.hyperparameters.lambd * own.learning_rate_factor *
@@ -89,20 +79,16 @@ struct AveragedSgdRule {
 
 // What the op and the engines need to know.
 struct AveragedSgd {
-  template <typename N>
-  using HyperparametersOf = AveragedSgdHyperparametersOf<N>;
+  using Hyperparameters = AveragedSgdHyperparameters;
 
   static constexpr Operand kSlotOperands[] = {{"ax"}};
-  template <typename N>
-  static constexpr ScalarInput<HyperparametersOf<N>> kScalarsOf[] = {
-      {"learning_rate", &AveragedSgdHyperparametersOf<N>::learning_rate},
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &AveragedSgdHyperparameters::learning_rate},
       // Negative while the average is in the variables' place.
-      {"eta", &AveragedSgdHyperparametersOf<N>::eta, Range::kNonNegative},
-      {"step", &AveragedSgdHyperparametersOf<N>::step, Range::kPositive},
-      {"lambd", &AveragedSgdHyperparametersOf<N>::lambd, Range::kNonNegative},
-      {"t0", &AveragedSgdHyperparametersOf<N>::t0, Range::kNonNegative}};
-  using Hyperparameters = AveragedSgdHyperparameters;
-  static constexpr auto& kScalars = kScalarsOf<HostNumbers>;
+      {"eta", &AveragedSgdHyperparameters::eta, Range::kNonNegative},
+      {"step", &AveragedSgdHyperparameters::step, Range::kPositive},
+      {"lambd", &AveragedSgdHyperparameters::lambd, Range::kNonNegative},
+      {"t0", &AveragedSgdHyperparameters::t0, Range::kNonNegative}};
 
   // Returns use(TypeTag<...>()) with the rule of these modes.
   template <typename V, typename Use>

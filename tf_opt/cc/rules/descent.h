@@ -12,11 +12,9 @@ namespace tf_opt {
 
 template <typename V, bool kL2>
 struct Descent {
-  using Real = typename NumbersOf<V>::Real;
-
   // `part` is what another decay of the rule leaves of the variable.
-  TF_OPT_HOST_DEVICE Descent(const Real& learning_rate, bool maximize,
-                             const Real& weight_decay, const Real& part = 1.0)
+  TF_OPT_HOST_DEVICE Descent(double learning_rate, bool maximize,
+                             double weight_decay, double part = 1.0)
       : gradient_sign(maximize ? -1.0 : 1.0),
         l2(weight_decay),
         keep((kL2 ? 1.0 : 1.0 - learning_rate * weight_decay) * part) {}

@@ -29,12 +29,11 @@ TF_OPT_RULE_INLINE uint32_t Truncated(float value) {
 }
 
 // The bits of a bfloat16, a float32 without its lower half: to nearest even.
-template <typename Float>
-TF_OPT_RULE_INLINE auto BFloat16Nearest(const Float& value) {
-  const auto bits = BitsOf(value);
-  const auto rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+TF_OPT_RULE_INLINE uint32_t BFloat16Nearest(float value) {
+  const uint32_t bits = BitsOf(value);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
   // Rounding could carry a NaN's payload into infinity; set the quiet bit.
-  const auto nan = (bits >> 16) | 0x40;
+  const uint32_t nan = (bits >> 16) | 0x40;
   return Select((bits & 0x7fffffff) > 0x7f800000, nan, rounded);
 }
 
@@ -46,24 +45,21 @@ TF_OPT_RULE_INLINE uint32_t BFloat16NearestOfCanonical(float value) {
 
 // The bits of an IEEE binary16, to nearest even. Infinities, NaNs and
 // subnormals stay what they are, whatever the flush-to-zero mode.
-template <typename Float>
-TF_OPT_RULE_INLINE auto HalfNearest(const Float& value) {
-  using Unsigned = decltype(BitsOf(value));
+TF_OPT_RULE_INLINE uint32_t HalfNearest(float value) {
   constexpr uint32_t kInfinity = 255u << 23;
   constexpr uint32_t kOverflow = (127u + 16u) << 23;  // 2^16.
   constexpr uint32_t kSmallestNormal = 113u << 23;    // 2^-14.
   constexpr uint32_t kHalf = 126u << 23;              // 0.5.
-  const Unsigned bits = BitsOf(value);
-  const Unsigned magnitude = bits & 0x7fffffff;
+  const uint32_t bits = BitsOf(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
   // The last bit kept decides a tie: to even. A carry may make it infinite.
-  const Unsigned normal =
+  const uint32_t normal =
       (magnitude - ((127u - 15u) << 23) + 0xfff + ((magnitude >> 13) & 1)) >>
       13;
   // Adding 0.5 lines a subnormal's bits up at the low end, rounded by the add.
-  const Unsigned subnormal = BitsOf(FloatOf(magnitude) + 0.5f) - kHalf;
-  const Unsigned special =
-      Select(magnitude > kInfinity, Unsigned(0x7e00), 0x7c00);
-  const Unsigned result =
+  const uint32_t subnormal = BitsOf(FloatOf(magnitude) + 0.5f) - kHalf;
+  const uint32_t special = Select(magnitude > kInfinity, 0x7e00u, 0x7c00);
+  const uint32_t result =
       Select(magnitude >= kOverflow, special,
              Select(magnitude < kSmallestNormal, subnormal, normal));
   return result | ((bits >> 16) & 0x8000);
@@ -72,36 +68,30 @@ TF_OPT_RULE_INLINE auto HalfNearest(const Float& value) {
 // With 16 random bits: up with the probability that the lower half is of the
 // distance. (Behind the largest finite number up is to infinity, as it may be
 // to nearest.) A NaN must be that of CanonicalNan().
-template <typename Float, typename Unsigned>
-TF_OPT_RULE_INLINE Unsigned BFloat16AtRandom(const Float& value,
-                                             const Unsigned& random) {
+TF_OPT_RULE_INLINE uint32_t BFloat16AtRandom(float value, uint32_t random) {
   return (BitsOf(value) + random) >> 16;
 }
 
 // The same for an IEEE binary16, but that above its largest finite number,
 // which isn't that large, it rounds to nearest: with the infinity for a
 // neighbour no mean is right.
-template <typename Float, typename Unsigned>
-TF_OPT_RULE_INLINE Unsigned HalfAtRandom(const Float& value,
-                                         const Unsigned& random) {
+TF_OPT_RULE_INLINE uint32_t HalfAtRandom(float value, uint32_t random) {
   constexpr uint32_t kInfinity = 255u << 23;
   constexpr uint32_t kLargest = 0x477fe000;          // 65504.
   constexpr uint32_t kNoLongerLargest = 0x477ff000;  // 65520, half way up.
   constexpr uint32_t kSmallestNormal = 113u << 23;   // 2^-14.
-  const Unsigned bits = BitsOf(value);
-  const Unsigned magnitude = bits & 0x7fffffff;
-  const Unsigned finite =
-      Select(magnitude < kNoLongerLargest, Unsigned(0x7bff), 0x7c00);
-  const Unsigned large =
-      Select(magnitude > kInfinity, Unsigned(0x7e00), finite);
+  const uint32_t bits = BitsOf(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t finite = Select(magnitude < kNoLongerLargest, 0x7bffu, 0x7c00);
+  const uint32_t large = Select(magnitude > kInfinity, 0x7e00u, finite);
   // 13 bits go.
-  const Unsigned normal =
+  const uint32_t normal =
       ((magnitude + (random >> 3)) >> 13) - ((127u - 15u) << 10);
   // All have the same distance, 2^-24; with 16 more bits an integer.
-  const Unsigned small = Select(magnitude < kSmallestNormal, magnitude, 0);
-  const Unsigned fixed = Truncated(FloatOf(small) * 0x1p40f);
-  const Unsigned subnormal = (fixed + random) >> 16;
-  const Unsigned rounded =
+  const uint32_t small = Select(magnitude < kSmallestNormal, magnitude, 0);
+  const uint32_t fixed = Truncated(FloatOf(small) * 0x1p40f);
+  const uint32_t subnormal = (fixed + random) >> 16;
+  const uint32_t rounded =
       Select(magnitude > kLargest, large,
              Select(magnitude < kSmallestNormal, subnormal, normal));
   return rounded | ((bits >> 16) & 0x8000);

@@ -11,9 +11,7 @@ namespace tf_opt {
 
 template <typename V>
 struct Moments {
-  using Real = typename NumbersOf<V>::Real;
-
-  TF_OPT_HOST_DEVICE Moments(const Real& beta_1, const Real& beta_2)
+  TF_OPT_HOST_DEVICE Moments(double beta_1, double beta_2)
       : beta_1(beta_1),
         one_minus_beta_1(1.0 - beta_1),
         beta_2(beta_2),

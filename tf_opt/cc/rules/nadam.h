@@ -30,32 +30,26 @@ namespace tf_opt {
 
 struct NAdam;
 
-template <typename N>
-struct NAdamHyperparametersOf {
-  using Numbers = N;
-
-  typename N::Real learning_rate = 2e-3;
-  typename N::Real beta_1 = 0.9;
-  typename N::Real beta_2 = 0.999;
-  typename N::Real epsilon = 1e-8;
-  typename N::Real momentum_decay = 4e-3;
+struct NAdamHyperparameters {
+  double learning_rate = 2e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-8;
+  double momentum_decay = 4e-3;
   // P before the step: the product of mu_1 to mu_{t-1}.
-  typename N::Real momentum_product = 1.0;
-  typename N::Integer step = 1;  // t, counted from 1.
+  double momentum_product = 1.0;
+  int64_t step = 1;  // t, counted from 1.
   bool maximize = false;
 };
 
 // What is the same for every variable of a step. In float64, computed once.
-template <typename N>
-struct NAdamStepOf {
-  using Hyperparameters = NAdamHyperparametersOf<N>;
-  using Real = typename N::Real;
-
-  TF_OPT_HOST_DEVICE explicit NAdamStepOf(const Hyperparameters& h)
+struct NAdamStep {
+  using Hyperparameters = NAdamHyperparameters;
+  TF_OPT_HOST_DEVICE explicit NAdamStep(const Hyperparameters& h)
       : hyperparameters(h) {
-    const Real momentum = Momentum(h.step);
-    const Real next_momentum = Momentum(h.step + 1.0);
-    const Real product = h.momentum_product * momentum;
+    const double momentum = Momentum(h.step);
+    const double next_momentum = Momentum(h.step + 1.0);
+    const double product = h.momentum_product * momentum;
     moment_size =
         h.learning_rate * next_momentum / (1.0 - product * next_momentum);
     gradient_size = h.learning_rate * (1.0 - momentum) / (1.0 - product);
@@ -63,32 +57,27 @@ struct NAdamStepOf {
   }
 
   // mu_t.
-  TF_OPT_HOST_DEVICE Real Momentum(Real t) const {
-    const Real decay = Power(0.96, t * hyperparameters.momentum_decay);
+  TF_OPT_HOST_DEVICE double Momentum(double t) const {
+    const double decay = Power(0.96, t * hyperparameters.momentum_decay);
     return hyperparameters.beta_1 * (1.0 - 0.5 * decay);
   }
 
   Hyperparameters hyperparameters;
-  Real moment_size;
-  Real gradient_size;
-  Real root_scale;
+  double moment_size;
+  double gradient_size;
+  double root_scale;
 };
-
-using NAdamHyperparameters = NAdamHyperparametersOf<HostNumbers>;
-using NAdamStep = NAdamStepOf<HostNumbers>;
 
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct NAdamRule {
   using Description = NAdam;
   using Value = V;
-  using Numbers = NumbersOf<V>;
-  using Step = NAdamStepOf<Numbers>;
+  using Step = NAdamStep;
   static constexpr int kSlots = 2;
   static constexpr bool kAsksHowSlotHolds = false;
 
-  TF_OPT_HOST_DEVICE NAdamRule(const Step& step,
-                               const VariableInputsOf<Numbers>& own)
+  TF_OPT_HOST_DEVICE NAdamRule(const Step& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),
                 step.hyperparameters.maximize, own.weight_decay),
         moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
@@ -114,22 +103,18 @@ struct NAdamRule {
 
 // What the op and the engines need to know.
 struct NAdam {
-  template <typename N>
-  using HyperparametersOf = NAdamHyperparametersOf<N>;
+  using Hyperparameters = NAdamHyperparameters;
 
   static constexpr Operand kSlotOperands[] = {{"m"}, {"v"}};
-  template <typename N>
-  static constexpr ScalarInput<HyperparametersOf<N>> kScalarsOf[] = {
-      {"learning_rate", &NAdamHyperparametersOf<N>::learning_rate},
-      {"step", &NAdamHyperparametersOf<N>::step, Range::kPositive},
-      {"momentum_product", &NAdamHyperparametersOf<N>::momentum_product},
-      {"beta_1", &NAdamHyperparametersOf<N>::beta_1, Range::kDecayRate},
-      {"beta_2", &NAdamHyperparametersOf<N>::beta_2, Range::kDecayRate},
-      {"epsilon", &NAdamHyperparametersOf<N>::epsilon, Range::kNonNegative},
-      {"momentum_decay", &NAdamHyperparametersOf<N>::momentum_decay,
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &NAdamHyperparameters::learning_rate},
+      {"step", &NAdamHyperparameters::step, Range::kPositive},
+      {"momentum_product", &NAdamHyperparameters::momentum_product},
+      {"beta_1", &NAdamHyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &NAdamHyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &NAdamHyperparameters::epsilon, Range::kNonNegative},
+      {"momentum_decay", &NAdamHyperparameters::momentum_decay,
        Range::kNonNegative}};
-  using Hyperparameters = NAdamHyperparameters;
-  static constexpr auto& kScalars = kScalarsOf<HostNumbers>;
 
   // Returns use(TypeTag<...>()) with the rule of these modes.
   template <typename V, typename Use>

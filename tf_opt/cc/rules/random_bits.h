@@ -17,82 +17,64 @@
 namespace tf_opt {
 
 // A key made of several numbers, each of which changes all of it.
-template <typename Numbers>
-class RandomKeyOf {
+class RandomKey {
  public:
-  using Unsigned32 = typename Numbers::Unsigned32;
-  using Unsigned64 = typename Numbers::Unsigned64;
-
-  TF_OPT_RULE_INLINE RandomKeyOf
-  With(const typename Numbers::Integer& number) const {
-    Unsigned64 z =
-        (key_ ^ static_cast<Unsigned64>(number)) + 0x9e3779b97f4a7c15;
+  TF_OPT_RULE_INLINE RandomKey With(int64_t number) const {
+    uint64_t z = (key_ ^ static_cast<uint64_t>(number)) + 0x9e3779b97f4a7c15;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    RandomKeyOf key;
+    RandomKey key;
     key.key_ = z ^ (z >> 31);
     return key;
   }
 
-  TF_OPT_RULE_INLINE Unsigned32 low() const {
-    return static_cast<Unsigned32>(key_);
+  TF_OPT_RULE_INLINE uint32_t low() const {
+    return static_cast<uint32_t>(key_);
   }
-  TF_OPT_RULE_INLINE Unsigned32 high() const {
-    return static_cast<Unsigned32>(key_ >> 32);
+  TF_OPT_RULE_INLINE uint32_t high() const {
+    return static_cast<uint32_t>(key_ >> 32);
   }
 
  private:
-  Unsigned64 key_ = 0;
+  uint64_t key_ = 0;
 };
-
-using RandomKey = RandomKeyOf<HostNumbers>;
 
 // The words of neighbours: each has the 16 bits of an even element in its lower
 // half and those of the next one in its upper half.
-template <typename Numbers>
-class RandomWordsOf {
+class RandomWords {
  public:
-  using Unsigned32 = typename Numbers::Unsigned32;
-  using Unsigned64 = typename Numbers::Unsigned64;
-
   // From the word of this element on.
-  TF_OPT_RULE_INLINE RandomWordsOf(const RandomKeyOf<Numbers>& key,
-                                   const typename Numbers::Integer& element)
-      : RandomWordsOf(key, static_cast<Unsigned64>(element) >> 1, 0) {}
+  TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, int64_t element)
+      : RandomWords(key, static_cast<uint64_t>(element) >> 1, 0) {}
 
   // Whether the i-th of them still has the same upper half of its number, as
   // all that are asked for must.
   TF_OPT_RULE_INLINE bool GoOn(uint32_t i) const { return word_ + i >= word_; }
 
   // The i-th of them.
-  TF_OPT_RULE_INLINE Unsigned32 operator[](uint32_t i) const {
-    Unsigned32 x = first_ + i;
+  TF_OPT_RULE_INLINE uint32_t operator[](uint32_t i) const {
+    uint32_t x = first_ + i;
     x = (x ^ (x >> 16)) * 0x21f0aaad;
     x = ((x ^ (x >> 15)) + key_) * 0xd35a2d97;
     return x ^ (x >> 15);
   }
 
  private:
-  TF_OPT_RULE_INLINE RandomWordsOf(const RandomKeyOf<Numbers>& key,
-                                   const Unsigned64& word, int)
-      : word_(static_cast<Unsigned32>(word)),
-        first_(key.low() + static_cast<Unsigned32>(word)),
-        key_(key.high() + static_cast<Unsigned32>(word >> 32) * 0x9e3779b9) {}
+  TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, uint64_t word, int)
+      : word_(static_cast<uint32_t>(word)),
+        first_(key.low() + static_cast<uint32_t>(word)),
+        key_(key.high() + static_cast<uint32_t>(word >> 32) * 0x9e3779b9) {}
 
-  Unsigned32 word_;  // The lower half of the first one's number.
-  Unsigned32 first_;
-  Unsigned32 key_;
+  uint32_t word_;  // The lower half of the first one's number.
+  uint32_t first_;
+  uint32_t key_;
 };
 
-using RandomWords = RandomWordsOf<HostNumbers>;
-
 // The bits of the element with this number.
-template <typename Numbers>
-TF_OPT_RULE_INLINE typename Numbers::Unsigned32 RandomBitsOf(
-    const RandomKeyOf<Numbers>& key, const typename Numbers::Integer& element) {
-  using Unsigned32 = typename Numbers::Unsigned32;
-  const Unsigned32 place = static_cast<Unsigned32>(element) & 1;
-  return (RandomWordsOf<Numbers>(key, element)[0] >> (place * 16)) & 0xffff;
+TF_OPT_RULE_INLINE uint32_t RandomBitsOf(const RandomKey& key,
+                                         int64_t element) {
+  const uint32_t place = static_cast<uint32_t>(element) & 1;
+  return (RandomWords(key, element)[0] >> (place * 16)) & 0xffff;
 }
 
 }  // namespace tf_opt

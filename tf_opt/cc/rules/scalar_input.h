@@ -43,31 +43,27 @@ TF_OPT_HOST_DEVICE inline const char* Describe(Range range) {
   }
 }
 
-// One of the numbers in Hyperparameters, of one of its three types of Numbers.
+// One of the numbers in Hyperparameters, a double, an int64_t or a bool.
 template <typename Hyperparameters>
 struct ScalarInput {
-  using Real = typename Hyperparameters::Numbers::Real;
-  using Integer = typename Hyperparameters::Numbers::Integer;
-  using Boolean = typename Hyperparameters::Numbers::Boolean;
-
   constexpr ScalarInput() = default;
-  constexpr ScalarInput(const char* name, Real Hyperparameters::* number,
+  constexpr ScalarInput(const char* name, double Hyperparameters::* number,
                         Range range = Range::kAny)
       : name(name), number(number), range(range) {}
-  constexpr ScalarInput(const char* name, Integer Hyperparameters::* integer,
+  constexpr ScalarInput(const char* name, int64_t Hyperparameters::* integer,
                         Range range = Range::kAny)
       : name(name), integer(integer), range(range) {}
-  constexpr ScalarInput(const char* name, Boolean Hyperparameters::* boolean)
+  constexpr ScalarInput(const char* name, bool Hyperparameters::* boolean)
       : name(name), boolean(boolean) {}
 
   // Sets it from memory that holds its type.
   TF_OPT_HOST_DEVICE void Read(const void* from, Hyperparameters* to) const {
     if (integer != nullptr) {
-      to->*integer = ReadOnce(static_cast<const Integer*>(from));
+      to->*integer = ReadOnce(static_cast<const int64_t*>(from));
     } else if (boolean != nullptr) {
-      to->*boolean = ReadOnce(static_cast<const Boolean*>(from));
+      to->*boolean = ReadOnce(static_cast<const bool*>(from));
     } else {
-      to->*number = ReadOnce(static_cast<const Real*>(from));
+      to->*number = ReadOnce(static_cast<const double*>(from));
     }
   }
 
@@ -78,15 +74,15 @@ struct ScalarInput {
     return &(in.*number);
   }
 
-  TF_OPT_HOST_DEVICE Real Get(const Hyperparameters& from) const {
-    if (integer != nullptr) return static_cast<Real>(from.*integer);
-    if (boolean != nullptr) return static_cast<Real>(from.*boolean);
+  TF_OPT_HOST_DEVICE double Get(const Hyperparameters& from) const {
+    if (integer != nullptr) return static_cast<double>(from.*integer);
+    if (boolean != nullptr) return static_cast<double>(from.*boolean);
     return from.*number;
   }
 
   // A NaN is in no range but kAny.
-  TF_OPT_HOST_DEVICE Boolean InRange(const Hyperparameters& from) const {
-    const Real value = Get(from);
+  TF_OPT_HOST_DEVICE bool InRange(const Hyperparameters& from) const {
+    const double value = Get(from);
     switch (range) {
       case Range::kNonNegative:
         return value >= 0;
@@ -102,9 +98,9 @@ struct ScalarInput {
   }
 
   const char* name = nullptr;
-  Real Hyperparameters::* number = nullptr;
-  Integer Hyperparameters::* integer = nullptr;
-  Boolean Hyperparameters::* boolean = nullptr;
+  double Hyperparameters::* number = nullptr;
+  int64_t Hyperparameters::* integer = nullptr;
+  bool Hyperparameters::* boolean = nullptr;
   Range range = Range::kAny;
 };
 

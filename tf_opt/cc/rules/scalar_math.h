@@ -1,7 +1,5 @@
-// What a rule needs besides + - * /: types for a step's numbers, and a few
-// functions, as overloads that a rule calls unqualified. Another arithmetic
-// type (xla/hlo.h: values of a program that XLA compiles) brings its own, and
-// argument-dependent lookup finds them.
+// The functions that a rule needs besides + - * /, as overloads that it calls
+// unqualified.
 #ifndef TF_OPT_CC_RULES_SCALAR_MATH_H_
 #define TF_OPT_CC_RULES_SCALAR_MATH_H_
 
@@ -22,23 +20,6 @@
   TF_OPT_HOST_DEVICE inline __attribute__((always_inline))
 
 namespace tf_opt {
-
-// The numbers that a step goes by, and what its random bits are made in.
-struct HostNumbers {
-  using Real = double;
-  using Integer = int64_t;
-  using Boolean = bool;
-  using Unsigned32 = uint32_t;
-  using Unsigned64 = uint64_t;
-};
-
-// Those that go with arithmetic in V.
-template <typename V>
-struct NumbersFor {
-  using type = HostNumbers;
-};
-template <typename V>
-using NumbersOf = typename NumbersFor<V>::type;
 
 #if defined(__CUDACC__)
 TF_OPT_RULE_INLINE float Sqrt(float x) { return sqrtf(x); }
@@ -61,13 +42,6 @@ struct SameType {
 template <typename V>
 TF_OPT_RULE_INLINE V Select(bool condition, V a, typename SameType<V>::type b) {
   return condition ? a : b;
-}
-
-// Calls body(), which may change what is at `changed` and nothing else, if the
-// condition holds.
-template <typename Body, typename... Changed>
-TF_OPT_RULE_INLINE void When(bool condition, const Body& body, Changed*...) {
-  if (condition) body();
 }
 
 // The integer that a number is; what is none, or is too large, becomes one.

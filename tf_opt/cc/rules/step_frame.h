@@ -31,21 +31,16 @@
 namespace tf_opt {
 
 // The numbers that it goes by, the same for all variables of a step.
-template <typename N>
-struct FrameInputsOf {
-  using Numbers = N;
-  using Real = typename N::Real;
-  using Boolean = typename N::Boolean;
-
-  Real gradient_scale = 1.0;
-  Real clip_value = __builtin_inf();
-  Real ema_momentum = 0.0;
-  Boolean overwrite_with_average = false;
-  Boolean enabled = true;
-  Boolean update = true;
+struct FrameInputs {
+  double gradient_scale = 1.0;
+  double clip_value = __builtin_inf();
+  double ema_momentum = 0.0;
+  bool overwrite_with_average = false;
+  bool enabled = true;
+  bool update = true;
   // What random bits are made of besides the variable and the element: how many
   // steps there were, and a number that is chosen once.
-  typename N::Integer iteration = 0;
+  int64_t iteration = 0;
   int64_t seed = 0;
   // Whether variables in 16 bits are rounded at random.
   bool stochastic_rounding = false;
@@ -56,29 +51,22 @@ struct FrameInputsOf {
 };
 
 // Not in the struct itself, which is not complete there.
-template <typename N>
-inline constexpr ScalarInput<FrameInputsOf<N>>
-    kFrameScalarsOf[FrameInputsOf<N>::kScalarCount] = {
-        {"gradient_scale", &FrameInputsOf<N>::gradient_scale},
-        {"clip_value", &FrameInputsOf<N>::clip_value, Range::kNonNegative},
-        {"ema_momentum", &FrameInputsOf<N>::ema_momentum, Range::kFraction},
-        {"overwrite_with_average", &FrameInputsOf<N>::overwrite_with_average},
-        {"enabled", &FrameInputsOf<N>::enabled},
-        {"update", &FrameInputsOf<N>::update},
-        {"iteration", &FrameInputsOf<N>::iteration}};
-
-using FrameInputs = FrameInputsOf<HostNumbers>;
-inline constexpr auto& kFrameScalars = kFrameScalarsOf<HostNumbers>;
+inline constexpr ScalarInput<FrameInputs>
+    kFrameScalars[FrameInputs::kScalarCount] = {
+        {"gradient_scale", &FrameInputs::gradient_scale},
+        {"clip_value", &FrameInputs::clip_value, Range::kNonNegative},
+        {"ema_momentum", &FrameInputs::ema_momentum, Range::kFraction},
+        {"overwrite_with_average", &FrameInputs::overwrite_with_average},
+        {"enabled", &FrameInputs::enabled},
+        {"update", &FrameInputs::update},
+        {"iteration", &FrameInputs::iteration}};
 
 // The gradient that the rule is given.
 template <typename V>
 struct GradientTransform {
-  using Numbers = NumbersOf<V>;
-
   GradientTransform() = default;
-  TF_OPT_HOST_DEVICE GradientTransform(
-      const FrameInputsOf<Numbers>& inputs,
-      const typename Numbers::Real& gradient_factor)
+  TF_OPT_HOST_DEVICE GradientTransform(const FrameInputs& inputs,
+                                       double gradient_factor)
       : scale(inputs.gradient_scale),
         factor(gradient_factor),
         clip_value(inputs.clip_value) {}
@@ -115,11 +103,8 @@ struct GradientTransform {
 // The exponential moving average of a variable.
 template <typename V>
 struct MovingAverage {
-  using Numbers = NumbersOf<V>;
-
   MovingAverage() = default;
-  TF_OPT_HOST_DEVICE explicit MovingAverage(
-      const FrameInputsOf<Numbers>& inputs)
+  TF_OPT_HOST_DEVICE explicit MovingAverage(const FrameInputs& inputs)
       : momentum(inputs.ema_momentum),
         rest(1.0 - inputs.ema_momentum),
         overwrite(inputs.overwrite_with_average) {}
@@ -130,21 +115,20 @@ struct MovingAverage {
 
   V momentum = 0;
   V rest = 1;
-  typename Numbers::Boolean overwrite = false;
+  bool overwrite = false;
 };
 
 // A rule and its frame, for one variable.
 template <typename Rule>
 struct FramedRule {
   using V = typename Rule::Value;
-  using Numbers = NumbersOf<V>;
-  using Key = RandomKeyOf<Numbers>;
+  using Key = RandomKey;
   static constexpr int kOperands = kFrameOperandCount + Rule::kSlots;
 
   explicit FramedRule(const Rule& rule) : rule(rule) {}
   TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Step& step,
-                                const FrameInputsOf<Numbers>& inputs,
-                                const VariableInputsOf<Numbers>& own)
+                                const FrameInputs& inputs,
+                                const VariableInputs& own)
       : rule(step, own),
         gradient(inputs, own.gradient_factor),
         average(inputs),

@@ -8,32 +8,27 @@
 
 namespace tf_opt {
 
-template <typename Numbers>
-struct VariableInputsOf {
-  using Real = typename Numbers::Real;
-
+struct VariableInputs {
   template <typename Hyperparameters>
-  TF_OPT_HOST_DEVICE Real learning_rate(const Hyperparameters& shared) const {
+  TF_OPT_HOST_DEVICE double learning_rate(const Hyperparameters& shared) const {
     return learning_rate_factor * shared.learning_rate;
   }
 
   // Whether `number` is an integer, as it must be.
-  TF_OPT_HOST_DEVICE typename Numbers::Boolean HasNumber() const {
-    return number == static_cast<Real>(whole_number());
+  TF_OPT_HOST_DEVICE bool HasNumber() const {
+    return number == static_cast<double>(whole_number());
   }
   // Also where it isn't one, on a device that can't return an error.
-  TF_OPT_HOST_DEVICE typename Numbers::Integer whole_number() const {
+  TF_OPT_HOST_DEVICE int64_t whole_number() const {
     return WholeNumber(number);
   }
 
-  Real weight_decay = 0.0;
-  Real learning_rate_factor = 1.0;
-  Real gradient_factor = 1.0;
+  double weight_decay = 0.0;
+  double learning_rate_factor = 1.0;
+  double gradient_factor = 1.0;
   // Which of all variables it is, for its random bits.
-  Real number = 0.0;
+  double number = 0.0;
 };
-
-using VariableInputs = VariableInputsOf<HostNumbers>;
 
 }  // namespace tf_opt
 

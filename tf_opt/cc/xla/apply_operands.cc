@@ -151,12 +151,6 @@ absl::Status ApplyOperands::AddTo(CustomCall* call, int first, int end) {
                       : xla::ConstantR0<int64_t>(numbers_[0].builder(), -1));
 }
 
-void ApplyOperands::SetGradients(const std::vector<xla::XlaOp>& gradients) {
-  constexpr int kNoInput = -1;
-  all_.push_back({&kFrameOperands[kGradient], kNoInput, gradients,
-                  std::vector<DataType>(count_, dtype_)});
-}
-
 absl::Status ApplyOperands::Assign(XlaOpKernelContext* context) const {
   for (const Arrays& arrays : all_) {
     if (arrays.operand->role == Role::kRead) continue;

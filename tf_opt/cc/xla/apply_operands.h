@@ -29,31 +29,23 @@ class ApplyOperands {
   // Of the variables.
   const std::vector<tensorflow::TensorShape>& shapes() const { return shapes_; }
 
-  // The number of a gradient that hasn't the size that XLA found room for, or
-  // -1, in int64; not valid if XLA knows all sizes.
-  xla::XlaOp misfit() const { return misfit_; }
-
   // Adds to a call the arrays of the variables [first, end), and then the
-  // numbers and, if gradients are dense, misfit() or -1. What is updated
+  // numbers and, if gradients are dense, misfit_ or -1. What is updated
   // becomes what the call returns.
   absl::Status AddTo(CustomCall* call, int first, int end);
 
-  // In place of gradients that are slices, those that a step goes by.
-  void SetGradients(const std::vector<xla::XlaOp>& gradients);
+  // Assigns what has become of the variables.
+  absl::Status Assign(tensorflow::XlaOpKernelContext* context) const;
 
-  // The arrays of those operands that are there.
+ private:
+  // The arrays of an operand.
   struct Arrays {
     const Operand* operand;
     int input;  // The first one's number among the op's inputs.
     std::vector<xla::XlaOp> values;
     std::vector<tensorflow::DataType> types;
   };
-  std::vector<Arrays>* arrays() { return &all_; }
 
-  // Assigns what has become of the variables.
-  absl::Status Assign(tensorflow::XlaOpKernelContext* context) const;
-
- private:
   absl::Status ReadOperand(tensorflow::XlaOpKernelContext* context,
                            const Operand& operand,
                            std::map<const void*, std::string>* variables);
@@ -70,6 +62,8 @@ class ApplyOperands {
   std::vector<tensorflow::TensorShape> shapes_;
   std::vector<Arrays> all_;
   std::vector<xla::XlaOp> numbers_;
+  // The number of a gradient that hasn't the size that XLA found room for, or
+  // -1, in int64; not valid if XLA knows all sizes.
   xla::XlaOp misfit_;
 };
 

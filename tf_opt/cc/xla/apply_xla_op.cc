@@ -85,7 +85,7 @@ class Kernel : public tensorflow::XlaOpKernel {
 
 bool RegisterApplyXlaOp(const ApplyXlaOp& op) {
   return RegisterXlaKernel(
-      op.name, kXlaCpuDevice,
+      op.name,
       [op](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
         return new Kernel(context, op);
       });

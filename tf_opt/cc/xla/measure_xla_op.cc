@@ -98,7 +98,7 @@ class Kernel : public tensorflow::XlaOpKernel {
 
 bool RegisterMeasureXlaOp(const std::string& name, bool sparse) {
   return RegisterXlaKernel(
-      name, kXlaCpuDevice,
+      name,
       [sparse](tensorflow::OpKernelConstruction* context)
           -> tensorflow::OpKernel* { return new Kernel(context, sparse); });
 }

@@ -27,14 +27,13 @@ class Factory : public tensorflow::kernel_factory::OpKernelFactory {
 
 // Not by the macro that registers for XLA: kernels of a library that is loaded
 // after the process's first compilation would not be seen.
-bool RegisterXlaKernel(const std::string& op, const char* device,
-                       const Make& make) {
+bool RegisterXlaKernel(const std::string& op, const Make& make) {
   for (const tensorflow::DataType type :
        {tensorflow::DT_HALF, tensorflow::DT_BFLOAT16, tensorflow::DT_FLOAT,
         tensorflow::DT_DOUBLE}) {
     tensorflow::kernel_factory::OpKernelRegistrar(
         tensorflow::KernelDefBuilder(op.c_str())
-            .Device(device)
+            .Device("XLA_CPU_JIT")
             .TypeConstraint("T", type)
             .Build(),
         op, std::make_unique<Factory>(make));

@@ -9,12 +9,8 @@
 
 namespace tf_opt {
 
-// The devices for which XLA compiles on a CPU and on a GPU.
-constexpr char kXlaCpuDevice[] = "XLA_CPU_JIT";
-constexpr char kXlaGpuDevice[] = "XLA_GPU_JIT";
-
-// Registers an op's, for all types of variables.
-bool RegisterXlaKernel(const std::string& op, const char* device,
+// Registers an op's for CPUs, for all types of variables.
+bool RegisterXlaKernel(const std::string& op,
                        const std::function<tensorflow::OpKernel*(
                            tensorflow::OpKernelConstruction*)>& make);
 

@@ -69,13 +69,13 @@ absl::Status ReadArrays(XlaOpKernelContext* context, const InputList& list,
     if (!shape.ok()) return shape.status();
     SliceArray array;
     array.value = context->Input(i);
-    array.room = shape->dimensions(0);
     if (shape->is_dynamic_dimension(0)) {
       array.count = xla::ConvertElementType(
           xla::GetDimensionSize(array.value, 0), xla::S64);
       array.value = xla::RemoveDynamicDimension(array.value, 0);
     } else {
-      array.count = xla::ConstantR0<int64_t>(context->builder(), array.room);
+      array.count =
+          xla::ConstantR0<int64_t>(context->builder(), shape->dimensions(0));
     }
     arrays->push_back(array);
   }

@@ -18,7 +18,6 @@ namespace tf_opt {
 // are; then there are as many as there is room for.
 struct SliceArray {
   xla::XlaOp value;
-  int64_t room = 0;
   xla::XlaOp count;  // How many of these rows count, in int64.
 };
 

@@ -1,7 +1,7 @@
-// A build without kernels for XLA.
-// What XLA finds of our ops then: the reason why it can't compile them. A step
-// that is traced where XLA compiles holds none; but a function that was traced
-// elsewhere first is not traced again when a compiled one calls it.
+// Kernels that explain why XLA can't compile an op: for GPUs, and for CPUs in a
+// build without XLA's kernels. A step that is traced where XLA compiles holds
+// no such op. But a function that was traced outside first is not traced again
+// when a compiled one calls it.
 #include <string>
 
 #include "absl/status/status.h"
@@ -47,9 +47,10 @@ void RegisterNotForXla(const char* device) {
 
 struct NotForXlaRegistration {
   NotForXlaRegistration() {
-    for (const char* device : {"XLA_CPU_JIT", "XLA_GPU_JIT"}) {
-      RegisterNotForXla(device);
-    }
+#if !defined(TF_OPT_XLA_KERNELS)
+    RegisterNotForXla("XLA_CPU_JIT");
+#endif
+    RegisterNotForXla("XLA_GPU_JIT");
   }
 };
 
