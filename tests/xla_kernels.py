@@ -12,10 +12,11 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 
 from devices import EMULATED_GPU
+from devices import HAS_SPARSE_KERNELS
 
 HAS_XLA_KERNELS = "CPU" in dispatch.compiled_devices()
-HAS_SPARSE_XLA_KERNELS = "CPU" in dispatch.compiled_devices(
-    "TfOpt>ResourceSparseApplyAdamAmsgrad"
+HAS_SPARSE_XLA_KERNELS = HAS_SPARSE_KERNELS and (
+    "CPU" in dispatch.compiled_devices("TfOpt>ResourceSparseApplyAdamAmsgrad")
 )
 
 needs_xla_kernels = pytest.mark.skipif(
