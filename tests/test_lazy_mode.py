@@ -17,6 +17,7 @@ import tensorflow as tf
 import tf_opt
 
 from devices import EMULATED_GPU
+from devices import HAS_SPARSE_KERNELS
 from devices import needs_sparse_kernels
 from devices import reads_numbers_on_device
 from devices import refusal
@@ -299,7 +300,7 @@ def test_a_length_that_is_known_late_names_the_table(jit_compile):
 
     with pytest.raises(
         tf.errors.InvalidArgumentError,
-        match=r"\(of table\) must have one row",
+        match=r"of table\)? must have one row",
     ):
         step(tf.ones((2, WIDTH)), tf.constant([1]))
 
@@ -334,7 +335,10 @@ def test_any_number_of_rows_is_traced_once(lazy_mode):
         slices = _slices(*rows)
         step(slices.values, slices.indices)
         expected.apply([slices], [alone])
-        np.testing.assert_array_equal(table.numpy(), alone.numpy())
+        # TensorFlow's optimizer of graphs may reorder what is composed.
+        np.testing.assert_allclose(
+            table.numpy(), alone.numpy(), rtol=0 if HAS_SPARSE_KERNELS else 1e-6
+        )
     assert len(traced) == 1
 
 
@@ -490,7 +494,9 @@ def test_tables_of_several_types_and_dense_variables_in_one_step():
         changed = (before[i] != after[i]).any(axis=1)
         assert changed.nonzero()[0].tolist() == [row]
     assert (before[3] != after[3]).all()
-    assert optimizer.implementation_in_use == "custom_op"
+    assert optimizer.implementation_in_use == (
+        "custom_op" if HAS_SPARSE_KERNELS else "custom_op and composed"
+    )
 
 
 def test_the_average_of_all_steps_has_no_lazy_mode():

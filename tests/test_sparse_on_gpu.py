@@ -91,7 +91,7 @@ def _ops_of(lazy_mode: bool, **arguments: Any) -> set[str]:
 
 @pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("features", FEATURES)
-def test_lazily_tables_are_composed_beside_the_op(features, in_graph):
+def test_lazily_the_op_updates_the_dense_variables_alone(features, in_graph):
     found, expected = (
         _steps(
             in_graph,
@@ -106,7 +106,7 @@ def test_lazily_tables_are_composed_beside_the_op(features, in_graph):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_lazily_dense_gradients_alone_are_given_to_ops():
+def test_lazily_ops_measure_and_update_dense_gradients_alone():
     ops = _ops_of(lazy_mode=True, global_clipnorm=1.0)
     assert {OP, MEASURE} <= ops
     assert not {SPARSE_OP, SPARSE_MEASURE} & ops

@@ -61,7 +61,8 @@ state_dtype: In which type moments and averages are stored: None is
 implementation: `"auto"` runs the custom op where it can and the
     composed implementation elsewhere (on devices and types without a
     kernel, as for tables on a GPU with `lazy_mode`, inside XLA on a TPU,
-    without the compiled library), with the same numbers. `"custom_op"` and `"composed"` force one;
+    without the compiled library), with the same numbers. `"custom_op"`
+    and `"composed"` force one;
     `"custom_op"` where it can't run is a `RuntimeError` that says why.""",
 }
 
