@@ -27,6 +27,12 @@ needs_gpu = pytest.mark.skipif(
 # Set by library_variants.sh: the CPU's kernels are the GPU's, emulated.
 EMULATED_GPU = os.environ.get("TF_OPT_TEST_EMULATED_GPU") == "1"
 
+# The custom ops for sparse gradients have kernels for CPUs only.
+HAS_SPARSE_KERNELS = not (EMULATED_GPU or GPUS)
+needs_sparse_kernels = pytest.mark.skipif(
+    not HAS_SPARSE_KERNELS, reason="a GPU has no kernels for sparse gradients"
+)
+
 
 def reads_numbers_on_device(device: str) -> bool:
     """Whether kernels see the numbers of a step only on the device.

@@ -16,7 +16,8 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from devices import EMULATED_GPU
+from devices import HAS_SPARSE_KERNELS
+from devices import needs_sparse_kernels
 from devices import reads_numbers_on_device
 from devices import refusal
 from xla_kernels import HAS_SPARSE_XLA_KERNELS
@@ -50,7 +51,8 @@ FEATURES = {
     },
 }
 implementations = pytest.mark.parametrize(
-    "implementation", ["custom_op", "composed"]
+    "implementation",
+    [pytest.param("custom_op", marks=needs_sparse_kernels), "composed"],
 )
 WAYS = {
     "eager": lambda step: step,
@@ -237,15 +239,15 @@ def test_a_row_out_of_range_names_the_table_and_writes_nothing(
         optimizer.apply([_slices(2, row)], [table])
 
     step = WAYS[how](step)
-    # What a table is called a GPU doesn't know.
-    name = "" if reads_numbers_on_device(device) else r" \(of table\)"
-    message = (
-        rf"`indices\[0\]`{name} must be in \[0, {ROWS}\), .* got {row} at 1"
-    )
+    bounds = rf"must be in \[0, {ROWS}\), .*"
+    message = rf"`indices\[0\]` \(of table\) {bounds} got {row} at 1"
+    if reads_numbers_on_device(device):
+        # The check is TensorFlow's there.
+        message = f"indices of the gradient of .*table.* {bounds}"
     with (
         pytest.raises(tf.errors.InvalidArgumentError, match=message)
         if how == "jit_compile"
-        else refusal(device, message, capfd, is_of_a_number=True)
+        else refusal(device, message, capfd, is_of_a_number=False)
     ):
         step()
     after = _all_state(optimizer, table)
@@ -295,7 +297,7 @@ def test_a_length_that_is_known_late_names_the_table(jit_compile):
 
     with pytest.raises(
         tf.errors.InvalidArgumentError,
-        match=r"\(of table\) must have one row",
+        match=r"of table\)? must have one row",
     ):
         step(tf.ones((2, WIDTH)), tf.constant([1]))
 
@@ -330,7 +332,10 @@ def test_any_number_of_rows_is_traced_once(lazy_mode):
         slices = _slices(*rows)
         step(slices.values, slices.indices)
         expected.apply([slices], [alone])
-        np.testing.assert_array_equal(table.numpy(), alone.numpy())
+        # TensorFlow's optimizer of graphs may reorder what is composed.
+        np.testing.assert_allclose(
+            table.numpy(), alone.numpy(), rtol=0 if HAS_SPARSE_KERNELS else 1e-6
+        )
     assert len(traced) == 1
 
 
@@ -486,7 +491,9 @@ def test_tables_of_several_types_and_dense_variables_in_one_step():
         changed = (before[i] != after[i]).any(axis=1)
         assert changed.nonzero()[0].tolist() == [row]
     assert (before[3] != after[3]).all()
-    assert optimizer.implementation_in_use == "custom_op"
+    assert optimizer.implementation_in_use == (
+        "custom_op" if HAS_SPARSE_KERNELS else "custom_op and composed"
+    )
 
 
 def test_the_average_of_all_steps_has_no_lazy_mode():
@@ -644,8 +651,6 @@ def test_a_wrong_row_stops_the_variables_beside_it(
     features, how, lazy_mode, implementation
 ):
     compiled = how == "jit_compile"
-    if EMULATED_GPU and implementation == "custom_op" and not compiled:
-        pytest.skip("a GPU's kernels stop their own variables alone")
     if compiled and implementation == "composed":
         pytest.skip("TensorFlow's ops check no index inside XLA")
     variables = [

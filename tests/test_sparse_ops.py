@@ -12,10 +12,11 @@ import tensorflow as tf
 import tf_opt
 from hypothesis import strategies
 
+from devices import needs_sparse_kernels
 from xla_kernels import assert_same_under_xla
 from xla_kernels import needs_sparse_xla_kernels
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
 
 DTYPES = {
     "float16": tf.float16,

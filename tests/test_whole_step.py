@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
+from devices import HAS_SPARSE_KERNELS
 from low_precision_cases import masters_of
 from reference.storage import Storage
 from reference.whole_step import WholeStep
@@ -271,7 +272,11 @@ def test_all_features_together(
     implementation = "custom_op" if run.startswith("op") else "composed"
     if run == "op, XLA" and not HAS_XLA_KERNELS:
         pytest.skip("this build has no kernels for XLA")
-    if run == "op, XLA" and not HAS_SPARSE_XLA_KERNELS:
+    has_sparse_kernels = (
+        HAS_SPARSE_XLA_KERNELS if run == "op, XLA" else HAS_SPARSE_KERNELS
+    )
+    if run.startswith("op") and not has_sparse_kernels:
+        # The op for dense gradients, the composed implementation for others.
         implementation = "auto"
     optimizer_under_test = OPTIMIZERS[name]
     random = np.random.default_rng(0)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from tf_opt.python import dispatch
 
+from devices import HAS_SPARSE_KERNELS
+
 HAS_XLA_KERNELS = dispatch.has_xla_kernels()
-HAS_SPARSE_XLA_KERNELS = dispatch.has_xla_kernels(
+HAS_SPARSE_XLA_KERNELS = HAS_SPARSE_KERNELS and dispatch.has_xla_kernels(
     "TfOpt>ResourceSparseApplyAdamAmsgrad"
 )
 

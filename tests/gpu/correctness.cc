@@ -1,8 +1,8 @@
 // Every rule, variable type and mode on a GPU, step by step, against the same
 // rule in double on the host; a CUDA graph against plain launches; tensors of
-// more than 2^31 elements; what is measured of gradients, to the bit; sparse
-// gradients against the dense ones that they mean; clipping, accumulation,
-// averages, master weights and state in 16 bits, to the bit of the host.
+// more than 2^31 elements; what is measured of gradients, to the bit; clipping,
+// accumulation, averages, master weights and state in 16 bits, to the bit of
+// the host.
 //
 //   correctness [--quick | --brief]
 //
@@ -24,12 +24,9 @@
 #include "tests/gpu/framed_steps.h"
 #include "tests/gpu/launch.h"
 #include "tests/gpu/measures.h"
-#include "tests/gpu/sparse_steps.h"
 #include "tf_opt/cc/engines/dense_gpu.h"
 #include "tf_opt/cc/engines/dense_model.h"
-#include "tf_opt/cc/engines/gpu_slices.h"
 #include "tf_opt/cc/engines/measure_model.h"
-#include "tf_opt/cc/engines/sparse_model.h"
 
 namespace tf_opt {
 namespace {
@@ -341,53 +338,6 @@ void CheckLarge(const std::string& name) {
   Report(what, same, "");
 }
 
-// Around a warp's threads; few and many rows of which few and many occur.
-template <typename T>
-std::vector<SparseModel<T>> SparseTables(bool special) {
-  std::vector<SparseModel<T>> tables;
-  tables.emplace_back(5, 3, 0, special);
-  tables.emplace_back(1, 1, 1, special);
-  tables.emplace_back(3000, 7, 200, special);
-  tables.emplace_back(300, 64, 500, special);
-  tables.emplace_back(20, 33, 3, special);
-  tables.emplace_back(6, 3001, 9, special);
-  tables[0].AddRow(4);
-  tables[2].AddRow(2999);
-  return tables;
-}
-
-// More than a launch can be told of.
-template <typename T>
-std::vector<SparseModel<T>> ManySparseTables() {
-  std::vector<SparseModel<T>> tables;
-  for (int i = 0; i < 2 * kGpuTables + 3; ++i) {
-    tables.emplace_back(1 + i % 7, 1 + i % 40, 1 + i % 5);
-  }
-  return tables;
-}
-
-// Sparse gradients against the dense ones that they mean.
-template <typename T, typename Case, typename Rule>
-void CheckSparse(const std::string& name, const Modes& modes) {
-  for (const auto& tables :
-       {SparseTables<T>(false), SparseTables<T>(true), ManySparseTables<T>()}) {
-    for (const bool lazy : {false, true}) {
-      const std::string what = name + ", " + std::to_string(tables.size()) +
-                               (lazy ? " tables, lazily" : " tables");
-      SparseSteps<T, Case, Rule> launched(tables, modes);
-      Require(launched.Sparse(lazy, nullptr));
-      Require(launched.Dense(nullptr));
-      Report(what, launched.AreAlike(lazy), "");
-      SparseSteps<T, Case, Rule> replayed(tables, modes);
-      Graph graph([&](void* stream) { return replayed.Sparse(lazy, stream); });
-      graph.Replay();
-      Require(replayed.Dense(nullptr));
-      Report(what + ", CUDA graph", replayed.AreAlike(lazy), "");
-      Report(what + ", a wrong row", launched.RefusesWrongRow(lazy), "");
-    }
-  }
-}
-
 // All that surrounds a rule, with variables and state of every type.
 template <typename T, typename Case, typename Rule>
 void CheckFramed(const std::string& name, const Modes& modes) {
@@ -448,7 +398,6 @@ void CheckType() {
       }
       Report(name + ", CUDA graph",
              GraphEqualsLaunches<T, Case, Rule>(modes, sizes), "");
-      CheckSparse<T, Case, Rule>(name, modes);
       if (!modes.epsilon_hat && !modes.maximize) {
         CheckFramed<T, Case, Rule>(name, modes);
       }
@@ -498,17 +447,6 @@ void CheckMeasures() {
   }
 }
 
-template <typename T>
-void CheckSparseMeasures() {
-  for (const bool special : {false, true}) {
-    Report(std::string("measures, ") + kDtype<T> + ", sparse gradients" +
-               (special ? ", special numbers" : ""),
-           SparseMeasuresAreRight<T>(SparseTables<T>(special)), "");
-  }
-  Report(std::string("measures, ") + kDtype<T> + ", many tables",
-         SparseMeasuresAreRight<T>(ManySparseTables<T>()), "");
-}
-
 template <typename Case>
 void Check() {
   CheckType<Half, Case>();
@@ -545,10 +483,6 @@ int main(int argc, char** argv) {
   CheckMeasures<BFloat16>();
   CheckMeasures<float>();
   CheckMeasures<double>();
-  CheckSparseMeasures<Half>();
-  CheckSparseMeasures<BFloat16>();
-  CheckSparseMeasures<float>();
-  CheckSparseMeasures<double>();
   std::printf("%d failed\n", failures);
   return failures != 0;
 }

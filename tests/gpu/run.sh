@@ -28,7 +28,7 @@ say "Compiling the engine and its proof with $(nvcc --version | grep -o 'release
 compile() {
   # The host's bits are compared with the device's.
   local options=(-std=c++17 -O3 -Xcompiler -ffp-contract=off)
-  [[ $1 == tf_opt/*_dense.cc || $1 == tf_opt/*/gpu_sort.cc ]] &&
+  [[ $1 == tf_opt/*_dense.cc ]] &&
     options=(--options-file tf_opt/cc/engines/nvcc.options)
   nvcc "${options[@]}" -Xcompiler -fPIC -I. -c "$1" \
     -o "$out/$(basename "$1").o"
@@ -36,7 +36,7 @@ compile() {
 export -f compile
 export out
 engine=(tf_opt/cc/kernels/*_dense.cc tf_opt/cc/engines/copy_on_gpu.cc
-  tf_opt/cc/engines/gpu_sort.cc tests/gpu/engine.cc tests/gpu/device.cc tests/gpu/device_cuda.cc)
+  tests/gpu/engine.cc tests/gpu/device.cc tests/gpu/device_cuda.cc)
 programs=(tests/gpu/correctness.cc tests/gpu/speed.cc)
 printf '%s\0' "${engine[@]}" "${programs[@]}" |
   xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile "$0"'

@@ -6,7 +6,6 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
 
 #include "tf_opt/cc/engines/gpu_pack.h"
@@ -18,10 +17,9 @@ namespace tf_opt {
 constexpr int kCudaThreads = 256;
 constexpr int kCudaWarps = kCudaThreads / kWarpThreads;
 
-// Blocks for so many threads, or as many as there may be.
+// Blocks for so many threads.
 inline int CudaBlocks(int64_t threads) {
-  return static_cast<int>(std::min<int64_t>(
-      (threads + kCudaThreads - 1) / kCudaThreads, INT32_MAX));
+  return static_cast<int>((threads + kCudaThreads - 1) / kCudaThreads);
 }
 
 inline int CudaBlocksOfWarps(int64_t warps) {

@@ -27,17 +27,6 @@ __global__ void MakeGpuRules(const __grid_constant__ GpuInputsOf<Rule> inputs,
   if (i < count) rules.Compute(inputs, i);
 }
 
-template <typename Rule>
-const char* MakeRulesOnGpu(const GpuInputsOf<Rule>& inputs,
-                           const GpuRules<Rule>& rules, int64_t count,
-                           void* stream) {
-  if (count == 0) return nullptr;
-  MakeGpuRules<Rule>
-      <<<CudaBlocks(count), kCudaThreads, 0,
-         static_cast<cudaStream_t>(stream)>>>(inputs, rules, count);
-  return CudaLaunchError();
-}
-
 template <typename T, typename Rule>
 __global__ void __launch_bounds__(kCudaThreads)
     ApplyGpuBatch(const __grid_constant__ GpuBatch<T, Rule::kSlots> batch,
@@ -50,12 +39,13 @@ template <typename T, typename Rule>
 const char* ApplyDenseGpu(
     const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
     const GpuInputsOf<Rule>& inputs, void* workspace, void* stream) {
+  if (tensors.empty()) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const GpuRules<Rule> rules(workspace);
-  if (const char* error =
-          MakeRulesOnGpu<Rule>(inputs, rules, tensors.size(), stream)) {
-    return error;
-  }
+  MakeGpuRules<Rule>
+      <<<CudaBlocks(tensors.size()), kCudaThreads, 0, cuda_stream>>>(
+          inputs, rules, tensors.size());
+  if (const char* error = CudaLaunchError()) return error;
   for (const auto& batch : PlanGpuBatches(tensors)) {
     if (batch.tiles() == 0) continue;
     ApplyGpuBatch<T, Rule>

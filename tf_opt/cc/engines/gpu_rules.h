@@ -146,8 +146,6 @@ class GpuRules {
 
   // Whether a step may write at all, and whether it updates or accumulates.
   TF_OPT_HOST_DEVICE bool writes() const { return header_->writes; }
-  // Where that is said, in the device's memory.
-  bool* writes_at() const { return &header_->writes; }
   TF_OPT_HOST_DEVICE bool updates() const { return header_->updates; }
   TF_OPT_HOST_DEVICE int64_t row() const { return header_->row; }
   TF_OPT_HOST_DEVICE const FramedRule<Rule>& operator[](int64_t i) const {

@@ -11,20 +11,15 @@
 
 #if defined(__CUDACC__)
 #include "tf_opt/cc/engines/measure_cuda-inl.cuh"
-#include "tf_opt/cc/engines/measure_sparse_cuda-inl.cuh"
 #else
 #include "tf_opt/cc/engines/measure_gpu_emulation-inl.h"
-#include "tf_opt/cc/engines/measure_sparse_gpu_emulation-inl.h"
 #endif
 
-// Instantiates the measuring of gradients of type T, dense and sparse ones.
-#define TF_OPT_INSTANTIATE_MEASURE(T)                                       \
-  template const char* MeasureGradientsGpu<T>(                              \
-      const std::vector<MeasuredTensor<T>>&, const GpuMeasureArguments&,    \
-      void*, void*);                                                        \
-  template const char* MeasureSparseGradientsGpu<T>(                        \
-      const std::vector<MeasuredTensor<T>>&, const std::vector<GpuSlices>&, \
-      bool, const GpuMeasureArguments&, void*, void*)
+// Instantiates the measuring of gradients of type T.
+#define TF_OPT_INSTANTIATE_MEASURE(T)                                    \
+  template const char* MeasureGradientsGpu<T>(                           \
+      const std::vector<MeasuredTensor<T>>&, const GpuMeasureArguments&, \
+      void*, void*)
 
 #endif
 

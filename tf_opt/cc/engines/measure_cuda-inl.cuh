@@ -42,9 +42,9 @@ __global__ void __launch_bounds__(kCudaThreads)
   if (thread == 0) tiles[batch.first_tile + k] = measure;
 }
 
-template <typename Batch>
+template <typename T>
 __global__ void __launch_bounds__(kCudaThreads)
-    AddGpuTiles(const __grid_constant__ Batch batch,
+    AddGpuTiles(const __grid_constant__ GpuMeasureBatch<T> batch,
                 GpuMeasureArguments arguments, const Measure* tiles) {
   const int i = blockIdx.x * kCudaWarps + threadIdx.x / kWarpThreads;
   const int thread = threadIdx.x % kWarpThreads;
@@ -56,16 +56,6 @@ __global__ void __launch_bounds__(kCudaThreads)
   arguments.sums_of_squares[batch.first + i] =
       CanonicalNan(measure.sum_of_squares);
   arguments.finite[batch.first + i] = measure.finite;
-}
-
-// Adds up what has been measured of the tiles of a batch.
-template <typename Batch>
-const char* AddTilesOnGpu(const Batch& batch,
-                          const GpuMeasureArguments& arguments,
-                          const Measure* tiles, void* stream) {
-  AddGpuTiles<<<CudaBlocksOfWarps(batch.count), kCudaThreads, 0,
-                static_cast<cudaStream_t>(stream)>>>(batch, arguments, tiles);
-  return CudaLaunchError();
 }
 
 template <typename T>
@@ -81,8 +71,10 @@ const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
               batch, arguments, tiles);
       if (const char* error = CudaLaunchError()) return error;
     }
-    const char* error = AddTilesOnGpu(batch, arguments, tiles, stream);
-    if (error != nullptr) return error;
+    AddGpuTiles<T>
+        <<<CudaBlocksOfWarps(batch.count), kCudaThreads, 0, cuda_stream>>>(
+            batch, arguments, tiles);
+    if (const char* error = CudaLaunchError()) return error;
   }
   return nullptr;
 }

@@ -23,15 +23,12 @@ constexpr int kLanesPerThread = kLanes / kWarpThreads;
 // A thread asks for so many times its lanes before it needs the first.
 constexpr int kGpuElementsInFlight = 4;
 
-// As many as fit, beside a batch's other members and the other arguments.
-template <typename T>
-constexpr int kGpuMeasuredTensors =
-    (kGpuArgumentBytes - 128) / (sizeof(MeasuredTensor<T>) + sizeof(int32_t));
-
 // The tensors of one launch, passed by value: no memory to fill before it.
-template <typename T, int kMost = kGpuMeasuredTensors<T>>
+template <typename T>
 struct GpuMeasureBatch {
-  static constexpr int kCapacity = kMost;
+  // As many as fit, beside the other members and the other arguments.
+  static constexpr int kCapacity =
+      (kGpuArgumentBytes - 128) / (sizeof(MeasuredTensor<T>) + sizeof(int32_t));
 
   int count = 0;
   int64_t first = 0;        // Which of all tensors tensors[0] is, ...
@@ -46,10 +43,10 @@ struct GpuMeasureBatch {
 };
 
 // As many launches as it takes to describe all tensors, and no more.
-template <typename T, int kMost = kGpuMeasuredTensors<T>>
-std::vector<GpuMeasureBatch<T, kMost>> PlanGpuMeasures(
+template <typename T>
+std::vector<GpuMeasureBatch<T>> PlanGpuMeasures(
     const std::vector<MeasuredTensor<T>>& tensors) {
-  using Batch = GpuMeasureBatch<T, kMost>;
+  using Batch = GpuMeasureBatch<T>;
   std::vector<Batch> batches;
   int64_t tiles = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

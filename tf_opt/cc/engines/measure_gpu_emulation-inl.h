@@ -28,21 +28,6 @@ Measure AddEmulatedWarp(const LanesOf& lanes_of) {
   return {AddLanes<kLanes>(sums), finite};
 }
 
-// Adds up what has been measured of the tiles of a batch.
-template <typename Batch>
-void AddEmulatedTiles(const Batch& batch, const GpuMeasureArguments& arguments,
-                      const Measure* tiles) {
-  for (int i = 0; i < batch.count; ++i) {
-    const Measure measure = AddEmulatedWarp([&](int thread) {
-      return AddTilesInThread(tiles + batch.begin(i),
-                              batch.ends[i] - batch.begin(i), thread);
-    });
-    arguments.sums_of_squares[batch.first + i] =
-        CanonicalNan(measure.sum_of_squares);
-    arguments.finite[batch.first + i] = measure.finite;
-  }
-}
-
 template <typename T>
 const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
                                 const GpuMeasureArguments& arguments,
@@ -56,7 +41,15 @@ const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
                                                       thread);
       });
     }
-    AddEmulatedTiles(batch, arguments, batch_tiles);
+    for (int i = 0; i < batch.count; ++i) {
+      const Measure measure = AddEmulatedWarp([&](int thread) {
+        return AddTilesInThread(batch_tiles + batch.begin(i),
+                                batch.ends[i] - batch.begin(i), thread);
+      });
+      arguments.sums_of_squares[batch.first + i] =
+          CanonicalNan(measure.sum_of_squares);
+      arguments.finite[batch.first + i] = measure.finite;
+    }
   }
   return nullptr;
 }

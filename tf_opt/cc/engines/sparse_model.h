@@ -56,10 +56,6 @@ class SparseModel {
   int64_t rows() const { return rows_; }
   int64_t width() const { return width_; }
 
-  const T* values() const { return values_.data(); }
-  const std::vector<int64_t>& indices() const { return indices_; }
-  const std::vector<int64_t>& more_rows() const { return more_rows_; }
-
   // A row that is said without values.
   void AddRow(int64_t row) { more_rows_.push_back(row); }
 

@@ -3,7 +3,6 @@
 #include "tf_opt/cc/kernels/kernel_device.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/kernels/measure_gpu_kernel.h"
-#include "tf_opt/cc/kernels/measure_sparse_gpu_kernel.h"
 #else
 #include "tf_opt/cc/kernels/measure_cpu_kernel.h"
 #include "tf_opt/cc/kernels/measure_sparse_cpu_kernel.h"
@@ -15,32 +14,27 @@
 namespace tf_opt {
 namespace {
 
-#if defined(TF_OPT_GPU_DEVICE)
-template <typename T>
-using DenseKernel = MeasureGradientsGpuOp<T>;
-template <typename T>
-using SparseKernel = MeasureSparseGradientsGpuOp<T>;
-#else
-template <typename T>
-using DenseKernel = MeasureGradientsCpuOp<T>;
-template <typename T>
-using SparseKernel = MeasureSparseGradientsCpuOp<T>;
-#endif
-
 #define TF_OPT_REGISTER(op, Kernel, T)                     \
   REGISTER_KERNEL_BUILDER(Name(op)                         \
                               .Device(kKernelDevice)       \
                               .TypeConstraint<T>("T")      \
                               .HostMemory("accumulators"), \
                           Kernel<T>)
-#define TF_OPT_REGISTER_BOTH(T)                              \
-  TF_OPT_REGISTER("TfOpt>MeasureGradients", DenseKernel, T); \
-  TF_OPT_REGISTER("TfOpt>MeasureSparseGradients", SparseKernel, T)
-TF_OPT_REGISTER_BOTH(Eigen::half);
-TF_OPT_REGISTER_BOTH(Eigen::bfloat16);
-TF_OPT_REGISTER_BOTH(float);
-TF_OPT_REGISTER_BOTH(double);
-#undef TF_OPT_REGISTER_BOTH
+#if defined(TF_OPT_GPU_DEVICE)
+// On a GPU dense gradients alone: sparse ones are measured composed there.
+#define TF_OPT_REGISTER_TYPE(T) \
+  TF_OPT_REGISTER("TfOpt>MeasureGradients", MeasureGradientsGpuOp, T)
+#else
+#define TF_OPT_REGISTER_TYPE(T)                                                \
+  TF_OPT_REGISTER("TfOpt>MeasureGradients", MeasureGradientsCpuOp, T);         \
+  TF_OPT_REGISTER("TfOpt>MeasureSparseGradients", MeasureSparseGradientsCpuOp, \
+                  T)
+#endif
+TF_OPT_REGISTER_TYPE(Eigen::half);
+TF_OPT_REGISTER_TYPE(Eigen::bfloat16);
+TF_OPT_REGISTER_TYPE(float);
+TF_OPT_REGISTER_TYPE(double);
+#undef TF_OPT_REGISTER_TYPE
 #undef TF_OPT_REGISTER
 #if defined(TF_OPT_XLA_KERNELS) && !defined(TF_OPT_GPU_DEVICE)
 [[maybe_unused]] const bool registered_for_xla = RegisterMeasureForXla(

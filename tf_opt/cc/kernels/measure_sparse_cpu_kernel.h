@@ -2,12 +2,14 @@
 #ifndef TF_OPT_CC_KERNELS_MEASURE_SPARSE_CPU_KERNEL_H_
 #define TF_OPT_CC_KERNELS_MEASURE_SPARSE_CPU_KERNEL_H_
 
+#include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tf_opt/cc/kernels/measure_launch.h"
-#include "tf_opt/cc/kernels/measure_sparse_kernel.h"
+#include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/slice_inputs.h"
 #include "tf_opt/cc/kernels/slices_on_cpu.h"
 #include "tf_opt/cc/kernels/worker_threads.h"
@@ -17,29 +19,53 @@ namespace tf_opt {
 
 // T is TensorFlow's type of the gradients.
 template <typename T>
-class MeasureSparseGradientsCpuOp : public MeasureSparseGradientsOp<T> {
+class MeasureSparseGradientsCpuOp : public tensorflow::OpKernel {
  public:
-  using Base = MeasureSparseGradientsOp<T>;
-  using Base::Base;
+  explicit MeasureSparseGradientsCpuOp(
+      tensorflow::OpKernelConstruction* context)
+      : OpKernel(context) {
+    OP_REQUIRES_OK(context, attributes_.Read(*context));
+    OP_REQUIRES_OK(context, ReadTableRows(*context, &rows_));
+  }
 
   void Compute(tensorflow::OpKernelContext* context) override {
     using Element = typename MeasureLaunch<T>::Storage;
-    SliceInputs slices(Base::attributes());
-    std::vector<tensorflow::TensorShape> shapes;
+    SliceInputs slices(attributes_);
     MeasureLaunch<T> launch;
-    OP_REQUIRES_OK(context, Base::Prepare(context, &slices, &shapes, &launch));
+    OP_REQUIRES_OK(context, Prepare(context, &slices, &launch));
     std::vector<Measure> measures(launch.size(), {0, true});
     if (ReadOnce(launch.enabled())) {
       const WorkerThreads workers(context);
       OP_REQUIRES_OK(context,
                      MeasureSlices<Element>(
-                         slices.Slices(), Base::attributes(), Base::rows(),
+                         slices.Slices(), attributes_, rows_,
                          [&](int i) { return launch.accumulator(i); },
                          ReadOnce(launch.gradient_scale()), workers.count(),
                          workers.parallel_for(), &measures));
     }
     launch.Return(measures);
   }
+
+ private:
+  // Looks up and checks all inputs.
+  absl::Status Prepare(tensorflow::OpKernelContext* context,
+                       SliceInputs* slices, MeasureLaunch<T>* launch) const {
+    absl::Status status = slices->Find(context);
+    if (!status.ok()) return status;
+    std::vector<tensorflow::TensorShape> shapes;
+    for (int i = 0; i < slices->size(); ++i) {
+      const absl::StatusOr<tensorflow::TensorShape> shape =
+          TableShape(rows_[i], slices->values(i).shape());
+      if (!shape.ok()) return shape.status();
+      status = slices->CheckShapes(i, *shape);
+      if (!status.ok()) return status;
+      shapes.push_back(*shape);
+    }
+    return launch->Prepare(context, &shapes);
+  }
+
+  SliceAttributes attributes_;
+  std::vector<int64_t> rows_;  // How many each table has.
 };
 
 }  // namespace tf_opt

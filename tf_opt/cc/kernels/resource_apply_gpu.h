@@ -1,6 +1,6 @@
-// The GPU kernels of the resource-apply ops. Only handles are on the host: the
-// numbers that a step goes by and the rows of sparse gradients stay in the
-// device's memory, so that a step waits for nothing.
+// The GPU kernels of the resource-apply ops, for dense gradients. Only handles
+// are on the host: the numbers that a step goes by stay in the device's memory,
+// so that a step waits for nothing.
 #ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_
 #define TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_
 
@@ -14,37 +14,25 @@
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/engines/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
-#include "tf_opt/cc/engines/sparse_gpu_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #include "tf_opt/cc/kernels/resource_apply_launch.h"
-#include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
-#include "tf_opt/cc/kernels/slice_inputs.h"
-#include "tf_opt/cc/kernels/slices_on_gpu.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
-// T is TensorFlow's type of the variables; `Optimizer` is described in
-// resource_apply_kernels.h.
+// Applies the rule, framed, to each variable. T is TensorFlow's type of the
+// variables; `Optimizer` is described in resource_apply_kernels.h.
 template <typename T, typename Optimizer>
-class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
+class ResourceApplyGpuOp : public tensorflow::OpKernel {
  public:
-  explicit ResourceApplyGpuOpBase(tensorflow::OpKernelConstruction* context)
+  explicit ResourceApplyGpuOp(tensorflow::OpKernelConstruction* context)
       : OpKernel(context) {
     OP_REQUIRES_OK(context, optimizer_.Read(*context));
   }
 
- protected:
-  using Launch = ResourceApplyLaunch<T>;
-  using Inputs = GpuStepInputs<typename Optimizer::Hyperparameters>;
-
-  // Finds and checks all inputs, and locks; then calls
-  // run(launch, inputs, TypeTag<Rule>(), stream).
-  template <typename Run>
-  void Compute(tensorflow::OpKernelContext* context, const SliceInputs* slices,
-               const Run& run) const {
-    Inputs inputs;
+  void Compute(tensorflow::OpKernelContext* context) override {
+    GpuStepInputs<typename Optimizer::Hyperparameters> inputs;
     static_assert(std::size(Optimizer::kScalars) <= inputs.kCapacity,
                   "GpuStepInputs must hold all scalar inputs");
     inputs.scalars.known = optimizer_.modes();
@@ -54,14 +42,13 @@ class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, AddScalars(context, kFrameScalars, &inputs.frame));
     void* const stream = GpuStream(context);
     Launch launch;
-    OP_REQUIRES_OK(context,
-                   // Whether it updates only the device knows.
-                   launch.Prepare(
-                       context, optimizer_.slots(), /*updates=*/true,
+    OP_REQUIRES_OK(
+        context,
+        // Whether it updates only the device knows.
+        launch.Prepare(context, optimizer_.slots(), /*updates=*/true,
                        [stream](void* to, const void* from, std::size_t bytes) {
                          return CudaStatus(CopyOnGpu(to, from, bytes, stream));
-                       },
-                       slices));
+                       }));
     inputs.weight_decay = OnGpu(launch.weight_decay());
     inputs.learning_rate_factors = OnGpu(launch.learning_rate_factors());
     inputs.gradient_factors = OnGpu(launch.gradient_factors());
@@ -72,11 +59,22 @@ class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
     if (launch.has_table()) {
       inputs.SetRow(launch.row_input(), launch.rows(), launch.row());
     }
-    optimizer_.template ChooseRule<typename Launch::Slot>(
-        [&](auto chosen) { run(launch, inputs, chosen, stream); });
+    optimizer_.template ChooseRule<typename Launch::Slot>([&](auto chosen) {
+      using Rule = typename decltype(chosen)::type;
+      tensorflow::Tensor workspace;
+      OP_REQUIRES_OK(
+          context, AllocateOnGpu(context, GpuRules<Rule>::Bytes(launch.size()),
+                                 &workspace));
+      OP_REQUIRES_OK(context,
+                     CudaStatus(ApplyDenseGpu<typename Launch::Element, Rule>(
+                         launch.template Tensors<Rule::kSlots>(), inputs,
+                         workspace.data(), stream)));
+    });
   }
 
  private:
+  using Launch = ResourceApplyLaunch<T>;
+
   template <typename Inputs, std::size_t kCount, typename Numbers>
   static absl::Status AddScalars(tensorflow::OpKernelContext* context,
                                  const ScalarInput<Numbers> (&from)[kCount],
@@ -95,67 +93,6 @@ class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
   }
 
   Optimizer optimizer_;
-};
-
-// Applies the rule, framed, to each variable.
-template <typename T, typename Optimizer>
-class ResourceApplyGpuOp : public ResourceApplyGpuOpBase<T, Optimizer> {
- public:
-  using Base = ResourceApplyGpuOpBase<T, Optimizer>;
-  using Base::Base;
-
-  void Compute(tensorflow::OpKernelContext* context) override {
-    const auto run = [context](const auto& launch, const auto& inputs,
-                               auto chosen, void* stream) {
-      using Rule = typename decltype(chosen)::type;
-      tensorflow::Tensor workspace;
-      OP_REQUIRES_OK(
-          context, AllocateOnGpu(context, GpuRules<Rule>::Bytes(launch.size()),
-                                 &workspace));
-      OP_REQUIRES_OK(
-          context,
-          CudaStatus(ApplyDenseGpu<typename Base::Launch::Element, Rule>(
-              launch.template Tensors<Rule::kSlots>(), inputs, workspace.data(),
-              stream)));
-    };
-    Base::Compute(context, nullptr, run);
-  }
-};
-
-// The same where gradients are sparse.
-template <typename T, typename Optimizer>
-class ResourceSparseApplyGpuOp : public ResourceApplyGpuOpBase<T, Optimizer> {
- public:
-  using Base = ResourceApplyGpuOpBase<T, Optimizer>;
-
-  explicit ResourceSparseApplyGpuOp(tensorflow::OpKernelConstruction* context)
-      : Base(context) {
-    OP_REQUIRES_OK(context, attributes_.Read(*context));
-  }
-
-  void Compute(tensorflow::OpKernelContext* context) override {
-    SliceInputs slices(attributes_);
-    OP_REQUIRES_OK(context, slices.Find(context));
-    const auto run = [&](const auto& launch, const auto& inputs, auto chosen,
-                         void* stream) {
-      using Rule = typename decltype(chosen)::type;
-      const auto on_gpu = SlicesOnGpu(
-          slices.Slices(), [&](int i) { return launch.variable_rows(i); });
-      tensorflow::Tensor workspace;
-      OP_REQUIRES_OK(context,
-                     AllocateOnGpu(context, SparseWorkspaceBytes<Rule>(on_gpu),
-                                   &workspace));
-      OP_REQUIRES_OK(
-          context,
-          CudaStatus(ApplySparseGpu<typename Base::Launch::Element, Rule>(
-              launch.template Tensors<Rule::kSlots>(), on_gpu, inputs,
-              attributes_.lazy(), workspace.data(), stream)));
-    };
-    Base::Compute(context, &slices, run);
-  }
-
- private:
-  SliceAttributes attributes_;
 };
 
 }  // namespace tf_opt

@@ -21,14 +21,14 @@
 namespace tf_opt {
 
 // A static object of this type registers the kernels of two ops, for dense
-// gradients and for sparse ones, for every variable type.
+// gradients and for sparse ones, for every variable type. (Sparse gradients
+// have no kernel for GPUs: the composed implementation applies them there.)
 template <typename Optimizer>
 class KernelRegistration {
  public:
   KernelRegistration(const char* op, const char* sparse_op) {
 #if defined(TF_OPT_GPU_DEVICE)
     RegisterAll<ResourceApplyGpuOp>(op);
-    RegisterAll<ResourceSparseApplyGpuOp>(sparse_op);
 #else
     RegisterAll<ResourceApplyCpuOp>(op);
     RegisterAll<ResourceSparseApplyCpuOp>(sparse_op);

@@ -65,9 +65,8 @@ REGISTER_OP("TfOpt>MeasureSparseGradients")
 Measures sparse gradients: as TfOpt>MeasureGradients the dense ones they mean.
 
 Rows that are of the same row are summed first; what is measured are the sums,
-with the same bits as those of a dense gradient, which is not made. On a GPU a row
-that isn't there is printed by the device, and not counted; inside XLA it isn't
-printed, and what has it is not finite.
+with the same bits as those of a dense gradient, which is not made. Inside XLA what
+has a row that isn't there is not finite. There is no kernel for GPUs.
 
 gradients: For each table, some rows of its gradient.
 indices: For each of `gradients`, a vector that says which row of the table each

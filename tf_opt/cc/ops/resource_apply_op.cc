@@ -44,8 +44,8 @@ copies, rounded to nearest. One that doesn't round to its variable, which
 somebody else has set then, becomes the variable before anything else is done.
 
 On a GPU all inputs but the handles are in its memory, and nothing is read back:
-a number out of its range, or a row that isn't there, is printed by the device,
-and nothing is written.
+a number out of its range is printed by the device, and nothing is written. Sparse
+gradients have no kernel there.
 
 variables: Handles of the variables to update, of type T; or one
   TfOpt>VariableGroup of them.

@@ -21,7 +21,8 @@ v: Second moments, likewise.""",
 gradients: Dense tensors, one for each variable, of its shape and type.
     Lists of numbers and NumPy arrays are converted to that type. Or,
     all of them, `tf.IndexedSlices`: rows of the variables' shapes, of
-    which those with the same index are summed first.""",
+    which those with the same index are summed first. These are for
+    variables on a CPU; an optimizer also updates tables on a GPU.""",
     step="step: Which step this is, an integer counted from 1.",
     decay_rates="""\
 beta_1: Decay of the first moment, in [0, 1).

@@ -58,7 +58,7 @@ def measure_gradients(
             float64, of any shapes. Lists of numbers and NumPy arrays are
             converted to the first one's type. Or, all of them,
             `tf.IndexedSlices`: measured is the dense gradient that each means,
-            which is not made.
+            which is not made. These are measured on a CPU.
         accumulators: Variables that are added, one for each gradient and of its
             shape: float32, or float64 for float64 gradients. Or empty.
         gradient_scale: What the gradients are multiplied by. May be Python's,

@@ -64,8 +64,9 @@ state_dtype: In which type moments and averages are stored: None is
     arithmetic stays as it is, and so do accumulated gradients.
 implementation: `"auto"` runs the custom op where it can and the
     composed implementation elsewhere (on devices and types without a
-    kernel, inside XLA on a TPU, without the compiled library), with the
-    same numbers. `"custom_op"` and `"composed"` force one;
+    kernel, as for tables on a GPU with `lazy_mode`, inside XLA on a TPU,
+    without the compiled library), with the same numbers. `"custom_op"`
+    and `"composed"` force one;
     `"custom_op"` where it can't run is a `RuntimeError` that says why.""",
 }
 

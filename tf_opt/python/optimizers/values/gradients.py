@@ -140,9 +140,10 @@ def for_update(
     return tf.broadcast_to(gradient, shape)
 
 
-def _slices_for_update(
+def _checked_slices(
     slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
-) -> tf.IndexedSlices:
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns values and indices, with shapes that fit the variable."""
     values = tf.convert_to_tensor(slices.values)
     indices = tf.convert_to_tensor(slices.indices)
     if variable.shape.rank == 0:
@@ -165,6 +166,13 @@ def _slices_for_update(
             "`indices`. Received: "
             f"values of shape {values.shape}, indices of shape {indices.shape}"
         )
+    return values, indices
+
+
+def _slices_for_update(
+    slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
+) -> tf.IndexedSlices:
+    values, indices = _checked_slices(slices, variable, user_variable)
     if indices.dtype not in (tf.int32, tf.int64):
         indices = tf.cast(indices, tf.int64)
     values = tf.cast(values, variable.dtype)
@@ -177,7 +185,7 @@ def _slices_for_update(
 def check_rows(
     slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
 ) -> list[tf.Operation]:
-    """Checks what is known only when a step runs, where no op of ours does.
+    """Checks slices, also when a step runs, where no op of ours does.
 
     Args:
         slices: The gradient.
@@ -188,13 +196,14 @@ def check_rows(
         In a graph the ops that check.
 
     Raises:
+        ValueError: If the slices aren't rows of the variable.
         tf.errors.InvalidArgumentError: If a row is not one of the variable's,
             or there is another number of values.
     """
     if inside_xla():
         return []
     name = path_of(user_variable)
-    indices = tf.convert_to_tensor(slices.indices)
+    values, indices = _checked_slices(slices, variable, user_variable)
     rows = tf.constant(variable.shape[0], indices.dtype)
     checks = [
         tf.debugging.Assert(
@@ -206,11 +215,11 @@ def check_rows(
             ],
         ),
         tf.debugging.Assert(
-            tf.equal(tf.shape(slices.values)[0], tf.size(indices)),
+            tf.equal(tf.shape(values)[0], tf.size(indices)),
             [
                 f"The gradient of {name} must have one row of it for each of "
                 "its indices, got values of shape",
-                tf.shape(slices.values),
+                tf.shape(values),
                 "and so many indices:",
                 tf.size(indices),
             ],

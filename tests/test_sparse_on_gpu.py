@@ -1,0 +1,137 @@
+"""Sparse gradients on a device whose kernels are for dense ones only: a GPU.
+
+With the emulated kernels, or on a GPU, that is how it is. Elsewhere the kernels
+for sparse gradients are hidden.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+from tf_opt.python import dispatch
+from tf_opt.python import tensorflow_internals
+
+from devices import EMULATED_GPU
+
+pytestmark = pytest.mark.kernels
+
+OP = "TfOpt>ResourceApplyAdamAmsgrad"
+SPARSE_OP = "TfOpt>ResourceSparseApplyAdamAmsgrad"
+MEASURE = "TfOpt>MeasureGradients"
+SPARSE_MEASURE = "TfOpt>MeasureSparseGradients"
+FEATURES = {
+    "nothing": {},
+    "norms": {"global_clipnorm": 0.5, "skip_nonfinite": True},
+    "accumulate": {"gradient_accumulation_steps": 2, "clipnorm": 0.5},
+    "average": {"use_ema": True, "weight_decay": 0.1},
+}
+
+
+@pytest.fixture(autouse=True)
+def hidden_kernels(monkeypatch, device):
+    """Hides what a GPU doesn't have, where that is there."""
+    if EMULATED_GPU or device.startswith("GPU"):
+        return
+    registered = tensorflow_internals.registered_kernels
+    monkeypatch.setattr(
+        tensorflow_internals,
+        "registered_kernels",
+        lambda op: frozenset() if "Sparse" in op else registered(op),
+    )
+    missing_kernel = dispatch._missing_kernel.__wrapped__
+    monkeypatch.setattr(dispatch, "_missing_kernel", missing_kernel)
+
+
+def _slices(*rows: int, seed: int = 0) -> tf.IndexedSlices:
+    values = np.random.default_rng(seed).normal(size=(len(rows), 3))
+    return tf.IndexedSlices(
+        tf.constant(values, "float32"), tf.constant(rows), tf.constant([10, 3])
+    )
+
+
+def _steps(
+    in_graph: bool = False, **arguments: Any
+) -> tuple[Any, list[np.ndarray]]:
+    """Steps of a table and a dense variable: the optimizer, all numbers."""
+    random = np.random.default_rng(1)
+    table, dense = (
+        keras.Variable(random.normal(size=shape), dtype="float32")
+        for shape in ((10, 3), (5,))
+    )
+    optimizer = tf_opt.Adam(0.1, **arguments)
+    optimizer.build([table, dense])
+
+    def step(slices: tf.IndexedSlices) -> None:
+        optimizer.apply([slices, dense.value * 0.5], [table, dense])
+
+    step = tf.function(step) if in_graph else step
+    for seed, rows in enumerate([(1, 4, 1), (4, 7, 2), (9, 9, 9), (3, 0, 0)]):
+        step(_slices(*rows, seed=seed))
+    return optimizer, [x.numpy() for x in (table, dense, *optimizer.variables)]
+
+
+def _ops_of(lazy_mode: bool, **arguments: Any) -> set[str]:
+    """The types of the ops of a step over a table and a dense variable."""
+    variables = [keras.Variable(np.ones(shape)) for shape in ((10, 3), (5,))]
+    optimizer = tf_opt.Adam(0.1, lazy_mode=lazy_mode, **arguments)
+    optimizer.build(variables)
+
+    @tf.function
+    def step() -> None:
+        optimizer.apply([_slices(1, 2), tf.ones(5)], variables)
+
+    graph = step.get_concrete_function().graph
+    return {op.type for op in graph.get_operations()}
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("features", FEATURES)
+def test_lazily_the_op_updates_the_dense_variables_alone(features, in_graph):
+    found, expected = (
+        _steps(
+            in_graph,
+            lazy_mode=True,
+            implementation=implementation,
+            **FEATURES[features],
+        )
+        for implementation in ("auto", "composed")
+    )
+    assert found[0].implementation_in_use == "custom_op and composed"
+    for a, b in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_lazily_ops_measure_and_update_dense_gradients_alone():
+    ops = _ops_of(lazy_mode=True, global_clipnorm=1.0)
+    assert {OP, MEASURE} <= ops
+    assert not {SPARSE_OP, SPARSE_MEASURE} & ops
+
+
+@pytest.mark.parametrize("implementation", ["auto", "custom_op"])
+@pytest.mark.parametrize("features", FEATURES)
+def test_exactly_the_op_is_given_the_dense_gradient(features, implementation):
+    found, expected = (
+        _steps(implementation=name, **FEATURES[features])
+        for name in (implementation, "composed")
+    )
+    assert found[0].implementation_in_use == "custom_op"
+    for a, b in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert not {SPARSE_OP, SPARSE_MEASURE} & _ops_of(
+        lazy_mode=False, global_clipnorm=1.0
+    )
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_lazily_custom_op_is_an_error_that_says_what_to_do(in_graph):
+    with pytest.raises(
+        RuntimeError,
+        match=f"can't run {SPARSE_OP}: it has no .PU kernel for float32. "
+        'Use implementation="auto" or "composed"',
+    ):
+        _steps(in_graph, lazy_mode=True, implementation="custom_op")
