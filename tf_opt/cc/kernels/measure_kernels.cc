@@ -1,5 +1,6 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/kernels/exceptions.h"
 #include "tf_opt/cc/kernels/kernel_device.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/kernels/measure_gpu_kernel.h"
@@ -32,7 +33,7 @@ using SparseKernel = MeasureSparseGradientsCpuOp<T>;
                               .Device(kKernelDevice)       \
                               .TypeConstraint<T>("T")      \
                               .HostMemory("accumulators"), \
-                          Kernel<T>)
+                          Guarded<Kernel<T>>)
 #define TF_OPT_REGISTER_BOTH(T)                              \
   TF_OPT_REGISTER("TfOpt>MeasureGradients", DenseKernel, T); \
   TF_OPT_REGISTER("TfOpt>MeasureSparseGradients", SparseKernel, T)
