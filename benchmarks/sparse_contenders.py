@@ -195,7 +195,7 @@ class Model:
 
 def _function_of_rows(
     workload: SparseWorkload,
-    step: Callable[[list[tf.Tensor], list[tf.Tensor]], None],
+    step: Callable[[list[tf.Tensor], list[tf.Tensor]], tf.Tensor | None],
 ) -> tf.types.experimental.PolymorphicFunction:
     """A tf.function of values and of rows or ids, of which it sees no number.
 
@@ -208,6 +208,28 @@ def _function_of_rows(
             [tf.TensorSpec([None], tf.int32) for _ in workload.shapes],
         ),
     )
+
+
+def _measuring(problem: Problem) -> Contender:
+    rows = [rows for rows, _ in problem.workload.shapes]
+
+    def measure(values: list[tf.Tensor], ids: list[tf.Tensor]) -> tf.Tensor:
+        gradients = list(map(tf.IndexedSlices, values, ids))
+        return tf_opt.ops.measure_gradients(
+            gradients, rows=rows, lazy_mode=True
+        ).sums_of_squares
+
+    function = _function_of_rows(problem.workload, measure)
+    next_batch = problem.next_batch()
+    # It updates nothing: what it returns is to change instead.
+    measured = tf.zeros(len(rows))
+
+    def step() -> None:
+        nonlocal measured
+        batch = next_batch()
+        measured = function(batch.values, batch.ids)
+
+    return Contender(step, lambda: measured.numpy().tolist())
 
 
 def _row_floor(problem: Problem) -> Contender:
@@ -297,6 +319,7 @@ BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.TF_OPT_LAZY_EAGER: lambda problem: problem.tf_opt_lazy.contender(
         in_graph=False
     ),
+    variants.TF_OPT_MEASURING: _measuring,
     variants.TF_OPT: lambda problem: problem.tf_opt_exact.contender(
         in_graph=True, steps=1
     ),

@@ -115,7 +115,11 @@ class Lookup:
 
 
 _FLOORS = (variants.ROW_FLOOR, variants.ALL_ROWS_FLOOR)
-_LAZY = (variants.TF_OPT_LAZY, variants.TF_OPT_LAZY_EAGER)
+_LAZY = (
+    variants.TF_OPT_LAZY,
+    variants.TF_OPT_LAZY_EAGER,
+    variants.TF_OPT_MEASURING,
+)
 _EXACT = (variants.TF_OPT, variants.TF_OPT_EAGER)
 _OTHERS = (variants.TORCH_SPARSE, variants.KERAS)
 
@@ -141,7 +145,12 @@ def _scaling(
         ids,
         zipf=False,
         steps=steps,
-        contenders=(variants.ROW_FLOOR, variants.TF_OPT_LAZY, variants.KERAS),
+        contenders=(
+            variants.ROW_FLOOR,
+            variants.TF_OPT_LAZY,
+            variants.TF_OPT_MEASURING,
+            variants.KERAS,
+        ),
         optimizers=(_ADAM,),
     )
 

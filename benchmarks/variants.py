@@ -24,6 +24,8 @@ ROW_FLOOR = "row floor"
 ALL_ROWS_FLOOR = "floor of all rows"
 TF_OPT_LAZY = "tf_opt lazy, tf.function"
 TF_OPT_LAZY_EAGER = "tf_opt lazy, eager"
+# What `global_clipnorm` adds to a lazy step.
+TF_OPT_MEASURING = "tf_opt measuring, tf.function"
 TORCH_SPARSE = "torch, SparseAdam"
 
 ALL_CONTENDERS = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -249,6 +251,33 @@ def test_accumulators_are_read_in_order_and_never_written(measure, device):
 
     assert [x.numpy().tolist() for x in run()] == [[25], [100], [1]]
     assert accumulator.numpy().tolist() == [0, 1]
+
+
+def _reads_while_measuring() -> int:
+    """How often a variable is read in the middle half of one measurement."""
+    small, large = tf.Variable(1.0), tf.Variable(tf.zeros(2**25))
+    gradients = [tf.ones((), tf.float16), tf.ones(2**25, tf.float16)]
+    times = []
+
+    def run():
+        times.append(time.perf_counter())
+        custom_op(gradients, [small, large])
+        times.append(time.perf_counter())
+
+    measuring = threading.Thread(target=run)
+    measuring.start()
+    reads = []
+    while measuring.is_alive():
+        small.numpy()
+        reads.append(time.perf_counter())
+    begin, end = times
+    quarter = (end - begin) / 4
+    return sum(begin + quarter < read < end - quarter for read in reads)
+
+
+def test_accumulators_can_be_read_meanwhile():
+    # Mostly hundreds; none if readers waited, or had no processor.
+    assert max(_reads_while_measuring() for _ in range(3)) > 3
 
 
 def test_the_graph_knows_the_shapes_of_the_results():

@@ -52,7 +52,7 @@ void AddOccupiedTiles(const MeasuredTable<T>& table, ComputeType<T> scale,
   int64_t next = 0;
   for (int64_t k = 0; k < gradient.count(); ++k) {
     if (!gradient.BeginsSegment(k)) continue;
-    const int64_t begin = gradient.entries[k].row * gradient.width;
+    const int64_t begin = gradient.entries.row(k) * gradient.width;
     const int64_t end = CountTiles(begin + gradient.width);
     for (next = std::max(next, begin / kTileSize); next < end; ++next) {
       tiles->push_back({i, next, k});
@@ -73,40 +73,67 @@ class SparseTileMeasurer {
 
   // Measures the elements [begin, end), all of one tile, of which `k` is the
   // first entry.
-  Measure Run(int64_t k, int64_t begin, int64_t end) {
-    tile_begin_ = begin;
+  Measure Run(int64_t k, int64_t begin, int64_t end) const {
+    alignas(64) double lanes[kLanes] = {};
+    ForParts(k, begin, end, [&](const T* gradient, int64_t at, int64_t size) {
+      rows_.measure(scale_, gradient, AccumulatorAt(at), size,
+                    static_cast<int>((at - begin) % kLanes), lanes);
+    });
+    const double sum = rows_.sum_of_lanes(lanes);
+    // A finite sum is one of finite numbers, so almost never is more to be
+    // done.
+    bool finite = true;
+    if (!IsFinite(sum)) {
+      ForParts(k, begin, end, [&](const T* gradient, int64_t at, int64_t size) {
+        finite &= rows_.is_finite(scale_, gradient, AccumulatorAt(at), size);
+      });
+    }
+    return {sum, finite};
+  }
+
+ private:
+  // Calls use(gradient, at, size) for all that is measured of the elements
+  // [begin, end): `size` from `at` on, of which `gradient` is the gradient, or
+  // null.
+  template <typename Use>
+  void ForParts(int64_t k, int64_t begin, int64_t end, const Use& use) const {
     const int64_t width = gradient_.width;
+    const int64_t ahead = EntriesAhead(width);
     while (begin < end) {
       const int64_t row_begin =
-          k < gradient_.count() ? gradient_.entries[k].row * width : end;
+          k < gradient_.count() ? gradient_.entries.row(k) * width : end;
       if (begin < row_begin) {
         const int64_t stop = std::min(end, row_begin);
-        if (zeros_count_) Add(nullptr, begin, stop);
+        if (zeros_count_) use(nullptr, begin, stop - begin);
         begin = stop;
         continue;
       }
+      if (k + ahead < gradient_.count()) {
+        PrefetchValues(gradient_, k + ahead);
+      }
       const int64_t segment_end = gradient_.SegmentEnd(k);
       const int64_t stop = std::min(end, row_begin + width);
+      const int64_t position = gradient_.entries.position(k);
+      if (segment_end - k == 1 && position != kNoValues) {
+        // Its only values are its sum.
+        use(gradient_.values + position * width + (begin - row_begin), begin,
+            stop - begin);
+        begin = stop;
+      }
       while (begin < stop) {
         const int64_t columns = std::min(stop - begin, kSummedColumns);
         alignas(64) T sum[kSummedColumns];
-        rows_.sum(gradient_.values, width, &gradient_.entries[k],
+        rows_.sum(gradient_.values, width, gradient_.entries, k,
                   segment_end - k, begin - row_begin, columns, sum);
-        Add(sum, begin, begin + columns);
+        use(sum, begin, columns);
         begin += columns;
       }
       k = segment_end;
     }
-    return {AddLanes<kLanes>(lanes_), finite_};
   }
 
- private:
-  void Add(const T* gradient, int64_t begin, int64_t end) {
-    rows_.measure(
-        scale_, gradient,
-        table_.accumulator == nullptr ? nullptr : table_.accumulator + begin,
-        end - begin, static_cast<int>((begin - tile_begin_) % kLanes), lanes_,
-        &finite_);
+  const ComputeType<T>* AccumulatorAt(int64_t at) const {
+    return table_.accumulator == nullptr ? nullptr : table_.accumulator + at;
   }
 
   const MeasuredTable<T>& table_;
@@ -114,9 +141,6 @@ class SparseTileMeasurer {
   const ComputeType<T> scale_;
   const RowFunctions<T>& rows_;
   const bool zeros_count_;
-  int64_t tile_begin_ = 0;
-  alignas(64) double lanes_[kLanes] = {};
-  bool finite_ = true;
 };
 
 // Measures tables[i], for all i.

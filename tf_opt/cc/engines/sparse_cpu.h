@@ -26,23 +26,6 @@
 
 namespace tf_opt {
 
-// How far ahead, in elements, memory is asked for a row: no processor guesses
-// where the next one lies.
-constexpr int64_t kRowPrefetchDistance = 512;
-// Of a longer one the rest comes by itself, line after line.
-constexpr int64_t kRowPrefetchBytes = 1024;
-
-// Inlined always: GCC takes a function that only asks for memory for one that
-// does nothing, and leaves out its calls.
-template <bool kWritten>
-TF_OPT_RULE_INLINE void PrefetchRow(const void* row, int64_t bytes) {
-  constexpr int kCacheLine = 64;
-  const char* const begin = static_cast<const char*>(row);
-  for (int64_t i = 0; i < std::min(bytes, kRowPrefetchBytes); i += kCacheLine) {
-    __builtin_prefetch(begin + i, kWritten);
-  }
-}
-
 // One table with its gradient and the functions for it.
 template <typename T, typename Rule>
 class SparseTable {
@@ -71,7 +54,7 @@ class SparseTable {
     int64_t k = gradient_.Find(begin / width);
     while (begin < end) {
       const int64_t row_begin =
-          k < gradient_.count() ? gradient_.entries[k].row * width : end;
+          k < gradient_.count() ? gradient_.entries.row(k) * width : end;
       if (begin < row_begin) {
         const int64_t stop = std::min(end, row_begin);
         apply_range_(rule_, table_, begin, stop);
@@ -90,7 +73,7 @@ class SparseTable {
   // elements [begin, end), if all entries lie one after the other.
   void ApplyOccurring(int64_t begin, int64_t end) const {
     const int64_t width = gradient_.width;
-    const int64_t ahead = std::max<int64_t>(1, kRowPrefetchDistance / width);
+    const int64_t ahead = EntriesAhead(width);
     while (begin < end) {
       const int64_t k = begin / width;
       const int64_t stop = std::min(end, (k + 1) * width);
@@ -108,10 +91,10 @@ class SparseTable {
   void ApplyRow(int64_t k, int64_t segment_end, int64_t begin,
                 int64_t end) const {
     alignas(64) T sum[kSummedColumns];
-    const int64_t row_begin = gradient_.entries[k].row * gradient_.width;
+    const int64_t row_begin = gradient_.entries.row(k) * gradient_.width;
     for (; begin < end; begin += kSummedColumns) {
       const int64_t count = std::min(end - begin, kSummedColumns);
-      sum_row_(gradient_.values, gradient_.width, &gradient_.entries[k],
+      sum_row_(gradient_.values, gradient_.width, gradient_.entries, k,
                segment_end - k, begin, count, sum);
       Tensor row = table_.Part(row_begin + begin, count);
       row.operands[kGradient] = sum;
@@ -120,13 +103,8 @@ class SparseTable {
   }
 
   TF_OPT_RULE_INLINE void Prefetch(int64_t k) const {
-    const RowEntry& entry = gradient_.entries[k];
-    const int64_t bytes = gradient_.width * sizeof(T);
-    if (entry.position != RowEntry::kNoValues) {
-      PrefetchRow<false>(gradient_.values + entry.position * gradient_.width,
-                         bytes);
-    }
-    const int64_t begin = entry.row * gradient_.width;
+    PrefetchValues(gradient_, k);
+    const int64_t begin = gradient_.entries.row(k) * gradient_.width;
     const Tensor row = table_.Part(begin, 0);
     for (int i = 0; i < Tensor::kOperands; ++i) {
       if (row.operands[i] == nullptr) continue;

@@ -16,7 +16,10 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
+// Columns that are worked on together, by loops of constant lengths: a row's
+// width mostly is a multiple of the smaller one.
 constexpr int kRowBlock = 64;
+constexpr int kSmallBlock = 16;
 
 template <typename V>
 inline __attribute__((always_inline)) const V* RowWidened(const V* values, int,
@@ -43,87 +46,125 @@ inline __attribute__((always_inline)) void StoreRow(const V* from, int n,
 
 // Of a block of columns; `n` is a constant for nearly all of them.
 template <typename T>
-inline __attribute__((always_inline)) void SumBlock(const T* values,
-                                                    int64_t width,
-                                                    const RowEntry* entries,
-                                                    int64_t count, int n,
-                                                    T* sum) {
+inline __attribute__((always_inline)) void SumBlock(
+    const T* values, int64_t width, const RowEntries& entries, int64_t first,
+    int64_t count, int n, T* sum) {
   using V = ComputeType<T>;
   alignas(64) V total[kRowBlock] = {};
   alignas(64) V copy[kRowBlock];
-  for (int64_t k = 0; k < count; ++k) {
-    if (entries[k].position == RowEntry::kNoValues) continue;
-    const V* const row =
-        RowWidened(values + entries[k].position * width, n, copy);
+  for (int64_t k = first; k < first + count; ++k) {
+    const int64_t position = entries.position(k);
+    if (position == kNoValues) continue;
+    const V* const row = RowWidened(values + position * width, n, copy);
     for (int i = 0; i < n; ++i) total[i] += row[i];
   }
   StoreRow(total, n, sum);
 }
 
-// value_at(i) is the i-th of n numbers.
-template <typename V, typename ValueAt>
-inline __attribute__((always_inline)) void MeasureBlock(
-    int n, double* __restrict lanes, V* __restrict differences,
-    const ValueAt& value_at) {
-  for (int i = 0; i < n; ++i) {
-    const V x = value_at(i);
-    lanes[i] += Square(x);
-    differences[i] += x - x;
+// A block of a row, widened; zeros if there is none.
+template <typename T, typename V = ComputeType<T>>
+inline __attribute__((always_inline)) const V* GradientBlock(const T* gradient,
+                                                             int64_t start,
+                                                             int n, V* copy) {
+  static constexpr V kZeros[kRowBlock] = {};
+  return gradient == nullptr ? kZeros : RowWidened(gradient + start, n, copy);
+}
+
+// Adds the squares of n numbers, which value_at(i) are, to as many lanes.
+template <typename ValueAt>
+inline __attribute__((always_inline)) void AddSquares(int n,
+                                                      double* __restrict lanes,
+                                                      const ValueAt& value_at) {
+  for (int i = 0; i < n; ++i) lanes[i] += Square(value_at(i));
+}
+
+template <typename T, typename V = ComputeType<T>>
+inline __attribute__((always_inline)) void MeasureBlock(V scale,
+                                                        const T* gradient,
+                                                        const V* accumulator,
+                                                        int64_t start, int n,
+                                                        double* lanes) {
+  alignas(64) V copy[kRowBlock];
+  const V* const g = GradientBlock(gradient, start, n, copy);
+  if (accumulator == nullptr) {
+    AddSquares(n, lanes, [=](int i) { return MeasuredValue(scale, g[i]); });
+  } else {
+    const V* const a = accumulator + start;
+    AddSquares(n, lanes,
+               [=](int i) { return MeasuredValue(scale, g[i], a[i]); });
   }
 }
 
 }  // namespace
 
 template <typename T>
-void SumRow(const T* values, int64_t width, const RowEntry* entries,
-            int64_t count, int64_t column, int64_t columns, T* sum) {
+void SumRow(const T* values, int64_t width, const RowEntries& entries,
+            int64_t first, int64_t count, int64_t column, int64_t columns,
+            T* sum) {
+  const auto sum_block = [=, &entries](int64_t start, int n)
+                             __attribute__((always_inline)) {
+                               SumBlock(values + column + start, width, entries,
+                                        first, count, n, sum + start);
+                             };
   int64_t start = 0;
   for (; start + kRowBlock <= columns; start += kRowBlock) {
-    SumBlock(values + column + start, width, entries, count, kRowBlock,
-             sum + start);
+    sum_block(start, kRowBlock);
   }
-  if (start < columns) {
-    SumBlock(values + column + start, width, entries, count,
-             static_cast<int>(columns - start), sum + start);
+  for (; start + kSmallBlock <= columns; start += kSmallBlock) {
+    sum_block(start, kSmallBlock);
   }
+  if (start < columns) sum_block(start, static_cast<int>(columns - start));
 }
 
 template <typename T>
 void MeasureRow(ComputeType<T> scale, const T* gradient,
                 const ComputeType<T>* accumulator, int64_t columns, int lane,
-                double* lanes, bool* finite) {
-  using V = ComputeType<T>;
-  alignas(64) const V zeros[kRowBlock] = {};
-  alignas(64) V copy[kRowBlock];
-  // Zeros, or NaNs where a number was not finite.
-  alignas(64) V differences[kRowBlock] = {};
+                double* lanes) {
   for (int64_t start = 0; start < columns;) {
-    int n = kLanes - lane < kRowBlock ? kLanes - lane : kRowBlock;
-    n = columns - start < n ? static_cast<int>(columns - start) : n;
-    const V* const g =
-        gradient == nullptr ? zeros : RowWidened(gradient + start, n, copy);
-    if (accumulator == nullptr) {
-      MeasureBlock(n, lanes + lane, differences,
-                   [=](int i) { return MeasuredValue(scale, g[i]); });
+    const int64_t room = kLanes - lane;
+    const int64_t left = columns - start < room ? columns - start : room;
+    int n = kRowBlock;
+    if (left >= kRowBlock) {
+      MeasureBlock(scale, gradient, accumulator, start, kRowBlock,
+                   lanes + lane);
+    } else if (left >= kSmallBlock) {
+      n = kSmallBlock;
+      MeasureBlock(scale, gradient, accumulator, start, kSmallBlock,
+                   lanes + lane);
     } else {
-      const V* const a = accumulator + start;
-      MeasureBlock(n, lanes + lane, differences,
-                   [=](int i) { return MeasuredValue(scale, g[i], a[i]); });
+      n = static_cast<int>(left);
+      MeasureBlock(scale, gradient, accumulator, start, n, lanes + lane);
     }
     start += n;
     lane = (lane + n) % kLanes;
   }
-  for (const V difference : differences) {
-    if (difference != 0) *finite = false;
-  }
 }
+
+template <typename T>
+bool RowIsFinite(ComputeType<T> scale, const T* gradient,
+                 const ComputeType<T>* accumulator, int64_t columns) {
+  ComputeType<T> copy;
+  for (int64_t i = 0; i < columns; ++i) {
+    const auto g = *GradientBlock(gradient, i, 1, &copy);
+    if (!IsFinite(accumulator == nullptr
+                      ? MeasuredValue(scale, g)
+                      : MeasuredValue(scale, g, accumulator[i]))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+double SumOfLanes(double* lanes) { return AddLanes<kLanes>(lanes); }
 
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt
 
-#define TF_OPT_INSTANTIATE_SPARSE_ROWS(T)                                  \
-  template void TF_OPT_CPU_TARGET::SumRow<T>(                              \
-      const T*, int64_t, const RowEntry*, int64_t, int64_t, int64_t, T*);  \
-  template void TF_OPT_CPU_TARGET::MeasureRow<T>(ComputeType<T>, const T*, \
-                                                 const ComputeType<T>*,    \
-                                                 int64_t, int, double*, bool*)
+#define TF_OPT_INSTANTIATE_SPARSE_ROWS(T)                                      \
+  template void TF_OPT_CPU_TARGET::SumRow<T>(const T*, int64_t,                \
+                                             const RowEntries&, int64_t,       \
+                                             int64_t, int64_t, int64_t, T*);   \
+  template void TF_OPT_CPU_TARGET::MeasureRow<T>(                              \
+      ComputeType<T>, const T*, const ComputeType<T>*, int64_t, int, double*); \
+  template bool TF_OPT_CPU_TARGET::RowIsFinite<T>(                             \
+      ComputeType<T>, const T*, const ComputeType<T>*, int64_t)

@@ -141,57 +141,65 @@ TYPED_TEST(SparseCpuRuleTest, LazyGivesThemToTheRowsThatOccurAlone) {
 TEST(SumRow, OfA16BitRowIsFormedInFloat32) {
   const std::vector<float> numbers = {256, 1, 1, 1, 1};
   std::vector<BFloat16> values;
-  std::vector<RowEntry> entries;
+  std::vector<RowEntry<int32_t>> entries;
   for (const float number : numbers) {
-    entries.push_back({3, static_cast<int64_t>(values.size())});
+    entries.push_back({3, static_cast<int32_t>(values.size())});
     values.push_back(Exactly<BFloat16>(number));
   }
+  const auto count = static_cast<int64_t>(entries.size());
   for (const CpuTarget target : SupportedCpuTargets()) {
     BFloat16 sum;
-    RowFunctionsFor<BFloat16>(target).sum(values.data(), 1, entries.data(),
-                                          entries.size(), 0, 1, &sum);
+    RowFunctionsFor<BFloat16>(target).sum(
+        values.data(), 1, {entries.data(), count}, 0, count, 0, 1, &sum);
     EXPECT_EQ(ToDouble(sum), 260) << CpuTargetName(target);
   }
 }
 
 TEST(SumRow, AddsInTheOrderOfTheEntries) {
   const std::vector<float> values = {1, 1e8f, -1e8f, 1};
-  const std::vector<RowEntry> entries = {
-      {0, 1}, {0, RowEntry::kNoValues}, {0, 2}, {0, 0}, {0, 3}};
+  const std::vector<RowEntry<int64_t>> entries = {
+      {0, 1}, {0, kNoValues}, {0, 2}, {0, 0}, {0, 3}};
   for (const CpuTarget target : SupportedCpuTargets()) {
     float sum;
-    RowFunctionsFor<float>(target).sum(values.data(), 1, entries.data(),
-                                       entries.size(), 0, 1, &sum);
+    RowFunctionsFor<float>(target).sum(values.data(), 1, {entries.data(), 5}, 0,
+                                       5, 0, 1, &sum);
     EXPECT_EQ(sum, 2) << CpuTargetName(target);
   }
 }
 
-TEST(SortByRow, IsAStableSort) {
+template <typename Index>
+void CheckSort(Index rows) {
+  using Entry = RowEntry<Index>;
   std::mt19937_64 random(5);
-  for (const int64_t rows :
-       {int64_t{1}, int64_t{2}, int64_t{2048}, int64_t{2049}, int64_t{1} << 22,
-        int64_t{1} << 40, INT64_MAX}) {
-    for (const int64_t count : {0, 1, 2, 5000}) {
-      std::vector<RowEntry> entries;
-      for (int64_t i = 0; i < count; ++i) {
-        // Rows that occur again, the last one among them.
-        const int64_t row =
-            rows - 1 - static_cast<int64_t>(random() % 700) * (rows / 1000);
-        entries.push_back({row % rows, i});
-      }
-      auto expected = entries;
-      std::stable_sort(
-          expected.begin(), expected.end(),
-          [](const RowEntry& a, const RowEntry& b) { return a.row < b.row; });
-      SortByRow(rows, &entries);
-      EXPECT_TRUE(std::equal(entries.begin(), entries.end(), expected.begin(),
-                             [](const RowEntry& a, const RowEntry& b) {
-                               return a.row == b.row &&
-                                      a.position == b.position;
-                             }))
-          << rows << " rows, " << count << " entries";
+  for (const int count : {0, 1, 2, 5000}) {
+    std::vector<Entry> entries;
+    for (int i = 0; i < count; ++i) {
+      // Rows that occur again, the last one among them.
+      const Index row = rows - 1 - random() % 700 * (rows / 1000);
+      entries.push_back({row % rows, i});
     }
+    auto expected = entries;
+    std::stable_sort(
+        expected.begin(), expected.end(),
+        [](const Entry& a, const Entry& b) { return a.row < b.row; });
+    std::vector<Entry> room(count);
+    const Entry* const sorted =
+        SortByRow<Index>(rows, count, entries.data(), room.data());
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), sorted,
+                           [](const Entry& a, const Entry& b) {
+                             return a.row == b.row && a.position == b.position;
+                           }))
+        << rows << " rows, " << count << " entries";
   }
+}
+
+TEST(SortByRow, IsAStableSort) {
+  for (const int32_t rows : {1, 2, 100, 2048, 2049, 1 << 22, INT32_MAX}) {
+    CheckSort<int32_t>(rows);
+    CheckSort<int64_t>(rows);
+  }
+  CheckSort<int64_t>(int64_t{1} << 40);
+  CheckSort<int64_t>(INT64_MAX);
 }
 
 }  // namespace

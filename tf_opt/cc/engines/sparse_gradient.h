@@ -9,67 +9,152 @@
 #define TF_OPT_CC_ENGINES_SPARSE_GRADIENT_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 
-struct RowEntry {
-  // The position of a row that has no values: its gradient is zero.
-  static constexpr int64_t kNoValues = -1;
+// The position of a row that has no values: its gradient is zero.
+constexpr int64_t kNoValues = -1;
 
-  int64_t row;
-  int64_t position;  // Of its values.
+// Index is int32_t where all rows and positions fit, else int64_t.
+template <typename Index>
+struct RowEntry {
+  Index row;
+  Index position;  // Of its values.
 };
 
-// Sorts by row, in which there are `rows`; entries of the same row stay in
-// their order. By 11 bits a pass, from the lowest on: a few microseconds for a
-// thousand entries, whatever they are.
-inline void SortByRow(int64_t rows, std::vector<RowEntry>* entries) {
-  constexpr int kBits = 11;
-  constexpr int kDigits = 1 << kBits;
-  std::vector<RowEntry> sorted(entries->size());
-  for (int shift = 0; shift < 63 && (rows - 1) >> shift > 0; shift += kBits) {
-    const auto digit_of = [shift](const RowEntry& entry) {
-      return (entry.row >> shift) & (kDigits - 1);
-    };
-    int64_t begins[kDigits + 1] = {};
-    for (const RowEntry& entry : *entries) ++begins[digit_of(entry) + 1];
-    for (int i = 0; i < kDigits; ++i) begins[i + 1] += begins[i];
-    for (const RowEntry& entry : *entries) {
-      sorted[begins[digit_of(entry)]++] = entry;
-    }
-    entries->swap(sorted);
-  }
+// Whether int32_t is enough for `count` entries of a table of `rows`.
+inline bool FitsNarrowEntries(int64_t rows, int64_t count) {
+  return std::max(rows, count) <= INT32_MAX;
 }
+
+// Sorts by row, in which there are `rows`; entries of the same row stay in
+// their order. Returns where they are afterwards: in `entries` or in `room`,
+// which is as large. By at most 11 bits a pass, from the lowest on: a few
+// microseconds for a thousand entries, whatever they are.
+template <typename Index>
+RowEntry<Index>* SortByRow(int64_t rows, int64_t count,
+                           RowEntry<Index>* entries, RowEntry<Index>* room) {
+  constexpr int kMostBits = 11;
+  int bits = 0;  // Of a row.
+  while (bits < 63 && (rows - 1) >> bits > 0) ++bits;
+  const int passes = (bits + kMostBits - 1) / kMostBits;
+  if (passes == 0) return entries;
+  // A few passes over few digits: for a table of few rows clearing and adding
+  // up the digits' counts would take longer than the entries do.
+  const int digit_bits = (bits + passes - 1) / passes;
+  const int digits = 1 << digit_bits;
+  for (int shift = 0; shift < bits; shift += digit_bits) {
+    const auto digit_of = [=](const RowEntry<Index>& entry) {
+      return static_cast<int>(entry.row >> shift) & (digits - 1);
+    };
+    int64_t begins[(1 << kMostBits) + 1];
+    std::fill_n(begins, digits + 1, 0);
+    for (int64_t k = 0; k < count; ++k) ++begins[digit_of(entries[k]) + 1];
+    for (int i = 0; i < digits; ++i) begins[i + 1] += begins[i];
+    for (int64_t k = 0; k < count; ++k) {
+      room[begins[digit_of(entries[k])]++] = entries[k];
+    }
+    std::swap(entries, room);
+  }
+  return entries;
+}
+
+// The entries of a table, by row, in memory that others own.
+class RowEntries {
+ public:
+  RowEntries() = default;
+  template <typename Index>
+  RowEntries(const RowEntry<Index>* sorted, int64_t count)
+      : sorted_(sorted), count_(count), wide_(sizeof(Index) == 8) {}
+
+  int64_t count() const { return count_; }
+  TF_OPT_RULE_INLINE int64_t row(int64_t k) const {
+    return wide_ ? At<int64_t>(k).row : At<int32_t>(k).row;
+  }
+  TF_OPT_RULE_INLINE int64_t position(int64_t k) const {
+    return wide_ ? At<int64_t>(k).position : At<int32_t>(k).position;
+  }
+
+ private:
+  template <typename Index>
+  const RowEntry<Index>& At(int64_t k) const {
+    return static_cast<const RowEntry<Index>*>(sorted_)[k];
+  }
+
+  const void* sorted_ = nullptr;
+  int64_t count_ = 0;
+  bool wide_ = false;
+};
 
 template <typename T>
 struct SparseGradient {
   // Where the entries of the k-th one's row end; k is the first of them.
   int64_t SegmentEnd(int64_t k) const {
-    const int64_t row = entries[k].row;
-    while (k < count() && entries[k].row == row) ++k;
+    const int64_t row = entries.row(k);
+    while (k < count() && entries.row(k) == row) ++k;
     return k;
   }
 
   bool BeginsSegment(int64_t k) const {
-    return k == 0 || entries[k].row != entries[k - 1].row;
+    return k == 0 || entries.row(k) != entries.row(k - 1);
   }
 
   // The first entry of this row or a later one.
   int64_t Find(int64_t row) const {
-    return std::lower_bound(
-               entries.begin(), entries.end(), row,
-               [](const RowEntry& e, int64_t row) { return e.row < row; }) -
-           entries.begin();
+    int64_t low = 0, high = count();
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (entries.row(middle) < row) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
   }
 
-  int64_t count() const { return static_cast<int64_t>(entries.size()); }
+  int64_t count() const { return entries.count(); }
 
-  const T* values = nullptr;      // Rows of `width` elements.
-  int64_t width = 0;              // Elements of a row.
-  std::vector<RowEntry> entries;  // By row.
+  const T* values = nullptr;  // Rows of `width` elements.
+  int64_t width = 0;          // Elements of a row.
+  RowEntries entries;         // By row.
 };
+
+// How far ahead, in elements, memory is asked for a row: no processor guesses
+// where the next one lies.
+constexpr int64_t kRowPrefetchDistance = 512;
+// Of a longer one the rest comes by itself, line after line.
+constexpr int64_t kRowPrefetchBytes = 1024;
+
+// How many entries that is, of rows of so many elements.
+inline int64_t EntriesAhead(int64_t width) {
+  return std::max<int64_t>(1, kRowPrefetchDistance / width);
+}
+
+// Inlined always: GCC takes a function that only asks for memory for one that
+// does nothing, and leaves out its calls.
+template <bool kWritten>
+TF_OPT_RULE_INLINE void PrefetchRow(const void* row, int64_t bytes) {
+  constexpr int kCacheLine = 64;
+  const char* const begin = static_cast<const char*>(row);
+  for (int64_t i = 0; i < std::min(bytes, kRowPrefetchBytes); i += kCacheLine) {
+    __builtin_prefetch(begin + i, kWritten);
+  }
+}
+
+// Asks for the values of the k-th entry.
+template <typename T>
+TF_OPT_RULE_INLINE void PrefetchValues(const SparseGradient<T>& gradient,
+                                       int64_t k) {
+  const int64_t position = gradient.entries.position(k);
+  if (position == kNoValues) return;
+  PrefetchRow<false>(gradient.values + position * gradient.width,
+                     gradient.width * sizeof(T));
+}
 
 }  // namespace tf_opt
 

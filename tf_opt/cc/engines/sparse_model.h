@@ -59,18 +59,13 @@ class SparseModel {
   // A row that is said without values.
   void AddRow(int64_t row) { more_rows_.push_back(row); }
 
+  // Valid as long as the model, and until its next one. Some have narrow
+  // entries, others wide ones.
   SparseGradient<T> Gradient() const {
     SparseGradient<T> gradient;
     gradient.values = values_.data();
     gradient.width = width_;
-    int64_t position = 0;
-    for (const int64_t row : indices_) {
-      gradient.entries.push_back({row, position++});
-    }
-    for (const int64_t row : more_rows_) {
-      gradient.entries.push_back({row, RowEntry::kNoValues});
-    }
-    SortByRow(rows_, &gradient.entries);
+    gradient.entries = width_ % 2 == 0 ? Sorted(&narrow_) : Sorted(&wide_);
     return gradient;
   }
 
@@ -92,6 +87,23 @@ class SparseModel {
   }
 
  private:
+  template <typename Index>
+  RowEntries Sorted(std::vector<RowEntry<Index>>* memory) const {
+    memory->clear();
+    for (const int64_t row : indices_) {
+      memory->push_back(
+          {static_cast<Index>(row), static_cast<Index>(memory->size())});
+    }
+    for (const int64_t row : more_rows_) {
+      memory->push_back(
+          {static_cast<Index>(row), static_cast<Index>(kNoValues)});
+    }
+    const auto count = static_cast<int64_t>(memory->size());
+    memory->resize(2 * count);
+    return {SortByRow(rows_, count, memory->data(), memory->data() + count),
+            count};
+  }
+
   // 16-bit ones so that sums of hundreds of them are exact.
   static T Number(uint32_t random) {
     const V sign = random & 1 ? -1 : 1;
@@ -110,6 +122,8 @@ class SparseModel {
   std::vector<int64_t> indices_;
   std::vector<int64_t> more_rows_;
   std::vector<T> values_;
+  mutable std::vector<RowEntry<int32_t>> narrow_;
+  mutable std::vector<RowEntry<int64_t>> wide_;
 };
 
 }  // namespace tf_opt

@@ -1,5 +1,6 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/kernels/exceptions.h"
 #include "tf_opt/cc/kernels/kernel_device.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/kernels/measure_gpu_kernel.h"
@@ -19,7 +20,7 @@ namespace {
                               .Device(kKernelDevice)       \
                               .TypeConstraint<T>("T")      \
                               .HostMemory("accumulators"), \
-                          Kernel<T>)
+                          Guarded<Kernel<T>>)
 #if defined(TF_OPT_GPU_DEVICE)
 // On a GPU dense gradients alone: sparse ones are measured composed there.
 #define TF_OPT_REGISTER_TYPE(T) \

@@ -47,7 +47,7 @@ class MeasureLaunch {
           "`accumulators` must be empty or have one variable for each of the ",
           size(), " `gradients`, got ", accumulators_.size()));
     }
-    status = locks_.Lock({&accumulators_});
+    status = locks_.Lock({&accumulators_}, /*shared=*/true);
     if (!status.ok()) return status;
     for (int i = 0; i < accumulators_.size(); ++i) {
       status = CheckVariable(

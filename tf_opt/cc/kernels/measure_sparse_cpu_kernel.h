@@ -10,6 +10,7 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tf_opt/cc/kernels/measure_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/scratch.h"
 #include "tf_opt/cc/kernels/slice_inputs.h"
 #include "tf_opt/cc/kernels/slices_on_cpu.h"
 #include "tf_opt/cc/kernels/worker_threads.h"
@@ -36,12 +37,13 @@ class MeasureSparseGradientsCpuOp : public tensorflow::OpKernel {
     std::vector<Measure> measures(launch.size(), {0, true});
     if (ReadOnce(launch.enabled())) {
       const WorkerThreads workers(context);
+      OpScratch scratch(context);
       OP_REQUIRES_OK(context,
                      MeasureSlices<Element>(
                          slices.Slices(), attributes_, rows_,
                          [&](int i) { return launch.accumulator(i); },
                          ReadOnce(launch.gradient_scale()), workers.count(),
-                         workers.parallel_for(), &measures));
+                         workers.parallel_for(), &scratch, &measures));
     }
     launch.Return(measures);
   }

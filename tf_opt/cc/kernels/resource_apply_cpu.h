@@ -15,6 +15,7 @@
 #include "tf_opt/cc/kernels/resource_apply_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
+#include "tf_opt/cc/kernels/scratch.h"
 #include "tf_opt/cc/kernels/slice_inputs.h"
 #include "tf_opt/cc/kernels/slices_on_cpu.h"
 #include "tf_opt/cc/kernels/worker_threads.h"
@@ -94,9 +95,10 @@ class ResourceSparseApplyCpuOp : public ResourceApplyCpuOpBase<T, Optimizer> {
     OP_REQUIRES_OK(context, slices.Find(context));
     const auto run = [&](const auto& launch, const auto& arguments) {
       const WorkerThreads workers(context);
-      OP_REQUIRES_OK(
-          context, ApplySlices(launch, arguments, slices.Slices(), attributes_,
-                               workers.count(), workers.parallel_for()));
+      OpScratch scratch(context);
+      OP_REQUIRES_OK(context, ApplySlices(launch, arguments, slices.Slices(),
+                                          attributes_, workers.count(),
+                                          workers.parallel_for(), &scratch));
     };
     ResourceApplyCpuOpBase<T, Optimizer>::Compute(context, &slices, run);
   }

@@ -6,6 +6,7 @@
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
+#include "tf_opt/cc/kernels/exceptions.h"
 #include "tf_opt/cc/kernels/kernel_device.h"
 #include "tf_opt/cc/kernels/optimizer.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -61,7 +62,7 @@ class KernelRegistration {
     tensorflow::kernel_factory::OpKernelRegistrar(
         builder.Build(), op,
         [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
-          return new Kernel<T, Optimizer>(context);
+          return new Guarded<Kernel<T, Optimizer>>(context);
         });
   }
 };

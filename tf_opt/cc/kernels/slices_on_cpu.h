@@ -16,6 +16,7 @@
 #include "tf_opt/cc/engines/sparse_gradient.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/scratch.h"
 #include "tf_opt/cc/kernels/sorted_slices.h"
 
 namespace tf_opt {
@@ -27,11 +28,11 @@ absl::Status ApplySlices(const Launch& launch,
                          const CpuArguments<Element, Rule>& arguments,
                          const std::vector<RowSlices>& slices,
                          const SliceAttributes& attributes, int num_threads,
-                         const ParallelFor& parallel_for) {
+                         const ParallelFor& parallel_for, Scratch* scratch) {
   std::vector<SparseGradient<Element>> gradients;
   absl::Status status = SortSlices(
       slices, attributes, [&](int i) { return launch.variable_rows(i); },
-      num_threads, parallel_for, &gradients);
+      num_threads, parallel_for, scratch, &gradients);
   if (!status.ok()) return status;
   ApplySparse(arguments.tensors, gradients, arguments.rules, attributes.lazy(),
               ChosenCpuTarget(), num_threads, parallel_for, arguments.update);
@@ -46,11 +47,11 @@ absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
                            const std::vector<int64_t>& rows,
                            const AccumulatorOf& accumulator_of, double scale,
                            int num_threads, const ParallelFor& parallel_for,
-                           std::vector<Measure>* measures) {
+                           Scratch* scratch, std::vector<Measure>* measures) {
   std::vector<SparseGradient<Element>> gradients;
   absl::Status status = SortSlices(
       slices, attributes, [&](int i) { return rows[i]; }, num_threads,
-      parallel_for, &gradients);
+      parallel_for, scratch, &gradients);
   if (!status.ok()) return status;
   std::vector<MeasuredTable<Element>> tables;
   for (std::size_t i = 0; i < slices.size(); ++i) {

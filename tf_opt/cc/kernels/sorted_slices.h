@@ -11,64 +11,101 @@
 #include "tf_opt/cc/engines/parallel_for.h"
 #include "tf_opt/cc/engines/sparse_gradient.h"
 #include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/scratch.h"
 
 namespace tf_opt {
 
-// Adds those that the input `input` says of the i-th table, which has so many
-// rows.
-template <typename Index>
-absl::Status AddRows(const SliceAttributes& attributes, const char* input,
-                     const RowNumbers& numbers, int i, int64_t rows,
-                     bool has_values, std::vector<RowEntry>* entries) {
-  const auto* const indices = static_cast<const Index*>(numbers.data);
+// A row that a table doesn't have, if one was found.
+struct WrongRow {
+  const char* input = nullptr;  // Where it stands; null: none was found.
+  int64_t row = 0;
+  int64_t at = 0;
+
+  absl::Status Error(const SliceAttributes& attributes, int table,
+                     int64_t rows) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", input, "[", table, "]`", attributes.Name(table),
+                     " must be in [0, ", rows, "), the rows of `variables[",
+                     table, "]`, got ", row, " at ", at));
+  }
+};
+
+// Writes entries for those that the input `input` says of a table, which has so
+// many rows, from `to` on.
+template <typename From, typename Index>
+WrongRow WriteEntries(const char* input, const RowNumbers& numbers,
+                      int64_t rows, bool has_values, RowEntry<Index>* to) {
+  const auto* const indices = static_cast<const From*>(numbers.data);
   for (int64_t k = 0; k < numbers.count; ++k) {
     const int64_t row = indices[k];
-    if (row < 0 || row >= rows) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`", input, "[", i, "]`", attributes.Name(i), " must be in [0, ",
-          rows, "), the rows of `variables[", i, "]`, got ", row, " at ", k));
-    }
-    entries->push_back({row, has_values ? k : RowEntry::kNoValues});
+    if (row < 0 || row >= rows) return {input, row, k};
+    to[k] = {static_cast<Index>(row),
+             static_cast<Index>(has_values ? k : kNoValues)};
   }
-  return absl::OkStatus();
+  return {};
 }
 
-// Those of the i-th table.
-template <typename Element>
-absl::Status SortSlices(const RowSlices& slices,
-                        const SliceAttributes& attributes, int i, int64_t rows,
-                        SparseGradient<Element>* sorted) {
-  const auto add = [&](const char* input, const RowNumbers& numbers,
-                       bool has_values) {
-    const auto add_rows = numbers.wide ? AddRows<int64_t> : AddRows<int32_t>;
-    return add_rows(attributes, input, numbers, i, rows, has_values,
-                    &sorted->entries);
+inline int64_t CountEntries(const RowSlices& slices) {
+  return slices.indices.count + slices.accumulated_rows.count;
+}
+
+// Sorts those of a table in `memory`, which has room for twice as many.
+template <typename Index>
+WrongRow SortEntries(const RowSlices& slices, int64_t rows, void* memory,
+                     RowEntries* sorted) {
+  auto* const entries = static_cast<RowEntry<Index>*>(memory);
+  const auto write = [&](const char* input, const RowNumbers& numbers,
+                         bool has_values, RowEntry<Index>* to) {
+    const auto write_entries = numbers.wide ? WriteEntries<int64_t, Index>
+                                            : WriteEntries<int32_t, Index>;
+    return write_entries(input, numbers, rows, has_values, to);
   };
-  sorted->values = static_cast<const Element*>(slices.values);
-  sorted->width = slices.width;
-  sorted->entries.reserve(slices.indices.count + slices.accumulated_rows.count);
-  absl::Status status = add("indices", slices.indices, true);
-  if (!status.ok()) return status;
-  status = add("accumulated_rows", slices.accumulated_rows, false);
-  if (!status.ok()) return status;
-  SortByRow(rows, &sorted->entries);
-  return absl::OkStatus();
+  WrongRow wrong = write("indices", slices.indices, true, entries);
+  if (wrong.input != nullptr) return wrong;
+  wrong = write("accumulated_rows", slices.accumulated_rows, false,
+                entries + slices.indices.count);
+  if (wrong.input != nullptr) return wrong;
+  const int64_t count = CountEntries(slices);
+  *sorted = {SortByRow(rows, count, entries, entries + count), count};
+  return {};
 }
 
-// All of them, where the i-th table has rows_of(i) rows.
+// Sorts all of them in memory of `scratch`, where the i-th table has rows_of(i)
+// rows.
 template <typename Element, typename RowsOf>
 absl::Status SortSlices(const std::vector<RowSlices>& slices,
                         const SliceAttributes& attributes,
                         const RowsOf& rows_of, int num_threads,
-                        const ParallelFor& parallel_for,
+                        const ParallelFor& parallel_for, Scratch* scratch,
                         std::vector<SparseGradient<Element>>* sorted) {
   const auto count = static_cast<int64_t>(slices.size());
+  int64_t entries = 0;
+  bool narrow = true;
+  std::vector<int64_t> begins;
+  begins.reserve(count);
+  for (int64_t i = 0; i < count; ++i) {
+    begins.push_back(2 * entries);
+    const int64_t of_table = CountEntries(slices[i]);
+    narrow = narrow && FitsNarrowEntries(rows_of(i), of_table);
+    entries += of_table;
+  }
+  const int64_t bytes =
+      narrow ? sizeof(RowEntry<int32_t>) : sizeof(RowEntry<int64_t>);
+  void* memory = nullptr;
+  absl::Status status = scratch->Allocate(2 * entries * bytes, &memory);
+  if (!status.ok()) return status;
   sorted->resize(count);
-  std::vector<absl::Status> statuses(count);
+  std::vector<WrongRow> wrong(count);
+  // On other threads: it must not throw, so it allocates nothing.
   const auto body = [&](int64_t begin, int64_t end) {
+    const auto sort = narrow ? SortEntries<int32_t> : SortEntries<int64_t>;
     for (int64_t i = begin; i < end; ++i) {
-      statuses[i] = SortSlices(slices[i], attributes, static_cast<int>(i),
-                               rows_of(i), &(*sorted)[i]);
+      SparseGradient<Element>& gradient = (*sorted)[i];
+      gradient.values = static_cast<const Element*>(slices[i].values);
+      gradient.width = slices[i].width;
+      wrong[i] = sort(slices[i], rows_of(i),
+                      static_cast<char*>(memory) + begins[i] * bytes,
+                      &gradient.entries);
     }
   };
   if (count == 1 || num_threads <= 1) {
@@ -76,8 +113,9 @@ absl::Status SortSlices(const std::vector<RowSlices>& slices,
   } else {
     parallel_for(count, 1, body);
   }
-  for (const absl::Status& status : statuses) {
-    if (!status.ok()) return status;
+  for (int64_t i = 0; i < count; ++i) {
+    if (wrong[i].input == nullptr) continue;
+    return wrong[i].Error(attributes, static_cast<int>(i), rows_of(i));
   }
   return absl::OkStatus();
 }

@@ -79,11 +79,13 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
 }
 
 ScopedVariableLocks::~ScopedVariableLocks() {
-  for (Mutex mutex : locked_) mutex->unlock();
+  for (Mutex mutex : locked_) {
+    shared_ ? mutex->unlock_shared() : mutex->unlock();
+  }
 }
 
 absl::Status ScopedVariableLocks::Lock(
-    const std::vector<const VariableList*>& lists) {
+    const std::vector<const VariableList*>& lists, bool shared) {
   struct Entry {
     Mutex mutex;
     const VariableList* list;
@@ -108,8 +110,9 @@ absl::Status ScopedVariableLocks::Lock(
                      "]` are the same variable; each must occur once"));
   }
   locked_.reserve(entries.size());
+  shared_ = shared;
   for (const Entry& entry : entries) {
-    entry.mutex->lock();
+    shared ? entry.mutex->lock_shared() : entry.mutex->lock();
     locked_.push_back(entry.mutex);
   }
   return absl::OkStatus();

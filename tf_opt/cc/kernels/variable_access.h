@@ -48,7 +48,7 @@ class VariableList {
   std::vector<tensorflow::core::RefCountPtr<VariableGroup>> held_groups_;
 };
 
-// Exclusive locks on all variables of some lists, for as long as it lives.
+// Locks on all variables of some lists, for as long as it lives.
 class ScopedVariableLocks {
  public:
   ScopedVariableLocks() = default;
@@ -58,14 +58,17 @@ class ScopedVariableLocks {
 
   // Locks in the order of the mutexes' addresses, which is the order of every
   // op in TensorFlow: two launches that share variables cannot deadlock. A
-  // variable that occurs twice is an error (it would be updated twice).
-  absl::Status Lock(const std::vector<const VariableList*>& lists);
+  // variable that occurs twice is an error (it would be updated twice). With
+  // `shared` others may read them at the same time, as the owner does.
+  absl::Status Lock(const std::vector<const VariableList*>& lists,
+                    bool shared = false);
 
  private:
   // Named through Var: TensorFlow deprecates the type's own name.
   using Mutex = decltype(std::declval<tensorflow::Var&>().mu());
 
   std::vector<Mutex> locked_;
+  bool shared_ = false;
 };
 
 // Checks, under the lock, that list[i] is initialized and holds one of `types`

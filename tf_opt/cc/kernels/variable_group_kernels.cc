@@ -4,6 +4,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "tf_opt/cc/kernels/exceptions.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 #include "tf_opt/cc/kernels/variable_group.h"
 
@@ -56,12 +57,12 @@ class VariableGroupFillOp : public OpKernel {
 REGISTER_KERNEL_BUILDER(Name("TfOpt>VariableGroup")
                             .Device(tensorflow::DEVICE_DEFAULT)
                             .HostMemory("group"),
-                        VariableGroupOp);
+                        Guarded<VariableGroupOp>);
 REGISTER_KERNEL_BUILDER(Name("TfOpt>VariableGroupFill")
                             .Device(tensorflow::DEVICE_DEFAULT)
                             .HostMemory("group")
                             .HostMemory("variables"),
-                        VariableGroupFillOp);
+                        Guarded<VariableGroupFillOp>);
 
 }  // namespace
 }  // namespace tf_opt

@@ -30,6 +30,7 @@
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/scratch.h"
 #include "tf_opt/cc/kernels/slices_on_cpu.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
@@ -202,8 +203,10 @@ absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
   status = RunOnCpu(
       optimizer, launch, hyperparameters, frame, [&](const auto& arguments) {
         if constexpr (kSparse) {
-          applied = ApplySlices(launch, arguments, slices, attributes,
-                                call.num_threads(), call.parallel_for());
+          HeapScratch scratch;
+          applied =
+              ApplySlices(launch, arguments, slices, attributes,
+                          call.num_threads(), call.parallel_for(), &scratch);
         } else {
           ApplyDense<typename FfiLaunch<T>::Element>(
               arguments.tensors, arguments.rules, ChosenCpuTarget(),

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <new>
 
 #include "absl/synchronization/mutex.h"
 #include "tensorflow/core/platform/denormal.h"
+#include "tf_opt/cc/kernels/exceptions.h"
 
 namespace xla::ffi {
 // Of TensorFlow's library; its header needs others that TensorFlow leaves out.
@@ -205,7 +207,11 @@ ParallelFor FfiCall::parallel_for() const {
       arguments.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
       arguments.ctx = frame_.ctx;
       arguments.task = TakePiecesOf;
-      auto own = std::make_unique<std::shared_ptr<SharedWork>>(work);
+      // Without memory for another helper those do it that there are; while
+      // they work nothing may be thrown.
+      std::unique_ptr<std::shared_ptr<SharedWork>> own(
+          new (std::nothrow) std::shared_ptr<SharedWork>(work));
+      if (own == nullptr) break;
       arguments.data = own.get();
       if (!Succeeded(frame_.api,
                      frame_.api->XLA_FFI_ThreadPool_Schedule(&arguments))) {
@@ -237,7 +243,8 @@ XLA_FFI_Error* AnswerFfiCall(XLA_FFI_CallFrame* frame, FfiFunction function) {
     metadata->traits = 0;
     return nullptr;
   }
-  const absl::Status status = function(FfiCall(frame));
+  const absl::Status status =
+      StatusOf([&] { return function(FfiCall(frame)); });
   if (status.ok()) return nullptr;
   const std::string message(status.message());
   XLA_FFI_Error_Create_Args arguments = {};

@@ -8,6 +8,7 @@
 #include "tf_opt/cc/engines/cpu_target.h"
 #include "tf_opt/cc/engines/measure_cpu.h"
 #include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/scratch.h"
 #include "tf_opt/cc/kernels/slices_on_cpu.h"
 #include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/xla/ffi_call.h"
@@ -57,10 +58,12 @@ absl::Status MeasureSparse(const FfiCall& call, const Arguments& arguments,
   std::vector<int64_t> rows;
   absl::Status status = ReadTableRows(call, &rows);
   if (!status.ok()) return status;
+  HeapScratch scratch;
   return MeasureSlices<Element>(
       slices, attributes, rows,
       [&](int i) { return AccumulatorOf<Element>(call, arguments, i); },
-      arguments.scale, call.num_threads(), call.parallel_for(), measures);
+      arguments.scale, call.num_threads(), call.parallel_for(), &scratch,
+      measures);
 }
 
 template <bool kSparse>

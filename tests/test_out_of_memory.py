@@ -1,0 +1,93 @@
+"""A sparse step without enough memory is an error and writes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from xla_kernels import HAS_SPARSE_XLA_KERNELS
+
+pytestmark = pytest.mark.kernels
+
+# Runs by itself, as its address space is limited.
+_SCRIPT = """
+import contextlib
+import resource
+import sys
+
+import tensorflow as tf
+import tf_opt
+
+IDS = 2**23
+REFUSED = tf.errors.ResourceExhaustedError
+
+
+@contextlib.contextmanager
+def limited_memory():
+    pages = int(open("/proc/self/statm").read().split()[0])
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    # Less than sorting needs, enough for all else.
+    room = pages * resource.getpagesize() + 2**26
+    resource.setrlimit(resource.RLIMIT_AS, (room, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+p, m, v = (tf.Variable(tf.fill((4, 1), x)) for x in (1.0, 0.5, 0.25))
+values, ids = tf.ones((IDS, 1)), tf.zeros(IDS, tf.int32)
+
+
+def step(values, ids):
+    tf_opt.ops.resource_apply_adam_amsgrad(
+        [p], [m], [v], [tf.IndexedSlices(values, ids)], step=1, lazy_mode=True
+    )
+
+
+def measure(values, ids):
+    slices = tf.IndexedSlices(values, ids)
+    return tf_opt.ops.measure_gradients([slices], rows=[4]).sums_of_squares
+
+
+def check(call, how):
+    name = call.__name__
+    if how == "graph":
+        call = tf.function(call, reduce_retracing=True)
+    if how == "xla":
+        call = tf.function(call, jit_compile=True)
+    # Threads and programs are there before memory becomes scarce.
+    call(values, ids) if how == "xla" else call(values[:9], ids[:9])
+    before = [x.numpy().tolist() for x in (p, m, v)]
+    with limited_memory():
+        try:
+            call(values, ids)
+        except REFUSED:
+            print(name, how, "refused", flush=True)
+    assert before == [x.numpy().tolist() for x in (p, m, v)]
+    call(values[:9], ids[:9])
+
+
+for how in sys.argv[1:]:
+    check(step, how)
+    check(measure, how)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_without_memory_to_sort_nothing_is_written(tmp_path):
+    how = ["eager", "graph"] + ["xla"] * HAS_SPARSE_XLA_KERNELS
+    run = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, *how],
+        capture_output=True,
+        text=True,
+        check=False,
+        # Not where the source tree is, which has no library.
+        cwd=tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == [
+        f"{call} {one} refused" for one in how for call in ("step", "measure")
+    ]
