@@ -72,6 +72,7 @@ struct AdamRule {
   using Step = AdamStepOf<Numbers>;
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
   static constexpr bool kAsksHowSlotHolds = false;
+  static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE AdamRule(const Step& step,
                               const VariableInputsOf<Numbers>& own)

@@ -77,6 +77,7 @@ struct AsgdRule {
   using Step = AsgdStepOf<Numbers>;
   static constexpr int kSlots = 2;
   static constexpr bool kAsksHowSlotHolds = true;
+  static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE AsgdRule(const Step& step,
                               const VariableInputsOf<Numbers>& own)

@@ -64,6 +64,7 @@ struct AveragedSgdRule {
   using Step = AveragedSgdStepOf<Numbers>;
   static constexpr int kSlots = 1;
   static constexpr bool kAsksHowSlotHolds = false;
+  static constexpr bool kVariableShowsNan = false;
 
   TF_OPT_HOST_DEVICE AveragedSgdRule(const Step& step,
                                      const VariableInputsOf<Numbers>& own)

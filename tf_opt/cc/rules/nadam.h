@@ -86,6 +86,7 @@ struct NAdamRule {
   using Step = NAdamStepOf<Numbers>;
   static constexpr int kSlots = 2;
   static constexpr bool kAsksHowSlotHolds = false;
+  static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE NAdamRule(const Step& step,
                                const VariableInputsOf<Numbers>& own)

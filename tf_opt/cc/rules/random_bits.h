@@ -2,11 +2,17 @@
 // operand and the element, and of nothing else. So they are the same on any
 // device, in any order, and nothing about them has to be kept.
 //
-// A key for each operand of each variable is made by the finalizer of
-// SplitMix64 (Steele, Lea & Flood 2014, "Fast Splittable Pseudorandom Number
-// Generators"), once a step; then two multiplications in 32 bits are two
-// elements' bits (the constants are those that Ettinger's "hash-prospector"
-// found to mix best).
+// A key for each variable is made by the finalizer of SplitMix64 (Steele, Lea &
+// Flood 2014, "Fast Splittable Pseudorandom Number Generators"), once a step;
+// then two multiplications in 32 bits are two elements' bits (the constants are
+// those that Ettinger's "hash-prospector" found to mix best).
+//
+// The operands of an element share them: each has a stream of its own, whose
+// bits are those of the stream before it times a constant, modulo 2^16. So the
+// bits of any two streams, drawn together, are a point of a lattice that fills
+// the square evenly: whether one is rounded up says next to nothing about the
+// other. (Any of the 2^16 bits gives the other, but nothing rounds by more than
+// by comparing.)
 #ifndef TF_OPT_CC_RULES_RANDOM_BITS_H_
 #define TF_OPT_CC_RULES_RANDOM_BITS_H_
 
@@ -15,6 +21,10 @@
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
+
+// Its first seven powers are all among the multipliers whose lattices have no
+// short vectors.
+inline constexpr uint32_t kRandomStreamFactor = 51517;
 
 // A key made of several numbers, each of which changes all of it.
 template <typename Numbers>
@@ -34,6 +44,18 @@ class RandomKeyOf {
     return key;
   }
 
+  // The key of the stream with this number: of an operand.
+  TF_OPT_RULE_INLINE RandomKeyOf Stream(int number) const {
+    RandomKeyOf key = *this;
+    for (int k = 0; k < number; ++k) {
+      key.factor_ = key.factor_ * kRandomStreamFactor & 0xffff;
+    }
+    return key;
+  }
+
+  // What the stream's bits are the shared ones multiplied by, modulo 2^16.
+  TF_OPT_RULE_INLINE uint32_t factor() const { return factor_; }
+
   TF_OPT_RULE_INLINE Unsigned32 low() const {
     return static_cast<Unsigned32>(key_);
   }
@@ -43,12 +65,13 @@ class RandomKeyOf {
 
  private:
   Unsigned64 key_ = 0;
+  uint32_t factor_ = 1;
 };
 
 using RandomKey = RandomKeyOf<HostNumbers>;
 
-// The words of neighbours: each has the 16 bits of an even element in its lower
-// half and those of the next one in its upper half.
+// The words of neighbours, which all streams share: each has the 16 bits of an
+// even element in its lower half and those of the next one in its upper half.
 template <typename Numbers>
 class RandomWordsOf {
  public:
@@ -92,7 +115,9 @@ TF_OPT_RULE_INLINE typename Numbers::Unsigned32 RandomBitsOf(
     const RandomKeyOf<Numbers>& key, const typename Numbers::Integer& element) {
   using Unsigned32 = typename Numbers::Unsigned32;
   const Unsigned32 place = static_cast<Unsigned32>(element) & 1;
-  return (RandomWordsOf<Numbers>(key, element)[0] >> (place * 16)) & 0xffff;
+  const Unsigned32 bits =
+      RandomWordsOf<Numbers>(key, element)[0] >> (place * 16);
+  return bits * key.factor() & 0xffff;
 }
 
 }  // namespace tf_opt
