@@ -6,6 +6,8 @@ its neighbours in 16 bits are. Only the types are ml_dtypes' and NumPy's.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import ml_dtypes
 import numpy as np
 
@@ -23,16 +25,23 @@ def mix64(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def key(seed: int, iteration: int, variable: int, stream: int) -> int:
-    """What the bits of a stream depend on."""
+class Key(NamedTuple):
+    """The bits of a stream depend on this."""
+
+    variable: int
+    stream: int
+
+
+def key(seed: int, iteration: int, variable: int, stream: int) -> Key:
+    """The key of a stream of a variable."""
     state = 0
-    for number in (seed, iteration, variable, stream):
+    for number in (seed, iteration, variable):
         state = mix64(((state ^ (number % 2**64)) + 0x9E3779B97F4A7C15) % 2**64)
-    return state
+    return Key(state, stream)
 
 
 def word(key: int, w: int) -> int:
-    """The w-th word of a stream."""
+    """The w-th word, which all streams share."""
     x = (w + key) % 2**32
     x ^= x >> 16
     x = x * 0x21F0AAAD % 2**32
@@ -42,13 +51,14 @@ def word(key: int, w: int) -> int:
     return x ^ (x >> 15)
 
 
-def bits(key: int, element: int) -> int:
+def bits(key: Key, element: int) -> int:
     """The 16 bits of an element."""
-    both = word(key, element // 2)
-    return both >> 16 if element % 2 else both & 0xFFFF
+    both = word(key.variable, element // 2)
+    shared = both >> 16 if element % 2 else both & 0xFFFF
+    return shared * pow(51517, key.stream, 2**16) % 2**16
 
 
-def all_bits(key: int, size: int) -> np.ndarray:
+def all_bits(key: Key, size: int) -> np.ndarray:
     """Those of the elements 0 to `size` - 1."""
     return np.array([bits(key, element) for element in range(size)])
 

@@ -39,17 +39,24 @@ namespace {
 // cost a quarter more time than to go through them like this.
 constexpr int64_t kBlockSize = 128;
 
+// Those of a variable of 16 bits: as many cache lines hold twice as many, and
+// what a block costs besides its elements shows more.
+constexpr int64_t kLargestBlock = 2 * kBlockSize;
+
+template <typename T>
+constexpr int64_t kBlockSizeOf = kHas16Bits<T> ? kLargestBlock : kBlockSize;
+
 // How far ahead, in elements, memory is asked for a block. Without this the
 // loop is up to a fifth slower: the processor's own prefetching stops at page
 // boundaries and lags behind eight streams. A quarter and four times of it cost
 // a few percent.
 constexpr int64_t kPrefetchDistance = 512;
 
-template <bool kWritten, typename V>
+template <bool kWritten, int64_t kSize, typename V>
 inline __attribute__((always_inline)) void PrefetchBlock(const V* block) {
   constexpr int kCacheLine = 64;
   const char* bytes = reinterpret_cast<const char*>(block + kPrefetchDistance);
-  for (std::size_t i = 0; i < kBlockSize * sizeof(V); i += kCacheLine) {
+  for (std::size_t i = 0; i < kSize * sizeof(V); i += kCacheLine) {
     __builtin_prefetch(bytes + i, kWritten);
   }
 }
@@ -71,34 +78,79 @@ inline __attribute__((always_inline)) void ForElements(int n,
 // Random bits in memory: two elements' in each word.
 using Bits = uint16_t __attribute__((may_alias));
 
-// Those of a block.
+// Those of a stream of a block.
+struct StreamBlock {
+  alignas(64) Bits bits[kLargestBlock + 2];
+};
+
+// Those that the streams of a block are made of.
 class RandomBlock {
  public:
-  // Of n elements from this one on. Not inlined into the loop of each rule, for
-  // the library's size.
+  // Of n elements from this one on.
+  RandomBlock(int64_t element, int n) : element_(element), n_(n) {}
+
+  // Returns the stream's bits from the first element on, which may lie in
+  // `stream`. The key must differ in nothing but the stream from one call to
+  // the next. Not inlined into the loop of each rule, for the library's size.
   __attribute__((noinline)) const Bits* Fill(const RandomKey& key,
-                                             int64_t element, int n) {
-    const int odd = element % 2;  // In the upper half of the first word.
-    const int count = (odd + n + 1) / 2;
-    const RandomWords words(key, element);
-    if (words.GoOn(count)) {
-      ForElements<kBlockSize / 2>(count, [&](int i) { words_[i] = words[i]; });
-    } else {
-      for (int i = 0; i < count; ++i) {
-        words_[i] = RandomWords(key, element + 2 * i)[0];
+                                             StreamBlock* stream) {
+    const int odd = element_ % 2;  // In the upper half of the first word.
+    const int count = (odd + n_ + 1) / 2;
+    if (!filled_) {
+      filled_ = true;
+      const RandomWords words(key, element_);
+      if (words.GoOn(count)) {
+        ForElements<kLargestBlock / 2>(count,
+                                       [&](int i) { words_[i] = words[i]; });
+      } else {
+        for (int i = 0; i < count; ++i) {
+          words_[i] = RandomWords(key, element_ + 2 * i)[0];
+        }
       }
     }
-    return reinterpret_cast<const Bits*>(words_) + odd;
+    const Bits* const shared = reinterpret_cast<const Bits*>(words_);
+    const uint16_t factor = key.factor();
+    if (factor == 1) return shared + odd;
+    Bits* const bits = stream->bits;
+    ForElements<kLargestBlock>(2 * count,
+                               [=](int i) { bits[i] = shared[i] * factor; });
+    return bits + odd;
   }
 
  private:
-  alignas(64) uint32_t words_[kBlockSize / 2 + 1];
+  int64_t element_;
+  int n_;
+  bool filled_ = false;
+  alignas(64) uint32_t words_[kLargestBlock / 2 + 1];
 };
 
 // Two neighbours.
 template <typename V>
 struct Pair {
   V even, odd;
+};
+
+// Those of a block.
+template <typename V>
+struct PairBlock {
+  void Set(int i, Pair<V> pair) {
+    even[i] = pair.even;
+    odd[i] = pair.odd;
+  }
+
+  // Whether there are NaNs among the first n. Next to never there are: to look
+  // costs less than CanonicalNan() for all.
+  __attribute__((noinline)) bool HasNan(int n) const {
+    uint32_t found = 0;
+    const auto look = [&](int i) __attribute__((always_inline)) {
+      found |= __builtin_isunordered(even[i], odd[i]) ? 1u : 0u;
+    };
+    ForElements<kLargestBlock / 2>(n, look);
+    return found != 0;
+  }
+
+  alignas(64) V even[kLargestBlock / 2];
+  alignas(64) V odd[kLargestBlock / 2];
 };
 
 // How a loop reads and writes an operand of which it computes in V: stored in
@@ -143,6 +195,24 @@ struct InBFloat16 {
   // What is there if a value is stored to nearest.
   static V Held(V value) { return AsBFloat16(value); }
 
+  // Stores the first n of a block, in which there may be NaNs or there are
+  // none. Not inlined, for the library's size.
+  __attribute__((noinline)) static void StorePairs(const InBFloat16& to, int n,
+                                                   bool nans,
+                                                   const PairBlock<V>& block) {
+    const InBFloat16 out = to;
+    const V* const even = block.even;
+    const V* const odd = block.odd;
+    if (nans) {
+      for (int i = 0; i < n; ++i) {
+        out.StorePair(i, {CanonicalNan(even[i]), CanonicalNan(odd[i])});
+      }
+    } else {
+      ForElements<kLargestBlock / 2>(
+          n, [=](int i) { out.StorePair(i, {even[i], odd[i]}); });
+    }
+  }
+
   BFloat16* elements;
   const Bits* random;
 
@@ -161,8 +231,8 @@ struct InBFloat16 {
 template <typename T>
 __attribute__((noinline)) void Reconcile(const T* variable, int n,
                                          float* master_weights) {
-  alignas(64) T rounded[kBlockSize];
-  alignas(64) float widened[kBlockSize];
+  alignas(64) T rounded[kLargestBlock];
+  alignas(64) float widened[kLargestBlock];
   NarrowBlock(master_weights, n, rounded);
   WidenBlock(variable, n, widened);
   ForElements(n, [&](int i) {
@@ -207,9 +277,9 @@ class VariableBlock {
     if (random_key == nullptr || has_master_weights_) {
       NarrowBlock(values_, n_, array_);
     } else {
-      RandomBlock random;
-      NarrowAtRandom(values_, n_, random.Fill(*random_key, element, n_),
-                     array_);
+      RandomBlock random(element, n_);
+      StreamBlock stream;
+      NarrowAtRandom(values_, n_, random.Fill(*random_key, &stream), array_);
     }
   }
 
@@ -218,7 +288,7 @@ class VariableBlock {
   int n_;
   bool has_master_weights_;
   V* values_;
-  alignas(64) V copy_[kBlockSize];
+  alignas(64) V copy_[kLargestBlock];
 };
 
 // ... or the array itself, where it holds V already.
@@ -249,7 +319,7 @@ class GradientBlock {
   const V* values() const { return values_; }
 
  private:
-  alignas(64) V values_[kBlockSize];
+  alignas(64) V values_[kLargestBlock];
 };
 template <typename V>
 class GradientBlock<V, V> {
@@ -259,7 +329,7 @@ class GradientBlock<V, V> {
   const V* values() const { return values_; }
 
  private:
-  alignas(64) static constexpr V kZeros[kBlockSize] = {};
+  alignas(64) static constexpr V kZeros[kLargestBlock] = {};
 
   const V* values_;
 };
@@ -275,42 +345,74 @@ struct LastOfTypes<Last> {
 template <typename... Types>
 using LastOf = typename LastOfTypes<Types...>::type;
 
-// Not inlined: it is the same for all variables whose block is in V.
-template <typename V, typename Rule, typename P, typename G, typename... Slot>
-__attribute__((noinline)) void Update(const Rule rule, int n, const P variable,
-                                      const G gradient, const Slot... slots) {
-  const auto update = [=](V& p, V g,
-                          auto&... values) __attribute__((always_inline)) {
-    if constexpr (Rule::kAsksHowSlotHolds) {
-      rule(p, g, values...,
-           [](V value) { return LastOf<Slot...>::Held(value); });
-    } else {
-      rule(p, g, values...);
-    }
-    p = CanonicalNan(p);
-    ((values = CanonicalNan(values)), ...);
-  };
-  const auto one = [=](int i, V p, auto... values) {
-    update(p, gradient.Load(i), values...);
-    variable.Store(i, p);
-    (slots.Store(i, values), ...);
-  };
-  if constexpr (P::kInPairs && (Slot::kInPairs && ...)) {
-    const auto two = [=](int i, Pair<V> p, auto... values) {
-      const Pair<V> g = gradient.LoadPair(i);
-      update(p.even, g.even, values.even...);
-      update(p.odd, g.odd, values.odd...);
-      variable.StorePair(i, p);
-      (slots.StorePair(i, values), ...);
-    };
-    ForElements<kBlockSize / 2>(n / 2, [=](int i) {
-      two(i, variable.LoadPair(i), slots.LoadPair(i)...);
-    });
-    const int last = n - 1;
-    if (n % 2 == 1) one(last, variable.Load(last), slots.Load(last)...);
+// Applies a rule to one element.
+template <typename V, typename... Slot, typename Rule, typename... Values>
+inline __attribute__((always_inline)) void ApplyRule(const Rule& rule, V& p,
+                                                     V g, Values&... values) {
+  if constexpr (Rule::kAsksHowSlotHolds) {
+    rule(p, g, values..., [](V value) { return LastOf<Slot...>::Held(value); });
   } else {
-    ForElements(n, [=](int i) { one(i, variable.Load(i), slots.Load(i)...); });
+    rule(p, g, values...);
   }
+}
+
+// Updates the first 2 * n elements, which are stored in pairs. They are rounded
+// in loops of their own: a square root and a division take so long that a
+// processor goes on with the next elements meanwhile, and the less there is to
+// do for each, the further it sees.
+template <typename V, typename Rule, typename P, typename G, typename... Slot,
+          std::size_t... kIndices>
+inline __attribute__((always_inline)) void UpdatePairs(
+    const Rule rule, int n, const P variable, const G gradient,
+    std::index_sequence<kIndices...>, const Slot... slots) {
+  PairBlock<V> variables, states[sizeof...(Slot)];
+  const auto update = [&](int i, Pair<V> p,
+                          auto... values) __attribute__((always_inline)) {
+    const Pair<V> g = gradient.LoadPair(i);
+    ApplyRule<V, Slot...>(rule, p.even, g.even, values.even...);
+    ApplyRule<V, Slot...>(rule, p.odd, g.odd, values.odd...);
+    variables.Set(i, p);
+    (states[kIndices].Set(i, values), ...);
+  };
+  ForElements<kLargestBlock / 2>(
+      n, [&](int i) { update(i, variable.LoadPair(i), slots.LoadPair(i)...); });
+  // A NaN in a slot reaches the variable, where the rule promises that.
+  bool nans = variables.HasNan(n);
+  if constexpr (!Rule::kVariableShowsNan) {
+    nans = nans || (states[kIndices].HasNan(n) || ...);
+  }
+  P::StorePairs(variable, n, nans, variables);
+  (Slot::StorePairs(slots, n, nans, states[kIndices]), ...);
+}
+
+// Updates the n elements of a block. Not inlined: it is the same for all
+// variables whose block is in V. The arguments are copied, so that the compiler
+// sees that no store changes them, and not by the call: a processor waits where
+// what was just written in parts is read as a whole.
+template <typename V, typename Rule, typename P, typename G, typename... Slot>
+__attribute__((noinline)) void Update(const Rule& its_rule, int n,
+                                      const P& its_variable,
+                                      const G& its_gradient,
+                                      const Slot&... its_slots) {
+  const auto update = [n, rule = its_rule, variable = its_variable,
+                       gradient = its_gradient](
+                          const Slot... slots) __attribute__((always_inline)) {
+    const auto one = [=](int i, V p, auto... values) {
+      ApplyRule<V, Slot...>(rule, p, gradient.Load(i), values...);
+      variable.Store(i, CanonicalNan(p));
+      (slots.Store(i, CanonicalNan(values)), ...);
+    };
+    if constexpr (P::kInPairs && (Slot::kInPairs && ...)) {
+      UpdatePairs<V>(rule, n / 2, variable, gradient,
+                     std::index_sequence_for<Slot...>(), slots...);
+      const int last = n - 1;
+      if (n % 2 == 1) one(last, variable.Load(last), slots.Load(last)...);
+    } else {
+      ForElements(n,
+                  [=](int i) { one(i, variable.Load(i), slots.Load(i)...); });
+    }
+  };
+  update(its_slots...);
 }
 
 // What surrounds the rule, as loops of their own over a block, which is in the
@@ -365,16 +467,16 @@ template <typename S, int kOperand, Storage kStorage, Rounding kRounding,
           typename V, typename Rule>
 inline __attribute__((always_inline)) auto StateOf(const FramedRule<Rule>& rule,
                                                    const StateArray<V>& array,
-                                                   int64_t start, int n,
-                                                   int64_t element,
-                                                   RandomBlock* random) {
+                                                   int64_t start,
+                                                   RandomBlock* random,
+                                                   StreamBlock* stream) {
   if constexpr (kStorage != Storage::kState || std::is_same<S, V>::value) {
     return InPlace<V>{static_cast<V*>(array.data) + start};
   } else if constexpr (std::is_same<S, BFloat16>::value) {
     return InBFloat16<V, kRounding>{
         static_cast<BFloat16*>(array.data) + start,
         kRounding == Rounding::kAtRandom
-            ? random->Fill(rule.random_keys[kOperand], element, n)
+            ? random->Fill(rule.random_keys[kOperand], stream)
             : nullptr};
   } else {
     return InPlace<V, float>{static_cast<float*>(array.data) + start};
@@ -400,16 +502,16 @@ template <typename T, typename Rule, typename P, typename G,
 inline __attribute__((always_inline)) void UpdateBlock(
     const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
     int64_t start, int n, const P& variable, const G& gradient,
-    std::index_sequence<kIndices...>) {
+    RandomBlock* random, std::index_sequence<kIndices...>) {
   using V = ComputeType<T>;
   WithStateType<V>(tensor.slot_type(), [&](auto stored) {
-    RandomBlock random[Rule::kSlots];
+    StreamBlock streams[Rule::kSlots];
     Update<V>(rule.rule, n, variable, gradient,
               StateOf<decltype(stored), kFrameOperandCount + kIndices,
                       Rule::Description::kSlotOperands[kIndices].storage,
                       Rule::Description::kSlotOperands[kIndices].rounding>(
-                  rule, tensor.template slot<kIndices>(), start, n,
-                  tensor.first + start, &random[kIndices])...);
+                  rule, tensor.template slot<kIndices>(), start, random,
+                  &streams[kIndices])...);
   });
 }
 
@@ -422,12 +524,13 @@ inline __attribute__((always_inline)) void FollowVariable(
   VariableBlock<V, T> variable(tensor, start, n);
   const int64_t element = tensor.first + start;
   WithStateType<V>(tensor.average().type, [&](auto stored) {
-    RandomBlock random;
+    RandomBlock random(element, n);
+    StreamBlock stream;
     AverageBlock<V>(
         rule.average, n, variable.values(),
         StateOf<decltype(stored), kAverage, kFrameOperands[kAverage].storage,
                 kFrameOperands[kAverage].rounding>(rule, tensor.average(),
-                                                   start, n, element, &random));
+                                                   start, &random, &stream));
   });
   if (rule.average.overwrite)
     variable.Store(rule.template KeyOf<kVariable>(), element);
@@ -441,13 +544,14 @@ inline __attribute__((always_inline)) void ApplyBlock(
   using V = ComputeType<T>;
   const int64_t element = tensor.first + start;
   const RandomKey* const key = rule.template KeyOf<kVariable>();
+  RandomBlock random(element, n);
   const auto update = [&](const auto& variable, const auto& gradient) {
-    UpdateBlock(rule, tensor, start, n, variable, gradient, slots);
+    UpdateBlock(rule, tensor, start, n, variable, gradient, &random, slots);
   };
   if constexpr (std::is_same<T, BFloat16>::value) {
     // Without a copy: a step is short enough for copying to show.
     if (!transforms && tensor.master_weight() == nullptr) {
-      alignas(64) static constexpr T kZeros[kBlockSize] = {};
+      alignas(64) static constexpr T kZeros[kLargestBlock] = {};
       const T* const g =
           tensor.gradient() == nullptr ? kZeros : tensor.gradient() + start;
       const InBFloat16<V, Rounding::kToNearest> gradient{const_cast<T*>(g),
@@ -456,10 +560,10 @@ inline __attribute__((always_inline)) void ApplyBlock(
       if (key == nullptr) {
         update(InBFloat16<V, Rounding::kToNearest>{p, nullptr}, gradient);
       } else {
-        RandomBlock random;
-        update(InBFloat16<V, Rounding::kAtRandom>{p, random.Fill(*key, element,
-                                                                 n)},
-               gradient);
+        StreamBlock stream;
+        update(
+            InBFloat16<V, Rounding::kAtRandom>{p, random.Fill(*key, &stream)},
+            gradient);
       }
       if (tensor.average().data != nullptr) {
         FollowVariable(rule, tensor, start, n);
@@ -471,7 +575,7 @@ inline __attribute__((always_inline)) void ApplyBlock(
     VariableBlock<V, T> variable(tensor, start, n);
     const GradientBlock<V, T> gradient(tensor.gradient(), start, n);
     const V* g = gradient.values();
-    alignas(64) V transformed[kBlockSize];
+    alignas(64) V transformed[kLargestBlock];
     if (transforms) {
       V* const accumulator = tensor.accumulator();
       TransformBlock<V>(rule.gradient, n, g,
@@ -486,21 +590,21 @@ inline __attribute__((always_inline)) void ApplyBlock(
 }
 
 // Asks memory for a block ahead of a tensor that may not be there.
-template <bool kWritten, typename V>
+template <bool kWritten, int64_t kSize, typename V>
 inline __attribute__((always_inline)) void PrefetchOptional(const V* tensor,
                                                             int64_t start) {
-  if (tensor != nullptr) PrefetchBlock<kWritten>(tensor + start);
+  if (tensor != nullptr) PrefetchBlock<kWritten, kSize>(tensor + start);
 }
 
-template <typename V>
+template <int64_t kSize, typename V>
 inline __attribute__((always_inline)) void PrefetchState(
     const StateArray<V>& array, int64_t start) {
   if (array.type == StateType::kArithmetic) {
-    PrefetchOptional<true>(static_cast<V*>(array.data), start);
+    PrefetchOptional<true, kSize>(static_cast<V*>(array.data), start);
   } else if (array.type == StateType::kBFloat16) {
-    PrefetchOptional<true>(static_cast<BFloat16*>(array.data), start);
+    PrefetchOptional<true, kSize>(static_cast<BFloat16*>(array.data), start);
   } else {
-    PrefetchOptional<true>(static_cast<float*>(array.data), start);
+    PrefetchOptional<true, kSize>(static_cast<float*>(array.data), start);
   }
 }
 
@@ -512,16 +616,17 @@ inline __attribute__((always_inline)) void ApplyBlocks(
       tensor.accumulator() != nullptr || !rule.gradient.IsIdentity();
   int64_t start = begin;
   // Full blocks by themselves, so that the compiler knows their size.
-  for (; start + kBlockSize <= end; start += kBlockSize) {
+  constexpr int64_t kSize = kBlockSizeOf<T>;
+  for (; start + kSize <= end; start += kSize) {
     if (start + kPrefetchDistance < tensor.size) {
-      PrefetchBlock<true>(tensor.variable() + start);
-      PrefetchOptional<false>(tensor.gradient(), start);
-      (PrefetchState(tensor.template slot<kIndices>(), start), ...);
-      PrefetchOptional<true>(tensor.accumulator(), start);
-      PrefetchOptional<true>(tensor.master_weight(), start);
-      PrefetchState(tensor.average(), start);
+      PrefetchBlock<true, kSize>(tensor.variable() + start);
+      PrefetchOptional<false, kSize>(tensor.gradient(), start);
+      (PrefetchState<kSize>(tensor.template slot<kIndices>(), start), ...);
+      PrefetchOptional<true, kSize>(tensor.accumulator(), start);
+      PrefetchOptional<true, kSize>(tensor.master_weight(), start);
+      PrefetchState<kSize>(tensor.average(), start);
     }
-    ApplyBlock(rule, tensor, start, kBlockSize, transforms, indices);
+    ApplyBlock(rule, tensor, start, kSize, transforms, indices);
   }
   if (start < end) {
     ApplyBlock(rule, tensor, start, static_cast<int>(end - start), transforms,
@@ -544,13 +649,13 @@ void AccumulateRange(const FramedRule<Rule>& rule,
                      const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin,
                      int64_t end) {
   using V = ComputeType<T>;
-  for (int64_t start = begin; start < end; start += kBlockSize) {
-    const int n =
-        static_cast<int>(end - start < kBlockSize ? end - start : kBlockSize);
+  constexpr int64_t kSize = kBlockSizeOf<T>;
+  for (int64_t start = begin; start < end; start += kSize) {
+    const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
     if (start + kPrefetchDistance < tensor.size) {
-      PrefetchOptional<false>(tensor.gradient(), start);
-      PrefetchOptional<true>(tensor.accumulator(), start);
-      PrefetchState(tensor.average(), start);
+      PrefetchOptional<false, kSize>(tensor.gradient(), start);
+      PrefetchOptional<true, kSize>(tensor.accumulator(), start);
+      PrefetchState<kSize>(tensor.average(), start);
     }
     if (tensor.accumulator() != nullptr) {
       const GradientBlock<V, T> gradient(tensor.gradient(), start, n);

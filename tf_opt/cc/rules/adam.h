@@ -62,6 +62,7 @@ struct AdamRule {
   using Step = AdamStep;
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
   static constexpr bool kAsksHowSlotHolds = false;
+  static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE AdamRule(const Step& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),

@@ -67,6 +67,7 @@ struct AsgdRule {
   using Step = AsgdStep;
   static constexpr int kSlots = 2;
   static constexpr bool kAsksHowSlotHolds = true;
+  static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE AsgdRule(const Step& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),

@@ -54,6 +54,7 @@ struct AveragedSgdRule {
   using Step = AveragedSgdStep;
   static constexpr int kSlots = 1;
   static constexpr bool kAsksHowSlotHolds = false;
+  static constexpr bool kVariableShowsNan = false;
 
   TF_OPT_HOST_DEVICE AveragedSgdRule(const Step& step,
                                      const VariableInputs& own)

@@ -76,6 +76,7 @@ struct NAdamRule {
   using Step = NAdamStep;
   static constexpr int kSlots = 2;
   static constexpr bool kAsksHowSlotHolds = false;
+  static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE NAdamRule(const Step& step, const VariableInputs& own)
       : descent(own.learning_rate(step.hyperparameters),

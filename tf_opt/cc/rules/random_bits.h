@@ -2,11 +2,17 @@
 // operand and the element, and of nothing else. So they are the same on any
 // device, in any order, and nothing about them has to be kept.
 //
-// A key for each operand of each variable is made by the finalizer of
-// SplitMix64 (Steele, Lea & Flood 2014, "Fast Splittable Pseudorandom Number
-// Generators"), once a step; then two multiplications in 32 bits are two
-// elements' bits (the constants are those that Ettinger's "hash-prospector"
-// found to mix best).
+// A key for each variable is made by the finalizer of SplitMix64 (Steele, Lea &
+// Flood 2014, "Fast Splittable Pseudorandom Number Generators"), once a step;
+// then two multiplications in 32 bits are two elements' bits (the constants are
+// those that Ettinger's "hash-prospector" found to mix best).
+//
+// The operands of an element share them: each has a stream of its own, whose
+// bits are those of the stream before it times a constant, modulo 2^16. So the
+// bits of any two streams, drawn together, are a point of a lattice that fills
+// the square evenly: whether one is rounded up says next to nothing about the
+// other. (Any of the 2^16 bits gives the other, but nothing rounds by more than
+// by comparing.)
 #ifndef TF_OPT_CC_RULES_RANDOM_BITS_H_
 #define TF_OPT_CC_RULES_RANDOM_BITS_H_
 
@@ -15,6 +21,10 @@
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
+
+// Its first seven powers are all among the multipliers whose lattices have no
+// short vectors.
+inline constexpr uint32_t kRandomStreamFactor = 51517;
 
 // A key made of several numbers, each of which changes all of it.
 class RandomKey {
@@ -28,6 +38,18 @@ class RandomKey {
     return key;
   }
 
+  // The key of the stream with this number: of an operand.
+  TF_OPT_RULE_INLINE RandomKey Stream(int number) const {
+    RandomKey key = *this;
+    for (int k = 0; k < number; ++k) {
+      key.factor_ = key.factor_ * kRandomStreamFactor & 0xffff;
+    }
+    return key;
+  }
+
+  // What the stream's bits are the shared ones multiplied by, modulo 2^16.
+  TF_OPT_RULE_INLINE uint32_t factor() const { return factor_; }
+
   TF_OPT_RULE_INLINE uint32_t low() const {
     return static_cast<uint32_t>(key_);
   }
@@ -37,10 +59,11 @@ class RandomKey {
 
  private:
   uint64_t key_ = 0;
+  uint32_t factor_ = 1;
 };
 
-// The words of neighbours: each has the 16 bits of an even element in its lower
-// half and those of the next one in its upper half.
+// The words of neighbours, which all streams share: each has the 16 bits of an
+// even element in its lower half and those of the next one in its upper half.
 class RandomWords {
  public:
   // From the word of this element on.
@@ -74,7 +97,8 @@ class RandomWords {
 TF_OPT_RULE_INLINE uint32_t RandomBitsOf(const RandomKey& key,
                                          int64_t element) {
   const uint32_t place = static_cast<uint32_t>(element) & 1;
-  return (RandomWords(key, element)[0] >> (place * 16)) & 0xffff;
+  const uint32_t bits = RandomWords(key, element)[0] >> (place * 16);
+  return bits * key.factor() & 0xffff;
 }
 
 }  // namespace tf_opt

@@ -15,7 +15,7 @@ constexpr int kDraws = 1 << 20;
 
 RandomKey KeyOf(int64_t seed, int64_t iteration, int64_t variable,
                 int64_t operand) {
-  return RandomKey().With(seed).With(iteration).With(variable).With(operand);
+  return RandomKey().With(seed).With(iteration).With(variable).Stream(operand);
 }
 
 TEST(RandomBits, AreUniformAndIndependentOfWhatIsNear) {
@@ -64,14 +64,39 @@ TEST(RandomBits, OfNeighboursAreThoseOfEach) {
     for (int i = 0; i < 100; ++i) {
       ASSERT_TRUE(words.GoOn(i));
       const int64_t even = first / 2 * 2 + 2 * i;
-      EXPECT_EQ(words[i] & 0xffff, RandomBitsOf(key, even));
-      EXPECT_EQ(words[i] >> 16, RandomBitsOf(key, even + 1));
+      const auto stream = [&](uint32_t bits) {
+        return bits * key.factor() % (1 << 16);
+      };
+      EXPECT_EQ(stream(words[i] & 0xffff), RandomBitsOf(key, even));
+      EXPECT_EQ(stream(words[i] >> 16), RandomBitsOf(key, even + 1));
     }
   }
   EXPECT_NE(RandomWords(key, int64_t{1} << 33)[0], RandomWords(key, 0)[0]);
   const RandomWords last(key, (int64_t{1} << 33) - 2);
   EXPECT_TRUE(last.GoOn(0));
   EXPECT_FALSE(last.GoOn(1));
+}
+
+// Of all 2^16 draws: how often two streams of an element are both rounded up,
+// by any parts of the spacing, is the product of how often each is.
+TEST(RandomBits, OfTheStreamsOfAnElementAreIndependent) {
+  constexpr int kParts = 64;
+  for (int distance = 1; distance < 8; ++distance) {
+    const uint32_t factor = RandomKey().Stream(distance).factor();
+    std::vector<std::vector<int>> both(kParts + 1,
+                                       std::vector<int>(kParts + 1));
+    for (uint32_t bits = 0; bits < 1 << 16; ++bits) {
+      const uint32_t other = bits * factor % (1 << 16);
+      ++both[bits * kParts / (1 << 16) + 1][other * kParts / (1 << 16) + 1];
+    }
+    for (int a = 1; a <= kParts; ++a) {
+      for (int b = 1; b <= kParts; ++b) {
+        both[a][b] += both[a - 1][b] + both[a][b - 1] - both[a - 1][b - 1];
+        EXPECT_NEAR(both[a][b] / 65536.0, 1.0 * a * b / kParts / kParts, 3e-4)
+            << distance;
+      }
+    }
+  }
 }
 
 double BFloat16Value(uint32_t bits) { return FloatOf(bits << 16); }

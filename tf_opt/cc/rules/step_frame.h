@@ -136,7 +136,7 @@ struct FramedRule {
     if (!inputs.uses_random_bits) return;
     const Key key =
         Key().With(inputs.seed).With(inputs.iteration).With(own.whole_number());
-    for (int k = 0; k < kOperands; ++k) random_keys[k] = key.With(k);
+    for (int k = 0; k < kOperands; ++k) random_keys[k] = key.Stream(k);
   }
 
   // The key of an operand that is rounded to 16 bits at random; null if it is

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -23,8 +24,25 @@ DECAYED_VARIABLE = 1
 AVERAGE = 3
 FIRST_SLOT = 5
 
+# A stream's bits are those of the stream before it times this, modulo 2^16
+# (cc/rules/random_bits.h says why).
+_STREAM_FACTOR = 51517
+
 _MASK_32 = 0xFFFFFFFF
 _MASK_64 = 0xFFFFFFFFFFFFFFFF
+
+
+class Key(NamedTuple):
+    """The bits of one stream of a variable depend on this.
+
+    Attributes:
+        variable: The key of the variable, which its streams share: an int, or
+            a scalar in uint64.
+        stream: The stream.
+    """
+
+    variable: Integer
+    stream: int
 
 
 def _mix64(z: Integer) -> Integer:
@@ -76,7 +94,7 @@ def key_of_step(seed: int, iteration: Integer) -> Integer:
     return extend(extend(0, seed), iteration)
 
 
-def key_of_stream(step: Integer, variable_number: int, stream: int) -> Integer:
+def key_of_stream(step: Integer, variable_number: int, stream: int) -> Key:
     """What the bits of one stream of a variable depend on.
 
     Args:
@@ -84,7 +102,7 @@ def key_of_stream(step: Integer, variable_number: int, stream: int) -> Integer:
         variable_number: Where the variable stands in the optimizer's list.
         stream: What of it is rounded.
     """
-    return extend(extend(step, variable_number), stream)
+    return Key(extend(step, variable_number), stream)
 
 
 def _halves(key: Integer) -> tuple[tf.Tensor, tf.Tensor]:
@@ -105,7 +123,15 @@ def _xor_right(x: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def _words(key: Integer, indices: tf.Tensor) -> tf.Tensor:
-    """The words of random bits with these indices, in int64, in uint32."""
+    """Random words with these indices, in int64, which all streams share.
+
+    Args:
+        key: The key of a variable.
+        indices: The indices.
+
+    Returns:
+        The words in uint32.
+    """
     low_key, high_key = _halves(key)
     low, high = _halves(_uint64(indices))
     x = _xor_right(low + low_key, 16) * tf.constant(0x21F0AAAD, tf.uint32)
@@ -119,7 +145,13 @@ def _low_and_high(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return low, tf.bitwise.right_shift(words, tf.constant(16, tf.uint32))
 
 
-def bits_of_all(key: Integer, shape: Sequence[int]) -> tf.Tensor:
+def _of_stream(stream: int, shared: tf.Tensor) -> tf.Tensor:
+    """The bits that a stream makes of those that all streams share."""
+    factor = tf.constant(pow(_STREAM_FACTOR, stream, 2**16), tf.uint32)
+    return _low_and_high(shared * factor)[0]
+
+
+def bits_of_all(key: Key, shape: Sequence[int]) -> tf.Tensor:
     """16 random bits for each element of a variable.
 
     Args:
@@ -131,13 +163,13 @@ def bits_of_all(key: Integer, shape: Sequence[int]) -> tf.Tensor:
     """
     size = math.prod(shape)
     # An even element has the low half of a word, the next one the high half.
-    words = _words(key, tf.range((size + 1) // 2, dtype=tf.int64))
+    words = _words(key.variable, tf.range((size + 1) // 2, dtype=tf.int64))
     bits = tf.reshape(tf.stack(_low_and_high(words), 1), [-1])
-    return tf.reshape(bits[:size], shape)
+    return tf.reshape(_of_stream(key.stream, bits[:size]), shape)
 
 
 def bits_of_rows(
-    key: Integer, shape: Sequence[int], rows: tf.Tensor
+    key: Key, shape: Sequence[int], rows: tf.Tensor
 ) -> tf.Tensor:
     """16 random bits for each element of some rows of a variable.
 
@@ -155,15 +187,15 @@ def bits_of_rows(
         tf.cast(rows, tf.int64)[:, None] * width
         + tf.range(width, dtype=tf.int64)[None]
     )
-    low, high = _low_and_high(_words(key, elements // 2))
+    low, high = _low_and_high(_words(key.variable, elements // 2))
     bits = tf.where(tf.equal(elements % 2, 1), high, low)
-    return tf.reshape(bits, [-1, *shape[1:]])
+    return tf.reshape(_of_stream(key.stream, bits), [-1, *shape[1:]])
 
 
 def round_stochastically(
     x: tf.Tensor,
     dtype: tf.DType,
-    key: Integer,
+    key: Key,
     *,
     shape: Sequence[int],
     rows: tf.Tensor | None = None,
