@@ -22,7 +22,7 @@ namespace {
                               .HostMemory("accumulators"), \
                           Guarded<Kernel<T>>)
 #if defined(TF_OPT_GPU_DEVICE)
-// On a GPU dense gradients alone: sparse ones are measured composed there.
+// On a GPU sparse gradients are measured by the composed implementation.
 #define TF_OPT_REGISTER_TYPE(T) \
   TF_OPT_REGISTER("TfOpt>MeasureGradients", MeasureGradientsGpuOp, T)
 #else

@@ -26,21 +26,21 @@ class MeasureSparseGradientsCpuOp : public tensorflow::OpKernel {
       tensorflow::OpKernelConstruction* context)
       : OpKernel(context) {
     OP_REQUIRES_OK(context, attributes_.Read(*context));
-    OP_REQUIRES_OK(context, ReadTableRows(*context, &rows_));
   }
 
   void Compute(tensorflow::OpKernelContext* context) override {
     using Element = typename MeasureLaunch<T>::Storage;
     SliceInputs slices(attributes_);
+    std::vector<int64_t> rows;
     MeasureLaunch<T> launch;
-    OP_REQUIRES_OK(context, Prepare(context, &slices, &launch));
+    OP_REQUIRES_OK(context, Prepare(context, &slices, &rows, &launch));
     std::vector<Measure> measures(launch.size(), {0, true});
     if (ReadOnce(launch.enabled())) {
       const WorkerThreads workers(context);
       OpScratch scratch(context);
       OP_REQUIRES_OK(context,
                      MeasureSlices<Element>(
-                         slices.Slices(), attributes_, rows_,
+                         slices.Slices(), attributes_, rows,
                          [&](int i) { return launch.accumulator(i); },
                          ReadOnce(launch.gradient_scale()), workers.count(),
                          workers.parallel_for(), &scratch, &measures));
@@ -49,15 +49,23 @@ class MeasureSparseGradientsCpuOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Looks up and checks all inputs.
+  // Looks up and checks all inputs. `rows` becomes the tables' numbers of rows.
   absl::Status Prepare(tensorflow::OpKernelContext* context,
-                       SliceInputs* slices, MeasureLaunch<T>* launch) const {
+                       SliceInputs* slices, std::vector<int64_t>* rows,
+                       MeasureLaunch<T>* launch) const {
     absl::Status status = slices->Find(context);
+    if (!status.ok()) return status;
+    const tensorflow::Tensor* tensor;
+    status = context->input("rows", &tensor);
+    if (!status.ok()) return status;
+    const auto* const numbers = static_cast<const int64_t*>(tensor->data());
+    rows->assign(numbers, numbers + tensor->NumElements());
+    status = CheckTableRows(slices->size(), *rows);
     if (!status.ok()) return status;
     std::vector<tensorflow::TensorShape> shapes;
     for (int i = 0; i < slices->size(); ++i) {
       const absl::StatusOr<tensorflow::TensorShape> shape =
-          TableShape(rows_[i], slices->values(i).shape());
+          TableShape((*rows)[i], slices->values(i).shape());
       if (!shape.ok()) return shape.status();
       status = slices->CheckShapes(i, *shape);
       if (!status.ok()) return status;
@@ -67,7 +75,6 @@ class MeasureSparseGradientsCpuOp : public tensorflow::OpKernel {
   }
 
   SliceAttributes attributes_;
-  std::vector<int64_t> rows_;  // How many each table has.
 };
 
 }  // namespace tf_opt

@@ -3,6 +3,8 @@
 #ifndef TF_OPT_CC_XLA_APPLY_OPERANDS_H_
 #define TF_OPT_CC_XLA_APPLY_OPERANDS_H_
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,6 +30,9 @@ class ApplyOperands {
 
   // Of the variables.
   const std::vector<tensorflow::TensorShape>& shapes() const { return shapes_; }
+
+  // How many rows all tables have that an operand is a row of.
+  int64_t table_rows() const { return table_rows_; }
 
   // Adds to a call the arrays of the variables [first, end), and then the
   // numbers and, if gradients are dense, misfit_ or -1. What is updated
@@ -55,6 +60,7 @@ class ApplyOperands {
   absl::Status ReadScalar(tensorflow::XlaOpKernelContext* context,
                           const std::string& name);
   absl::Status ReadNumbers(tensorflow::XlaOpKernelContext* context);
+  absl::Status CheckSlotsHaveOneType() const;
 
   const ApplyXlaOp& op_;
   const tensorflow::DataType dtype_;
@@ -65,6 +71,7 @@ class ApplyOperands {
   // The number of a gradient that hasn't the size that XLA found room for, or
   // -1, in int64; not valid if XLA knows all sizes.
   xla::XlaOp misfit_;
+  int64_t table_rows_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace tf_opt
