@@ -20,47 +20,45 @@ import os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import concurrent.futures
+import csv
 import multiprocessing
-from collections.abc import Callable
+import pathlib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import common
-import digits
 import keras
 import numpy as np
-import precision_report
 import precisions
 import rich.console
 import rich.progress
-import small_transformer
+import rich.table
 import tensorflow as tf
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 from precisions import FLOAT32
+from precisions import KERAS
 from precisions import PRECISIONS
+from precisions import QUICK_TASKS
+from precisions import TASKS
+from precisions import Task
 
 SEEDS = 5
 EPOCHS = 10
-
-
-class Task(NamedTuple):
-    """Something to learn.
-
-    Attributes:
-        title: What it is.
-        make_model: Makes the model of a seed.
-        make_data: Makes the batches of a number of steps and a seed, and what
-            to test with.
-        steps: How many there are in an epoch.
-        learning_rate: Of the first step; it falls to 0 along a cosine. Chosen
-            with float32 alone.
-    """
-
-    title: str
-    make_model: Callable[[int], keras.Model]
-    make_data: Callable[
-        [int, int], tuple[tf.data.Dataset, tuple[np.ndarray, ...]]
-    ]
-    steps: int
-    learning_rate: float
+# Colours by Okabe and Ito, which colour-blind readers can tell apart. Each kind
+# of variable has one colour; dotted lines have state in 16 bits.
+LOOKS = {
+    "float32": ("#000000", "-"),
+    "float32, bfloat16 state": ("#000000", ":"),
+    "mixed_bfloat16": ("#999999", "-"),
+    "bfloat16, master weights": ("#0072b2", "-"),
+    "bfloat16, master weights, bfloat16 state": ("#0072b2", ":"),
+    "bfloat16, stochastic rounding": ("#009e73", "-"),
+    "bfloat16, stochastic rounding, bfloat16 state": ("#009e73", ":"),
+    "bfloat16, plain": ("#e69f00", "-"),
+    KERAS: ("#d55e00", "--"),
+}
 
 
 class Run(NamedTuple):
@@ -79,68 +77,20 @@ class Run(NamedTuple):
     epochs: int
 
 
-def _digits(
-    steps: int, seed: int
-) -> tuple[tf.data.Dataset, tuple[np.ndarray, ...]]:
-    """Handwritten digits, in another order in every epoch."""
-    train_data, test_data = digits.load_data()
-    batches = (
-        tf.data.Dataset.from_tensor_slices(train_data)
-        .shuffle(len(train_data[0]), seed=seed)
-        .batch(digits.BATCH_SIZE)
-    )
-    return batches.repeat().take(steps), test_data
+class Result(NamedTuple):
+    """What came out of a training.
 
+    Attributes:
+        train_loss: The mean over each epoch.
+        test_loss: After each epoch.
+        test_accuracy: After each epoch.
+        bytes_per_parameter: Of the trained variables and the optimizer's state.
+    """
 
-def _characters(
-    steps: int, seed: int
-) -> tuple[tf.data.Dataset, tuple[np.ndarray, ...]]:
-    """Places of the standard library at random."""
-    batch_size = 8
-    windows = small_transformer.train_windows(steps * batch_size, seed)
-    batches = tf.data.Dataset.from_tensor_slices(windows).batch(batch_size)
-    return batches, small_transformer.test_windows(128)
-
-
-def _small_model(seed: int) -> keras.Model:
-    """A dense network for digits; the same weights for the same seed."""
-    keras.utils.set_random_seed(seed)
-    return keras.Sequential(
-        [
-            keras.Input((8, 8, 1)),
-            keras.layers.Flatten(),
-            keras.layers.Dense(64, activation="relu"),
-            keras.layers.Dense(10),
-        ]
-    )
-
-
-# 23 steps show all digits once.
-TASKS = {
-    "digits": Task(
-        title="Handwritten digits, convolutional network",
-        make_model=digits.make_model,
-        make_data=_digits,
-        steps=23,
-        learning_rate=1e-3,
-    ),
-    "characters": Task(
-        title="Python's standard library, small transformer",
-        make_model=small_transformer.make_model,
-        make_data=_characters,
-        steps=50,
-        learning_rate=4e-3,
-    ),
-}
-QUICK_TASKS = {
-    "digits, dense": Task(
-        title="Handwritten digits, dense network",
-        make_model=_small_model,
-        make_data=_digits,
-        steps=23,
-        learning_rate=1e-2,
-    )
-}
+    train_loss: np.ndarray
+    test_loss: np.ndarray
+    test_accuracy: np.ndarray
+    bytes_per_parameter: float
 
 
 def use_one_thread() -> None:
@@ -149,7 +99,7 @@ def use_one_thread() -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
-def train(run: Run) -> precision_report.Result:
+def train(run: Run) -> Result:
     """Trains once."""
     task = run.task
     steps = run.epochs * task.steps
@@ -178,7 +128,7 @@ def train(run: Run) -> precision_report.Result:
         verbose=0,
     ).history
     keras.backend.clear_session()
-    return precision_report.Result(
+    return Result(
         np.array(history["loss"]),
         np.array(history["val_loss"]),
         np.array(history["val_accuracy"]),
@@ -186,7 +136,7 @@ def train(run: Run) -> precision_report.Result:
     )
 
 
-def train_all(runs: list[Run]) -> dict[Run, precision_report.Result]:
+def train_all(runs: list[Run]) -> dict[Run, Result]:
     """Trains as often as told, showing progress."""
     with (
         concurrent.futures.ProcessPoolExecutor(
@@ -210,6 +160,196 @@ def train_all(runs: list[Run]) -> dict[Run, precision_report.Result]:
         }
 
 
+class Spread(NamedTuple):
+    """Means and standard deviations over the seeds."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+
+    @classmethod
+    def of(cls, values: Iterable[np.ndarray]) -> Spread:
+        """That of the seeds' values, or of their rows of values."""
+        values = np.array(list(values))
+        # One seed says nothing about the spread, but --quick has one.
+        freedom = min(1, len(values) - 1)
+        return cls(values.mean(0), values.std(0, ddof=freedom))
+
+    def last(self) -> tuple[float, float]:
+        """The last mean, and its deviation."""
+        return float(self.mean[-1]), float(self.deviation[-1])
+
+
+class Outcome(NamedTuple):
+    """What a contender's trainings came to.
+
+    Attributes:
+        bytes_per_parameter: Of the trained variables and the optimizer's state.
+        train_loss: By epoch.
+        test_loss: By epoch.
+        test_accuracy: By epoch.
+        train_gap: By how much the training loss is above that of float32 with
+            the same seed, by epoch.
+        test_gap: The same of the test loss.
+    """
+
+    bytes_per_parameter: float
+    train_loss: Spread
+    test_loss: Spread
+    test_accuracy: Spread
+    train_gap: Spread
+    test_gap: Spread
+
+
+def compare(results: list[Result], float32: list[Result]) -> Outcome:
+    """Summarizes the trainings of one contender, seed by seed."""
+    pairs = list(zip(results, float32, strict=True))
+    return Outcome(
+        results[0].bytes_per_parameter,
+        Spread.of(each.train_loss for each in results),
+        Spread.of(each.test_loss for each in results),
+        Spread.of(each.test_accuracy for each in results),
+        Spread.of(ours.train_loss - usual.train_loss for ours, usual in pairs),
+        Spread.of(ours.test_loss - usual.test_loss for ours, usual in pairs),
+    )
+
+
+def make_table(
+    task: str, title: str, outcomes: dict[tuple[str, str], Outcome]
+) -> rich.table.Table:
+    """The ends of all trainings of a task."""
+    table = rich.table.Table(
+        title=title,
+        caption="Mean ± standard deviation over the seeds. Above float32: "
+        "the test loss, seed by seed.",
+    )
+    table.add_column("precision", overflow="fold")
+    for column in (
+        "bytes",
+        "training loss",
+        "test loss",
+        "above float32",
+        "test accuracy",
+    ):
+        table.add_column(column, justify="right")
+    for (each, precision), outcome in outcomes.items():
+        if each != task:
+            continue
+        accuracy, deviation = outcome.test_accuracy.last()
+        table.add_row(
+            precision,
+            f"{outcome.bytes_per_parameter:.1f}",
+            "{:.4f} ± {:.4f}".format(*outcome.train_loss.last()),
+            "{:.4f} ± {:.4f}".format(*outcome.test_loss.last()),
+            "{:+.4f} ± {:.4f}".format(*outcome.test_gap.last()),
+            f"{accuracy:.2%} ± {deviation:.2%}",
+        )
+    return table
+
+
+def write(outcomes: dict[tuple[str, str], Outcome], path: pathlib.Path) -> None:
+    """Writes the curves of all trainings as a table, a row for each epoch."""
+    spreads = [
+        name for name in Outcome._fields if name != "bytes_per_parameter"
+    ]
+    header = ["task", "precision", "bytes_per_parameter", "epoch"]
+    for name in spreads:
+        header += [f"{name}_mean", f"{name}_deviation"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        for key, outcome in outcomes.items():
+            size = f"{outcome.bytes_per_parameter:g}"
+            columns = [
+                column for name in spreads for column in getattr(outcome, name)
+            ]
+            for epoch, numbers in enumerate(zip(*columns, strict=True), 1):
+                rounded = (f"{number:.6g}" for number in numbers)
+                writer.writerow([*key, size, epoch, *rounded])
+
+
+def _plot_curves(axes: Axes, outcomes: dict[str, Outcome]) -> None:
+    """The training loss of each contender by epoch, with its spread."""
+    for precision, outcome in outcomes.items():
+        color, style = LOOKS[precision]
+        mean, deviation = outcome.train_loss
+        epochs = np.arange(1, len(mean) + 1)
+        axes.plot(epochs, mean, color=color, ls=style, lw=2, label=precision)
+        axes.fill_between(
+            epochs,
+            mean - deviation,
+            mean + deviation,
+            color=color,
+            alpha=0.15,
+            lw=0,
+        )
+    axes.set_yscale("log")
+    # Not as powers: one of the tasks stays within one.
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("training loss (log scale)")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _plot_gaps(axes: Axes, outcomes: dict[str, Outcome]) -> None:
+    """How far above float32 each contender's test loss ends."""
+    names = [name for name in outcomes if name != FLOAT32]
+    for row, name in enumerate(names):
+        mean, deviation = outcomes[name].test_gap.last()
+        color, style = LOOKS[name]
+        if name == KERAS:  # The others would be one point beside it.
+            axes.annotate(
+                f"+{mean:.2f} \N{RIGHTWARDS ARROW}",
+                (0.99, row),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="center",
+                color=color,
+            )
+            continue
+        axes.errorbar(
+            mean,
+            row,
+            xerr=deviation,
+            color=color,
+            fmt="o" if style == "-" else "D",
+            capsize=4,
+        )
+    axes.axvline(0, color=LOOKS[FLOAT32][0], lw=1)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.locator_params(axis="x", nbins=6)
+    axes.set_xlabel("test loss at the end, above float32's of the same seed")
+
+
+def plot(
+    titles: dict[str, str],
+    outcomes: dict[tuple[str, str], Outcome],
+    path: pathlib.Path,
+) -> None:
+    """Draws the curves of each task, and how far off their ends are."""
+    figure = Figure(figsize=(12, 8), layout="constrained")
+    panels = figure.subplots(2, len(titles), squeeze=False)
+    for (task, title), (curves, gaps) in zip(
+        titles.items(), panels.T, strict=True
+    ):
+        of_task = {
+            name: outcome
+            for (each, name), outcome in outcomes.items()
+            if each == task
+        }
+        curves.set_title(title)
+        _plot_curves(curves, of_task)
+        _plot_gaps(gaps, of_task)
+        gaps.label_outer()
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=3, frameon=False
+    )
+    common.save_plot(figure, path)
+
+
 def main() -> None:
     """Trains, compares, prints a table, writes it and a plot."""
     arguments = common.parse_quick_arguments(
@@ -231,22 +371,20 @@ def main() -> None:
     ]
     results = train_all(runs)
 
-    def of(task: Task, precision: str) -> list[precision_report.Result]:
+    def of(task: Task, precision: str) -> list[Result]:
         return [results[Run(task, precision, seed, epochs)] for seed in seeds]
 
     outcomes = {
-        (name, precision): precision_report.compare(
-            of(task, precision), of(task, FLOAT32)
-        )
+        (name, precision): compare(of(task, precision), of(task, FLOAT32))
         for name, task in tasks.items()
         for precision in PRECISIONS
     }
     titles = {name: task.title for name, task in tasks.items()}
     for name, title in titles.items():
-        console.print(precision_report.make_table(name, title, outcomes))
+        console.print(make_table(name, title, outcomes))
     table = arguments.output.with_suffix(".csv")
-    precision_report.plot(titles, outcomes, arguments.output)
-    precision_report.write(outcomes, table)
+    plot(titles, outcomes, arguments.output)
+    write(outcomes, table)
     console.print(f"The curves: {arguments.output}", soft_wrap=True)
     console.print(f"The table: {table}", soft_wrap=True)
 

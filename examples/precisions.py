@@ -1,18 +1,37 @@
-"""What is kept in 16 bits while a model trains: the contenders."""
+"""What examples/low_precision.py trains: the tasks, and what is in 16 bits.
+
+One task is scikit-learn's handwritten digits, the other predicts the next
+character of Python's standard library. Both data sets are on every machine.
+"""
 
 from __future__ import annotations
 
 import functools
+import pathlib
+import sysconfig
 from collections.abc import Callable
 from typing import NamedTuple
 
+import digits
 import keras
+import numpy as np
+import tensorflow as tf
 import tf_opt
 
 # With epsilon where it stands in Keras.
 EPSILON = 1e-7
 _ADAM = functools.partial(tf_opt.Adam, epsilon=EPSILON, epsilon_hat=True)
 _16_BIT_STATE = functools.partial(_ADAM, state_dtype="bfloat16")
+# Characters are ASCII.
+VOCABULARY = 128
+# Of what the model reads at a time.
+LENGTH = 64
+WIDTH = 64
+HEADS = 4
+BLOCKS = 2
+_TEST_SHARE = 0.1
+# Folders with something other than the library itself.
+_LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
 
 
 class Precision(NamedTuple):
@@ -115,3 +134,156 @@ def bytes_per_parameter(model: keras.Model) -> float:
     # Counters and the learning rate are scalars.
     size = sum(each.numpy().nbytes for each in kept if len(each.shape))
     return size / sum(each.numpy().size for each in trained)
+
+
+class Task(NamedTuple):
+    """Something to learn.
+
+    Attributes:
+        title: What it is.
+        make_model: Makes the model of a seed.
+        make_data: Makes the batches of a number of steps and a seed, and what
+            to test with.
+        steps: How many there are in an epoch.
+        learning_rate: Of the first step; it falls to 0 along a cosine. Chosen
+            with float32 alone.
+    """
+
+    title: str
+    make_model: Callable[[int], keras.Model]
+    make_data: Callable[
+        [int, int], tuple[tf.data.Dataset, tuple[np.ndarray, ...]]
+    ]
+    steps: int
+    learning_rate: float
+
+
+class _Positions(keras.layers.Layer):
+    """Adds a vector of its own to each place."""
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Makes the vectors."""
+        self.vectors = self.add_weight(
+            shape=input_shape[1:], initializer="uniform"
+        )
+
+    def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
+        """Adds them."""
+        return inputs + self.vectors
+
+
+def _block(inputs: keras.KerasTensor) -> keras.KerasTensor:
+    """Attention to what came before, then a layer for each place."""
+    normal = keras.layers.LayerNormalization()(inputs)
+    attention = keras.layers.MultiHeadAttention(HEADS, WIDTH // HEADS)
+    hidden = inputs + attention(normal, normal, use_causal_mask=True)
+    normal = keras.layers.LayerNormalization()(hidden)
+    wide = keras.layers.Dense(4 * WIDTH, activation="gelu")(normal)
+    return hidden + keras.layers.Dense(WIDTH)(wide)
+
+
+def _transformer(seed: int) -> keras.Model:
+    """The logits of the next character; the same weights for the same seed."""
+    keras.utils.set_random_seed(seed)
+    characters = keras.Input((LENGTH,), dtype="int32")
+    hidden = keras.layers.Embedding(VOCABULARY, WIDTH)(characters)
+    hidden = _Positions()(hidden)
+    for _ in range(BLOCKS):
+        hidden = _block(hidden)
+    hidden = keras.layers.LayerNormalization()(hidden)
+    return keras.Model(characters, keras.layers.Dense(VOCABULARY)(hidden))
+
+
+@functools.cache
+def _texts() -> tuple[np.ndarray, np.ndarray]:
+    """The characters of the library: modules to train on, others to test."""
+    root = pathlib.Path(sysconfig.get_path("stdlib"))
+    modules = [
+        path.read_bytes()
+        for path in sorted(root.rglob("*.py"))
+        if not _LEFT_OUT & set(path.relative_to(root).parts)
+    ]
+    # The same modules to test with, whatever the seed of the training.
+    np.random.default_rng(0).shuffle(modules)
+    tested = int(_TEST_SHARE * len(modules))
+    test, train = (
+        np.frombuffer(b"".join(part), np.uint8)
+        for part in (modules[:tested], modules[tested:])
+    )
+    return train[train < VOCABULARY], test[test < VOCABULARY]
+
+
+def _windows(
+    text: np.ndarray, count: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the text at random: characters, and the ones after them."""
+    starts = np.random.default_rng(seed).integers(
+        len(text) - LENGTH, size=count
+    )
+    windows = text[starts[:, np.newaxis] + np.arange(LENGTH + 1)]
+    windows = windows.astype(np.int32)
+    return windows[:, :-1], windows[:, 1:]
+
+
+def _digits(
+    steps: int, seed: int
+) -> tuple[tf.data.Dataset, tuple[np.ndarray, ...]]:
+    """Handwritten digits, in another order in every epoch."""
+    train_data, test_data = digits.load_data()
+    batches = (
+        tf.data.Dataset.from_tensor_slices(train_data)
+        .shuffle(len(train_data[0]), seed=seed)
+        .batch(digits.BATCH_SIZE)
+    )
+    return batches.repeat().take(steps), test_data
+
+
+def _characters(
+    steps: int, seed: int
+) -> tuple[tf.data.Dataset, tuple[np.ndarray, ...]]:
+    """Random excerpts of the standard library; always the same for tests."""
+    batch_size = 8
+    windows = _windows(_texts()[0], steps * batch_size, seed)
+    batches = tf.data.Dataset.from_tensor_slices(windows).batch(batch_size)
+    return batches, _windows(_texts()[1], 128, seed=0)
+
+
+def _small_model(seed: int) -> keras.Model:
+    """A dense network for digits; the same weights for the same seed."""
+    keras.utils.set_random_seed(seed)
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Flatten(),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+
+
+# 23 steps show all digits once.
+TASKS = {
+    "digits": Task(
+        title="Handwritten digits, convolutional network",
+        make_model=digits.make_model,
+        make_data=_digits,
+        steps=23,
+        learning_rate=1e-3,
+    ),
+    "characters": Task(
+        title="Python's standard library, small transformer",
+        make_model=_transformer,
+        make_data=_characters,
+        steps=50,
+        learning_rate=4e-3,
+    ),
+}
+QUICK_TASKS = {
+    "digits, dense": Task(
+        title="Handwritten digits, dense network",
+        make_model=_small_model,
+        make_data=_digits,
+        steps=23,
+        learning_rate=1e-2,
+    )
+}

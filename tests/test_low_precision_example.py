@@ -1,4 +1,4 @@
-"""The study of docs/low-precision.md runs, and says what the document says."""
+"""The study behind docs/low-precision.md runs, and shows what that states."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import sys
 
 import keras
 import numpy as np
-import precisions
 import pytest
 import tensorflow as tf
+
+for module in ("matplotlib", "rich"):
+    pytest.importorskip(module, reason="the examples' requirements")
+
+import precisions
 
 EXAMPLE = pathlib.Path(__file__).parents[1] / "examples" / "low_precision.py"
 
@@ -32,8 +36,6 @@ BYTES = {
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """The table of a quick run, by precision."""
-    for module in ("matplotlib", "rich"):
-        pytest.importorskip(module, reason="the examples' requirements")
     plot = tmp_path_factory.mktemp("study") / "plot.png"
     subprocess.run(
         [sys.executable, EXAMPLE, "--quick", "--output", plot],
