@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -276,8 +277,10 @@ def _reads_while_measuring() -> int:
 
 
 def test_accumulators_can_be_read_meanwhile():
-    # Mostly hundreds; none if readers waited, or had no processor.
-    assert max(_reads_while_measuring() for _ in range(3)) > 3
+    # Mostly hundreds; none if readers waited. The first call takes longer for
+    # other reasons, and a busy machine may have no processor for a reader.
+    reads = [_reads_while_measuring() for _ in range(4)]
+    assert statistics.median(reads[1:]) > 3
 
 
 def test_the_graph_knows_the_shapes_of_the_results():
