@@ -44,6 +44,7 @@ class AdamStepTest(unittest.TestCase):
             overwrite_with_average=False,
             enabled=True,
             update=True,
+            seed=tf.constant(0, tf.int64),
         )
         self.assertEqual(m.numpy(), 1.0)  # 0.5 * 2
         self.assertEqual(v.numpy(), 1.0)  # 0.25 * 2**2

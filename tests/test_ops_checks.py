@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tensorflow.python.framework import op_def_registry
 
 from devices import refusal
 from trajectory import RUNS
@@ -335,3 +336,35 @@ def test_a_step_traced_before_xla_compiles_it_is_the_same(name, sparse):
             compiled()
     for inside, outside in zip(updated, expected, strict=True):
         assert_same_under_xla(inside.numpy(), outside)
+
+
+def test_to_a_tape_around_a_step_its_ops_are_constants():
+    table = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    weights = tf.Variable([1.0, 2.0])
+    variables = [table, weights]
+    optimizer = tf_opt.AdamW(0.1, global_clipnorm=1.0)
+    optimizer.build(variables)
+    with tf.GradientTape(persistent=True) as tape:
+        loss = tf.reduce_sum(tf.gather(table, [1]) * weights)
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        after = tf.reduce_sum(weights**2)
+    np.testing.assert_allclose(
+        tape.gradient(after, weights), 2 * weights.numpy()
+    )
+    gradients = [tf.constant([1.0, 2.0])]
+    with tf.GradientTape() as tape:
+        tape.watch(gradients)
+        measured = tf_opt.ops.measure_gradients(gradients).sums_of_squares
+    assert tape.gradient(measured, gradients) == [None]
+
+
+@pytest.mark.parametrize("sparse", ["", "Sparse"])
+def test_no_number_is_an_attribute(sparse):
+    # TensorFlow keeps a kernel for each value of an attribute.
+    for name in (
+        f"TfOpt>Measure{sparse}Gradients",
+        f"TfOpt>Resource{sparse}ApplyAdamAmsgrad",
+    ):
+        for attribute in op_def_registry.get(name).attr:
+            if attribute.type in ("int", "list(int)", "float"):
+                assert attribute.name.startswith(("N", "num_"))

@@ -397,3 +397,21 @@ def test_a_scale_that_is_no_number_counts_in_all_rows(scale):
     )
     assert np.isnan(sparse.sums_of_squares.numpy()[0])
     assert not sparse.finite.numpy()[0]
+
+
+@pytest.mark.parametrize("jit_compile", [None, True])
+@pytest.mark.parametrize("scale", [np.inf, 1e300])
+def test_such_a_scale_needs_no_memory_for_a_huge_table(scale, jit_compile):
+    measure = tf.function(
+        lambda scale: tuple(
+            tf_opt.ops.measure_gradients(
+                [tf.IndexedSlices(tf.ones((1, 2)), [1])],
+                rows=[2**55],
+                gradient_scale=scale,
+            )
+        ),
+        jit_compile=jit_compile,
+    )
+    sums_of_squares, finite = measure(tf.constant(scale, tf.float64))
+    assert np.isnan(sums_of_squares.numpy()[0])
+    assert not finite.numpy()[0]

@@ -23,14 +23,17 @@
 
 namespace tf_opt {
 
-// An input that is one number for each variable or a single one for all.
+// An input that is one number for each variable or a single one for all. A part
+// of a launch begins at its variable `first`.
 struct PerVariable {
   double operator[](int i) const {
-    return ReadOnce(numbers + (one_for_all ? 0 : i));
+    return ReadOnce(numbers + (one_for_all ? 0 : first + i));
   }
 
   const double* numbers = nullptr;  // In the device's memory.
   bool one_for_all = false;
+  int64_t first = 0;
+  int64_t count = 0;  // Of all numbers, also those before `first`.
 };
 
 // T is TensorFlow's type of the variables, or another that stands for it.
@@ -88,12 +91,12 @@ class ApplyLaunch {
   }
   absl::Status NoRow(int64_t row) const {
     return absl::InvalidArgumentError(
-        absl::StrCat("`", row_input(), "` must be in [0, ", rows(),
+        absl::StrCat("`", row_input(), "` must be in [0, ", found().rows(),
                      "), the rows of `", table(), "`, got ", row));
   }
   static absl::Status NoVariableNumber(double number) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`variable_numbers` must be integers, got ", number));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`variable_numbers` must be integers in [-2^53, 2^53], got ", number));
   }
 
   // Whether anything is rounded at random.
@@ -157,11 +160,8 @@ class ApplyLaunch {
         const tensorflow::DataType expected = found().type(first, i);
         const tensorflow::DataType type = found().type(k, i);
         if (type == expected) continue;
-        return absl::InvalidArgumentError(
-            absl::StrCat("`", operands_[k].name, "[", i,
-                         "]` must have the type of `", operands_[first].name,
-                         "[", i, "]`, ", tensorflow::DataTypeString(expected),
-                         ", got ", tensorflow::DataTypeString(type)));
+        return OtherSlotType(operands_[k].name, i, type, operands_[first].name,
+                             expected);
       }
     }
     return absl::OkStatus();

@@ -38,10 +38,14 @@ absl::Status CheckRow(const Launch& launch, int64_t row) {
   return is_there ? absl::OkStatus() : launch.NoRow(row);
 }
 
+// All numbers, also where a launch is only a part of one: nothing may be
+// written before all of it is known to be right.
 template <typename Launch>
 absl::Status CheckNumbers(const Launch& launch) {
-  for (int i = 0; i < launch.size(); ++i) {
-    const VariableInputs own = OwnInputs(launch, i);
+  const auto& numbers = launch.variable_numbers();
+  for (int64_t k = 0; k < numbers.count; ++k) {
+    VariableInputs own;
+    own.number = ReadOnce(numbers.numbers + k);
     if (!own.HasNumber()) return launch.NoVariableNumber(own.number);
   }
   return absl::OkStatus();

@@ -27,21 +27,23 @@ template <typename T>
 using SparseKernel = MeasureSparseGradientsCpuOp<T>;
 #endif
 
-#define TF_OPT_REGISTER(op, Kernel, T)                     \
-  REGISTER_KERNEL_BUILDER(Name(op)                         \
-                              .Device(kKernelDevice)       \
-                              .TypeConstraint<T>("T")      \
-                              .HostMemory("accumulators"), \
-                          Kernel<T>)
-#define TF_OPT_REGISTER_BOTH(T)                              \
-  TF_OPT_REGISTER("TfOpt>MeasureGradients", DenseKernel, T); \
-  TF_OPT_REGISTER("TfOpt>MeasureSparseGradients", SparseKernel, T)
+#define TF_OPT_REGISTER_BOTH(T)                                \
+  REGISTER_KERNEL_BUILDER(Name("TfOpt>MeasureGradients")       \
+                              .Device(kKernelDevice)           \
+                              .TypeConstraint<T>("T")          \
+                              .HostMemory("accumulators"),     \
+                          DenseKernel<T>);                     \
+  REGISTER_KERNEL_BUILDER(Name("TfOpt>MeasureSparseGradients") \
+                              .Device(kKernelDevice)           \
+                              .TypeConstraint<T>("T")          \
+                              .HostMemory("accumulators")      \
+                              .HostMemory("rows"),             \
+                          SparseKernel<T>)
 TF_OPT_REGISTER_BOTH(Eigen::half);
 TF_OPT_REGISTER_BOTH(Eigen::bfloat16);
 TF_OPT_REGISTER_BOTH(float);
 TF_OPT_REGISTER_BOTH(double);
 #undef TF_OPT_REGISTER_BOTH
-#undef TF_OPT_REGISTER
 #if defined(TF_OPT_XLA_KERNELS) && !defined(TF_OPT_GPU_DEVICE)
 [[maybe_unused]] const bool registered_for_xla = RegisterMeasureForXla(
     "TfOpt>MeasureGradients", "TfOpt>MeasureSparseGradients");

@@ -2,6 +2,7 @@
 #ifndef TF_OPT_CC_KERNELS_MEASURE_SPARSE_CPU_KERNEL_H_
 #define TF_OPT_CC_KERNELS_MEASURE_SPARSE_CPU_KERNEL_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "tensorflow/core/framework/op_kernel.h"
@@ -25,15 +26,17 @@ class MeasureSparseGradientsCpuOp : public MeasureSparseGradientsOp<T> {
   void Compute(tensorflow::OpKernelContext* context) override {
     using Element = typename MeasureLaunch<T>::Storage;
     SliceInputs slices(Base::attributes());
+    std::vector<int64_t> rows;
     std::vector<tensorflow::TensorShape> shapes;
     MeasureLaunch<T> launch;
-    OP_REQUIRES_OK(context, Base::Prepare(context, &slices, &shapes, &launch));
+    OP_REQUIRES_OK(context,
+                   Base::Prepare(context, &slices, &rows, &shapes, &launch));
     std::vector<Measure> measures(launch.size(), {0, true});
     if (ReadOnce(launch.enabled())) {
       const WorkerThreads workers(context);
       OP_REQUIRES_OK(context,
                      MeasureSlices<Element>(
-                         slices.Slices(), Base::attributes(), Base::rows(),
+                         slices.Slices(), Base::attributes(), rows,
                          [&](int i) { return launch.accumulator(i); },
                          ReadOnce(launch.gradient_scale()), workers.count(),
                          workers.parallel_for(), &measures));

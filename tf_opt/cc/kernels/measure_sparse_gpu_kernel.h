@@ -2,6 +2,7 @@
 #ifndef TF_OPT_CC_KERNELS_MEASURE_SPARSE_GPU_KERNEL_H_
 #define TF_OPT_CC_KERNELS_MEASURE_SPARSE_GPU_KERNEL_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "tensorflow/core/framework/op_kernel.h"
@@ -25,15 +26,17 @@ class MeasureSparseGradientsGpuOp : public MeasureSparseGradientsOp<T> {
 
   void Compute(tensorflow::OpKernelContext* context) override {
     SliceInputs slices(Base::attributes());
+    std::vector<int64_t> rows;
     std::vector<tensorflow::TensorShape> shapes;
     MeasureLaunch<T> launch;
-    OP_REQUIRES_OK(context, Base::Prepare(context, &slices, &shapes, &launch));
+    OP_REQUIRES_OK(context,
+                   Base::Prepare(context, &slices, &rows, &shapes, &launch));
     auto tables = launch.Tensors();
     for (int i = 0; i < launch.size(); ++i) {
       tables[i].size = shapes[i].num_elements();
     }
     const auto on_gpu =
-        SlicesOnGpu(slices.Slices(), [this](int i) { return Base::rows()[i]; });
+        SlicesOnGpu(slices.Slices(), [&](int i) { return rows[i]; });
     tensorflow::Tensor workspace;
     OP_REQUIRES_OK(
         context,

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tf_opt/cc/kernels/measure_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"
@@ -21,20 +22,27 @@ class MeasureSparseGradientsOp : public tensorflow::OpKernel {
   explicit MeasureSparseGradientsOp(tensorflow::OpKernelConstruction* context)
       : OpKernel(context) {
     OP_REQUIRES_OK(context, attributes_.Read(*context));
-    OP_REQUIRES_OK(context, ReadTableRows(*context, &rows_));
   }
 
  protected:
-  // Looks up and checks all inputs; `shapes` become those of the tables.
+  // Looks up and checks all inputs; `rows` becomes how many each table has,
+  // and `shapes` those of the tables.
   absl::Status Prepare(tensorflow::OpKernelContext* context,
-                       SliceInputs* slices,
+                       SliceInputs* slices, std::vector<int64_t>* rows,
                        std::vector<tensorflow::TensorShape>* shapes,
                        MeasureLaunch<T>* launch) const {
     absl::Status status = slices->Find(context);
     if (!status.ok()) return status;
+    const tensorflow::Tensor* tensor;
+    status = context->input("rows", &tensor);
+    if (!status.ok()) return status;
+    const auto* const numbers = static_cast<const int64_t*>(tensor->data());
+    rows->assign(numbers, numbers + tensor->NumElements());
+    status = CheckTableRows(slices->size(), *rows);
+    if (!status.ok()) return status;
     for (int i = 0; i < slices->size(); ++i) {
       const absl::StatusOr<tensorflow::TensorShape> shape =
-          TableShape(rows_[i], slices->values(i).shape());
+          TableShape((*rows)[i], slices->values(i).shape());
       if (!shape.ok()) return shape.status();
       status = slices->CheckShapes(i, *shape);
       if (!status.ok()) return status;
@@ -44,12 +52,9 @@ class MeasureSparseGradientsOp : public tensorflow::OpKernel {
   }
 
   const SliceAttributes& attributes() const { return attributes_; }
-  // How many each table has.
-  const std::vector<int64_t>& rows() const { return rows_; }
 
  private:
   SliceAttributes attributes_;
-  std::vector<int64_t> rows_;
 };
 
 }  // namespace tf_opt

@@ -10,7 +10,6 @@
 #ifndef TF_OPT_CC_KERNELS_OPTIMIZER_H_
 #define TF_OPT_CC_KERNELS_OPTIMIZER_H_
 
-#include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,9 +41,7 @@ class OptimizerOf : public Description {
     if (!status.ok()) return status;
     status = attributes.GetAttr("maximize", &maximize_);
     if (!status.ok()) return status;
-    status = attributes.GetAttr("stochastic_rounding", &stochastic_rounding_);
-    if (!status.ok()) return status;
-    return attributes.GetAttr("seed", &seed_);
+    return attributes.GetAttr("stochastic_rounding", &stochastic_rounding_);
   }
 
   template <typename N = HostNumbers>
@@ -58,7 +55,6 @@ class OptimizerOf : public Description {
   FrameInputsOf<N> frame() const {
     FrameInputsOf<N> frame;
     frame.stochastic_rounding = stochastic_rounding_;
-    frame.seed = seed_;
     return frame;
   }
 
@@ -77,7 +73,6 @@ class OptimizerOf : public Description {
   bool decoupled_ = true;
   bool maximize_ = false;
   bool stochastic_rounding_ = false;
-  int64_t seed_ = 0;
 };
 
 }  // namespace tf_opt

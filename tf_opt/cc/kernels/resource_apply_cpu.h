@@ -41,6 +41,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
     FrameInputs frame = optimizer_.frame();
     OP_REQUIRES_OK(context, ReadScalars(context, kFrameScalars, &frame));
     if (!frame.enabled) return;
+    OP_REQUIRES_OK(context, ReadInteger(context, "seed", &frame.seed));
     auto hyperparameters = optimizer_.modes();
     OP_REQUIRES_OK(context,
                    ReadScalars(context, Optimizer::kScalars, &hyperparameters));

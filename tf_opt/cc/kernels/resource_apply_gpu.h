@@ -50,6 +50,8 @@ class ResourceApplyGpuOpBase : public tensorflow::OpKernel {
     inputs.scalars.known = optimizer_.modes();
     inputs.frame.known = optimizer_.frame();
     OP_REQUIRES_OK(context,
+                   ReadInteger(context, "seed", &inputs.frame.known.seed));
+    OP_REQUIRES_OK(context,
                    AddScalars(context, Optimizer::kScalars, &inputs.scalars));
     OP_REQUIRES_OK(context, AddScalars(context, kFrameScalars, &inputs.frame));
     void* const stream = GpuStream(context);

@@ -51,7 +51,7 @@ class KernelRegistration {
   template <typename T, template <typename, typename> class Kernel>
   static void Register(const char* op) {
     tensorflow::KernelDefBuilder builder(op);
-    builder.Device(kKernelDevice).TypeConstraint<T>("T");
+    builder.Device(kKernelDevice).TypeConstraint<T>("T").HostMemory("seed");
     for (const Operand& operand : kFrameOperands) {
       if (operand.role == Role::kUpdated) builder.HostMemory(operand.name);
     }

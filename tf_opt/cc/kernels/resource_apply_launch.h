@@ -146,6 +146,7 @@ class ResourceApplyLaunch : public ApplyLaunch<ResourceApplyLaunch<T>, T> {
     if (!status.ok()) return status;
     found->numbers = static_cast<const double*>(tensor->data());
     found->one_for_all = tensor->dims() == 0;
+    found->count = tensor->NumElements();
     return CheckPerVariableShape(name, gradients_.size(), tensor->shape());
   }
 

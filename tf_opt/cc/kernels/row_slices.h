@@ -53,22 +53,16 @@ class SliceAttributes {
   std::vector<std::string> names_;  // Or none.
 };
 
-// How many rows each table has, where an attribute says that: one for each of
-// the attribute `N` gradients.
-template <typename Attributes>
-absl::Status ReadTableRows(const Attributes& attributes,
-                           std::vector<int64_t>* rows) {
-  int count = 0;
-  absl::Status status = attributes.GetAttr("N", &count);
-  if (!status.ok()) return status;
-  status = attributes.GetAttr("rows", rows);
-  if (!status.ok()) return status;
-  if (static_cast<int>(rows->size()) != count) {
+// Whether the input `rows` says of each of `count` gradients how many rows its
+// table has.
+inline absl::Status CheckTableRows(int count,
+                                   const std::vector<int64_t>& rows) {
+  if (static_cast<int>(rows.size()) != count) {
     return absl::InvalidArgumentError(
         absl::StrCat("`rows` must have one element for each of the ", count,
-                     " `gradients`, got ", rows->size()));
+                     " `gradients`, got ", rows.size()));
   }
-  for (const int64_t number : *rows) {
+  for (const int64_t number : rows) {
     if (number >= 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("`rows` must not be negative, got ", number));

@@ -12,4 +12,13 @@ absl::Status FindScalar(tensorflow::OpKernelContext* context,
   return CheckScalarShape(name, (*tensor)->shape());
 }
 
+absl::Status ReadInteger(tensorflow::OpKernelContext* context,
+                         const std::string& name, int64_t* number) {
+  const tensorflow::Tensor* tensor;
+  absl::Status status = FindScalar(context, name, &tensor);
+  if (!status.ok()) return status;
+  *number = ReadOnce(static_cast<const int64_t*>(tensor->data()));
+  return absl::OkStatus();
+}
+
 }  // namespace tf_opt

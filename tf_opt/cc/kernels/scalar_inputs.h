@@ -4,6 +4,7 @@
 #define TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -32,6 +33,10 @@ absl::Status ReadScalars(tensorflow::OpKernelContext* context,
   }
   return absl::OkStatus();
 }
+
+// Reads the integer `name`, which is on the host.
+absl::Status ReadInteger(tensorflow::OpKernelContext* context,
+                         const std::string& name, int64_t* number);
 
 // Whether numbers that have been read are what they may be.
 template <typename Numbers, std::size_t kCount>

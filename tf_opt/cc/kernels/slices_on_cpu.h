@@ -3,8 +3,10 @@
 #ifndef TF_OPT_CC_KERNELS_SLICES_ON_CPU_H_
 #define TF_OPT_CC_KERNELS_SLICES_ON_CPU_H_
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +16,7 @@
 #include "tf_opt/cc/engines/parallel_for.h"
 #include "tf_opt/cc/engines/sparse_cpu.h"
 #include "tf_opt/cc/engines/sparse_gradient.h"
+#include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/sorted_slices.h"
@@ -52,16 +55,31 @@ absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
       slices, attributes, [&](int i) { return rows[i]; }, num_threads,
       parallel_for, &gradients);
   if (!status.ok()) return status;
+  const bool scale_is_finite =
+      std::isfinite(static_cast<ComputeType<Element>>(scale));
   std::vector<MeasuredTable<Element>> tables;
+  std::vector<std::size_t> not_finite;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     tables.push_back({&gradients[i], accumulator_of(static_cast<int>(i)),
                       rows[i] * slices[i].width, attributes.lazy()});
+    // A zero isn't finite any more then, and some rows are zeros: there is no
+    // need to look at a table that may be larger than memory.
+    if (!scale_is_finite && !attributes.lazy() && slices[i].width > 0 &&
+        gradients[i].count() < rows[i]) {
+      not_finite.push_back(i);
+      gradients[i].entries.clear();
+      tables[i].size = 0;
+      tables[i].accumulator = nullptr;
+    }
   }
   // As where gradients are applied: TensorFlow's threads flush denormals to
   // zero, and this one must not give other numbers.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
   *measures = MeasureSparseGradients<Element>(tables, scale, ChosenCpuTarget(),
                                               num_threads, parallel_for);
+  for (const std::size_t i : not_finite) {
+    (*measures)[i] = {std::numeric_limits<double>::quiet_NaN(), false};
+  }
   return absl::OkStatus();
 }
 

@@ -53,14 +53,12 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
       RefCountPtr<VariableGroup> group;
       status = LookupResource(context, *handle, &group);
       if (!status.ok()) return status;
-      if (group->variables().empty()) {
+      variables_ = group->variables();
+      if (variables_.empty()) {
         return absl::FailedPreconditionError(
             absl::StrCat("`", name, "[", i,
                          "]` is a group that was not filled; call "
                          "TfOpt>VariableGroupFill first"));
-      }
-      for (const auto& variable : group->variables()) {
-        variables_.push_back(variable.get());
       }
       held_groups_.push_back(std::move(group));
     } else {
@@ -102,10 +100,10 @@ absl::Status ScopedVariableLocks::Lock(
       entries.begin(), entries.end(),
       [](const Entry& a, const Entry& b) { return a.mutex == b.mutex; });
   if (same != entries.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", same->list->name(), "[", same->index, "]` and `",
-                     (same + 1)->list->name(), "[", (same + 1)->index,
-                     "]` are the same variable; each must occur once"));
+    const auto name = [](const Entry& entry) {
+      return absl::StrCat(entry.list->name(), "[", entry.index, "]");
+    };
+    return SameVariable(name(*same), name(*(same + 1)));
   }
   locked_.reserve(entries.size());
   for (const Entry& entry : entries) {

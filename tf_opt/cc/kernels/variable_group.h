@@ -19,7 +19,7 @@ class VariableGroup : public tensorflow::ResourceBase {
  public:
   using Variables = std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>>;
 
-  // May be called once: whoever reads the group needs no lock afterwards.
+  // May be called once.
   absl::Status Fill(Variables variables) {
     absl::MutexLock lock(&mutex_);
     if (!variables_.empty()) {
@@ -30,10 +30,14 @@ class VariableGroup : public tensorflow::ResourceBase {
     return absl::OkStatus();
   }
 
-  // The variables, valid as long as the group is held. Empty before Fill.
-  const Variables& variables() const {
+  // The variables, valid as long as the group is held. Empty before Fill,
+  // which another thread may call at any time: a copy.
+  std::vector<tensorflow::Var*> variables() const {
     absl::ReaderMutexLock lock(&mutex_);
-    return variables_;
+    std::vector<tensorflow::Var*> variables;
+    variables.reserve(variables_.size());
+    for (const auto& variable : variables_) variables.push_back(variable.get());
+    return variables;
   }
 
   std::string DebugString() const override {

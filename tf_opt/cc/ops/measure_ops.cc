@@ -49,6 +49,7 @@ REGISTER_OP("TfOpt>MeasureSparseGradients")
     .Input("accumulators: num_accumulators * resource")
     .Input("gradient_scale: double")
     .Input("enabled: bool")
+    .Input("rows: int64")
     .Output("sums_of_squares: double")
     .Output("finite: bool")
     .Attr("N: int >= 1")
@@ -56,7 +57,6 @@ REGISTER_OP("TfOpt>MeasureSparseGradients")
     .Attr("num_accumulators: int >= 0")
     .Attr("T: {half, bfloat16, float, double}")
     .Attr("Tindices: {int32, int64}")
-    .Attr("rows: list(int)")
     .Attr("lazy: bool = false")
     .Attr("tables: list(string) = []")
     .SetIsStateful()
@@ -77,7 +77,8 @@ accumulated_rows: Rows of each table, with repetitions, that were accumulated;
 accumulators: As in TfOpt>MeasureGradients, of the tables' shapes.
 gradient_scale: Scalar.
 enabled: Scalar. If false nothing is read: the sums are 0 and all is finite.
-rows: How many each table has.
+rows: Vector in the host's memory, how many rows each table has. Inside XLA its
+  value must be known when it compiles.
 lazy: Whether, of what was accumulated, only the rows that occur are read.
 tables: What an error calls the variables; or empty.
 sums_of_squares: Vector, one element for each of `gradients`.

@@ -36,6 +36,12 @@ absl::Status CheckTableShape(const std::string& name, int i,
       "]`, ", shape.DebugString(), ", got ", found.DebugString()));
 }
 
+absl::Status SameVariable(const std::string& one, const std::string& other) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", one, "` and `", other,
+                   "` are the same variable; each must occur once"));
+}
+
 absl::Status GradientDoesNotFit(int64_t i) {
   return absl::InvalidArgumentError(
       absl::StrCat("`gradients[", i, "]` must have the shape of `variables[", i,

@@ -31,6 +31,9 @@ absl::Status CheckTableShape(const std::string& name, int i,
                              const std::string& whose,
                              const tensorflow::TensorShape& found);
 
+// The error for two entries of lists that are one variable.
+absl::Status SameVariable(const std::string& one, const std::string& other);
+
 // The error for a gradient that XLA found more room for than it has elements.
 absl::Status GradientDoesNotFit(int64_t i);
 

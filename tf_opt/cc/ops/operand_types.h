@@ -58,6 +58,18 @@ inline TypeList TypesOf(const Operand& operand, tensorflow::DataType variable) {
   return types;
 }
 
+// The error for the i-th variable of the list `name` of slots, which hasn't the
+// type of the i-th of the list `whose`.
+inline absl::Status OtherSlotType(const std::string& name, int i,
+                                  tensorflow::DataType found,
+                                  const std::string& whose,
+                                  tensorflow::DataType expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", name, "[", i, "]` must have the type of `", whose, "[",
+                   i, "]`, ", tensorflow::DataTypeString(expected), ", got ",
+                   tensorflow::DataTypeString(found)));
+}
+
 // Why variables of type `variable` have no master weights.
 inline absl::Status NoMasterWeights(tensorflow::DataType variable) {
   return absl::InvalidArgumentError(absl::StrCat(

@@ -43,7 +43,7 @@ Where there are master weights they are p, and the variables, in 16 bits, their
 copies, rounded to nearest. One that doesn't round to its variable, which
 somebody else has set then, becomes the variable before anything else is done.
 
-On a GPU all inputs but the handles are in its memory, and nothing is read back:
+On a GPU all inputs but the handles and the seed are in its memory, and nothing is read back:
 a number out of its range, or a row that isn't there, is printed by the device,
 and nothing is written.
 
@@ -61,7 +61,7 @@ weight_decay: Scalar, or a vector with one element for each of `variables`; 0 is
 learning_rate_factors: Likewise, what the learning rate is multiplied by.
 gradient_factors: Likewise, what the gradient is multiplied by.
 variable_numbers: Likewise, which of all variables of an optimizer it is, for
-  its random bits.
+  its random bits: integers in [-2^53, 2^53].
 gradient_scale: Scalar, what the gradient is multiplied by before it is added to
   what was accumulated.
 clip_value: Scalar >= 0; infinity is no clipping.
@@ -70,9 +70,9 @@ overwrite_with_average: Scalar, whether the variables become their averages.
 enabled: Scalar, whether there is a step at all.
 update: Scalar, whether it updates or only accumulates.
 iteration: Scalar, how many steps there were, for the random bits.
+seed: Scalar in the host's memory, what the random bits are made of.
 stochastic_rounding: Whether variables in 16 bits that have no master weights
   are rounded at random too.
-seed: What the random bits are made of.
 decoupled_weight_decay: Decay the variable rather than add to the gradient (L2).
 maximize: Ascend instead of descend.
 )doc";
@@ -144,11 +144,12 @@ void Register(const ResourceApplyOp& op, bool sparse) {
                                                                  : "double"));
           scalars.push_back(scalar.name);
         }
+        builder.Input("seed: int64");
+        scalars.push_back("seed");
         builder.Attr("T: {half, bfloat16, float, double}")
             .Attr("decoupled_weight_decay: bool = true")
             .Attr("maximize: bool = false")
-            .Attr("stochastic_rounding: bool = false")
-            .Attr("seed: int = 0");
+            .Attr("stochastic_rounding: bool = false");
         for (const std::string& attribute : op.attributes) {
           builder.Attr(attribute);
         }

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/ops/operand_types.h"
 
@@ -254,24 +255,31 @@ absl::Status MeasureSparseShapes(InferenceContext* c) {
   if (!s.ok()) return s;
   s = c->input("accumulated_rows", &more_rows);
   if (!s.ok()) return s;
-  std::vector<int64_t> rows;
-  s = c->GetAttr("rows", &rows);
-  if (!s.ok()) return s;
   const int n = gradients.size();
-  if (static_cast<int>(rows.size()) != n) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`rows` must have one element for each of the ", n,
-                     " `gradients`, got ", rows.size()));
+  std::vector<ShapeHandle> rows_shapes;
+  s = c->input("rows", &rows_shapes);
+  if (!s.ok()) return s;
+  ShapeHandle unused;
+  if (!c->Merge(rows_shapes[0], c->Vector(n), &unused).ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`rows` must be a vector with one element for each of the ", n,
+        " `gradients`, got shape ", c->DebugString(rows_shapes[0])));
   }
+  // The last input. Null where the graph doesn't know its value.
+  const tensorflow::Tensor* const rows = c->input_tensor(c->num_inputs() - 1);
   std::vector<ShapeHandle> tables(n);
   for (int i = 0; i < n; ++i) {
     tables[i] = c->UnknownShape();
-    if (rows[i] < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`rows` must not be negative, got ", rows[i]));
+    int64_t count = InferenceContext::kUnknownDim;
+    if (rows != nullptr) {
+      count = rows->vec<int64_t>()(i);
+      if (count < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("`rows` must not be negative, got ", count));
+      }
     }
     if (!c->RankKnown(gradients[i]) || c->Rank(gradients[i]) == 0) continue;
-    s = c->ReplaceDim(gradients[i], 0, c->MakeDim(rows[i]), &tables[i]);
+    s = c->ReplaceDim(gradients[i], 0, c->MakeDim(count), &tables[i]);
     if (!s.ok()) return s;
   }
   s = CheckSlices(c, gradients, &tables);

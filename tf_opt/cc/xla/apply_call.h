@@ -5,13 +5,18 @@
 // Arguments: of each operand that is there, in the order of kFrameOperands and
 // then the rule's slots, the arrays of `count` variables; then the rule's
 // scalars, the number of the row where a slot is a table, the vectors of
-// kPerVariableInputs, and the frame's scalars; then the number of a gradient
-// that doesn't fit its variable, or -1. An op for sparse gradients has, in
-// place of dense ones and of this, what slice_arguments.h says. Results: all
-// that is updated, in the same order. Attributes: those of the op, and
+// kPerVariableInputs, the frame's scalars and the seed; then the number of a
+// gradient that doesn't fit its variable, or -1. An op for sparse gradients
+// has, in place of dense ones and of this, what slice_arguments.h says.
+// Results: all that is updated, in the same order. Attributes: those of the op,
+// and
 //
-//   count  how many of the op's variables this call updates
-//   first  which of them is the first one
+//   count       how many of the op's variables this call updates
+//   first       which of them is the first one
+//   table_rows  how many rows all tables of the op's variables have
+//
+// An op may become several calls. Each makes all checks of the op, of the same
+// arguments: all of them refuse a step or none does.
 #ifndef TF_OPT_CC_XLA_APPLY_CALL_H_
 #define TF_OPT_CC_XLA_APPLY_CALL_H_
 
@@ -55,6 +60,8 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
     if (!status.ok()) return status;
     status = call_.GetAttr("first", &first_);
     if (!status.ok()) return status;
+    status = call_.GetAttr("table_rows", &table_rows_);
+    if (!status.ok()) return status;
     int64_t results = 0;
     for (const Operand& operand : this->operands()) {
       bool is_there = !sparse || operand.role != Role::kRead;
@@ -79,7 +86,7 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
     if (count(kMasterWeight) > 0 && sizeof(T) != 2) {
       return NoMasterWeights(tensorflow::DataTypeToEnum<T>::value);
     }
-    return this->CheckSlotsHaveOneType();
+    return absl::OkStatus();
   }
 
   // Reads the next arguments, which are such numbers.
@@ -107,17 +114,26 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
       if (arguments_ == call_.argument_count()) return OtherArguments();
       const FfiArray array = call_.argument(arguments_++);
       vector->one_for_all = array.rank == 0;
-      vector->numbers = static_cast<const double*>(array.data) +
-                        (vector->one_for_all ? 0 : first_);
+      vector->numbers = static_cast<const double*>(array.data);
+      vector->first = first_;
+      vector->count = array.elements;
     }
     return absl::OkStatus();
   }
 
-  // Checks what comes after the frame's scalars if gradients are dense.
-  absl::Status CheckGradientsFit() {
+  // Reads the next argument.
+  absl::Status ReadInteger(int64_t* number) {
     if (arguments_ == call_.argument_count()) return OtherArguments();
-    const int64_t misfit =
-        *static_cast<const int64_t*>(call_.argument(arguments_++).data);
+    *number = ReadOnce(
+        static_cast<const int64_t*>(call_.argument(arguments_++).data));
+    return absl::OkStatus();
+  }
+
+  // Checks what comes after the numbers if gradients are dense.
+  absl::Status CheckGradientsFit() {
+    int64_t misfit = -1;
+    absl::Status status = ReadInteger(&misfit);
+    if (!status.ok()) return status;
     return misfit < 0 ? absl::OkStatus() : GradientDoesNotFit(misfit);
   }
 
@@ -146,6 +162,9 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
     }
   }
 
+  // Of all tables of the op, not only those of this call.
+  int64_t rows() const { return table_rows_; }
+
   // What ApplyLaunch asks.
   int count(int k) const { return places_[k].argument < 0 ? 0 : count_; }
   tensorflow::DataType type(int k, int i) const { return array(k, i).type; }
@@ -170,6 +189,7 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
   int64_t arguments_ = 0;  // How many have been looked at.
   int count_ = 0;
   int64_t first_ = 0;
+  int64_t table_rows_ = 0;
 };
 
 template <typename Optimizer, typename T, bool kSparse>
@@ -185,6 +205,12 @@ absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
   FrameInputs frame = optimizer.frame();
   status = launch.ReadScalars(kFrameScalars, &frame);
   if (!status.ok()) return status;
+  status = launch.ReadInteger(&frame.seed);
+  if (!status.ok()) return status;
+  if (!frame.enabled) {
+    launch.CopyArguments();
+    return absl::OkStatus();
+  }
   SliceAttributes attributes;
   std::vector<RowSlices> slices;
   if constexpr (kSparse) {
@@ -197,7 +223,6 @@ absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
   if (!status.ok()) return status;
   if (!launch.HasSeenAll()) return OtherArguments();
   launch.CopyArguments();
-  if (!frame.enabled) return absl::OkStatus();
   absl::Status applied;
   status = RunOnCpu(
       optimizer, launch, hyperparameters, frame, [&](const auto& arguments) {

@@ -1,5 +1,6 @@
 #include "tf_opt/cc/xla/apply_operands.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -27,7 +28,25 @@ absl::Status ApplyOperands::Read(XlaOpKernelContext* context) {
     absl::Status status = ReadOperand(context, slot, &variables);
     if (!status.ok()) return status;
   }
-  return ReadNumbers(context);
+  absl::Status status = CheckSlotsHaveOneType();
+  return status.ok() ? ReadNumbers(context) : status;
+}
+
+absl::Status ApplyOperands::CheckSlotsHaveOneType() const {
+  const Arrays* first = nullptr;
+  for (const Arrays& arrays : all_) {
+    const bool is_slot = std::any_of(
+        op_.slots.begin(), op_.slots.end(),
+        [&](const Operand& slot) { return &slot == arrays.operand; });
+    if (!is_slot || arrays.operand->storage != Storage::kState) continue;
+    if (first == nullptr) first = &arrays;
+    for (int i = 0; i < count_; ++i) {
+      if (arrays.types[i] == first->types[i]) continue;
+      return OtherSlotType(arrays.operand->name, i, arrays.types[i],
+                           first->operand->name, first->types[i]);
+    }
+  }
+  return absl::OkStatus();
 }
 
 // There may be no arrays of it.
@@ -77,12 +96,11 @@ absl::Status ApplyOperands::ReadArray(
     tensorflow::XlaResource* resource;
     absl::Status status = context->GetResourceInput(input, &resource);
     if (!status.ok()) return status;
-    const auto [same, is_new] = variables->emplace(
-        resource, absl::StrCat("`", operand.name, "[", i, "]`"));
+    const auto [same, is_new] =
+        variables->emplace(resource, absl::StrCat(operand.name, "[", i, "]"));
     if (!is_new) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(same->second, " and `", operand.name, "[", i,
-                       "]` are the same variable; each must occur once"));
+      return SameVariable(same->second,
+                          absl::StrCat(operand.name, "[", i, "]"));
     }
     status = context->GetVariableTypeAndShape(input, &type, &shape);
     if (!status.ok()) return status;
@@ -96,6 +114,9 @@ absl::Status ApplyOperands::ReadArray(
   const auto check = operand.is_row_of_table() ? CheckTableShape : CheckShape;
   absl::Status status = check(operand.name, i, shapes_[i], "variables", shape);
   if (!status.ok()) return status;
+  if (operand.is_row_of_table()) {
+    table_rows_ = std::min(table_rows_, shape.dim_size(0));
+  }
   arrays->types.push_back(type);
   arrays->values.push_back(value);
   return absl::OkStatus();
@@ -129,7 +150,7 @@ absl::Status ApplyOperands::ReadNumbers(XlaOpKernelContext* context) {
     absl::Status status = ReadScalar(context, scalar.name);
     if (!status.ok()) return status;
   }
-  return absl::OkStatus();
+  return ReadScalar(context, "seed");
 }
 
 absl::Status ApplyOperands::AddTo(CustomCall* call, int first, int end) {

@@ -3,6 +3,8 @@
 #ifndef TF_OPT_CC_XLA_APPLY_OPERANDS_H_
 #define TF_OPT_CC_XLA_APPLY_OPERANDS_H_
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,6 +30,9 @@ class ApplyOperands {
 
   // Of the variables.
   const std::vector<tensorflow::TensorShape>& shapes() const { return shapes_; }
+
+  // How many rows all tables have that an operand is a row of.
+  int64_t table_rows() const { return table_rows_; }
 
   // The number of a gradient that hasn't the size that XLA found room for, or
   // -1, in int64; not valid if XLA knows all sizes.
@@ -63,6 +68,7 @@ class ApplyOperands {
   absl::Status ReadScalar(tensorflow::XlaOpKernelContext* context,
                           const std::string& name);
   absl::Status ReadNumbers(tensorflow::XlaOpKernelContext* context);
+  absl::Status CheckSlotsHaveOneType() const;
 
   const ApplyXlaOp& op_;
   const tensorflow::DataType dtype_;
@@ -71,6 +77,7 @@ class ApplyOperands {
   std::vector<Arrays> all_;
   std::vector<xla::XlaOp> numbers_;
   xla::XlaOp misfit_;
+  int64_t table_rows_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace tf_opt

@@ -70,6 +70,7 @@ class Kernel : public tensorflow::XlaOpKernel {
     }
     call.Make(op_.name,
               absl::StrCat("count = ", end - first, " : i64, first = ", first,
+                           " : i64, table_rows = ", operands->table_rows(),
                            " : i64, ", attributes_));
     return absl::OkStatus();
   }

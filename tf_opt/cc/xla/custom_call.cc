@@ -31,10 +31,14 @@ std::string Quoted(const std::vector<std::string>& strings) {
   return absl::StrCat(quoted, "\"");
 }
 
+}  // namespace
+
 std::string ArrayOf(const std::vector<int64_t>& numbers) {
   return absl::StrCat("array<i64", numbers.empty() ? "" : ": ",
                       absl::StrJoin(numbers, ", "), ">");
 }
+
+namespace {
 
 // The value of an op's attribute as that of a call; empty if calls don't have
 // attributes of its type.
@@ -108,7 +112,9 @@ void CustomCall::Make(const std::string& function,
   const xla::XlaOp results = xla::CustomCallWithLayout(
       builder_, function, arguments_,
       xla::ShapeUtil::MakeTupleShape(result_shapes_), argument_shapes_,
-      absl::StrCat("{", attributes, "}"), /*has_side_effect=*/false, aliases_,
+      // Its error is one: XLA may not leave it out, also where no result of it
+      // is used or has elements.
+      absl::StrCat("{", attributes, "}"), /*has_side_effect=*/true, aliases_,
       /*literal=*/nullptr, xla::CustomCallSchedule::SCHEDULE_NONE,
       xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
   for (std::size_t i = 0; i < results_.size(); ++i) {

@@ -21,6 +21,9 @@ namespace tf_opt {
 absl::Status AttributesOf(tensorflow::OpKernelConstruction* context,
                           std::string* attributes);
 
+// Such numbers as the value of an attribute of a call.
+std::string ArrayOf(const std::vector<int64_t>& numbers);
+
 class CustomCall {
  public:
   explicit CustomCall(xla::XlaBuilder* builder) : builder_(builder) {}

@@ -113,6 +113,9 @@ class LoweredApplyOp : public tensorflow::XlaOpKernel {
                        &inputs->hyperparameters);
     if (!status.ok()) return status;
     inputs->frame = optimizer_.template frame<HloNumbers>();
+    absl::Status seeded =
+        context->ConstantInputAsIntScalar("seed", &inputs->frame.seed);
+    if (!seeded.ok()) return seeded;
     status =
         ReadHloScalars(context, kFrameScalarsOf<HloNumbers>, &inputs->frame);
     if (!status.ok()) return status;

@@ -91,17 +91,23 @@ LoweredMeasureOp::LoweredMeasureOp(tensorflow::OpKernelConstruction* context,
                                    bool sparse)
     : XlaOpKernel(context), sparse_(sparse) {
   OP_REQUIRES_OK(context, context->GetAttr("T", &dtype_));
+  OP_REQUIRES_OK(context, context->GetAttr("N", &count_));
   if (!sparse_) return;
   OP_REQUIRES_OK(context, slice_attributes_.Read(*context));
-  OP_REQUIRES_OK(context, ReadTableRows(*context, &rows_));
 }
 
 void LoweredMeasureOp::Compile(XlaOpKernelContext* context) {
   std::vector<xla::XlaOp> gradients;
+  std::vector<xla::XlaOp> counts;
   std::vector<TensorShape> shapes;
-  OP_REQUIRES_OK(context, sparse_
-                              ? ReadTableShapes(context, rows_, &shapes)
-                              : ReadGradients(context, &gradients, &shapes));
+  if (sparse_) {
+    std::vector<int64_t> rows;
+    OP_REQUIRES_OK(context, ReadTableRows(context, count_, &rows));
+    OP_REQUIRES_OK(context, ReadTableShapes(context, rows, &shapes));
+  } else {
+    OP_REQUIRES_OK(context,
+                   ReadGradients(context, &gradients, &counts, &shapes));
+  }
   std::vector<xla::XlaOp> accumulators;
   OP_REQUIRES_OK(context, ReadAccumulators(context, dtype_, shapes,
                                            sparse_ ? "variables" : "gradients",

@@ -22,7 +22,7 @@ class LoweredMeasureOp : public tensorflow::XlaOpKernel {
   const bool sparse_;
   tensorflow::DataType dtype_ = tensorflow::DT_INVALID;
   SliceAttributes slice_attributes_;
-  std::vector<int64_t> rows_;  // Of each table.
+  int count_ = 0;
 };
 
 }  // namespace tf_opt

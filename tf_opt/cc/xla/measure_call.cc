@@ -35,13 +35,14 @@ const ComputeType<Element>* AccumulatorOf(const FfiCall& call,
 
 template <typename Element>
 std::vector<Measure> MeasureDense(const FfiCall& call,
-                                  const Arguments& arguments) {
+                                  const Arguments& arguments,
+                                  const int64_t* counts) {
   std::vector<MeasuredTensor<Element>> tensors(arguments.count);
   for (int i = 0; i < arguments.count; ++i) {
     const FfiArray gradient = call.argument(i);
     tensors[i].gradient = static_cast<const Element*>(gradient.data);
     tensors[i].accumulator = AccumulatorOf<Element>(call, arguments, i);
-    tensors[i].size = gradient.elements;
+    tensors[i].size = counts[i];
   }
   // As outside of XLA.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
@@ -55,7 +56,7 @@ absl::Status MeasureSparse(const FfiCall& call, const Arguments& arguments,
                            const std::vector<RowSlices>& slices,
                            std::vector<Measure>* measures) {
   std::vector<int64_t> rows;
-  absl::Status status = ReadTableRows(call, &rows);
+  absl::Status status = call.GetAttr("rows", &rows);
   if (!status.ok()) return status;
   return MeasureSlices<Element>(
       slices, attributes, rows,
@@ -84,7 +85,7 @@ absl::Status MeasureCall(const FfiCall& call) {
     if (!status.ok()) return status;
     status = FindSlices(call, attributes, slices_begin, count, &slices);
     if (!status.ok()) return status;
-  } else if (call.argument_count() != slices_begin) {
+  } else if (call.argument_count() != slices_begin + 1) {
     return OtherArguments();
   }
   std::vector<Measure> measures(count, {0, true});
@@ -98,7 +99,9 @@ absl::Status MeasureCall(const FfiCall& call) {
         status = MeasureSparse<Element>(call, arguments, attributes, slices,
                                         &measures);
       } else {
-        measures = MeasureDense<Element>(call, arguments);
+        const void* const counts = call.argument(slices_begin).data;
+        measures = MeasureDense<Element>(call, arguments,
+                                         static_cast<const int64_t*>(counts));
       }
     };
     const FfiArray gradient = call.argument(kSparse ? slices_begin : 0);

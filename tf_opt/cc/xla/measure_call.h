@@ -2,8 +2,11 @@
 // TfOpt>MeasureSparseGradients.
 //
 // Arguments: dense gradients, accumulators if there are any, gradient_scale,
-// enabled, and of sparse gradients what slice_arguments.h says. Results:
-// sums_of_squares and finite. Attributes: the op's.
+// enabled; then a vector in int64 that says how many elements of each dense
+// gradient count, or of sparse ones what slice_arguments.h says. Results:
+// sums_of_squares and finite. Attributes: the op's, and of sparse gradients
+//
+//   rows  how many each table has
 #ifndef TF_OPT_CC_XLA_MEASURE_CALL_H_
 #define TF_OPT_CC_XLA_MEASURE_CALL_H_
 

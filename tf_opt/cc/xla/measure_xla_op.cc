@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/row_slices.h"
@@ -34,13 +35,19 @@ class Kernel : public tensorflow::XlaOpKernel {
     OP_REQUIRES_OK(context, AttributesOf(context, &attributes_));
     if (!sparse_) return;
     OP_REQUIRES_OK(context, slice_attributes_.Read(*context));
-    OP_REQUIRES_OK(context, ReadTableRows(*context, &rows_));
   }
 
   void Compile(tensorflow::XlaOpKernelContext* context) override {
     CustomCall call(context->builder());
     std::vector<TensorShape> shapes;
-    OP_REQUIRES_OK(context, AddGradients(context, &call, &shapes));
+    std::vector<int64_t> rows;       // Of each table.
+    std::vector<xla::XlaOp> counts;  // Of each dense gradient.
+    if (sparse_) {
+      OP_REQUIRES_OK(context, ReadTableRows(context, count_, &rows));
+      OP_REQUIRES_OK(context, ReadTableShapes(context, rows, &shapes));
+    } else {
+      OP_REQUIRES_OK(context, AddGradients(context, &call, &counts, &shapes));
+    }
     std::vector<xla::XlaOp> accumulators;
     OP_REQUIRES_OK(
         context,
@@ -59,6 +66,10 @@ class Kernel : public tensorflow::XlaOpKernel {
       SliceOperands slices;
       OP_REQUIRES_OK(context, slices.Read(context, slice_attributes_, shapes));
       OP_REQUIRES_OK(context, AddSlices(slices, &call));
+    } else {
+      for (xla::XlaOp& count : counts) count = xla::Reshape(count, {1});
+      OP_REQUIRES_OK(context, call.AddArgument(xla::ConcatInDim(
+                                  context->builder(), counts, 0)));
     }
     xla::XlaOp sums, finite;
     call.AddResult(
@@ -67,19 +78,22 @@ class Kernel : public tensorflow::XlaOpKernel {
     call.AddResult(
         xla::ShapeUtil::MakeShapeWithDescendingLayout(xla::PRED, {count_}),
         &finite);
-    call.Make(type_string(), attributes_);
+    call.Make(type_string(),
+              sparse_ ? absl::StrCat(attributes_, ", rows = ", ArrayOf(rows))
+                      : attributes_);
     context->SetOutput(0, sums);
     context->SetOutput(1, finite);
   }
 
  private:
-  // Adds dense gradients; `shapes` become those of what the gradients are of.
-  absl::Status AddGradients(tensorflow::XlaOpKernelContext* context,
-                            CustomCall* call,
-                            std::vector<TensorShape>* shapes) const {
-    if (sparse_) return ReadTableShapes(context, rows_, shapes);
+  // Adds dense gradients, and reads how many elements of them count and their
+  // shapes.
+  static absl::Status AddGradients(tensorflow::XlaOpKernelContext* context,
+                                   CustomCall* call,
+                                   std::vector<xla::XlaOp>* counts,
+                                   std::vector<TensorShape>* shapes) {
     std::vector<xla::XlaOp> gradients;
-    absl::Status status = ReadGradients(context, &gradients, shapes);
+    absl::Status status = ReadGradients(context, &gradients, counts, shapes);
     for (const xla::XlaOp gradient : gradients) {
       if (status.ok()) status = call->AddArgument(gradient);
     }
@@ -91,7 +105,6 @@ class Kernel : public tensorflow::XlaOpKernel {
   int count_ = 0;
   std::string attributes_;
   SliceAttributes slice_attributes_;
-  std::vector<int64_t> rows_;  // Of each table.
 };
 
 }  // namespace

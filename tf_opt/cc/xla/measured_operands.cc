@@ -1,7 +1,10 @@
 #include "tf_opt/cc/xla/measured_operands.h"
 
+#include <map>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/xla/op_inputs.h"
@@ -10,6 +13,7 @@ namespace tf_opt {
 
 absl::Status ReadGradients(tensorflow::XlaOpKernelContext* context,
                            std::vector<xla::XlaOp>* gradients,
+                           std::vector<xla::XlaOp>* counts,
                            std::vector<tensorflow::TensorShape>* shapes) {
   const absl::StatusOr<InputList> list = ListOf(context, "gradients");
   if (!list.ok()) return list.status();
@@ -17,7 +21,7 @@ absl::Status ReadGradients(tensorflow::XlaOpKernelContext* context,
       ListOf(context, "accumulators");
   if (!accumulators.ok()) return accumulators.status();
   for (int i = 0; i < list->count; ++i) {
-    xla::XlaOp gradient;
+    xla::XlaOp gradient, gradient_count;
     absl::Status status;
     if (accumulators->count == list->count) {
       tensorflow::DataType type;
@@ -28,16 +32,25 @@ absl::Status ReadGradients(tensorflow::XlaOpKernelContext* context,
       xla::XlaOp fits;
       status = ReadTensorOfShape(context, list->begin + i, expected, &gradient,
                                  &fits);
+      gradient_count =
+          xla::ConstantR0<int64_t>(context->builder(), expected.num_elements());
     } else {
-      status = ReadTensor(context, list->begin + i, &gradient);
+      status = ReadTensor(context, list->begin + i, &gradient, &gradient_count);
     }
     if (!status.ok()) return status;
     const absl::StatusOr<tensorflow::TensorShape> shape = ShapeOf(gradient);
     if (!shape.ok()) return shape.status();
     gradients->push_back(gradient);
+    counts->push_back(gradient_count);
     shapes->push_back(*shape);
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadTableRows(tensorflow::XlaOpKernelContext* context, int count,
+                           std::vector<int64_t>* rows) {
+  absl::Status status = context->ConstantInputAsIntVector("rows", rows);
+  return status.ok() ? CheckTableRows(count, *rows) : status;
 }
 
 absl::Status ReadTableShapes(tensorflow::XlaOpKernelContext* context,
@@ -67,11 +80,20 @@ absl::Status ReadAccumulators(
         "`accumulators` must be empty or have one variable for each of the ",
         count, " `gradients`, got ", list->count));
   }
+  std::map<const void*, int> variables;
   for (int i = 0; i < list->count; ++i) {
+    tensorflow::XlaResource* resource;
+    absl::Status status = context->GetResourceInput(list->begin + i, &resource);
+    if (!status.ok()) return status;
+    const auto [same, is_new] = variables.emplace(resource, i);
+    if (!is_new) {
+      return SameVariable(absl::StrCat("accumulators[", same->second, "]"),
+                          absl::StrCat("accumulators[", i, "]"));
+    }
     tensorflow::TensorShape shape;
     xla::XlaOp value;
-    absl::Status status = context->ReadVariableInput(
-        list->begin + i, ArithmeticType(dtype), &shape, &value);
+    status = context->ReadVariableInput(list->begin + i, ArithmeticType(dtype),
+                                        &shape, &value);
     if (!status.ok()) return status;
     status = CheckShape("accumulators", i, shapes[i], whose, shape);
     if (!status.ok()) return status;

@@ -14,12 +14,17 @@
 
 namespace tf_opt {
 
-// Reads dense gradients, and their shapes: if something was accumulated, those
-// of that where XLA doesn't know them. (One that doesn't fit is for the op that
-// applies it to refuse.)
+// Reads dense gradients, how many elements of each count, in int64, and their
+// shapes: if something was accumulated, those of that where XLA doesn't know
+// them. (One that doesn't fit is for the op that applies it to refuse.)
 absl::Status ReadGradients(tensorflow::XlaOpKernelContext* context,
                            std::vector<xla::XlaOp>* gradients,
+                           std::vector<xla::XlaOp>* counts,
                            std::vector<tensorflow::TensorShape>* shapes);
+
+// Reads how many rows the tables of so many gradients have.
+absl::Status ReadTableRows(tensorflow::XlaOpKernelContext* context, int count,
+                           std::vector<int64_t>* rows);
 
 // Reads the shapes of tables of so many rows, of which gradients are slices.
 absl::Status ReadTableShapes(tensorflow::XlaOpKernelContext* context,

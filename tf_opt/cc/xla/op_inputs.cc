@@ -19,6 +19,13 @@ absl::StatusOr<tensorflow::TensorShape> ToTensorShape(
   return found;
 }
 
+// The size of a dimension, in int64: XLA gives it in int32, to which one that
+// is known must not be rounded.
+xla::XlaOp SizeOf(xla::XlaOp value, int64_t dimension) {
+  return xla::ConvertElementType(xla::GetDimensionSize(value, dimension),
+                                 xla::S64);
+}
+
 }  // namespace
 
 absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
@@ -43,21 +50,37 @@ absl::StatusOr<tensorflow::TensorShape> ShapeOf(
 }
 
 absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
-                        xla::XlaOp* value) {
+                        xla::XlaOp* value, xla::XlaOp* count) {
   const absl::StatusOr<xla::Shape> shape = context->InputXlaShape(input);
   if (!shape.ok()) return shape.status();
   *value = context->Input(input);
   xla::XlaBuilder* const builder = context->builder();
+  const auto number = [builder](int64_t x) {
+    return xla::ConstantR0<int64_t>(builder, x);
+  };
+  *count = number(1);
+  xla::XlaOp is_empty = xla::ConstantR0<bool>(builder, false);
   for (int k = 0; k < static_cast<int>(shape->dimensions().size()); ++k) {
-    if (!shape->is_dynamic_dimension(k)) continue;
-    const xla::XlaOp size = xla::GetDimensionSize(*value, k);
+    const int64_t room = shape->dimensions(k);
+    if (!shape->is_dynamic_dimension(k)) {
+      *count = xla::Mul(*count, number(room));
+      continue;
+    }
+    const xla::XlaOp size = SizeOf(*value, k);
     *value = xla::RemoveDynamicDimension(*value, k);
+    if (k == 0) {
+      *count = size;
+      continue;
+    }
+    *count = xla::Mul(*count, number(room));
+    is_empty = xla::Or(is_empty, xla::Eq(size, number(0)));
     const xla::XlaOp is_there =
-        xla::Lt(xla::Iota(builder, xla::S32, shape->dimensions(k)), size);
+        xla::Lt(xla::Iota(builder, xla::S64, room), size);
     *value =
         xla::Select(xla::BroadcastInDim(is_there, shape->dimensions(), {k}),
                     *value, xla::ZerosLike(*value));
   }
+  *count = xla::Select(is_empty, number(0), *count);
   return absl::OkStatus();
 }
 
@@ -74,10 +97,9 @@ absl::Status ReadTensorOfShape(tensorflow::XlaOpKernelContext* context,
   for (int k = 0; k < rank; ++k) {
     if (!shape->is_dynamic_dimension(k)) continue;
     const int64_t wanted = expected.dim_size(k);
-    const xla::XlaOp size = xla::GetDimensionSize(*value, k);
-    *fits = xla::And(*fits, xla::Eq(size, xla::ConstantR0<int32_t>(
-                                              context->builder(),
-                                              static_cast<int32_t>(wanted))));
+    *fits = xla::And(
+        *fits, xla::Eq(SizeOf(*value, k),
+                       xla::ConstantR0<int64_t>(context->builder(), wanted)));
     *value = xla::RemoveDynamicDimension(*value, k);
     if (shape->dimensions(k) > wanted) {
       *value = xla::SliceInDim(*value, 0, wanted, 1, k);

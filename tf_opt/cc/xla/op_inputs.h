@@ -30,10 +30,11 @@ absl::StatusOr<tensorflow::TensorShape> ShapeOf(
 // That of a value of the program.
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(xla::XlaOp value);
 
-// An op's input that is a tensor. XLA may know only how large it can be; then
-// zeros fill that size.
+// An op's input that is a tensor. XLA may know only how large it can be:
+// `count` becomes how many of its elements are there or, where a row isn't
+// full, are zeros in place of those; in int64.
 absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
-                        xla::XlaOp* value);
+                        xla::XlaOp* value, xla::XlaOp* count);
 
 // One that should have this shape: then it is cut to that if it can be larger,
 // and `fits` becomes a boolean of the program, whether it is as large.

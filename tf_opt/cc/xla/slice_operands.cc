@@ -34,7 +34,7 @@ absl::Status ShapesOf(XlaOpKernelContext* context, int values, int indices,
   status = tensorflow::XLAShapeToTensorShape(*shapes[1], indices_shape);
   if (!status.ok()) return status;
   if (!is_known && values_shape->dims() > 0 && indices_shape->dims() > 0) {
-    values_shape->set_dim(0, indices_shape->dim_size(0));
+    return values_shape->SetDimWithStatus(0, indices_shape->dim_size(0));
   }
   return absl::OkStatus();
 }

@@ -112,6 +112,7 @@ def library() -> Library:
         handle = ctypes.CDLL(str(path))
     except (tf.errors.OpError, OSError) as error:
         return unloaded._replace(problem=f"it could not be loaded: {error}")
+    _declare_not_differentiable(ops)
     handle.TfOptCpuTarget.restype = ctypes.c_char_p
     cpu_target = handle.TfOptCpuTarget().decode()
     wanted = os.environ.get(CPU_TARGET_VARIABLE)
@@ -124,6 +125,16 @@ def library() -> Library:
             stacklevel=2,
         )
     return unloaded._replace(ops=ops, cpu_target=cpu_target, handle=handle)
+
+
+def _declare_not_differentiable(ops: types.ModuleType) -> None:
+    """Declares that no op has a gradient: a tape takes it for a constant.
+
+    Without that the tape would raise a LookupError.
+    """
+    for wrapper in vars(ops):
+        if wrapper.startswith("TfOpt_"):
+            tf.no_gradient(wrapper.replace("_", ">", 1))
 
 
 def explain_problem() -> str:

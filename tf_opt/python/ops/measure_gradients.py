@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import scalars
@@ -117,7 +118,10 @@ def measure_gradients(
             **slices_as_inputs(
                 gradients, accumulated_rows, None, whose="gradients"
             ),
-            "rows": [_check_rows(i, x) for i, x in enumerate(rows)],
+            # A list would take the op's slow path.
+            "rows": np.array(
+                [_check_rows(i, x) for i, x in enumerate(rows)], np.int64
+            ),
             "lazy": scalars.booleans(lazy_mode=lazy_mode)["lazy_mode"],
             "tables": list(tables),
         }
@@ -135,7 +139,7 @@ def measure_gradients(
 
 
 def _check_rows(i: int, rows: int) -> int:
-    """How many rows a variable has, as an op's attribute."""
+    """How many rows a variable has, checked."""
     number = scalars.integer(f"rows[{i}]", rows)
     if not isinstance(number, int) or number < 0:
         raise ValueError(f"`rows[{i}]` must be an int >= 0. Received: {rows!r}")

@@ -169,9 +169,15 @@ def resource_apply(
         inputs = {"gradients": to_tensors(gradients, dtype)}
     # Python's numbers go to the op as they are: there they become float64 with
     # all their digits, and that costs next to nothing.
-    arguments: dict[str, Any] = {**handles, **inputs}
+    arguments: dict[str, Any] = {
+        **handles,
+        **inputs,
+        "seed": checked.fixed_integer("seed", frame.seed),
+    }
     for dtype, names in signature.scalars.items():
         for name in names:
+            if name in arguments:
+                continue
             if name in _PER_VARIABLE:
                 arguments[name] = _one_for_each(
                     name, given[name], len(gradients)
@@ -184,7 +190,6 @@ def resource_apply(
         **checked.booleans(
             **modes, stochastic_rounding=frame.stochastic_rounding
         ),
-        seed=checked.fixed_integer("seed", frame.seed),
     )
 
 

@@ -60,8 +60,8 @@ class StepFrame:
             written.
         update: Whether it updates, or only accumulates.
         variable_numbers: What besides `seed` and `iteration` the random bits of
-            a variable depend on, an integer: one number for all variables, or a
-            list or vector with one for each.
+            a variable depend on, an integer in [-2**53, 2**53]: one number for
+            all variables, or a list or vector with one for each.
         iteration: How many steps there were before, an integer.
         stochastic_rounding: Whether float16 and bfloat16 variables are rounded
             at random.

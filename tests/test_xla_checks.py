@@ -1,0 +1,195 @@
+"""What ops check under jit_compile=True: all of it, before they write.
+
+A launch is several calls there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from xla_kernels import needs_errors_under_xla
+from xla_kernels import needs_xla_kernels
+
+pytestmark = [needs_xla_kernels, needs_errors_under_xla]
+
+XLA = tf.function(jit_compile=True)
+# One more than a call updates.
+COUNT = 33
+WAYS = {"eager": lambda f: f, "compiled": XLA}
+
+
+def lists_of_asgd(
+    rows_of_last: int,
+) -> tuple[list[tf.Variable], list[tf.Variable], list[tf.Variable]]:
+    rows = [4] * (COUNT - 1) + [rows_of_last]
+    return (
+        [tf.Variable([1.0, 2.0]) for _ in rows],
+        [tf.Variable([0.0, 0.0]) for _ in rows],
+        [tf.Variable(tf.zeros((n, 2))) for n in rows],
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch_index", "last_number", "message"),
+    [
+        (2, 3, 0.0, r"`batch_index` must be in \[0, 2\).*got 3"),
+        (4, 3, 0.5, "`variable_numbers` must be integers.*got 0.5"),
+    ],
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_wrong_with_the_last_variable_stops_all(
+    way, rows, batch_index, last_number, message
+):
+    lists = lists_of_asgd(rows)
+    before = [x.numpy() for each in lists for x in each]
+
+    @WAYS[way]
+    def step(batch_index: tf.Tensor, numbers: tf.Tensor) -> None:
+        tf_opt.ops.resource_apply_asgd(
+            *lists,
+            [tf.ones(2)] * COUNT,
+            batch_index=batch_index,
+            seen_batches=1,
+            frame=tf_opt.ops.StepFrame(variable_numbers=numbers),
+        )
+
+    numbers = np.zeros(COUNT)
+    numbers[-1] = last_number
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        step(tf.constant(batch_index, tf.int64), tf.constant(numbers))
+    after = [x.numpy() for each in lists for x in each]
+    for a, b in zip(after, before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    step(tf.constant(1, tf.int64), tf.zeros(COUNT, tf.float64))
+    assert all((x.numpy() != [1.0, 2.0]).all() for x in lists[0])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_slots_of_the_last_variable_of_two_types_stop_all(way):
+    p, m, v = ([tf.Variable([1.0]) for _ in range(COUNT)] for _ in range(3))
+    v[-1] = tf.Variable(tf.ones(1, tf.bfloat16))
+
+    @WAYS[way]
+    def step() -> None:
+        tf_opt.ops.resource_apply_adam_amsgrad(
+            p, m, v, [tf.ones(1)] * COUNT, step=1
+        )
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"`v\[32\]` must have the type of `m\[32\]`",
+    ):
+        step()
+    assert all(x.numpy() == 1.0 for x in p)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_variable_without_elements_is_checked_too(way):
+    p, d = (tf.Variable(tf.zeros(0)) for _ in range(2))
+    y = tf.Variable(tf.zeros((4, 0)))
+
+    @WAYS[way]
+    def step(batch_index: tf.Tensor) -> None:
+        tf_opt.ops.resource_apply_asgd(
+            [p],
+            [d],
+            [y],
+            [tf.zeros(0)],
+            batch_index=batch_index,
+            seen_batches=1,
+        )
+
+    step(tf.constant(3, tf.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`batch_index`"):
+        step(tf.constant(9, tf.int64))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_step_that_is_none_asks_nothing_of_its_gradients(way):
+    p, m, v = (tf.Variable(tf.ones(4)) for _ in range(3))
+
+    @WAYS[way]
+    def step(chosen: tf.Tensor) -> None:
+        tf_opt.ops.resource_apply_adam_amsgrad(
+            [p],
+            [m],
+            [v],
+            [tf.boolean_mask(tf.ones(4), chosen)],
+            step=1,
+            frame=tf_opt.ops.StepFrame(enabled=False),
+        )
+
+    step(tf.constant([True, False, True, True]))
+    np.testing.assert_array_equal(p.numpy(), 1.0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_accumulator_may_be_measured_once(way):
+    a = tf.Variable([1.0])
+    measure = WAYS[way](
+        lambda: tf_opt.ops.measure_gradients([tf.ones(1)] * 2, [a, a])
+    )
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"`accumulators\[0\]` and `accumulators\[1\]` are the same",
+    ):
+        measure()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("number", [2.0**60, -(2.0**54), np.inf, 0.5])
+def test_a_variable_number_must_be_an_integer_that_a_float_tells(number, way):
+    p, m, v = (tf.Variable([1.0]) for _ in range(3))
+
+    @WAYS[way]
+    def step(number: tf.Tensor) -> None:
+        tf_opt.ops.resource_apply_adam_amsgrad(
+            [p],
+            [m],
+            [v],
+            [tf.ones(1)],
+            step=1,
+            frame=tf_opt.ops.StepFrame(variable_numbers=number),
+        )
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"`variable_numbers` must be integers in \[-2\^53, 2\^53\]",
+    ):
+        step(tf.constant(number, tf.float64))
+    step(tf.constant(2.0**53, tf.float64))
+
+
+def chosen_columns(values: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
+    return tf.boolean_mask(values, chosen, axis=1)
+
+
+@pytest.mark.parametrize("scale", [1.0, np.inf])
+@pytest.mark.parametrize("choose", [tf.boolean_mask, chosen_columns])
+@pytest.mark.parametrize("chosen", [[], [0, 3], [0, 1, 2, 3]])
+def test_what_is_not_there_is_not_measured(
+    chosen, choose: Callable[..., Any], scale
+):
+    values = tf.reshape(tf.range(1.0, 17.0), (4, 4))
+    mask = tf.constant(np.isin(np.arange(4), chosen))
+
+    def measure(mask: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        return tuple(
+            tf_opt.ops.measure_gradients(
+                [choose(values, mask)], gradient_scale=scale
+            )
+        )
+
+    (square,), (finite,) = (x.numpy() for x in XLA(measure)(mask))
+    (expected,), (is_finite,) = (x.numpy() for x in measure(mask))
+    assert finite == is_finite
+    if choose is tf.boolean_mask or not chosen or np.isfinite(scale):
+        assert square == expected
+    else:
+        assert not np.isfinite(square)
