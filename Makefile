@@ -46,7 +46,7 @@ test-tensorflows: wheel ## Tests the core on every TensorFlow and Keras minor
 .PHONY: bench
 bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
 	@tools/setup.sh demo
-	$(bazel) build //benchmarks:memory_floor
+	$(bazel) build //benchmarks:memory_floor //benchmarks:in_cache
 	$(bin)/python benchmarks/run.py $(BENCH_ARGS)
 
 .PHONY: bench-training

@@ -5,11 +5,12 @@
     python benchmarks/run.py --sparse [--quick] [--workloads ...]
     python benchmarks/run.py --low-precision [--quick] [--workloads ...]
     python benchmarks/run.py --compiled [--workloads ...]
+    python benchmarks/run.py --in-cache
 
 It prints tables and writes results.json, results.md and results.png (with
 --features steps.*, with --sparse sparse.*, with --low-precision
-low-precision.*, with --compiled compiled.*). Use an otherwise idle machine with
-16 GB of memory.
+low-precision.*, with --compiled compiled.*, with --in-cache in-cache.* without
+a picture). Use an otherwise idle machine with 16 GB of memory.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ import sys
 import rich.console
 
 import compiled
+import in_cache
 import low_precision
 import low_precision_plot
 import low_precision_variants
+import machine as machines
 import plot
 import report
 import sparse
@@ -97,6 +100,12 @@ def _parse_arguments() -> argparse.Namespace:
         action="store_true",
         help="measure Adam compiled by XLA, with compiling, and write "
         "compiled.*",
+    )
+    measured.add_argument(
+        "--in-cache",
+        action="store_true",
+        help="measure the engine's loop by instruction set on arrays in the "
+        "second cache and write in-cache.*",
     )
     parser.add_argument(
         "--repeats",
@@ -179,10 +188,26 @@ def _process(
     return terminal.Process(title, command)
 
 
+def _measure_in_cache(output: pathlib.Path) -> None:
+    rows = in_cache.measure()
+    found = in_cache.table(rows)
+    command = shlex.join(["python", *sys.argv])
+    head = (machines.describe(), command, datetime.date.today().isoformat())
+    path = output / "in-cache"
+    path.with_suffix(".json").write_text(report.to_json(*head, rows))
+    path.with_suffix(".md").write_text(
+        report.to_markdown(in_cache.TITLE, *head, [found])
+    )
+    terminal.show(found, rich.console.Console())
+
+
 def main() -> None:
     """Runs the benchmark that the command line asks for."""
     arguments = _parse_arguments()
     arguments.output.mkdir(parents=True, exist_ok=True)
+    if arguments.in_cache:
+        _measure_in_cache(arguments.output)
+        return
     console = rich.console.Console()
     cases = _cases(arguments)
     if not cases:

@@ -33,7 +33,8 @@ _LOOPS = {
     ): re.compile(r"^vmulp[sd]$"),
     re.compile("::SumRow<"): re.compile(r"^vaddp[sd]$"),
     re.compile("::RandomBlock::Fill"): re.compile("^vpmulld$"),
-    re.compile("::NarrowAtRandom<"): re.compile("^vpaddd$"),
+    re.compile("::NarrowAtRandom<|::StorePairs"): re.compile("^vpaddd$"),
+    re.compile("::HasNan"): re.compile("^vcmpunordps$"),
     re.compile("::Reconcile<"): re.compile("^vp?cmp"),
 }
 _WIDE = re.compile(r"%[yz]mm")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import in_cache
 import low_precision
 import low_precision_contenders
 import measure
@@ -143,6 +144,25 @@ def test_measure_refuses_a_step_that_changes_nothing() -> None:
             steps=1,
             on_progress=lambda doing, part: None,
         )
+
+
+def test_in_cache_compares_modes_by_instruction_set() -> None:
+    rows = [
+        {
+            "mode": mode,
+            "target": target,
+            "elements_per_second": rate * 1e9,
+            "cycles_per_element": 2.5,
+        }
+        for target, rate in (("baseline", 1), ("avx2", 3))
+        for mode in ("a", "b")
+    ]
+    table = in_cache.table(rows)
+    assert table.header == ["", "baseline", "avx2"]
+    assert table.lines == [
+        ["a", "1.00 (2.50)", "3.00 (2.50)"],
+        ["b", "1.00 (2.50)", "3.00 (2.50)"],
+    ]
 
 
 def test_targets_say_what_was_reached_and_what_was_missed() -> None:

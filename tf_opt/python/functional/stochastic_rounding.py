@@ -168,9 +168,7 @@ def bits_of_all(key: Key, shape: Sequence[int]) -> tf.Tensor:
     return tf.reshape(_of_stream(key.stream, bits[:size]), shape)
 
 
-def bits_of_rows(
-    key: Key, shape: Sequence[int], rows: tf.Tensor
-) -> tf.Tensor:
+def bits_of_rows(key: Key, shape: Sequence[int], rows: tf.Tensor) -> tf.Tensor:
     """16 random bits for each element of some rows of a variable.
 
     Args:

@@ -1,0 +1,150 @@
+// Times the dense CPU engine's loop on arrays in the second cache, one set for
+// each core, and prints JSON: elements per second of all cores together, and a
+// core's cycles per element.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "tf_opt/cc/engines/dense_cpu.h"
+#include "tf_opt/cc/rules/adam.h"
+
+namespace tf_opt {
+
+// in_cache_floor.cc.
+namespace baseline {
+void DivideByRoot(const float* v, float* m, int n);
+}
+namespace avx2 {
+void DivideByRoot(const float* v, float* m, int n);
+}
+namespace avx512 {
+void DivideByRoot(const float* v, float* m, int n);
+}
+
+namespace {
+
+constexpr int kElements = 1 << 14;
+constexpr int kRepeats = 5000;
+
+// The seconds of the fastest of many calls of run().
+template <typename Run>
+double Fastest(const Run& run) {
+  using Clock = std::chrono::steady_clock;
+  double best = 1;
+  for (int i = 0; i < kRepeats; ++i) {
+    const auto start = Clock::now();
+    run();
+    const std::chrono::duration<double> passed = Clock::now() - start;
+    best = std::min(best, passed.count());
+  }
+  return best;
+}
+
+// A chain of additions takes a cycle each.
+double SecondsPerCycle() {
+  constexpr int kAdditions = 1 << 14;
+  return Fastest([] {
+           uint64_t sum = 0;
+           for (int i = 0; i < kAdditions; i += 8) {
+#pragma GCC unroll 8
+             for (int k = 0; k < 8; ++k) {
+               ++sum;
+               asm volatile("" : "+r"(sum));
+             }
+           }
+         }) /
+         kAdditions;
+}
+
+template <typename T>
+double StepSeconds(CpuTarget target, StateType state, bool stochastic) {
+  using Rule = AdamRule<float, false, false>;
+  // Zeros of the widest type are zeros of each.
+  std::vector<float> arrays[4];
+  DenseTensor<T, Rule::kSlots> tensor;
+  tensor.size = kElements;
+  const int operands[] = {kVariable, kGradient, kFrameOperandCount,
+                          kFrameOperandCount + 1};
+  for (int k = 0; k < 4; ++k) {
+    arrays[k].resize(kElements);
+    tensor.operands[operands[k]] = arrays[k].data();
+    tensor.types[operands[k]] = k < 2 ? StateType::kArithmetic : state;
+  }
+  // 0.5, or in 16 bits twice almost that.
+  const uint32_t gradient = 0x3f003f00;
+  std::fill_n(reinterpret_cast<uint32_t*>(arrays[1].data()), kElements,
+              gradient);
+  FrameInputs frame;
+  frame.stochastic_rounding = stochastic;
+  frame.uses_random_bits = true;
+  const FramedRule<Rule> rule(AdamStep(AdamHyperparameters()), frame,
+                              VariableInputs());
+  const auto apply = RangeFunctionFor<T, Rule>(target);
+  return Fastest([&] { apply(rule, tensor, 0, kElements); });
+}
+
+double FloorSeconds(CpuTarget target) {
+  auto floor = baseline::DivideByRoot;
+#if defined(__x86_64__)
+  if (target == CpuTarget::kAvx2) floor = avx2::DivideByRoot;
+  if (target == CpuTarget::kAvx512) floor = avx512::DivideByRoot;
+#endif
+  std::vector<float> v(kElements, 1.0f), m(kElements, 0.5f);
+  return Fastest([&] { floor(v.data(), m.data(), kElements); });
+}
+
+// Before a result.
+const char* separator = "[";
+
+// Measures on all cores at once.
+template <typename Measure>
+void Print(const char* mode, CpuTarget target, const Measure& measure) {
+  std::vector<double> seconds(std::thread::hardware_concurrency());
+  std::vector<double> cycle(seconds.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    threads.emplace_back([&, i] {
+      seconds[i] = measure(target);
+      cycle[i] = SecondsPerCycle();
+    });
+  }
+  double rate = 0;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    threads[i].join();
+    rate += kElements / seconds[i];
+  }
+  std::printf("%s{\"mode\": \"%s\", \"target\": \"%s\", ", separator, mode,
+              CpuTargetName(target));
+  std::printf("\"elements_per_second\": %.4g, \"cycles_per_element\": %.3f}",
+              rate,
+              *std::min_element(seconds.begin(), seconds.end()) / kElements /
+                  *std::min_element(cycle.begin(), cycle.end()));
+  separator = ",\n";
+}
+
+void PrintAll() {
+  constexpr StateType k32 = StateType::kArithmetic, k16 = StateType::kBFloat16;
+  for (const CpuTarget target : SupportedCpuTargets()) {
+    const auto step = [&](const char* mode, auto type, StateType state,
+                          bool stochastic) {
+      Print(mode, target, [=](CpuTarget target) {
+        return StepSeconds<decltype(type)>(target, state, stochastic);
+      });
+    };
+    Print("a division and a root in float32", target, FloorSeconds);
+    step("float32", float(), k32, false);
+    step("float32, bfloat16 state", float(), k16, false);
+    step("bfloat16", BFloat16(), k32, false);
+    step("bfloat16, stochastic rounding", BFloat16(), k32, true);
+    step("all in bfloat16, stochastic rounding", BFloat16(), k16, true);
+  }
+  std::printf("]\n");
+}
+
+}  // namespace
+}  // namespace tf_opt
+
+int main() { tf_opt::PrintAll(); }
