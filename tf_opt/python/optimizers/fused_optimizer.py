@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -382,16 +383,18 @@ class FusedOptimizer(KerasOptimizer):
                 name=f"{prefix}_{name}",
             )
 
-    def _beside(
-        self, variable: tf.Variable
-    ) -> contextlib.AbstractContextManager:
+    @contextlib.contextmanager
+    def _beside(self, variable: tf.Variable) -> Iterator[None]:
         """Where new variables are on the device of another."""
-        if local_state.has_copies(variable):
+        with contextlib.ExitStack() as stack:
+            if not local_state.has_copies(variable):
+                # Colocation alone ends where a variable is lifted out of the
+                # step that is being traced, as in `fit`.
+                stack.enter_context(tf.device(variable.device))
+            # It knows the devices of a strategy, parameter servers' among them.
             extended = strategy_of(self).extended
-            return extended.colocate_vars_with(variable)
-        # Colocation ends where a variable is lifted out of the step that is
-        # being traced, as in `fit`.
-        return tf.device(variable.device)
+            stack.enter_context(extended.colocate_vars_with(variable))
+            yield
 
     # ---- Weight decay: part of the rule, so not a pass of its own. ----
 
