@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Collection
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -185,16 +186,18 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 name=f"{prefix}_{name}",
             )
 
-    def _beside(
-        self, variable: tf.Variable
-    ) -> contextlib.AbstractContextManager:
-        """Returns a context that puts new variables on a variable's device."""
-        if access.has_copies(variable):
+    @contextlib.contextmanager
+    def _beside(self, variable: tf.Variable) -> Iterator[None]:
+        """Context manager that puts new variables on a variable's device."""
+        with contextlib.ExitStack() as stack:
+            if not access.has_copies(variable):
+                # Colocation doesn't reach variables that are created while a
+                # step is traced, as in `fit`.
+                stack.enter_context(tf.device(variable.device))
+            # It knows the devices of a strategy, such as parameter servers.
             extended = strategy_of(self).extended
-            return extended.colocate_vars_with(variable)
-        # Colocation doesn't reach variables that are created while a step is
-        # traced, as in `fit`.
-        return tf.device(variable.device)
+            stack.enter_context(extended.colocate_vars_with(variable))
+            yield
 
     def _add_master(self, variable: keras.Variable) -> keras.Variable | None:
         if not master_weights.has_master(variable):

@@ -66,7 +66,10 @@ def can_run(
         and state.unsaved.weight_decay_multipliers is None
         and all(type(gradient) is _EagerTensor for gradient in grads)
         # An op that runs asynchronously would refuse them too late.
-        and eager_signature(grads) == plan.buckets[0].signature
+        and (
+            tf.config.experimental.get_synchronous_execution()
+            or eager_signature(grads) == plan.buckets[0].signature
+        )
         and all(variable.constraint is None for variable in variables)
     )
 
