@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 from typing import NamedTuple
@@ -22,7 +23,8 @@ from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.flags import is_zero
 
 
-class Frame(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Frame:
     """The scalars around the rule, the same for all variables of a step.
 
     Attributes:

@@ -12,8 +12,8 @@ composed implementation has a condition between accumulating and updating.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +25,7 @@ from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.optimizers.state import master_weights
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.rounding import Rounding
+from tf_opt.python.optimizers.step import averaging
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import measuring
 from tf_opt.python.optimizers.step import one_by_one
@@ -44,7 +45,6 @@ from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
-from tf_opt.python.optimizers.values.flags import is_zero
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.tensorflow_internals import inside_xla
 
@@ -226,7 +226,9 @@ class Step:
             settings, self._state, update=update, enabled=enabled
         )
         if frame.averages:
-            self._begin_averages_of_rows()
+            averaging.begin_tables(
+                settings, self._state, self._plan, self._composed
+            )
         self._launch_and_commit(grads, frame, measures)
         return enabled
 
@@ -317,7 +319,10 @@ class Step:
         self._launched += launched_dense
         with _after([*self._checks, *self._launched]):
             if frame.averages:
-                self._composed.average(self._not_averaged(averaged), frame)
+                rest = averaging.remaining(
+                    settings, state, self._plan, averaged
+                )
+                self._composed.average(rest, frame)
             shared = list(rule.next_shared(scalars))
             norm = state.unsaved.gradient_norm
             # Options that were changed after `build` may not measure it.
@@ -336,7 +341,8 @@ class Step:
         if self._may_step is True or "step" not in self._rule.op.numbers:
             return frame
         refused = tf.logical_not(self._may_step)
-        return frame._replace(enabled=tf.logical_or(frame.enabled, refused))
+        enabled = tf.logical_or(frame.enabled, refused)
+        return dataclasses.replace(frame, enabled=enabled)
 
     def _drop_other_sums(self, commits: Flag) -> None:
         """Empties the accumulators of variables without a gradient.
@@ -424,54 +430,3 @@ class Step:
         for variable, old in zip(kept, before, strict=True):
             new = tf.convert_to_tensor(variable)
             access.assign(variable, tf.where(frame.enabled, new, old))
-
-    # ---- Moving averages. ----
-
-    def _dense(self) -> set[int]:
-        """Returns the indices of the variables with a dense gradient."""
-        return {
-            index
-            for bucket in self._plan.buckets
-            if not bucket.sparse
-            for index in bucket.indices
-        }
-
-    def _not_averaged(self, averaged: Iterable[int]) -> list[int]:
-        """Returns the indices of the variables whose averages have to follow.
-
-        Args:
-            averaged: The indices of those whose averages have followed.
-        """
-        # In lazy mode the rows of variables without a gradient don't occur.
-        indices = (
-            self._dense()
-            if self._settings.lazy_mode
-            else set(range(len(self._state.variables)))
-        )
-        return sorted(indices - set(averaged))
-
-    def _begin_averages_of_rows(self) -> None:
-        """In the first step, makes averages of tables equal to the tables.
-
-        A row's average starts before the row occurs for the first time.
-        """
-        if not self._settings.lazy_mode:
-            return
-        averages = self._state.averages
-        dense = self._dense()
-        indices = [
-            i
-            for i, average in enumerate(averages)
-            if average is not None and i not in dense
-        ]
-
-        def begin() -> None:
-            # With a momentum of 0 the average becomes the variable.
-            self._composed.average(indices, Frame(averages=True))
-
-        is_first = is_zero(access.as_number(self._state.iterations))
-        if isinstance(is_first, bool):
-            if is_first:
-                begin()
-        else:
-            tf.cond(is_first, begin, lambda: None)
