@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
-import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python.functional import adam_rule
 from tf_opt.python.ops import adam as adam_op
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
@@ -23,8 +23,12 @@ from tf_opt.python.optimizers.step.rule_function import Update
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_options
 @with_common_arguments
 class Adam(MomentsOptimizer):
     r"""Adam, with or without AMSGrad: the whole model in one pass.
@@ -98,18 +102,7 @@ class Adam(MomentsOptimizer):
         name: str | None = None,
         *,
         epsilon_hat: bool = False,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
-        implementation: str = dispatch.AUTO,
+        **options: Unpack[Options],
     ) -> None:
         validation.check_boolean("amsgrad", amsgrad)
         validation.check_boolean("epsilon_hat", epsilon_hat)

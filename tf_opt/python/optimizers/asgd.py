@@ -5,20 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops import asgd as asgd_op
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
@@ -35,8 +36,12 @@ from tf_opt.python.optimizers.values import variables as access
 # that gets an error.
 _UNSET = tf.int64.min
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_options
 @with_common_arguments
 class ASGD(FusedOptimizer):
     r"""The stochastic average gradient (SAG): the whole model in one pass.
@@ -118,18 +123,7 @@ class ASGD(FusedOptimizer):
         loss_scale_factor: float | None = None,
         gradient_accumulation_steps: int | None = None,
         name: str | None = None,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
-        implementation: str = dispatch.AUTO,
+        **options: Unpack[Options],
     ) -> None:
         validation.check_positive_integer("batch_num", batch_num)
         super().__init__(**common_arguments(locals()))

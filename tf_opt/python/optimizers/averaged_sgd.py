@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
 from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
@@ -36,8 +37,12 @@ from tf_opt.python.optimizers.values.flags import choose
 # The least step size.
 _TINY = np.finfo(np.float64).tiny
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_options
 @with_common_arguments
 class AveragedSGD(FusedOptimizer):
     r"""Stochastic gradient descent that keeps the average of its iterates.
@@ -117,18 +122,7 @@ class AveragedSGD(FusedOptimizer):
         loss_scale_factor: float | None = None,
         gradient_accumulation_steps: int | None = None,
         name: str | None = None,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
-        implementation: str = dispatch.AUTO,
+        **options: Unpack[Options],
     ) -> None:
         validation.check_not_negative("lambd", lambd)
         validation.check_not_negative("alpha", alpha)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
 from tf_opt.python.ops import nadam as nadam_op
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
@@ -27,8 +28,12 @@ from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_options
 @with_common_arguments
 class NAdam(MomentsOptimizer):
     r"""NAdam, Adam with Nesterov momentum: the whole model in one pass.
@@ -97,18 +102,7 @@ class NAdam(MomentsOptimizer):
         name: str | None = None,
         *,
         momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
-        implementation: str = dispatch.AUTO,
+        **options: Unpack[Options],
     ) -> None:
         validation.check_not_negative("momentum_decay", momentum_decay)
         if name is None and type(self) is NAdam:
