@@ -286,7 +286,7 @@ def test_replicas_that_share_one_copy_have_the_features(features, in_graph):
                 for x in (
                     variable,
                     *one.variables,
-                    *getattr(one, "inner_optimizer", one)._unlisted.variables,
+                    *getattr(one, "inner_optimizer", one)._unsaved.variables,
                 )
             ]
             for variable, one in ((shared, optimizer), (alone, expected))

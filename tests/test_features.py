@@ -59,8 +59,8 @@ def _data() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _state(optimizer: Any, variables: list[keras.Variable]) -> list[bytes]:
-    unlisted = optimizer._unlisted.variables
-    skipped = optimizer._unlisted.skipped_steps
+    unlisted = optimizer._unsaved.variables
+    skipped = optimizer._unsaved.skipped_steps
     return [
         x.numpy().tobytes()
         for x in [*variables, *optimizer.variables, *unlisted]
@@ -313,7 +313,7 @@ def test_a_layer_may_be_frozen_after_layerwise_multipliers(by_fit):
         model.fit(np.ones((4, 4)), np.ones((4, 1)), verbose=0)
     else:
         optimizer.build(model.trainable_variables)
-    assert optimizer._unlisted.learning_rate_multipliers.numpy().tolist() == [
+    assert optimizer._unsaved.learning_rate_multipliers.numpy().tolist() == [
         1,
         1,
     ]
@@ -703,8 +703,8 @@ def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):
         path = tf.train.Checkpoint(x=source).save(tmp_path / "checkpoint")
         tf.train.Checkpoint(x=target).restore(path).assert_consumed()
     # The rates are what the optimizer says.
-    assert others._unlisted.learning_rate_multipliers.numpy() == [4]
-    assert others._unlisted.weight_decay_multipliers.numpy() == [4]
+    assert others._unsaved.learning_rate_multipliers.numpy() == [4]
+    assert others._unsaved.weight_decay_multipliers.numpy() == [4]
 
 
 def test_a_saved_training_function_keeps_what_it_uses(tmp_path):
