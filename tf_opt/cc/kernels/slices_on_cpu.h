@@ -68,7 +68,7 @@ absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
     if (!scale_is_finite && !attributes.lazy() && slices[i].width > 0 &&
         gradients[i].count() < rows[i]) {
       not_finite.push_back(i);
-      gradients[i].entries.clear();
+      gradients[i].entries = RowEntries();
       tables[i].size = 0;
       tables[i].accumulator = nullptr;
     }
