@@ -424,14 +424,6 @@ def test_auto_composes_where_there_is_no_kernel():
         )
 
 
-def test_complex_variables_are_updated_as_two_reals():
-    variable = keras.Variable(np.array([1 + 2j], "complex64"))
-    optimizer = tf_opt.Adam(0.1)
-    optimizer.apply([tf.constant([3 - 4j], tf.complex64)], [variable])
-    np.testing.assert_allclose(variable.numpy(), [0.9 + 2.1j], atol=1e-6)
-    assert optimizer.variables[2].dtype == "complex64"
-
-
 @pytest.mark.parametrize(
     ("target", "warns"), [("avx1024", True), ("baseline", False)]
 )

@@ -133,41 +133,6 @@ def test_complex_number_is_two_reals(name: str, mode: str, dtype: str) -> None:
                 )
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("complex64", 2e-6), ("complex128", 1e-14)]
-)
-@pytest.mark.parametrize("amsgrad", [False, True])
-def test_complex_equals_torch(
-    dtype: str, tolerance: float, amsgrad: bool
-) -> None:
-    torch = pytest.importorskip("torch")
-    parameter = torch.nn.Parameter(torch.tensor(_complex((4,), dtype, 0)))
-    optimizer = torch.optim.Adam(
-        [parameter], lr=LEARNING_RATE, amsgrad=amsgrad, foreach=False
-    )
-    variable = tf.constant(_complex((4,), dtype, 0))
-    slots = [tf.zeros(4, dtype)] * (3 if amsgrad else 2)
-    for step in range(1, 21):
-        # Shrinking, so that AMSGrad differs.
-        gradient = _complex((4,), dtype, step) * np.float32(0.5) ** step
-        parameter.grad = torch.tensor(gradient)
-        optimizer.step()
-        m, v, *v_max = slots
-        variable, *slots = tf_opt.functional.adam(
-            variable,
-            gradient,
-            m,
-            v,
-            *v_max,
-            step=step,
-            learning_rate=LEARNING_RATE,
-        )
-        slots = [slot for slot in slots if slot is not None]
-        np.testing.assert_allclose(
-            variable.numpy(), parameter.detach().numpy(), rtol=tolerance
-        )
-
-
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("rule", "tensors", "scalars"),
@@ -188,21 +153,6 @@ def test_the_other_rules_name_a_wrong_tensor(
             function(**{**good, name: tf.zeros(1)}, **scalars)
         with pytest.raises(ValueError, match=rf"`{name}` must be float32"):
             function(**{**good, name: tf.zeros(3, tf.float64)}, **scalars)
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("name", ["gradient", "m", "v", "v_max"])
-def test_wrong_shape_is_an_error_that_names_the_argument(name: str) -> None:
-    tensors = {
-        key: tf.zeros(3) for key in ("variable", "gradient", "m", "v", "v_max")
-    }
-    # One that would broadcast silently.
-    tensors[name] = tf.zeros(1)
-    with pytest.raises(
-        ValueError,
-        match=rf"`{name}` must have the shape of `variable`, \(3,\).*\(1,\)",
-    ):
-        tf_opt.functional.adam(step=1, **tensors)
 
 
 @pytest.mark.core

@@ -188,34 +188,6 @@ def test_it_is_what_pytorchs_sparse_adam_does(dtype, implementation):
     )
 
 
-def test_a_row_that_occurs_twice_counts_once_with_its_sum():
-    tables = [_table(), _table()]
-    twice, once = tf_opt.Adam(0.1, lazy_mode=True), tf_opt.Adam(0.1)
-    value = tf.constant([[1.0, 2.0, 3.0]])
-    twice.apply(
-        [tf.IndexedSlices(tf.repeat(value, 2, 0), tf.constant([4, 4]))],
-        [tables[0]],
-    )
-    once.apply([tf.IndexedSlices(2 * value, tf.constant([4]))], [tables[1]])
-    np.testing.assert_array_equal(tables[0].numpy(), tables[1].numpy())
-
-
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_no_row_at_all_changes_nothing_but_the_count(in_graph):
-    table = _table()
-    before = table.numpy()
-    optimizer = tf_opt.Adam(0.1, lazy_mode=True, global_clipnorm=1.0)
-    optimizer.build([table])
-
-    def step():
-        optimizer.apply([_slices()], [table])
-
-    step = tf.function(step) if in_graph else step
-    step()
-    np.testing.assert_array_equal(table.numpy(), before)
-    assert int(optimizer.iterations.numpy()) == 1
-
-
 def test_a_table_without_rows_is_nothing_to_do():
     table = keras.Variable(np.ones((0, WIDTH)), dtype="float32")
     for lazy_mode in (False, True):
@@ -430,46 +402,6 @@ def test_averages_begin_as_the_table():
     assert (after[2] != start[2]).all()
 
 
-@implementations
-def test_what_was_accumulated_is_found_after_a_checkpoint(
-    tmp_path, implementation
-):
-    def make() -> tuple[keras.Variable, Any]:
-        table = _table()
-        optimizer = tf_opt.Adam(
-            0.1,
-            lazy_mode=True,
-            gradient_accumulation_steps=3,
-            implementation=implementation,
-        )
-        optimizer.build([table])
-        return table, optimizer
-
-    steps = [_slices(1, 2), _slices(2, 5, 2), _slices(7), _slices(3)]
-    table, optimizer = make()
-    for slices in steps[:2]:
-        optimizer.apply([slices], [table])
-    checkpoint = tf.train.Checkpoint(
-        variables=[table.value, *(x.value for x in optimizer.variables)]
-    )
-    path = checkpoint.save(tmp_path / "checkpoint")
-    other, restored = make()
-    # It has rows of its own in mind.
-    restored.apply([_slices(9)], [other])
-    tf.train.Checkpoint(
-        variables=[other.value, *(x.value for x in restored.variables)]
-    ).restore(path).assert_consumed()
-    for slices in steps[2:]:
-        optimizer.apply([slices], [table])
-        restored.apply([slices], [other])
-    for a, b in zip(
-        [table, *optimizer.variables], [other, *restored.variables], strict=True
-    ):
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
-    changed = (table.numpy() != _table().numpy()).any(axis=1)
-    assert changed.nonzero()[0].tolist() == [1, 2, 5, 7]
-
-
 def test_tables_of_several_types_and_dense_variables_in_one_step():
     tables = [
         _table("float32"),
@@ -560,43 +492,6 @@ def _moved(table: keras.Variable) -> list[int]:
 
 
 @implementations
-def test_a_table_without_gradient_in_the_update_waits_for_the_next(
-    implementation,
-):
-    table, optimizer = _accumulating(implementation=implementation)
-    other = optimizer._trainable_variables[1]
-    one = tf.constant(1.0)
-    optimizer.apply([_slices(1), one], [table, other])
-    optimizer.apply([None, one], [table, other])
-    assert _moved(table) == []
-    optimizer.apply([_slices(2), one], [table, other])
-    optimizer.apply([_slices(5), one], [table, other])
-    assert _moved(table) == [1, 2, 5]
-    assert not optimizer._accumulated_gradients[0].numpy().any()
-
-
-@implementations
-@pytest.mark.parametrize("how", ["checkpoint", "load_own_variables"])
-def test_what_another_one_accumulated_is_found(tmp_path, how, implementation):
-    # At the same micro-step, with other rows.
-    table, optimizer = _accumulating(implementation=implementation)
-    other, restored = _accumulating(implementation=implementation)
-    optimizer.apply([_slices(1)], [table])
-    restored.apply([_slices(4)], [other])
-    if how == "checkpoint":
-        path = tf.train.Checkpoint(o=optimizer).save(tmp_path / "checkpoint")
-        tf.train.Checkpoint(o=restored).restore(path).assert_consumed()
-    else:
-        store: dict[str, Any] = {}
-        optimizer.save_own_variables(store)
-        restored.load_own_variables(
-            {key: np.array(value) for key, value in store.items()}
-        )
-    restored.apply([_slices(7)], [other])
-    assert _moved(other) == [1, 7]
-
-
-@implementations
 def test_a_table_that_is_updated_twice_loses_nothing(implementation):
     table, optimizer = _accumulating(implementation=implementation)
     for rows in ((1, 2), (3, 4)):
@@ -614,13 +509,6 @@ def test_dense_gradients_between_sparse_ones_are_accumulated(implementation):
     optimizer.apply([tf.constant(dense)], [table])
     optimizer.apply([_slices(2)], [table])
     assert _moved(table) == [2, 6]
-
-
-def test_more_ids_than_rows_are_noted_each_once():
-    table, optimizer = _accumulating()
-    optimizer.apply([_slices(*[3, 4] * (2 * ROWS))], [table])
-    optimizer.apply([_slices(5)], [table])
-    assert _moved(table) == [3, 4, 5]
 
 
 def test_lazy_mode_may_be_set_later():
@@ -846,26 +734,6 @@ def test_errors_under_xla_call_a_table_by_any_name(name):
         measure(tf.constant([4]))
 
 
-def test_asgd_composed_is_compiled_by_xla():
-    def train(jit_compile: bool) -> list[np.ndarray]:
-        table = _table()
-        optimizer = tf_opt.ASGD(
-            0.1, batch_num=2, lazy_mode=True, implementation="composed"
-        )
-        optimizer.build([table])
-
-        @tf.function(jit_compile=jit_compile)
-        def step(slices: tf.IndexedSlices) -> None:
-            optimizer.apply([slices], [table])
-
-        for seed in range(4):
-            step(_slices(1, 2, 1, seed=seed))
-        return _all_state(optimizer, table)
-
-    for a, b in zip(train(False), train(True), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
-
-
 @implementations
 def test_an_average_waits_while_its_table_has_no_gradient(implementation):
     table, other = _table(), keras.Variable(1.0)
@@ -881,12 +749,11 @@ def test_an_average_waits_while_its_table_has_no_gradient(implementation):
     np.testing.assert_array_equal(average.numpy(), before)
 
 
-@pytest.mark.parametrize("features", [{}, {"gradient_accumulation_steps": 2}])
 @pytest.mark.parametrize("counts", [(0, 0), (0, 2), (3, 1)])
-def test_replicas_may_say_nothing(strategy, counts, features):
+def test_replicas_may_say_nothing(strategy, counts):
     with strategy.scope():
         table = keras.Variable(np.ones((ROWS, WIDTH)), dtype="float32")
-        optimizer = tf_opt.Adam(0.125, lazy_mode=True, **features)
+        optimizer = tf_opt.Adam(0.125, lazy_mode=True)
         optimizer.build([table])
 
     @tf.function
@@ -908,31 +775,15 @@ def test_replicas_may_say_nothing(strategy, counts, features):
     assert _moved(table) == expected
 
 
-def test_replicas_find_what_each_has_accumulated(strategy):
+def test_several_replicas_do_not_accumulate_rows(strategy):
     with strategy.scope():
         table = keras.Variable(np.ones((ROWS, WIDTH)), dtype="float32")
-        optimizer = tf_opt.Adam(
-            0.125, lazy_mode=True, gradient_accumulation_steps=2
-        )
+        optimizer = tf_opt.Adam(lazy_mode=True, gradient_accumulation_steps=2)
         optimizer.build([table])
 
     @tf.function
-    def step(dense):
-        def replica():
-            context = tf.distribute.get_replica_context()
-            row = 3 + 3 * context.replica_id_in_sync_group
-            gradient = tf.IndexedSlices(tf.ones([1, WIDTH]), row[None])
-            if dense:
-                gradient = tf.convert_to_tensor(
-                    tf.IndexedSlices(
-                        gradient.values, row[None] + 1, [ROWS, WIDTH]
-                    )
-                )
-            optimizer.apply([gradient], [table])
+    def step():
+        strategy.run(lambda: optimizer.apply([_slices(1)], [table]))
 
-        strategy.run(replica)
-
-    # Of dense gradients nothing is written down; these differ.
-    step(True)
-    step(False)
-    assert _moved(table) == [3, 4, 6, 7]
+    with pytest.raises(ValueError, match="`gradient_accumulation_steps`"):
+        step()

@@ -90,25 +90,6 @@ def test_a_keras_file_continues_bit_for_bit(name, setting, tmp_path):
     assert_same(state(loaded), state(model))
 
 
-@pytest.mark.parametrize("setting", ["masters, state", "stochastic"])
-def test_a_tensorflow_checkpoint_continues_bit_for_bit(setting, tmp_path):
-    models = [
-        compiled(tf_opt.Adam(0.01, **SETTINGS[setting])) for _ in range(2)
-    ]
-    checkpoints = [
-        tf.train.Checkpoint(model=model, optimizer=model.optimizer)
-        for model in models
-    ]
-    train(models[0])
-    train(models[1], 2)
-    path = checkpoints[0].save(str(tmp_path / "x"))
-    checkpoints[1].restore(path).assert_existing_objects_matched()
-    assert_same(state(models[1]), state(models[0]))
-    for model in models:
-        train(model)
-    assert_same(state(models[1]), state(models[0]))
-
-
 def test_a_checkpoint_without_masters_is_loaded(tmp_path):
     without = compiled(tf_opt.Adam(0.01))
     train(without)
@@ -302,43 +283,6 @@ def test_a_saved_function_goes_on_where_it_was(setting, tmp_path):
 # ---- Keras around it. ----
 
 
-@implementations
-@pytest.mark.parametrize(
-    "wrapper",
-    [tf_opt.LossScaleOptimizer, keras.optimizers.LossScaleOptimizer],
-    ids=["ours", "Keras"],
-)
-@pytest.mark.parametrize("setting", ["masters, state", "stochastic"])
-def test_under_a_loss_scale_a_step_is_the_same(
-    wrapper, setting, implementation
-):
-
-    def train(scale):
-        variable = keras.Variable(np.linspace(1, 2, 70), dtype="bfloat16")
-        optimizer = tf_opt.Adam(
-            0.001, implementation=implementation, **SETTINGS[setting]
-        )
-        outer = optimizer if scale is None else wrapper(optimizer, scale)
-        outer.build([variable])
-
-        @tf.function
-        def step(factor):
-            gradient = tf.cast(factor, tf.bfloat16) * variable
-            outer.apply([gradient], [variable])
-
-        for i in range(4):
-            step((scale or 1.0) * 2.0**-i)
-        if scale is not None:
-            before = numbers(variable)
-            step(np.inf)
-            np.testing.assert_array_equal(numbers(variable), before)
-        step(scale / 2 if scale else 1.0)
-        found = [variable, *optimizer.variables[2:]]
-        return [numbers(v) for v in found]
-
-    assert_same(train(None), train(1024.0))
-
-
 @contextlib.contextmanager
 def floatx(dtype: str):
     keras.config.set_floatx(dtype)
@@ -421,23 +365,6 @@ def test_with_lora_only_what_is_trained_changes(setting, dtype):
     if not SETTINGS[setting].get("master_weights"):
         expected = 0
     assert len(masters_of(model.optimizer)) == expected
-
-
-def test_a_quantized_model_with_lora_is_trained():
-    model = make_model("float32")
-    model(make_data()[0])
-    model.quantize("int8")
-    for layer in (model.layers[0], model.layers[2]):
-        layer.enable_lora(2)
-    optimizer = tf_opt.Adam(0.01, **SETTINGS["masters, state"])
-    model.compile(optimizer, "mse", run_eagerly=True)
-    kernels = [model.layers[i]._kernel for i in (0, 2)]
-    before = [numbers(x) for x in kernels]
-    train(model)
-    assert {x.dtype for x in kernels} == {"int8"}
-    assert_same(map(numbers, kernels), before)
-    assert {v.dtype for v in model.trainable_variables} == {"float32"}
-    assert masters_of(model.optimizer) == []
 
 
 # ---- Replicas. ----

@@ -472,22 +472,6 @@ def test_the_op_under_xla_is_what_it_is_outside(dtype, accumulated):
                 assert_same_under_xla(inside.numpy(), outside.numpy())
 
 
-@needs_xla_kernels
-def test_the_op_under_xla_checks_its_accumulators():
-    gradients = [tf.constant([3.0, 4.0])]
-    for accumulators, match in (
-        ([tf.Variable([1.0])], "must have the shape of"),
-        ([tf.Variable([1.0, 2.0])] * 2, "one variable for each"),
-    ):
-        with pytest.raises(
-            (ValueError, tf.errors.InvalidArgumentError), match=match
-        ):
-            tf.function(
-                lambda a=accumulators: custom_op(gradients, a),
-                jit_compile=True,
-            )()
-
-
 @every_dtype
 def test_composed_under_xla(dtype):
     model = Model.make([(), (0,), (600,), (3, 5)], dtype)

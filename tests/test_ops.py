@@ -181,14 +181,6 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
-def test_what_is_no_variable_is_a_type_error():
-    state = State()
-    with pytest.raises(TypeError, match=r"`m\[1\]` must be a variable"):
-        state.apply(m=[state.m[0], np.zeros(4)])
-    with pytest.raises(TypeError, match="`variables` must be a list"):
-        state.apply(variables=state.variables[0])
-
-
 def test_the_shape_function_checks_a_graph_before_it_runs():
     state = State()
 
