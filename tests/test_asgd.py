@@ -35,7 +35,6 @@ ORDERS = {
 GRADIENTS = np.random.default_rng(0).normal(size=12)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("how", ["eager", "tf.function", "jit_compile"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_batch_may_be_said_before_each_step(order, how):

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-pytestmark = [pytest.mark.core, pytest.mark.kernels]
+pytestmark = pytest.mark.core
 
 KERAS = {
     tf_opt.Adam: (keras.optimizers.Adam, {"epsilon": 1e-7}),

@@ -16,13 +16,12 @@ from reference.comparison import assert_is_reference_step
 from registry import MODES
 from registry import OPTIMIZERS
 from registry import Arguments
+from registry import pairwise
 
 LEARNING_RATE = 0.01
 
 # AdamW's rule is Adam's.
 RULE_MODES = [(name, mode) for name, mode in MODES if name != "AdamW"]
-
-every_mode = pytest.mark.parametrize(("name", "mode"), RULE_MODES)
 
 
 def _state(
@@ -40,9 +39,14 @@ def _state(
     return state
 
 
-@pytest.mark.parametrize("how", trajectory.RUNS)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-@every_mode
+@pytest.mark.parametrize(
+    ("name", "mode", "dtype", "how"),
+    pairwise(
+        RULE_MODES,
+        ["float16", "bfloat16", "float32", "float64"],
+        list(trajectory.RUNS),
+    ),
+)
 def test_rule_is_the_reference_step_and_changes_no_argument(
     name: str, mode: str, dtype: str, how: str
 ) -> None:
@@ -99,8 +103,13 @@ def _complex(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
     return (real + 1j * imaginary).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@every_mode
+@pytest.mark.parametrize(
+    ("name", "mode", "dtype"),
+    [
+        (*mode, ["complex64", "complex128"][i % 2])
+        for i, mode in enumerate(RULE_MODES)
+    ],
+)
 def test_complex_number_is_two_reals(name: str, mode: str, dtype: str) -> None:
     under_test = OPTIMIZERS[name]
     arguments = dict(under_test.modes[mode], learning_rate=LEARNING_RATE)
@@ -133,16 +142,16 @@ def test_complex_number_is_two_reals(name: str, mode: str, dtype: str) -> None:
                 )
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("rule", "tensors", "scalars"),
     [
+        ("adam", ["m", "v", "v_max"], {"step": 1}),
         ("nadam", ["m", "v"], {"step": 1}),
         ("asgd", ["d", "y"], {"seen_batches": 1}),
         ("averaged_sgd", ["ax"], {"step": 1}),
     ],
 )
-def test_the_other_rules_name_a_wrong_tensor(
+def test_a_rule_names_a_wrong_tensor(
     rule: str, tensors: list[str], scalars: dict[str, int]
 ) -> None:
     function = getattr(tf_opt.functional, rule)
@@ -155,7 +164,6 @@ def test_the_other_rules_name_a_wrong_tensor(
             function(**{**good, name: tf.zeros(3, tf.float64)}, **scalars)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -216,7 +224,6 @@ def _call(rule: str, **changes) -> tuple[tf.Tensor, ...]:
     )
 
 
-@pytest.mark.core
 @every_rule
 def test_rule_takes_what_tensorflow_makes_tensors_of(rule: str) -> None:
     slots, reals, integers = ARGUMENTS[rule]
@@ -272,7 +279,6 @@ OUT_OF_RANGE = {
 }
 
 
-@pytest.mark.core
 @every_rule
 def test_rule_names_a_wrong_number(rule: str) -> None:
     _, reals, integers = ARGUMENTS[rule]
@@ -299,7 +305,6 @@ def test_rule_names_a_wrong_number(rule: str) -> None:
             _call(rule, **{name: "no"})
 
 
-@pytest.mark.core
 @every_rule
 def test_rule_names_what_is_no_tensor(rule: str) -> None:
     for name in ("gradient", *ARGUMENTS[rule][0]):

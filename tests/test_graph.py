@@ -90,7 +90,6 @@ def test_variables_read_in_the_same_function_are_read_in_order():
     assert after == pytest.approx(1.8)
 
 
-@pytest.mark.core
 def test_the_second_call_does_not_retrace():
     variable, optimizer, _ = make()
     traces = []
@@ -106,7 +105,6 @@ def test_the_second_call_does_not_retrace():
     assert len(traces) == 1
 
 
-@pytest.mark.core
 def test_tensorflow_sees_every_variable_and_every_slot():
     variables = [keras.Variable([1.0]) for _ in range(3)]
     optimizer = tf_opt.Adam(0.1)

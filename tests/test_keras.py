@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
 from registry import OPTIMIZERS
@@ -72,22 +73,26 @@ def fit(optimizer, **compile_arguments) -> np.ndarray:
     return np.array(recorder.weights)
 
 
+FIT_MODES = {
+    "default": {},
+    "eager": {"run_eagerly": True},
+    "jit_compile": {"jit_compile": True},
+    "both": {"jit_compile": True, "steps_per_execution": 4},
+}
+
+
 @pytest.mark.core
 @pytest.mark.parametrize(
-    "mode",
+    ("pair", "mode"),
     [
-        {},
-        {"run_eagerly": True},
-        {"steps_per_execution": 4},
-        {"jit_compile": True},
-        {"jit_compile": True, "steps_per_execution": 4},
+        *((pair, "default") for pair in COUNTERPARTS),
+        *(("AdamW", mode) for mode in FIT_MODES if mode != "default"),
+        ("NAdam", "jit_compile"),
     ],
-    ids=["default", "eager", "steps_per_execution", "jit_compile", "both"],
 )
-@pairs
 def test_fit_equals_keras_step_for_step(pair, mode):
-    ours = fit(pair.ours(), **mode)
-    theirs = fit(pair.keras(), **mode)
+    ours = fit(COUNTERPARTS[pair].ours(), **FIT_MODES[mode])
+    theirs = fit(COUNTERPARTS[pair].keras(), **FIT_MODES[mode])
     assert ours.shape == theirs.shape
     np.testing.assert_allclose(ours, theirs, **TOLERANCE)
     assert np.abs(ours[-1] - ours[0]).max() > 0.01
@@ -123,11 +128,12 @@ OPTIONS = {
 }
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-@pytest.mark.parametrize("option", OPTIONS)
-@implementations
-@pytest.mark.parametrize("name", ["Adam", "NAdam"])
+@pytest.mark.parametrize(
+    ("option", "name", "implementation", "in_graph"),
+    AllPairs(
+        [list(OPTIONS), ["Adam", "NAdam"], IMPLEMENTATIONS, [False, True]]
+    ),
+)
 def test_base_class_options_equal_keras(name, option, implementation, in_graph):
     random = np.random.default_rng(1)
     start = [random.standard_normal(shape) for shape in [(5, 3), (7,)]]

@@ -15,8 +15,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-pytestmark = pytest.mark.core
-
 SHAPES = [(2, 3), (4,)]
 
 

@@ -11,8 +11,6 @@ import tf_opt
 from xla_kernels import assert_same_under_xla
 from xla_kernels import needs_sparse_xla_kernels
 
-pytestmark = pytest.mark.kernels
-
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
 )

@@ -47,7 +47,6 @@ def assert_equal(found, expected):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_many_variables_with_numbers_of_their_own_take_several_calls(name):
     found = []
