@@ -168,19 +168,6 @@ def test_averages_begin_as_what_the_variables_are_then(
         assert variables[1].numpy() == [6.0]
 
 
-def test_before_training_the_average_is_the_variable():
-    with pytest.raises(RuntimeError, match="has not been built"):
-        tf_opt.AveragedSGD().swap_in_average()
-    variables = [keras.Variable([3.0]), keras.Variable([4.0])]
-    optimizer = tf_opt.AveragedSGD(0.5, t0=0)
-    optimizer.build(variables)
-    for _ in range(3):  # The second never has a gradient.
-        optimizer.apply([tf.constant([1.0])], variables[:1])
-    with optimizer.averaged_weights():
-        assert variables[1].numpy() == [4.0]
-        assert variables[0].numpy() != [3.0]
-
-
 REPLICAS = """
 import keras, tensorflow as tf, tf_opt
 

@@ -336,17 +336,6 @@ def ops_of(optimizer, variable, **function_arguments) -> set[str]:
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_auto_chooses_the_custom_op(dtype):
-    variable = keras.Variable([1.0], dtype=dtype)
-    assert OP in ops_of(tf_opt.Adam(), variable)
-
-
-def test_composed_is_composed():
-    variable = keras.Variable([1.0])
-    assert OP not in ops_of(tf_opt.Adam(implementation="composed"), variable)
-
-
 @needs_xla_kernels
 @pytest.mark.parametrize("traced_before", [False, True])
 def test_xla_compiles_the_op_also_in_nested_functions(traced_before):

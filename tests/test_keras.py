@@ -270,20 +270,6 @@ def test_exclusion_from_weight_decay_equals_keras(pair, how):
         np.testing.assert_allclose(a, b, **TOLERANCE)
 
 
-def test_a_weight_whose_gradient_overwrites_it_has_no_slots():
-    scale = keras.Variable([1.0])
-    scale.overwrite_with_gradient = True
-    kernel = keras.Variable([1.0, 2.0])
-    optimizer = tf_opt.Adam(0.1)
-    optimizer.build([scale, kernel])
-    assert len(optimizer.variables) == 4
-    optimizer.apply(
-        [tf.constant([7.0]), tf.constant([1.0, 1.0])], [scale, kernel]
-    )
-    assert scale.numpy() == [7.0]
-    np.testing.assert_allclose(kernel.numpy(), [0.9, 1.9], atol=1e-6)
-
-
 def test_an_unknown_argument_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword .*no_such_thing"):
         tf_opt.Adam(no_such_thing=True)

@@ -136,30 +136,6 @@ def test_rows_that_do_not_occur_are_neither_read_nor_written(
 
 
 @implementations
-@pytest.mark.parametrize("name", LAZY)
-def test_where_all_rows_occur_it_is_the_dense_step(name, implementation):
-    make, arguments = LAZY[name]
-    states = []
-    for lazy_mode in (True, False):
-        table = _table()
-        optimizer = make(
-            0.1,
-            weight_decay=0.1,
-            use_ema=True,
-            clipnorm=1.0,
-            lazy_mode=lazy_mode,
-            implementation=implementation,
-            **arguments,
-        )
-        for seed in range(3):
-            rows = np.random.default_rng(seed).permutation(2 * ROWS) % ROWS
-            optimizer.apply([_slices(*rows, seed=seed)], [table])
-        states.append(_all_state(optimizer, table))
-    for lazy, dense in zip(*states, strict=True):
-        np.testing.assert_allclose(lazy, dense, rtol=1e-6, atol=1e-8)
-
-
-@implementations
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_it_is_what_pytorchs_sparse_adam_does(dtype, implementation):
     torch = pytest.importorskip("torch")
@@ -408,32 +384,6 @@ def test_averages_begin_as_the_table():
     assert (after[2] != start[2]).all()
 
 
-def test_tables_of_several_types_and_dense_variables_in_one_step():
-    tables = [
-        _table("float32"),
-        _table("float64"),
-        _table("bfloat16"),
-        keras.Variable(np.ones((2, 2)), dtype="float32"),
-    ]
-    optimizer = tf_opt.Adam(0.1, lazy_mode=True, global_clipnorm=1.0)
-    before = [np.array(x.numpy(), "float64") for x in tables]
-    gradients = [
-        _slices(1, 1),
-        _slices(2, dtype="float64"),
-        _slices(3, dtype="bfloat16"),
-        tf.ones((2, 2)),
-    ]
-    optimizer.apply(gradients, tables)
-    after = [np.array(x.numpy(), "float64") for x in tables]
-    for i, row in enumerate([1, 2, 3]):
-        changed = (before[i] != after[i]).any(axis=1)
-        assert changed.nonzero()[0].tolist() == [row]
-    assert (before[3] != after[3]).all()
-    assert optimizer.implementation_in_use == (
-        "custom_op" if HAS_SPARSE_KERNELS else "custom_op and composed"
-    )
-
-
 def test_the_average_of_all_steps_has_no_lazy_mode():
     with pytest.raises(ValueError, match="`lazy_mode` must be False"):
         tf_opt.AveragedSGD(lazy_mode=True)
@@ -573,51 +523,6 @@ def test_a_wrong_row_stops_the_variables_beside_it(
     after = [x.numpy() for x in kept]
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old, new)
-
-
-def _steps_of(
-    how: str, optimizer: Any, *more: keras.Variable
-) -> list[np.ndarray]:
-    """Some steps of a table, and other variables; then all numbers."""
-    variables = [_table(), *more]
-    optimizer.build(variables)
-
-    def step(slices: tf.IndexedSlices) -> None:
-        others = [tf.convert_to_tensor(x) * 0.5 for x in more]
-        optimizer.apply([slices, *others], variables)
-
-    step = WAYS[how](step)
-    for seed, rows in enumerate([(1, 4, 1), (), (4, 7, 2), (9, 9, 9), (3, 0)]):
-        step(_slices(*rows, seed=seed))
-    assert optimizer.implementation_in_use == "custom_op"
-    return [x.numpy() for x in [*variables, *optimizer.variables]]
-
-
-@needs_sparse_xla_kernels
-@pytest.mark.parametrize(
-    ("name", "features"),
-    [
-        *(("Adam", features) for features in FEATURES),
-        ("AMSGrad", "accumulate and average"),
-        ("NAdam", "global norm and average"),
-        ("ASGD", "scale and skip"),
-    ],
-)
-def test_under_xla_a_step_has_the_bits_that_it_has_outside(name, features):
-    make, arguments = LAZY[name]
-    found = [
-        _steps_of(
-            how,
-            make(0.1, lazy_mode=True, **arguments, **FEATURES[features]),
-            keras.Variable([1.0, -2.0]),
-        )
-        for how in ("tf.function", "jit_compile")
-    ]
-    # A number that NAdam keeps between steps is a power of XLA's.
-    for outside, inside in zip(*found, strict=True):
-        assert_same_under_xla(
-            inside, outside, tolerance=1e-14 if name == "NAdam" else 0
-        )
 
 
 # How many rows there are is the result of an op: XLA only knows how many there

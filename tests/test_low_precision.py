@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import pickle
 import random
 
 import keras
@@ -14,7 +12,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from counterparts import COUNTERPARTS
 from low_precision_cases import SETTINGS
 from low_precision_cases import implementations
 from low_precision_cases import masters_of
@@ -68,21 +65,6 @@ def descent(**arguments) -> tf_opt.ASGD:
 def test_a_wrong_argument_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         tf_opt.Adam(**arguments)
-
-
-@names
-@settings
-def test_the_configuration_makes_the_same(name, setting):
-    optimizer = OPTIMIZERS[name].make(**SETTINGS[setting])
-    config = optimizer.get_config()
-    assert SETTINGS[setting].items() <= config.items()
-    for again in (
-        type(optimizer).from_config(config),
-        keras.optimizers.deserialize(keras.optimizers.serialize(optimizer)),
-        pickle.loads(pickle.dumps(optimizer)),
-        copy.deepcopy(optimizer),
-    ):
-        assert again.get_config() == config
 
 
 @pytest.mark.parametrize(
@@ -481,81 +463,6 @@ def test_finalizing_takes_the_exact_average():
 # ---- Every feature of a step. ----
 
 
-@implementations
-@settings
-def test_a_step_that_is_skipped_changes_nothing(setting, implementation):
-    variables = [bfloat16(1.0, 2.0), keras.Variable([3.0])]
-    optimizer = tf_opt.Adam(
-        0.01,
-        skip_nonfinite=True,
-        use_ema=True,
-        implementation=implementation,
-        **SETTINGS[setting],
-    )
-    good = [tf.constant([0.5, -1], tf.bfloat16), tf.constant([0.1])]
-    optimizer.apply(good, variables)
-    variables[0].assign([5.0, 6.0])
-    kept = [*variables, *optimizer.variables]
-    before = [v.numpy().copy() for v in kept]
-    optimizer.apply([good[0], tf.constant([np.nan])], variables)
-    for variable, value in zip(kept, before, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), value)
-    assert int(optimizer.skipped_steps) == 1
-
-
-@implementations
-@pytest.mark.parametrize("setting", ["masters, state", "stochastic, state"])
-def test_the_bits_are_the_same_in_eager_steps_and_graphs(
-    setting, implementation
-):
-    def train(wrap, **arguments):
-        variable = bfloat16(*np.linspace(-2, 2, 100))
-        optimizer = descent(
-            implementation=implementation,
-            **{**SETTINGS[setting], **arguments},
-        )
-        step = wrap(lambda: optimizer.apply([variable * 0.25], [variable]))
-        for _ in range(5):
-            step()
-        return [numbers(x) for x in (variable, *optimizer.variables[2:4])]
-
-    expected = train(lambda f: f)
-    ways = [tf.function]
-    if implementation == "composed" or HAS_XLA_KERNELS:
-        ways.append(tf.function(jit_compile=True))
-    for way in ways:
-        for a, b in zip(train(way), expected, strict=True):
-            np.testing.assert_array_equal(a, b)
-    if "stochastic" in setting:
-        assert (train(tf.function, seed=1)[0] != expected[0]).any()
-
-
-@settings
-def test_a_small_eager_step_is_a_quick_one_with_the_same_bits(
-    setting, monkeypatch
-):
-    def make():
-        variables = [bfloat16(1.0, 2.0), bfloat16(3.0)]
-        optimizer = tf_opt.Adam(0.01, **SETTINGS[setting])
-        gradients = [tf.ones(v.shape, v.dtype) for v in variables]
-        optimizer.build(variables)
-        kept = [*variables, *optimizer.variables]
-        return lambda: optimizer.apply(gradients, variables), optimizer, kept
-
-    quick, optimizer, found = make()
-    quick()
-    # From here on the usual way fails.
-    monkeypatch.setattr(optimizer, "_plan_of", None)
-    for _ in range(3):
-        quick()
-    usual, _, expected = make()
-    usual = tf.function(usual)
-    for _ in range(4):
-        usual()
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(numbers(a), numbers(b))
-
-
 class Slower(tf_opt.AdamW):
     """Halves the steps, and leaves the rest to ours."""
 
@@ -633,17 +540,6 @@ def test_a_constraint_does_not_take_the_small_steps(constraint, implementation):
     )
     np.testing.assert_allclose(train("bfloat16"), [0.6, 0.8], atol=2**-8)
     assert np.abs(expected - [0.6, 0.8]).min() > 0.05
-
-
-@names
-def test_the_counterpart_of_a_keras_optimizer_has_no_masters(name):
-    if name not in COUNTERPARTS:
-        pytest.skip("Keras has none")
-    theirs = COUNTERPARTS[name].keras()
-    theirs.build([bfloat16(1.0)])
-    ours = tf_opt.from_keras(theirs)
-    assert not ours.master_weights and ours.state_dtype is None
-    assert len(ours.variables) >= len(theirs.variables)
 
 
 @pytest.mark.parametrize(

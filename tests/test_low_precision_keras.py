@@ -163,39 +163,6 @@ def test_what_belongs_to_another_optimizer_is_not_loaded(features, has_masters):
     assert_same([x.numpy() for x in target.optimizer.variables], before)
 
 
-@pytest.mark.parametrize("source_has", [False, True])
-@pytest.mark.parametrize("target_has", [False, True])
-def test_a_loss_scale_optimizer_loads_with_and_without_masters(
-    source_has, target_has
-):
-    def scaled(has_masters: bool) -> keras.Model:
-        inner = tf_opt.Adam(0.01, master_weights=has_masters)
-        return compiled(tf_opt.LossScaleOptimizer(inner))
-
-    source, target = scaled(source_has), scaled(target_has)
-    train(source)
-    store = {}
-    source.optimizer.save_own_variables(store)
-    target.optimizer.build(target.trainable_variables)
-    target.set_weights(source.get_weights())
-    target.optimizer.load_own_variables(store)
-    shared = len(source.optimizer.variables) - 4 * source_has
-    for ours, theirs in zip(
-        target.optimizer.variables[:shared],
-        source.optimizer.variables[:shared],
-        strict=True,
-    ):
-        np.testing.assert_array_equal(numbers(ours), numbers(theirs))
-    if target_has:
-        masters = masters_of(target.optimizer.inner_optimizer)
-        expected = (
-            masters_of(source.optimizer.inner_optimizer)
-            if source_has
-            else [v for v in target.trainable_variables if "16" in v.dtype]
-        )
-        assert_same(map(numbers, masters), map(numbers, expected))
-
-
 class ThroughSuper(tf_opt.Adam):
     """One that overrides `update_step` and leaves the rule to ours."""
 
@@ -248,36 +215,6 @@ def test_the_state_of_keras_is_loaded_into_16_bits(tmp_path):
     moments = target.optimizer.variables[2:]
     assert {v.dtype for v in moments} == {"bfloat16"}
     train(target)
-
-
-class Trainer(tf.Module):
-    """A step that is saved with its optimizer."""
-
-    def __init__(self, setting: str) -> None:
-        super().__init__()
-        self.variable = tf.Variable(
-            np.linspace(1, 2, 70).astype(ml_dtypes.bfloat16)
-        )
-        self.optimizer = tf_opt.Adam(0.001, **SETTINGS[setting])
-        self.optimizer.build([self.variable])
-
-    @tf.function(input_signature=[tf.TensorSpec([], tf.bfloat16)])
-    def step(self, factor):
-        self.optimizer.apply([factor * self.variable], [self.variable])
-        return tf.cast(self.variable, tf.float32)
-
-
-@pytest.mark.parametrize("setting", ["masters, state", "stochastic, state"])
-def test_a_saved_function_goes_on_where_it_was(setting, tmp_path):
-    trainer = Trainer(setting)
-    trainer.step(0.5)
-    tf.saved_model.save(trainer, str(tmp_path))
-    loaded = tf.saved_model.load(str(tmp_path))
-    for factor in (1.0, -2.0, 0.25):
-        factor = tf.constant(factor, tf.bfloat16)
-        np.testing.assert_array_equal(
-            loaded.step(factor).numpy(), trainer.step(factor).numpy()
-        )
 
 
 # ---- Keras around it. ----

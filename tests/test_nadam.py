@@ -118,28 +118,6 @@ def test_the_product_advances_once_a_step_whatever_the_variables(
         )
 
 
-@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-@implementations
-def test_the_product_counts_updates_not_accumulated_gradients(
-    implementation, in_graph
-):
-    variable = keras.Variable([1.0])
-    optimizer = tf_opt.NAdam(
-        0.1, gradient_accumulation_steps=3, implementation=implementation
-    )
-    optimizer.build([variable])
-
-    def step() -> None:
-        optimizer.apply([tf.constant([1.0])], [variable])
-
-    step = tf.function(step) if in_graph else step
-    for count in range(1, 10):
-        step()
-        assert optimizer.variables[-1].numpy() == pytest.approx(
-            product_after(count // 3, optimizer), rel=1e-6
-        )
-
-
 @pytest.mark.parametrize(
     ("dtypes", "expected"),
     [

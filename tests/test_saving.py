@@ -188,48 +188,6 @@ def test_weights_move_between_keras_and_us(pair, from_ours):
     assert_close(state(target), state(source))
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("built", [True, False])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: keras.optimizers.Adam(0.01, amsgrad=True, beta_2=0.6),
-        lambda: keras.optimizers.AdamW(
-            keras.optimizers.schedules.CosineDecay(0.01, 50), clipnorm=1.0
-        ),
-        lambda: keras.optimizers.Adam(lambda: 0.01, use_ema=True),
-        lambda: keras.optimizers.Nadam(0.01, weight_decay=0.1),
-    ],
-    ids=["Adam", "AdamW", "callable", "Nadam"],
-)
-def test_from_keras_continues_with_the_same_numbers(make, built):
-    model = compiled(make())
-    model.optimizer.exclude_from_weight_decay(var_names=["bias"])
-    twin = compiled(make())
-    twin.optimizer.exclude_from_weight_decay(var_names=["bias"])
-    if built:
-        train(model)
-        train(twin)
-    continued = tf_opt.from_keras(twin.optimizer)
-    name = type(twin.optimizer).__name__
-    assert type(continued) is getattr(
-        tf_opt, {"Nadam": "NAdam"}.get(name, name)
-    )
-    other = make_model()
-    other.set_weights(twin.get_weights())
-    if built:
-        # The same variables go on; Keras' compile needs a fresh model's.
-        store = stored(continued)
-        continued = tf_opt.from_keras(make())
-        continued.exclude_from_weight_decay(var_names=["bias"])
-        continued.build(other.trainable_variables)
-        continued.load_own_variables(store)
-    other.compile(continued, "mse")
-    train(model)
-    train(other)
-    assert_close(state(other), state(model))
-
-
 def test_from_keras_updates_the_same_variables_and_keeps_exclusions():
     kept, decayed = keras.Variable([1.0]), keras.Variable([1.0])
     source = keras.optimizers.AdamW(0.5, weight_decay=0.5)

@@ -8,9 +8,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from xla_kernels import assert_same_under_xla
-from xla_kernels import needs_sparse_xla_kernels
-
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
 )
@@ -81,41 +78,6 @@ def test_repeated_rows_equal_the_dense_gradient(
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=0)
-
-
-@needs_sparse_xla_kernels
-@pytest.mark.parametrize(
-    ("make", "dtype", "options"),
-    [
-        *((tf_opt.Adam, "float32", options) for options in OPTIONS),
-        (tf_opt.Adam, "bfloat16", {"master_weights": True}),
-        (tf_opt.Adam, "float16", {"stochastic_rounding": True, "seed": 3}),
-        (tf_opt.ASGD, "float64", {"batch_num": 2, "skip_nonfinite": True}),
-        (tf_opt.NAdam, "float32", {"gradient_accumulation_steps": 2}),
-        (tf_opt.AveragedSGD, "float64", {"t0": 1}),
-    ],
-)
-def test_under_xla_a_step_has_the_bits_that_it_has_outside(
-    make, dtype, options
-):
-    found = [
-        run(
-            repeated_rows(dtype),
-            make=make,
-            dtype=dtype,
-            jit_compile=jit_compile,
-            in_graph=True,
-            **options,
-        )
-        for jit_compile in (False, True)
-    ]
-    # A number that these keep between steps is a power of TensorFlow's, or of
-    # XLA's.
-    keeps_a_power = make in (tf_opt.NAdam, tf_opt.AveragedSGD)
-    for outside, inside in zip(*found, strict=True):
-        assert_same_under_xla(
-            inside, outside, tolerance=1e-14 if keeps_a_power else 0
-        )
 
 
 def test_an_embedding_compiled_by_xla_trains_as_with_keras():

@@ -131,22 +131,6 @@ def test_a_loop_inside_a_compiled_function():
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
-def test_hyperparameters_count_that_changed_after_compiling():
-    variable = keras.Variable([1.0])
-    decay = keras.Variable(0.0)
-    optimizer = tf_opt.AdamW(0.1, weight_decay=decay)
-    optimizer.build([variable])
-    step = XLA(lambda: optimizer.apply([tf.zeros(1)], [variable]))
-    step()
-    assert variable.numpy() == 1.0
-    decay.assign(0.5)
-    step()
-    assert variable.numpy() == pytest.approx(0.95)
-    optimizer.learning_rate = 0.0
-    step()
-    assert variable.numpy() == pytest.approx(0.95)
-
-
 def test_threads_share_a_compiled_step():
     # Large enough for all threads of XLA's to take part in each.
     variables = variables_of([(300, 1000)] * 3)

@@ -49,7 +49,7 @@ def _workloads() -> str:
 def table(speed: Rows) -> str:
     """The measurement in Markdown."""
     lines = [
-        "| workload | optimizer | launches | ms | GB/s | copy's GB/s | of copy |",
+        "| workload | optimizer | launches | ms | GB/s | copy, GB/s | share |",
         "| :-- | :-- " + "| --: " * 5 + "|",
     ]
     for key, columns in speed.items():
