@@ -63,6 +63,8 @@ def trained() -> tuple[keras.Variable, tf_opt.AveragedSGD]:
 
 
 def test_the_average_swaps_in_and_out():
+    with pytest.raises(RuntimeError, match="has not been built"):
+        tf_opt.AveragedSGD().swap_in_average()
     variable, optimizer = trained()
     assert float(variable.numpy()[0]) == 5
     with optimizer.averaged_weights():

@@ -347,28 +347,13 @@ WRONG: dict[str, tuple[Callable[[Model], dict[str, Any]], str]] = {
         lambda m: {"gradient_scale": tf.constant([0.1, 0.2])},
         r"`gradient_scale` must be a scalar, got shape \[2\]",
     ),
-    "a vector as enabled": (
-        lambda m: {"enabled": tf.constant([True])},
-        r"`enabled` must be a scalar, got shape \[1\]",
-    ),
     "a number as enabled": (
         lambda m: {"enabled": 1},
         "`enabled` must be a bool. Received: enabled=1",
     ),
-    "a tensor of numbers as enabled": (
-        lambda m: {"enabled": tf.constant(1)},
-        "`enabled` must be a bool",
-    ),
     "a bool as scale": (
         lambda m: {"gradient_scale": True},
         "`gradient_scale` must be a number",
-    ),
-    "too few accumulators": (
-        lambda m: {
-            "gradients": [*m.gradients, m.gradients[0]],
-            "accumulators": m.accumulators,
-        },
-        "`accumulators` must have one variable for each of the 3",
     ),
     "no gradients": (
         lambda m: {"gradients": []},
