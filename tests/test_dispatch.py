@@ -23,8 +23,6 @@ from tf_opt.python import tensorflow_internals
 from tf_opt.python.ops import gpu
 from tf_opt.python.ops import library
 
-from xla_kernels import needs_xla_kernels
-
 PACKAGE = pathlib.Path(tf_opt.__file__).parent
 MINOR = ".".join(tf.__version__.split(".")[:2])
 
@@ -334,29 +332,6 @@ def ops_of(optimizer, variable, **function_arguments) -> set[str]:
 
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
-
-
-@needs_xla_kernels
-@pytest.mark.parametrize("traced_before", [False, True])
-def test_xla_compiles_the_op_also_in_nested_functions(traced_before):
-    variable = keras.Variable([1.0])
-    assert OP in ops_of(tf_opt.Adam(), variable, jit_compile=True)
-    optimizer = tf_opt.Adam(0.1)
-    optimizer.build([variable])
-
-    @tf.function
-    def inner() -> None:
-        optimizer.apply([tf.constant([2.0])], [variable])
-
-    @tf.function(jit_compile=True)
-    def outer() -> None:
-        inner()
-
-    if traced_before:
-        inner()
-    outer()
-    assert optimizer.implementation_in_use == "custom_op"
-    assert variable.numpy() == pytest.approx(0.8 if traced_before else 0.9)
 
 
 def test_without_an_xla_kernel_auto_composes_and_custom_op_says_why(

@@ -34,7 +34,6 @@ MODES = {
         for implementation in ["custom_op", "composed"]
     },
 }
-modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 
 
 def fit(mode: tuple[type, dict]) -> tuple[list[np.ndarray], keras.Model]:
@@ -45,11 +44,11 @@ def fit(mode: tuple[type, dict]) -> tuple[list[np.ndarray], keras.Model]:
 
 
 @pytest.mark.core
-@modes
+@pytest.mark.parametrize("mode", ["all", "ASGD_custom_op", "NAdam_composed"])
 def test_fit_equals_one_device(strategy, mode):
-    expected, _ = fit(mode)
+    expected, _ = fit(MODES[mode])
     with strategy.scope():
-        ours, model = fit(mode)
+        ours, model = fit(MODES[mode])
     for a, b in zip(ours, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-6)
     for variable in (*model.variables, *model.optimizer.variables):

@@ -121,28 +121,6 @@ def test_tensorflow_sees_every_variable_and_every_slot():
     assert captured == {id(variable.value.handle) for variable in expected}
 
 
-def test_a_graph_of_tensorflow_1_trains():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        variable = tf.Variable([1.0, 2.0])
-        slots = [tf.Variable([0.0, 0.0]) for _ in range(2)]
-        tf_opt.ops.resource_apply_adam_amsgrad(
-            [variable],
-            [slots[0]],
-            [slots[1]],
-            [tf.constant([0.5, -0.5])],
-            step=1,
-            learning_rate=0.1,
-        )
-        (step,) = [
-            op
-            for op in tf.compat.v1.get_default_graph().get_operations()
-            if op.type == OP
-        ]
-        session.run(tf.compat.v1.global_variables_initializer())
-        session.run(step)
-        np.testing.assert_allclose(session.run(variable), [0.9, 2.1], atol=1e-6)
-
-
 def test_autograph_leaves_the_package_alone():
     variable, slot = tf.Variable([1.0]), tf.Variable([0.0])
     optimizer = tf_opt.Adam(0.1)

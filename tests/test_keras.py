@@ -247,29 +247,6 @@ def test_unknown_variables_are_refused():
         optimizer.apply([tf.constant([1.0])], [keras.Variable([1.0])])
 
 
-@pytest.mark.parametrize("how", ["names", "variables"])
-@pairs
-def test_exclusion_from_weight_decay_equals_keras(pair, how):
-    def run(optimizer) -> list[np.ndarray]:
-        model = make_model()
-        if how == "names":
-            optimizer.exclude_from_weight_decay(var_names=["bias"])
-        else:
-            optimizer.exclude_from_weight_decay(
-                var_list=[model.trainable_variables[0]]
-            )
-        variables = model.trainable_variables
-        optimizer.build(variables)
-        for _ in range(3):
-            optimizer.apply([tf.ones(v.shape) for v in variables], variables)
-        return [v.numpy() for v in variables]
-
-    arguments = {"weight_decay": 0.5}
-    ours, theirs = run(pair.ours(**arguments)), run(pair.keras(**arguments))
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, **TOLERANCE)
-
-
 def test_an_unknown_argument_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword .*no_such_thing"):
         tf_opt.Adam(no_such_thing=True)

@@ -19,7 +19,6 @@ from devices import needs_sparse_kernels
 from devices import page_faults
 from devices import reads_numbers_on_device
 from devices import refusal
-from xla_kernels import HAS_SPARSE_XLA_KERNELS
 from xla_kernels import assert_same_under_xla
 from xla_kernels import needs_sparse_xla_kernels
 
@@ -367,46 +366,6 @@ def test_the_average_of_all_steps_has_no_lazy_mode():
         tf_opt.AveragedSGD(lazy_mode=True)
     with pytest.raises(ValueError, match="lazy_mode"):
         tf_opt.Adam(lazy_mode="yes")
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("lazy_mode", [False, True])
-def test_an_embedding_in_fit_equals_a_loop(lazy_mode, jit_compile):
-    tokens = np.random.default_rng(2).integers(0, 50, (64, 4))
-    targets = tokens.sum(axis=1, keepdims=True) / 100
-
-    def make() -> keras.Model:
-        keras.utils.set_random_seed(4)
-        return keras.Sequential(
-            [
-                keras.layers.Input((4,)),
-                keras.layers.Embedding(50, 8),
-                keras.layers.GlobalAveragePooling1D(),
-                keras.layers.Dense(1),
-            ]
-        )
-
-    fitted, looped = make(), make()
-    fitted.compile(
-        tf_opt.Adam(0.01, lazy_mode=lazy_mode), "mse", jit_compile=jit_compile
-    )
-    fitted.fit(
-        tokens, targets, batch_size=8, epochs=2, shuffle=False, verbose=0
-    )
-    optimizer = tf_opt.Adam(0.01, lazy_mode=lazy_mode)
-    for _ in range(2):
-        for i in range(0, 64, 8):
-            with tf.GradientTape() as tape:
-                errors = looped(tokens[i : i + 8]) - targets[i : i + 8]
-                loss = tf.reduce_mean(errors**2)
-            variables = looped.trainable_variables
-            optimizer.apply(
-                tape.gradient(loss, [x.value for x in variables]), variables
-            )
-    for a, b in zip(fitted.get_weights(), looped.get_weights(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
-    if HAS_SPARSE_XLA_KERNELS:
-        assert fitted.optimizer.implementation_in_use == "custom_op"
 
 
 # ---- What happens between micro-steps. ----

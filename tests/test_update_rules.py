@@ -59,16 +59,6 @@ def every_run(modes: list[tuple[str, str]]) -> pytest.MarkDecorator:
     )
 
 
-amsgrad_modes = pytest.mark.parametrize(
-    ("name", "mode"),
-    [
-        (name, mode)
-        for name, mode in MODES
-        if OPTIMIZERS[name].modes[mode].get("amsgrad")
-    ],
-)
-
-
 def assert_same_bits(
     actual: list[trajectory.State], expected: list[trajectory.State]
 ) -> None:
@@ -137,26 +127,6 @@ def test_so_are_the_steps_of_a_variable_for_all_threads(
         implementation=implementation,
         steps=2,
     )
-
-
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
-@amsgrad_modes
-def test_amsgrad_changes_the_result(
-    name: str, mode: str, implementation: str
-) -> None:
-    shapes = [(4097,)]
-    (with_amsgrad,) = trajectory.last(
-        name, mode, "float32", shapes, implementation=implementation
-    )
-    (without,) = trajectory.last(
-        name,
-        mode,
-        "float32",
-        shapes,
-        implementation=implementation,
-        amsgrad=False,
-    )
-    assert not np.array_equal(with_amsgrad["variable"], without["variable"])
 
 
 @pytest.mark.parametrize(

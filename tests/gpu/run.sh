@@ -35,7 +35,7 @@ compile() {
 export -f compile
 export out
 engine=(tf_opt/cc/kernels/*_dense.cc tf_opt/cc/engines/copy_on_gpu.cc
-  tests/gpu/engine.cc tests/gpu/device.cc tests/gpu/device_cuda.cc)
+  tests/gpu/device.cc tests/gpu/device_cuda.cc)
 programs=(tests/gpu/correctness.cc tests/gpu/speed.cc)
 printf '%s\0' "${engine[@]}" "${programs[@]}" |
   xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile "$0"'
