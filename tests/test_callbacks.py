@@ -286,14 +286,6 @@ def test_a_moving_average_is_swapped_as_keras_swaps_it():
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_the_callback_needs_an_average():
-    model = make_model()
-    model.compile(tf_opt.Adam(), "mse")
-    swap = tf_opt.callbacks.SwapAveragedWeights()
-    with pytest.raises(ValueError, match="that has `use_ema=True`"):
-        model.evaluate(X, Y, callbacks=[swap], verbose=0)
-
-
 def test_the_callback_refuses_another_optimizer():
     model = make_model()
     model.compile("sgd", "mse")

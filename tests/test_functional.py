@@ -164,29 +164,6 @@ def test_a_rule_names_a_wrong_tensor(
             function(**{**good, name: tf.zeros(3, tf.float64)}, **scalars)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("gradient", "float16"),
-        ("m", "float32 or bfloat16"),
-        ("v", "float32 or bfloat16"),
-        ("v_max", "float32 or bfloat16"),
-    ],
-)
-def test_wrong_dtype_is_an_error_that_names_the_argument(
-    name: str, expected: str
-) -> None:
-    tensors = {key: tf.zeros(3) for key in ("m", "v", "v_max")}
-    tensors["variable"] = tensors["gradient"] = tf.zeros(3, tf.float16)
-    tensors[name] = tf.zeros(3, tf.float64)
-    with pytest.raises(
-        ValueError,
-        match=rf"`{name}` must be {expected} for a variable of float16.*"
-        "float64",
-    ):
-        tf_opt.functional.adam(step=1, **tensors)
-
-
 # What each rule takes: its slots and its numbers, which float16 holds exactly.
 MOMENTS = {"learning_rate": 0.5, "beta_1": 0.5, "beta_2": 0.75, "epsilon": 0.25}
 ARGUMENTS = {

@@ -157,30 +157,24 @@ def test_what_is_not_finite(dtype, measure, device):
             assert np.isnan(sums[1]) == np.isnan(special)
 
 
-@both
-def test_large_numbers_are_finite_though_their_squares_are_not(measure, device):
-    for large in (1e200, -1e308):
-        gradient = np.ones(700)
-        gradient[333] = large
-        measures = measure([tf.constant(gradient)])
-        assert measures.sums_of_squares.numpy().tolist() == [math.inf]
-        assert measures.finite.numpy().tolist() == [True]
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @both
-def test_the_largest_float32_have_a_finite_sum(measure, device):
-    largest = np.finfo(np.float32).max
-    measures = measure([tf.fill([1000], largest)])
-    np.testing.assert_allclose(
-        measures.sums_of_squares, [1000 * float(largest) ** 2], rtol=1e-12
-    )
-    assert measures.finite.numpy().tolist() == [True]
-
-
-@both
-def test_what_the_scale_makes_infinite_is_not_finite(measure, device):
-    measures = measure([tf.fill([10], 1e38)], gradient_scale=1e3)
-    assert measures.finite.numpy().tolist() == [False]
+@pytest.mark.parametrize(
+    ("values", "scale", "expected", "finite"),
+    [
+        # The squares needn't be finite.
+        (np.full(700, 1e200), 1.0, math.inf, True),
+        (np.full(700, -1e308), 1.0, math.inf, True),
+        (np.full(1000, LARGEST, "f"), 1.0, 1000 * LARGEST**2, True),
+        (np.full(10, 1e38, "f"), 1e3, math.inf, False),
+    ],
+)
+def test_large_numbers(values, scale, expected, finite, measure, device):
+    measures = measure([tf.constant(values)], gradient_scale=scale)
+    np.testing.assert_allclose(measures.sums_of_squares, expected, rtol=1e-12)
+    assert measures.finite.numpy().tolist() == [finite]
 
 
 @both
