@@ -16,8 +16,6 @@ import tf_opt
 from tensorflow.python.framework import op_callbacks
 from tf_opt.python.optimizers.step import rule_function
 
-pytestmark = pytest.mark.core
-
 MODES = {
     "Adam": {"amsgrad": True},
     "AdamW": {"epsilon_hat": True, "maximize": True},

@@ -8,11 +8,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from xla_kernels import assert_same_under_xla
-from xla_kernels import needs_sparse_xla_kernels
-
-pytestmark = pytest.mark.kernels
-
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
 )
@@ -83,113 +78,6 @@ def test_repeated_rows_equal_the_dense_gradient(
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=0)
-
-
-@needs_sparse_xla_kernels
-@pytest.mark.parametrize(
-    ("make", "dtype", "options"),
-    [
-        *((tf_opt.Adam, "float32", options) for options in OPTIONS),
-        (tf_opt.Adam, "bfloat16", {"master_weights": True}),
-        (tf_opt.Adam, "float16", {"stochastic_rounding": True, "seed": 3}),
-        (tf_opt.ASGD, "float64", {"batch_num": 2, "skip_nonfinite": True}),
-        (tf_opt.NAdam, "float32", {"gradient_accumulation_steps": 2}),
-        (tf_opt.AveragedSGD, "float64", {"t0": 1}),
-    ],
-)
-def test_under_xla_a_step_has_the_bits_that_it_has_outside(
-    make, dtype, options
-):
-    found = [
-        run(
-            repeated_rows(dtype),
-            make=make,
-            dtype=dtype,
-            jit_compile=jit_compile,
-            in_graph=True,
-            **options,
-        )
-        for jit_compile in (False, True)
-    ]
-    # A number that these keep between steps is a power of TensorFlow's, or of
-    # XLA's.
-    keeps_a_power = make in (tf_opt.NAdam, tf_opt.AveragedSGD)
-    for outside, inside in zip(*found, strict=True):
-        assert_same_under_xla(
-            inside, outside, tolerance=1e-14 if keeps_a_power else 0
-        )
-
-
-@pytest.mark.parametrize(
-    ("make", "arguments"),
-    [
-        (tf_opt.NAdam, {}),
-        (tf_opt.ASGD, {"batch_num": 2}),
-        (tf_opt.AveragedSGD, {"t0": 1}),
-    ],
-)
-@implementations
-def test_other_optimizers(make, arguments, implementation):
-    dense = tf.constant([[3.0, -1.0], [0, 0], [1.5, 2.5], [0, 0]])
-    for a, b in zip(
-        run(
-            repeated_rows(),
-            make=make,
-            implementation=implementation,
-            **arguments,
-        ),
-        run(dense, make=make, implementation=implementation, **arguments),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a, b)
-
-
-@implementations
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_other_types(implementation, dtype):
-    sparse = run(
-        repeated_rows(dtype), dtype=dtype, implementation=implementation
-    )
-    dense = run(
-        tf.constant([[3.0, -1.0], [0, 0], [1.5, 2.5], [0, 0]], dtype),
-        dtype=dtype,
-        implementation=implementation,
-    )
-    for a, b in zip(sparse, dense, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_an_embedding_trains_as_its_one_hot_form_does(jit_compile):
-    tokens = np.array([[1, 1, 2], [5, 1, 0], [2, 2, 2], [3, 4, 3]])
-    targets = np.array([[1.0], [0.0], [2.0], [-1.0]])
-
-    def train(one_hot: bool) -> np.ndarray:
-        keras.utils.set_random_seed(4)
-        table = keras.layers.Embedding(6, 3)
-        table.build()
-        start = table.embeddings.numpy()
-        if one_hot:
-            first = keras.layers.Dense(3, use_bias=False)
-            inputs = keras.layers.Input((3, 6))
-            data = np.eye(6, dtype="float32")[tokens]
-        else:
-            first, inputs, data = table, keras.layers.Input((3,)), tokens
-        model = keras.Sequential(
-            [
-                inputs,
-                first,
-                keras.layers.GlobalAveragePooling1D(),
-                keras.layers.Dense(1, kernel_initializer="ones"),
-            ]
-        )
-        if one_hot:
-            first.kernel.assign(start)
-        model.compile(tf_opt.Adam(0.1), "mse", jit_compile=jit_compile)
-        model.fit(data, targets, epochs=10, batch_size=4, verbose=0)
-        return model.get_weights()[0]
-
-    np.testing.assert_allclose(train(False), train(True), atol=2e-5)
 
 
 def test_an_embedding_compiled_by_xla_trains_as_with_keras():

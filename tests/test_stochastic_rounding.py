@@ -12,8 +12,6 @@ from tf_opt.python.functional import storage_rounding
 
 from reference import rounding as reference
 
-pytestmark = pytest.mark.core
-
 DTYPES = ["bfloat16", "float16"]
 WAYS = {
     "eager": lambda function: function,
@@ -256,11 +254,3 @@ def test_seeds_steps_variables_and_streams_are_independent(a, b):
     first, second = _centred(*a), _centred(*b)
     assert abs(_correlation(first, second)) < 5
     assert abs(_correlation(first[1:], second[:-1])) < 5
-
-
-def test_the_steps_of_one_element_are_independent():
-    steps = np.stack([_centred(5, i, 0, 0, count=64) for i in range(4000)])
-    for distance in (1, 2, 7):
-        for element in (0, 31, 32, 63):
-            drawn = steps[:, element]
-            assert abs(_correlation(drawn[distance:], drawn[:-distance])) < 5
