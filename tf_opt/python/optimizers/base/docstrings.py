@@ -30,10 +30,9 @@ maximize: Whether to ascend instead of descend.
 learning_rate_multipliers, weight_decay_multipliers: Factors for single
     variables: a dictionary of regular expressions, looked for in the
     variables' paths, and numbers >= 0; the first that is found counts,
-    1 where none is. One that is found nowhere is an error in `build`;
-    a frozen variable of the model counts, and where the model isn't
-    known (not in `fit`), so may a whole path, `^...$`. See
-    `tf_opt.layerwise_multipliers`.
+    1 where none is. `build` raises an error if one is found nowhere,
+    except for a whole path, `^...$`, which may be that of a frozen
+    variable. See `tf_opt.layerwise_multipliers`.
 skip_nonfinite: Whether a step whose gradients hold an infinity or NaN
     leaves everything as it was; `optimizer.skipped_steps` counts them.
 track_gradient_norm: Whether `optimizer.gradient_norm` tells the norm of

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.base.averages import AveragedOptimizer
 from tf_opt.python.optimizers.step import eager
@@ -216,6 +217,8 @@ class FusedOptimizer(AveragedOptimizer):
         replicas.check_variables(variables)
         if skip_nonfinite:
             settings = settings._replace(skip_nonfinite=True)
+        if settings.skip_nonfinite:
+            _check_none_is_overwritten(variables)
         with self._name_scope():
             grads, variables = self._to_update(grads, variables)
             if not grads:
@@ -374,4 +377,23 @@ class FusedOptimizer(AveragedOptimizer):
         else:
             Composed(rule, settings, state).update(
                 bucket, grads, frames.Frame(), factors, scalars
+            )
+
+
+def _check_none_is_overwritten(variables: Sequence[Variable]) -> None:
+    """Raises if a gradient overwrites its variable, as for float8 scales.
+
+    Keras overwrites such variables before it is known if the step is skipped.
+
+    Raises:
+        ValueError: Names the variable.
+    """
+    for variable in variables:
+        if is_overwritten_by_gradient(variable):
+            raise ValueError(
+                "Steps can't be skipped with float8 variables: "
+                f"`{gradients.path_of(variable)}` is overwritten with its "
+                "gradient. Leave out `skip_nonfinite=True`, and use "
+                "keras.optimizers.LossScaleOptimizer in place of "
+                "tf_opt.LossScaleOptimizer."
             )
