@@ -86,7 +86,10 @@ def _filler(dtype: tf.DType) -> int:
 
 
 def rows_of_all_replicas(rows: tf.Tensor) -> tf.Tensor:
-    """Gathers the row indices of all replicas, in int64; called in a replica."""
+    """Gathers the row indices of all replicas, in int64.
+
+    To be called in a replica.
+    """
     # TensorFlow crashes if no replica has any row.
     filled = tf.concat([tf.cast(rows, tf.int64), [_filler(tf.int64)]], axis=0)
     context = tf.distribute.get_replica_context()
@@ -117,7 +120,7 @@ def _never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     TensorFlow crashes when it gathers slices and no replica has any row.
     """
     count = slices.indices.shape[0]
-    # XLA knows all shapes when it compiles, so it needs no filler.
+    # XLA knows all shapes, though only when it compiles.
     if count or tensorflow_internals.inside_xla():
         return slices
 

@@ -51,8 +51,8 @@ def unroll(
         variables: The initial values: tensors in any structure.
         steps: The number of steps, at least 1.
         state: The state that an earlier call returned, to continue; None to
-            start. It contains `iterations` and, by name, the rule's slots, each
-            in the structure of `variables`.
+            start. It contains `iterations` and, by name, the arguments that the
+            rule also returns, each in the structure of `variables`.
         transform_gradients: A function that changes the gradients, such as by
             clipping them.
         while_loop: Whether a graph uses a `tf.while_loop`. If false, the graph
