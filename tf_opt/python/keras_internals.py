@@ -79,7 +79,7 @@ def part_of(
     return optimizer.optimizers[optimizer._var_to_optimizer_idx[key]]
 
 
-def forgotten_variable_of(
+def missing_variable_of(
     optimizer: keras.optimizers.Optimizer,
 ) -> keras.Variable | None:
     """Returns the variable missing in the `variables` of a Keras Nadam, if any.

@@ -1,8 +1,8 @@
-"""How a constructor hands on what all optimizers take.
+"""Passing of the arguments that all constructors share.
 
-Every argument stands in every optimizer's signature, so that `help()` and an
-editor show it. What they mean, their defaults and their checks are in
-`FusedOptimizer`; a test compares the signatures with its and with Keras'.
+Every optimizer's signature lists all arguments, so that `help()` and editors
+show them. Their checks are in `ConfiguredOptimizer`. A test compares the
+signatures and defaults with each other and with Keras'.
 """
 
 from __future__ import annotations
@@ -38,5 +38,5 @@ COMMON_ARGUMENTS = (
 
 
 def common_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Out of a constructor's `locals()`, what `FusedOptimizer` takes."""
+    """Selects the arguments of `FusedOptimizer` from `locals()`."""
     return {name: arguments[name] for name in COMMON_ARGUMENTS}
