@@ -36,7 +36,7 @@ class ByPosition:
     excluded: tuple[int, ...] | None = None
 
     def of(self, variables: Sequence[Variable]) -> ByPosition:
-        """Returns the object if the variables' shapes match, or an empty one."""
+        """Returns this object if the shapes match, or an empty one."""
         shapes = tuple(tuple(variable.shape) for variable in variables)
         return self if shapes == self.shapes else ByPosition(shapes)
 

@@ -21,7 +21,7 @@ STATE_DTYPES = ("bfloat16", "float32")
 
 
 class RoundingSettings(NamedTuple):
-    """What the user asked for.
+    """Options of rounding.
 
     Attributes:
         master_weights: Whether 16-bit variables have float32 copies.
