@@ -85,7 +85,7 @@ def could_run_custom_op(
 ) -> bool:
     """Whether the custom op may and can run.
 
-    The arguments are those of `runs_custom_op`. Raises no error.
+    The arguments are as in `runs_custom_op`. Raises no error.
     """
     return implementation != COMPOSED and _obstacle(op_name, dtype, device) is (
         None

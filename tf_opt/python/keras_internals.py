@@ -221,7 +221,7 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
     # ---- Methods for subclasses. ----
 
-    def _get_ready_for(self, variables: Sequence[Variable]) -> None:
+    def _ensure_built(self, variables: Sequence[Variable]) -> None:
         """Builds the optimizer unless it is built.
 
         Raises:

@@ -84,7 +84,7 @@ class OpSignature(NamedTuple):
 
     Attributes:
         handles: Inputs that are lists of resource handles.
-        optional_handles: Those of these that may be empty.
+        optional_handles: The lists of `handles` that may be empty.
         scalars: Inputs that aren't lists, by type.
         modes: Boolean attributes.
     """

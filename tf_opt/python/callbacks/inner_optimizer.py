@@ -20,7 +20,7 @@ def inner_optimizer(
         callback: The name of the callback, for the error.
 
     Raises:
-        ValueError: If the optimizer has another class, or there are several.
+        ValueError: If the model has several optimizers or one of another class.
     """
     called = f"tf_opt.{expected.__name__}"
     optimizers = inner_optimizers(model, expected, callback, called)

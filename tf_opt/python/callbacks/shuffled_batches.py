@@ -106,8 +106,8 @@ class ShuffledBatches(keras.callbacks.Callback):
         if optimizer.gradient_accumulation_steps:
             raise ValueError(
                 "ShuffledBatches can't be used with `gradient_accumulation_"
-                "steps`: in every epoch an update would take other batches "
-                "together. Give it the `batch_size` of an update. Received: "
+                "steps`: an update would combine different batches in every "
+                "epoch. Use the `batch_size` of a whole update. Received: "
                 "gradient_accumulation_steps="
                 f"{optimizer.gradient_accumulation_steps}"
             )

@@ -62,16 +62,16 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     def __init__(self, swap_on_epoch: bool = False) -> None:
         super().__init__()
         self.swap_on_epoch = swap_on_epoch
-        # The phase at whose end the average that this callback swapped in has
-        # to go: "epoch", "test" or "predict". None: it swapped nothing in.
+        # If this callback has swapped the average in, the phase at the end of
+        # which to swap it out: "epoch", "test" or "predict".
         self._until: str | None = None
 
     def _optimizers(self) -> list[FusedOptimizer]:
         """Returns the optimizers that update the model's variables."""
         callback = type(self).__name__
         needed = (
-            "tf_opt.AveragedSGD, or with another optimizer of tf_opt's that "
-            "has `use_ema=True`"
+            "tf_opt.AveragedSGD, or with another tf_opt optimizer that has "
+            "`use_ema=True`"
         )
         optimizers = inner_optimizers(
             self.model, FusedOptimizer, callback, needed

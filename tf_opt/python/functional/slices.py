@@ -13,8 +13,8 @@ from tf_opt.python.functional import arithmetic
 class MergedSlices(NamedTuple):
     """Sorted rows of a gradient, each with the sum of its repetitions.
 
-    The shapes are those of the slices, so that XLA knows them: a row that
-    occurs three times is listed three times, each time with the whole sum.
+    The slices' shapes are kept, so that XLA knows them: a row that occurs three
+    times is listed three times, each time with the whole sum.
 
     Attributes:
         rows: The row indices, sorted.

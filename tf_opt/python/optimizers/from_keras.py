@@ -107,8 +107,8 @@ def _with_continued_parts(
     else:
         raise TypeError(
             "`optimizer` must have been built, or have a "
-            "keras.optimizers.OptimizerMap, to say which optimizers are "
-            f"inside. Received: {optimizer}"
+            "keras.optimizers.OptimizerMap, to find the optimizers inside "
+            f"of it. Received: {optimizer}"
         )
     return keras_internals.MultiOptimizer(
         continued,
@@ -143,9 +143,9 @@ def _strategy_of(
         return contextlib.nullcontext()
     if tf.distribute.has_strategy():
         raise ValueError(
-            "`optimizer` was built under another tf.distribute strategy than "
-            "the one in whose scope from_keras is called; call it outside of "
-            f"that scope. Received: {own} and {current}"
+            "`optimizer` was built under another tf.distribute strategy, but "
+            "from_keras is called in the scope of a strategy; call it outside "
+            f"of that scope. Received: {own} and {current}"
         )
     return own.scope()
 

@@ -183,8 +183,8 @@ class AveragedOptimizer(BuiltOptimizer):
         """Context manager for a step; swapped-in averages forbid it.
 
         Yields:
-            Whether the step may run. Inside XLA and on a GPU, where no error
-            can be raised, it is a tensor.
+            Whether the step may run. It is a tensor inside XLA and on a GPU,
+            where a step can't raise errors.
 
         Raises:
             RuntimeError: If the averages are swapped in. In a `tf.function`

@@ -153,7 +153,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
 
         Args:
             reference_variable: The other variable.
-            name: The end of its name.
+            name: The suffix of the variable's name.
             initializer: The initial value.
         """
         dtype = None

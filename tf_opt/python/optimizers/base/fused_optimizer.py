@@ -211,7 +211,7 @@ class FusedOptimizer(AveragedOptimizer):
             for gradient, variable in zip(grads, variables, strict=True)
         ]
         if known is None and trainable_variables is not None:
-            self._get_ready_for(variables)
+            self._ensure_built(variables)
         replicas.check_variables(variables)
         if skip_nonfinite:
             settings = settings._replace(skip_nonfinite=True)

@@ -123,7 +123,7 @@ class Rounding:
 
         Args:
             index: The variable's index.
-            value: The value in the arithmetic's type.
+            value: The value in the arithmetic type.
             dtype: The variable's type.
             rows: The rows that `value` holds; None: all of the variable.
             stream: The stream of random bits.

@@ -1,4 +1,4 @@
-"""What a step does around its rule, and the factors of single variables."""
+"""Frame of a step, and the factors of single variables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tf_opt.python.optimizers.values.flags import is_zero
 
 
 class Frame(NamedTuple):
-    """The scalars around the rule, the same for all variables of a step.
+    """Scalars of the frame, the same for all variables of a step.
 
     Attributes:
         gradient_scale: The factor of the gradients.

@@ -38,8 +38,8 @@ class Bucket(NamedTuple):
         indices: Their indices among the optimizer's variables.
         names: Their names in error messages.
         sparse: Whether their gradients are `tf.IndexedSlices`.
-        signature: The `eager_signature` of gradients that the op takes as they
-            are.
+        signature: The `eager_signature` of gradients that the op takes without
+            conversion.
         lists: The op's lists of variables, slots, accumulators, averages and
             master weights, by name; None if the composed implementation runs.
         is_measured_by_op: Whether the custom op measures their gradients.
@@ -64,7 +64,7 @@ class Bucket(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How the variables of a step are updated.
+    """Plan of a step: the way each variable is updated.
 
     Attributes:
         variables: All variables of the step.
@@ -95,7 +95,7 @@ def may_stay_sparse(
     """Returns whether a gradient may be applied without making it dense."""
     if not isinstance(gradient, tf.IndexedSlices):
         return False
-    # A dense gradient is summed in the gradient's type, then cast.
+    # An exact update sums in the gradient's type, then casts.
     return lazy_mode or gradient.values.dtype == variable.dtype
 
 
@@ -109,7 +109,7 @@ def make(
     groups: bool = False,
     one_by_one: bool = False,
 ) -> Plan:
-    """Decides what updates which variables.
+    """Makes the plan of a step.
 
     Args:
         op: The rule's op.

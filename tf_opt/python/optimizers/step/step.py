@@ -2,11 +2,11 @@
 
     measure   norms, and whether all gradients are finite, if an option needs it
     update    for each bucket a launch, or the composed implementation
-    commit    counters and what all variables share, in one place
+    commit    counters and scalars that all variables share, in one place
 
-A step that is skipped or that only accumulates is one whose kernels read a
-flag: nothing waits for a device and there is no condition around it. Only the
-composed implementation has a condition between accumulating and updating.
+Kernels read a flag to skip a step or to only accumulate, so nothing waits for a
+device, and there is no condition around a step. Only the composed
+implementation has a condition between accumulating and updating.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Step:
             variables: The variables, as the user gave them.
             learning_rate: Returns the learning rate.
             strategy: The optimizer's strategy.
-            may_step: Whether anything may change at all.
+            may_step: Whether anything may change.
         """
         self._may_step = may_step
         self._rule = rule
@@ -124,7 +124,7 @@ class Step:
         """Runs the step.
 
         Returns:
-            Whether it was one: False if it was skipped.
+            Whether the step counts: False if it was skipped.
         """
         settings, state = self._settings, self._state
         if settings.accumulates and replicas.in_several():
@@ -206,7 +206,7 @@ class Step:
             enabled: Whether the step does anything.
 
         Returns:
-            Whether it was a step: False if it was skipped.
+            Whether the step counts: False if it was skipped.
         """
         self._rows = tables.accumulated_rows(
             settings, self._state, self._plan, update
@@ -252,7 +252,7 @@ class Step:
 
     def _rows_exist(self) -> Flag:
         """Returns whether all rows of sparse gradients exist."""
-        # Elsewhere what finds a wrong row stops the ops that come after it.
+        # Outside of XLA, the op that finds a wrong row stops all later ops.
         if not inside_xla():
             return True
         return tables.exist_inside_xla(

@@ -1,4 +1,4 @@
-"""Rows of sparse gradients: which are accumulated, and whether they exist."""
+"""Rows of sparse gradients: their accumulators and checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tf_opt.python.tensorflow_internals import inside_xla
 def accumulated_rows(
     settings: Settings, state: OptimizerState, plan: Plan, update: Flag
 ) -> list[list[tf.Tensor]]:
-    """Returns for each bucket the rows in which gradients were accumulated.
+    """Returns for each bucket the rows with accumulated gradients.
 
     A row counts if anything in it isn't zero. Only launches of the custom op in
     lazy mode take such rows, in updates and where averages follow.
@@ -76,7 +76,7 @@ def _rows_of(state: OptimizerState, index: int, needed: Flag) -> tf.Tensor:
 def check(
     plan: Plan, grads: Sequence[Gradient], variables: Sequence[Variable]
 ) -> list[tf.Operation]:
-    """Checks the rows of the sparse gradients that no op of ours checks.
+    """Checks the rows of the sparse gradients that no custom op checks.
 
     Args:
         plan: The step's plan.
