@@ -15,8 +15,8 @@ docs/differentiable.md.)
 
 The arithmetic is float32, or float64 for float64 variables; scalars are
 computed in float64. A complex number is treated as two real numbers: its
-slots are complex, and their real and imaginary parts are the slots of the
-two.
+slots are complex, and their real and imaginary parts are the slots of
+the two.
 
 Arguments may be tensors, variables, NumPy arrays or Python numbers. Those
 without a TensorFlow type are converted to the required one. Results have
@@ -40,7 +40,7 @@ decoupled_weight_decay: Whether the decay shrinks the variable (as AdamW
     does) or adds to the gradient (L2).
 maximize: Whether to ascend instead of descend.""",
     raises="""\
-ValueError: If a tensor's shape differs from the variable's, a tensor has
-    the wrong type, or a number isn't a number (a float isn't an integer,
-    either). The error names the argument.""",
+ValueError: If a tensor's shape differs from the variable's, a tensor
+    has the wrong type, or an argument isn't a number or integer as
+    required. The error names the argument.""",
 )

@@ -86,10 +86,7 @@ def _filler(dtype: tf.DType) -> int:
 
 
 def rows_of_all_replicas(rows: tf.Tensor) -> tf.Tensor:
-    """Gathers the row indices of all replicas, in int64.
-
-    To be called in a replica.
-    """
+    """Gathers the row indices of all replicas, in int64; runs in a replica."""
     # TensorFlow crashes if no replica has any row.
     filled = tf.concat([tf.cast(rows, tf.int64), [_filler(tf.int64)]], axis=0)
     context = tf.distribute.get_replica_context()

@@ -7,9 +7,9 @@ from tf_opt.python.docstrings import with_parts
 # For example, `{{step}}` in a wrapper's docstring becomes the part `step`.
 with_common_arguments = with_parts(
     use="""\
-Numbers may be Python numbers, NumPy numbers, tensors or variables. The op
-uses them in float64, and integers in int64. If an argument is wrong, the op
-writes nothing.""",
+Numbers may be Python or NumPy numbers, tensors or variables. The op
+converts them to float64, and integers to int64. If an argument is
+wrong, the op writes nothing.""",
     variables="""\
 variables: Variables of one type (float16, bfloat16, float32 or float64)
     and of any shapes. Each may occur once.""",
@@ -32,7 +32,7 @@ epsilon: Added to the denominator, >= 0.""",
     direction="""\
 weight_decay: One number for all variables, or a list or vector with
     one number for each.
-frame: The work around the rule; see `tf_opt.ops.StepFrame`.
+frame: The frame of the step; see `tf_opt.ops.StepFrame`.
 lazy_mode: Whether to update only the rows that occur in
     `tf.IndexedSlices`. Otherwise the other rows have a gradient of
     zero.
@@ -41,14 +41,14 @@ decoupled_weight_decay: Whether the decay shrinks the variable (as AdamW
 maximize: Whether to ascend instead of descend.""",
     raises="""\
 RuntimeError: If the library of custom ops isn't loaded.
-TypeError: If an argument isn't a list, or the list contains something
-    other than variables.
+TypeError: If an argument isn't a list, or a list of variables contains
+    anything else.
 ValueError: If a list is empty or has the wrong length, a gradient has
-    another type than the variables, or a number isn't a number (a float
-    isn't an integer, either). In a graph, also if a shape or a
-    variable's type is wrong.
-tf.errors.InvalidArgumentError: If a shape or a variable's type is wrong,
-    or a number is out of range. (On a GPU, the op prints such a number
-    and writes nothing.)
+    another type than the variables, or an argument isn't a number or
+    integer as required. In a graph, also if a shape or a variable's
+    type is wrong.
+tf.errors.InvalidArgumentError: If a shape or a variable's type is
+    wrong, or a number is out of range. (On a GPU, the op prints such a
+    number and writes nothing.)
 tf.errors.FailedPreconditionError: If a variable isn't initialized.""",
 )

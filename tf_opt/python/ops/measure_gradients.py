@@ -83,9 +83,9 @@ def measure_gradients(
     Raises:
         RuntimeError: If the library of custom ops isn't loaded.
         TypeError: If an argument isn't a list, or `accumulators` contains
-            something other than variables.
+            anything but variables.
         ValueError: If `gradients` is empty, a list has the wrong length, the
-            gradients' types differ or have no kernels, or a number isn't a
+            gradients' types differ or have no kernels, or the scale isn't a
             number. In a graph, also if a shape or an accumulator's type is
             wrong.
         tf.errors.InvalidArgumentError: If a shape or an accumulator's type is

@@ -118,7 +118,7 @@ def resource_apply(
         gradients: One for each variable: all `tf.IndexedSlices`, or all dense.
         numbers: The float64 and int64 inputs, by name.
         weight_decay: One number for all variables, or one number for each.
-        frame: The work around the rule.
+        frame: The frame of the step.
         lazy_mode: Whether to update only the rows that occur in slices.
         accumulated_rows: For each variable, indices of more rows to update,
             with their accumulated gradients. Or empty.
@@ -131,7 +131,7 @@ def resource_apply(
 
     Raises:
         RuntimeError: If the library of custom ops isn't loaded.
-        TypeError: If a list contains something other than variables.
+        TypeError: If a list of variables contains anything else.
         ValueError: If a list is empty or has the wrong length, or a gradient
             or number can't be used.
     """

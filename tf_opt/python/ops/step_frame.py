@@ -14,10 +14,11 @@ from tf_opt.python.ops.handles import VariableLike
 
 @dataclasses.dataclass(frozen=True)
 class StepFrame:
-    r"""Work of a step around its rule: scaling, accumulating, clipping, ...
+    r"""Frame of a step: scaling, accumulating, clipping, averaging.
 
-    It is the same for every optimizer. For each variable $p$ with gradient $g$
-    and, if used, accumulator $a$ and average $e$:
+    The frame surrounds the rule and is the same for every optimizer. For each
+    variable $p$ with gradient $g$ and, if used, accumulator $a$ and average
+    $e$:
 
     $$
     \begin{aligned}
@@ -44,8 +45,7 @@ class StepFrame:
 
     Args:
         accumulators: Sums of gradients, one for each variable and of its
-            shape: float32, or float64 for float64 variables. Empty: nothing
-            was accumulated.
+            shape: float32, or float64 for float64 variables. Or empty.
         averages: Moving averages of the variables, one for each and of its
             shape: float32, float64 for float64 variables, or bfloat16.
         master_weights: float32 copies of float16 or bfloat16 variables.

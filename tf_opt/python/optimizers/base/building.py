@@ -36,7 +36,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
 
     @abc.abstractmethod
     def _add_state(self, variables: Sequence[keras.Variable]) -> None:
-        """Adds the rule's slots, and variables that all slots share."""
+        """Adds the rule's slots and its state that all variables share."""
 
     @abc.abstractmethod
     def _slots(self) -> list[PerVariable]:

@@ -30,11 +30,11 @@ maximize: Whether to ascend instead of descend.
 learning_rate_multipliers, weight_decay_multipliers: Factors for single
     variables: a dictionary that maps regular expressions to numbers
     >= 0. The first expression found in a variable's path gives its
-    factor; without a match, the factor is 1. `build` raises an error
-    for an expression that is found in no path of the model, including
-    frozen variables. If the optimizer doesn't know the model (outside
-    of `fit`), expressions for a whole path, `^...$`, may match nothing.
-    See `tf_opt.layerwise_multipliers`.
+    factor; without a match, the factor is 1. `build` raises an error if
+    an expression matches no variable of the model, not even a frozen
+    one. Outside of `fit`, where the optimizer doesn't know the model,
+    expressions for a whole path, `^...$`, may match nothing. See
+    `tf_opt.layerwise_multipliers`.
 skip_nonfinite: Whether to skip steps whose gradients contain an
     infinity or NaN. `optimizer.skipped_steps` counts them.
 track_gradient_norm: Whether to store the norm of the last update's
@@ -49,8 +49,8 @@ lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
     summed first in both modes.
 master_weights: Whether to keep and update float32 copies (master
     weights) of float16 and bfloat16 variables. The variables are the
-    rounded copies, so small steps aren't lost. If a variable is set in
-    another way (`assign`, `load_weights`, ...), its copy follows. The
+    rounded copies, so small steps aren't lost. If other code sets a
+    variable (`assign`, `load_weights`, ...), its copy follows. The
     copies are the last variables of `optimizer.variables`.
 stochastic_rounding: Whether to round float16 and bfloat16 variables up
     or down at random, so that their mean is right and small steps

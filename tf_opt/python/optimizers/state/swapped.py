@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 def kept(value: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
-    """Returns a value to keep, or None if the other type holds it exactly."""
+    """Returns the value to keep, or None if it already has the type."""
     return None if value.dtype == dtype else value
 
 

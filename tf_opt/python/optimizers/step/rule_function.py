@@ -1,7 +1,7 @@
 """Functional rule as one function call, for eager steps.
 
-Op by op, an eager step spends most of its time in TensorFlow's overhead of each
-op, and every op allocates its result. This module traces the rule into a
+Op by op, an eager step spends most of its time on TensorFlow's overhead for
+each op, and every op allocates its result. This module traces the rule into a
 function instead, once for each combination of types, for all variables of all
 optimizers. The function holds no variables, and all numbers that may change
 between steps are inputs. If a step updates whole variables in place, the
