@@ -277,7 +277,7 @@ class Composed:
             return
         weight = Weight(self._state, index, rows=rows)
         old = access.read_rows(average_of, rows)
-        # It overwrites the variable before it is rounded.
+        # The variable gets the average before it is rounded.
         new = step_frame.moving_average(old, weight.value, frame.ema_momentum)
         rounded = self._rounding.average(index, new, old.dtype, rows)
         access.write_rows(average_of, rows, choose(changes, rounded, old))

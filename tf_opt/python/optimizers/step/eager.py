@@ -65,7 +65,7 @@ def can_run(
         and state.unsaved.learning_rate_multipliers is None
         and state.unsaved.weight_decay_multipliers is None
         and all(type(gradient) is _EagerTensor for gradient in grads)
-        # An op that runs asynchronously would refuse them too late.
+        # An asynchronous op would refuse wrong gradients too late.
         and eager_signature(grads) == plan.buckets[0].signature
         and all(variable.constraint is None for variable in variables)
     )
@@ -109,7 +109,8 @@ def run(
             **{**_bare(), **rounding},
         )
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
-        # Before anything was written: shapes that broadcast, for example.
+        # The op refuses gradients to broadcast, for example, before it
+        # writes anything.
         return False
     rule.begin(state, plan.variables, True)
     state.commit(rule.next_shared(scalars), True)

@@ -205,7 +205,7 @@ def _lists(
     lists["variables"] = variables
     for name, kept in state.extras().items():
         own = [kept[i] for i in indices] if kept else ()
-        # Variables of one type have all of these or none.
+        # Either all variables of one type have this state, or none has.
         lists[name] = () if any(x is None for x in own) else own
     return lists
 
@@ -216,16 +216,16 @@ class PlanKeeper:
     Threads may share it: at worst two of them make the same plan.
     """
 
-    # Loops step all variables, or take turns among a few parts of them.
+    # Loops update all variables, or a few subsets of them in turns.
     LIMIT = 16
 
     def __init__(self) -> None:
         self._plans: dict[Hashable, tuple[list, Plan]] = {}
-        # The plan of the step that last ran eagerly, or was traced.
+        # The plan of the last step that ran eagerly or was traced.
         self.last: Plan | None = None
 
     def __deepcopy__(self, memo: dict) -> PlanKeeper:
-        # A copied optimizer has variables of its own.
+        # A copied optimizer has other variables.
         return PlanKeeper()
 
     def clear(self) -> None:
@@ -264,7 +264,7 @@ class PlanKeeper:
             plan = make()
             if len(self._plans) >= self.LIMIT:
                 self._plans.clear()
-            # With the variables, so that no others can have their ids.
+            # The plan keeps the variables alive, so their ids stay unique.
             key = (mode, *map(id, variables))
             self._plans[key] = (list(variables), plan)
         return plan

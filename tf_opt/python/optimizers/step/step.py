@@ -59,7 +59,7 @@ def _after(
     if tf.executing_eagerly():
         return contextlib.nullcontext()
     graph = tf.compat.v1.get_default_graph()
-    # Ops inside a condition can't be waited for outside of it.
+    # Ops outside of a condition can't wait for ops inside of it.
     return tf.control_dependencies([x for x in operations if x.graph is graph])
 
 
@@ -149,9 +149,9 @@ class Step:
     # ---- Replicas that accumulate. ----
 
     def _run_in_replicas(self) -> Flag:
-        """Adds up each replica's own gradients; an update sums the sums.
+        """Accumulates in each replica; an update sums over the replicas.
 
-        The sum over replicas is formed once for each update: in a condition.
+        That sum is inside a condition, so it is computed once per update.
         """
         settings, state = self._settings, self._state
         if self._plan.has_sparse():
@@ -320,7 +320,7 @@ class Step:
                 self._composed.average(self._not_averaged(averaged), frame)
             shared = list(rule.next_shared(scalars))
             norm = state.unsaved.gradient_norm
-            # Options that were changed after `build` may not measure it.
+            # Options changed after `build` may leave the norm unmeasured.
             if norm is not None and measures is not None:
                 shared.append((norm, measures.global_norm))
             state.commit(shared, commits)
@@ -328,9 +328,9 @@ class Step:
                 self._drop_other_sums(commits)
 
     def _frame_of_launch(self, frame: Frame) -> Frame:
-        """Lets an op refuse a step while averages are in the variables' place.
+        """Lets an op refuse a step while averages are swapped in.
 
-        The number of the step is negative then. The op raises an error and
+        The number of the step is then negative. The op raises an error and
         writes nothing.
         """
         if self._may_step is True or "step" not in self._rule.op.numbers:
@@ -451,9 +451,9 @@ class Step:
         return sorted(indices - set(averaged))
 
     def _begin_averages_of_rows(self) -> None:
-        """In the first step, makes averages of tables equal to the tables.
+        """In the first step, sets the averages of tables to the tables.
 
-        A row's average starts before the row occurs for the first time.
+        A row's average must exist before the row first occurs.
         """
         if not self._settings.lazy_mode:
             return

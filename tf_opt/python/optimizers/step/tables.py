@@ -49,7 +49,7 @@ def accumulated_rows(
             and settings.lazy_mode
         ):
             for index in bucket.indices:
-                # A table that is updated twice has them in its first update.
+                # If a table is updated twice, only its first update needs rows.
                 needed = index not in seen and (settings.use_ema or update)
                 rows.append(_rows_of(state, index, needed))
                 seen.add(index)
@@ -69,7 +69,7 @@ def _rows_of(state: OptimizerState, index: int, needed: Flag) -> tf.Tensor:
 
     if isinstance(needed, bool):
         return scan() if needed else nothing()
-    # The branches have different shapes, which XLA can't compile.
+    # XLA can't compile branches with different shapes.
     return scan() if inside_xla() else tf.cond(needed, scan, nothing)
 
 
