@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @with_options
 @with_common_arguments
 class Adam(MomentsOptimizer):
-    r"""Adam, with or without AMSGrad: the whole model in one pass.
+    r"""Adam, with or without AMSGrad, in one pass over the model.
 
     For a variable $p$ with gradient $g$, in step $t$ = 1, 2, ...:
 
@@ -46,25 +46,25 @@ class Adam(MomentsOptimizer):
     \end{aligned}
     $$
 
-    These are PyTorch's and Paddle's numbers; with `epsilon_hat=True` they are
-    Keras'. The moments and all arithmetic are float32 for float16, bfloat16
-    and float32 variables and float64 for float64 ones. Variables may have any
-    shape. Sparse gradients (`tf.IndexedSlices`) give the result of the dense
-    gradient, repeated rows summed. `optimizer.variables` is interchangeable
-    with that of `keras.optimizers.Adam(amsgrad=...)`.
+    Results match PyTorch and Paddle; with `epsilon_hat=True` they match Keras.
+    The moments and all arithmetic are float32 for float16, bfloat16 and float32
+    variables and float64 for float64 variables. Variables may have any shape.
+    Sparse gradients (`tf.IndexedSlices`) give the same result as dense
+    gradients; repeated rows are summed. `optimizer.variables` is
+    interchangeable with that of `keras.optimizers.Adam(amsgrad=...)`.
 
     Args:
         {{learning_rate}}
         {{moments}}
-        amsgrad: Whether to keep and use the maximum of the second moments.
+        amsgrad: Whether to use the running maximum of the second moments.
         {{common_arguments}}
-        epsilon_hat: Whether epsilon is added before the bias correction, as
-            Keras and TensorFlow do: the step is then
+        epsilon_hat: Whether to add epsilon before the bias correction, as
+            Keras and TensorFlow do. The step is then
             $\eta \sqrt{1 - \beta_2^t} / (1 - \beta_1^t)
             \cdot m / (\sqrt{v} + \epsilon)$.
 
     Raises:
-        ValueError: If an argument is out of range; names it and its value.
+        ValueError: If an argument is out of range.
 
     Example:
 
@@ -131,7 +131,7 @@ class Adam(MomentsOptimizer):
             adam_op.OP,
             _bind,
             {**self._hyperparameters(), "epsilon_hat": self.epsilon_hat},
-            # AMSGrad's maximum would grow too much if rounded at random.
+            # Random rounding would make AMSGrad's maximum grow too much.
             rounded_to_nearest=frozenset({2}),
         )
 

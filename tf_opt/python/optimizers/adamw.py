@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @with_options
 @with_common_arguments
 class AdamW(Adam):
-    r"""Adam with decoupled weight decay, in the same one pass.
+    r"""Adam with decoupled weight decay, in one pass over the model.
 
-    Before the step of `tf_opt.Adam`:
+    It does this before each step of `tf_opt.Adam`:
 
     $$
     p \leftarrow p - \eta \lambda p
@@ -33,13 +33,13 @@ class AdamW(Adam):
     Args:
         {{learning_rate}}
         {{moments}}
-        amsgrad: Whether to keep and use the maximum of the second moments.
+        amsgrad: Whether to use the running maximum of the second moments.
         {{common_arguments}}
-        epsilon_hat: Where epsilon stands; see `tf_opt.Adam`.
+        epsilon_hat: Whether to add epsilon before the bias correction; see
+            `tf_opt.Adam`.
 
     Raises:
-        ValueError: If an argument is out of range, or `weight_decay` is None;
-            names it and its value.
+        ValueError: If an argument is out of range, or `weight_decay` is None.
 
     Example:
 

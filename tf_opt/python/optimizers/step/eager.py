@@ -1,8 +1,8 @@
 """The quick way through an eager step that does nothing around its rule.
 
-Small models are trained in eager loops, where most of a step is calls in
-Python. This path makes as few as possible. Every other step takes the usual
-path, which also explains what is wrong.
+In eager loops with small models, Python calls take most of the time of a step.
+This path makes as few calls as possible. All other steps take the usual path,
+which also raises the errors.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def run(
             **{**_bare(), **rounding},
         )
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
-        # Before anything was written: shapes that broadcast, for example.
+        # The op refuses gradients to broadcast, for example, before it
+        # writes anything.
         return False
     rule.begin(state, plan.variables, True)
     state.commit(rule.next_shared(scalars), True)

@@ -1,4 +1,4 @@
-"""What a step does around its rule, and the factors of single variables."""
+"""Frame of a step, and the factors of single variables."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
     measure   norms, and whether all gradients are finite, if an option needs it
     update    for each bucket a launch, or the composed implementation
-    commit    counters and what all variables share, in one place
+    commit    counters and scalars that all variables share, in one place
 
-A step that is skipped or that only accumulates is one whose kernels read a
-flag: nothing waits for a device and there is no condition around it. Only the
-composed implementation has a condition between accumulating and updating.
+Kernels read a flag to skip a step or to only accumulate, so nothing waits for a
+device, and there is no condition around a step. Only the composed
+implementation has a condition between accumulating and updating.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _after(
     if tf.executing_eagerly():
         return contextlib.nullcontext()
     graph = tf.compat.v1.get_default_graph()
-    # Ops inside a condition can't be waited for outside of it.
+    # Ops outside of a condition can't wait for ops inside of it.
     return tf.control_dependencies([x for x in operations if x.graph is graph])
 
 
@@ -90,7 +90,7 @@ class Step:
             variables: The variables, as the user gave them.
             learning_rate: Returns the learning rate.
             strategy: The optimizer's strategy.
-            may_step: Whether anything may change at all.
+            may_step: Whether anything may change.
         """
         self._may_step = may_step
         self._rule = rule
@@ -124,7 +124,7 @@ class Step:
         """Runs the step.
 
         Returns:
-            Whether it was one: False if it was skipped.
+            Whether the step counts: False if it was skipped.
         """
         settings, state = self._settings, self._state
         if settings.accumulates and replicas.in_several():
@@ -149,9 +149,9 @@ class Step:
     # ---- Replicas that accumulate. ----
 
     def _run_in_replicas(self) -> Flag:
-        """Adds up each replica's own gradients; an update sums the sums.
+        """Accumulates in each replica; an update sums over the replicas.
 
-        The sum over replicas is formed once for each update: in a condition.
+        That sum is inside a condition, so it is computed once per update.
         """
         settings, state = self._settings, self._state
         if self._plan.has_sparse():
@@ -206,7 +206,7 @@ class Step:
             enabled: Whether the step does anything.
 
         Returns:
-            Whether it was a step: False if it was skipped.
+            Whether the step counts: False if it was skipped.
         """
         self._rows = tables.accumulated_rows(
             settings, self._state, self._plan, update
@@ -254,7 +254,7 @@ class Step:
 
     def _rows_exist(self) -> Flag:
         """Returns whether all rows of sparse gradients exist."""
-        # Elsewhere what finds a wrong row stops the ops that come after it.
+        # Outside of XLA, the op that finds a wrong row stops all later ops.
         if not inside_xla():
             return True
         return tables.exist_inside_xla(
@@ -325,7 +325,7 @@ class Step:
                 self._composed.average(rest, frame)
             shared = list(rule.next_shared(scalars))
             norm = state.unsaved.gradient_norm
-            # Options that were changed after `build` may not measure it.
+            # Options changed after `build` may leave the norm unmeasured.
             if norm is not None and measures is not None:
                 shared.append((norm, measures.global_norm))
             state.commit(shared, commits)
@@ -333,9 +333,9 @@ class Step:
                 self._drop_other_sums(commits)
 
     def _frame_of_launch(self, frame: Frame) -> Frame:
-        """Lets an op refuse a step while averages are in the variables' place.
+        """Lets an op refuse a step while averages are swapped in.
 
-        The number of the step is negative then. The op raises an error and
+        The number of the step is then negative. The op raises an error and
         writes nothing.
         """
         if self._may_step is True or "step" not in self._rule.op.numbers:
