@@ -39,7 +39,7 @@ test: lint cc-test install torch-once ## Runs every check, with the newest Tenso
 	@tests/gpu/run.sh --compile-only
 
 .PHONY: test-tensorflows
-test-tensorflows: wheel ## Tests the core on every TensorFlow and Keras minor
+test-tensorflows: wheel ## Tests every TensorFlow and Keras minor
 	@tools/setup.sh test
 	@tests/tensorflows.sh $(PYTEST_ARGS)
 

@@ -20,23 +20,19 @@ apply_adam = tf_opt.ops.resource_apply_adam_amsgrad
 class State:
     """Variables and slots for a launch, all different."""
 
-    def __init__(self, shapes=((2, 3), (4,)), dtype=tf.float32) -> None:
-        slot = tf.float64 if dtype == tf.float64 else tf.float32
-
-        def make(offset: float, dtype: tf.DType) -> list[tf.Variable]:
+    def __init__(self, shapes=((2, 3), (4,))) -> None:
+        def make(offset: float) -> list[tf.Variable]:
             return [
-                tf.Variable(tf.cast(tf.fill(shape, offset + i), dtype))
+                tf.Variable(tf.fill(shape, offset + i))
                 for i, shape in enumerate(shapes)
             ]
 
-        self.variables = make(1.0, dtype)
-        self.m = make(0.25, slot)
-        self.v = make(0.5, slot)
+        self.variables = make(1.0)
+        self.m = make(0.25)
+        self.v = make(0.5)
         # Below v, so that a step raises it.
-        self.v_max = make(0.375, slot)
-        self.gradients = [
-            tf.cast(tf.fill(shape, 0.125), dtype) for shape in shapes
-        ]
+        self.v_max = make(0.375)
+        self.gradients = [tf.fill(shape, 0.125) for shape in shapes]
 
     def everything(self) -> list[tf.Variable]:
         return [*self.variables, *self.m, *self.v, *self.v_max]
