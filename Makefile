@@ -52,7 +52,7 @@ bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorc
 .PHONY: bench-training
 bench-training: install ## Measures whole train steps with Keras' optimizer and ours
 	@tools/setup.sh demo
-	$(bin)/python benchmarks/training.py $(BENCH_ARGS)
+	$(bin)/python benchmarks/run.py --training $(BENCH_ARGS)
 
 .PHONY: gpu-test
 gpu-test: ## Checks and measures the engine on a GPU, with nvcc alone
