@@ -243,3 +243,38 @@ def test_iterations_that_were_set_before_the_first_step():
         np.testing.assert_array_equal(variable.numpy(), expected)
     with optimizer.averaged_weights():
         assert untouched.numpy() == [3.0]
+
+
+def test_before_training_the_average_is_the_variable():
+    with pytest.raises(RuntimeError, match="has not been built"):
+        tf_opt.AveragedSGD().swap_in_average()
+    variables = [keras.Variable([3.0]), keras.Variable([4.0])]
+    optimizer = tf_opt.AveragedSGD(0.5, t0=0)
+    optimizer.build(variables)
+    for _ in range(3):  # The second never has a gradient.
+        optimizer.apply([tf.constant([1.0])], variables[:1])
+    with optimizer.averaged_weights():
+        assert variables[1].numpy() == [4.0]
+        assert variables[0].numpy() != [3.0]
+
+
+@pytest.mark.parametrize("rates", [(0.0, 0.5, 0.5), (0.5, 0.0, 0.5)])
+def test_a_learning_rate_of_zero_lags_a_step_as_in_pytorch(rates):
+    torch = pytest.importorskip("torch")
+    parameter = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    # Without decay, whose powers PyTorch rounds to float32.
+    theirs = torch.optim.ASGD(
+        [parameter], lr=rates[0], lambd=0.0, foreach=False
+    )
+    variable = tf.Variable([1.0], dtype=tf.float64)
+    ours = tf_opt.AveragedSGD(rates[0], lambd=0.0)
+    for rate in rates:
+        theirs.param_groups[0]["lr"] = rate
+        parameter.grad = torch.ones(1, dtype=torch.float64)
+        theirs.step()
+        ours.learning_rate = rate
+        ours.apply([tf.ones(1, tf.float64)], [variable])
+        # Our least step size isn't quite 0.
+        np.testing.assert_allclose(
+            variable.numpy(), parameter.detach().numpy(), rtol=0, atol=1e-300
+        )

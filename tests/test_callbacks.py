@@ -181,6 +181,39 @@ def test_the_callback_evaluates_with_the_average(swap_on_epoch):
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
 
 
+def test_the_callback_lets_others_save_and_restore_the_average(tmp_path):
+    swap, spy = tf_opt.callbacks.SwapAveragedWeights(True), Spy()
+    best = keras.callbacks.EarlyStopping(
+        "val_loss", mode="max", patience=1, restore_best_weights=True
+    )
+    save = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras")
+    model = make_model()
+    model.fit(
+        X,
+        Y,
+        validation_data=(X, Y),
+        callbacks=[swap, spy, save, best],
+        epochs=5,
+        **FIT,
+    )
+    # The loss falls, and so the first epoch is the "best" that is restored.
+    assert len(spy.at_end) == 2
+    np.testing.assert_array_equal(spy.kernel(), spy.at_end[0])
+    saved = keras.models.load_model(tmp_path / "2.keras")
+    np.testing.assert_array_equal(saved.get_weights()[0], spy.at_end[1])
+
+    # And training goes on from what was saved as if it hadn't been.
+    through = make_model()
+    through.fit(X, Y, epochs=4, **FIT)
+    saved.fit(X, Y, epochs=4, initial_epoch=2, callbacks=[swap], **FIT)
+    np.testing.assert_array_equal(
+        saved.get_weights()[0], through.get_weights()[0]
+    )
+    np.testing.assert_array_equal(
+        saved.optimizer.variables[2], through.optimizer.variables[2]
+    )
+
+
 class EvaluatesAtTheEnd(keras.callbacks.Callback):
     """Predicts with the same callbacks between two epochs; may then fail."""
 
@@ -236,6 +269,18 @@ def test_after_an_interrupt_training_goes_on(where, new_callback):
     np.testing.assert_array_equal(model.get_weights()[0], twin.get_weights()[0])
 
 
+def test_the_moving_average_of_keras_leaves_this_average_alone():
+    results = []
+    for callbacks in [], [tf_opt.callbacks.SwapAveragedWeights(True)]:
+        model = make_model()
+        model.compile(tf_opt.AveragedSGD(0.1, t0=3, use_ema=True), "mse")
+        model.fit(X, Y, epochs=2, callbacks=callbacks, **FIT)
+        results.append([v.numpy() for v in model.variables])
+        results[-1] += [v.numpy() for v in model.optimizer.variables]
+    for plain, swapped in zip(*results, strict=True):
+        np.testing.assert_array_equal(swapped, plain)
+
+
 class Seen(keras.callbacks.Callback):
     """The weights that evaluation and what comes after an epoch see."""
 
@@ -286,9 +331,44 @@ def test_a_moving_average_is_swapped_as_keras_swaps_it():
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+def test_a_float32_average_of_bfloat16_variables_is_swapped_exactly():
+    twin, _ = fit_with_moving_average(keras.callbacks.Callback(), "bfloat16")
+    swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True)
+    model, seen = fit_with_moving_average(swap, "bfloat16")
+    # Evaluation saw the averages, and so does the last epoch's end.
+    averages = model.optimizer._model_variables_moving_average
+    for shown, average in zip(seen[-1], averages, strict=True):
+        assert average.dtype == "float32"
+        rounded = tf.cast(average, tf.bfloat16).numpy()
+        np.testing.assert_array_equal(shown.astype(np.float32), rounded)
+    # Training was not touched by three swaps in and out.
+    for a, b in zip(
+        model.optimizer.variables, twin.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_the_callback_needs_an_average():
+    model = make_model()
+    model.compile(tf_opt.Adam(), "mse")
+    swap = tf_opt.callbacks.SwapAveragedWeights()
+    with pytest.raises(ValueError, match="that has `use_ema=True`"):
+        model.evaluate(X, Y, callbacks=[swap], verbose=0)
+
+
 def test_the_callback_refuses_another_optimizer():
     model = make_model()
     model.compile("sgd", "mse")
     swap = tf_opt.callbacks.SwapAveragedWeights()
     with pytest.raises(ValueError, match="compiled with tf_opt.AveragedSGD"):
         model.evaluate(X, Y, callbacks=[swap], verbose=0)
+
+
+def test_shuffled_batches_must_be_what_fit_goes_through():
+    x = np.ones((6, 2), "float32")
+    batches = tf_opt.callbacks.ShuffledBatches(x, x, batch_size=2)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+    model.compile(tf_opt.ASGD(0.1, batch_num=len(batches)), "mse")
+    with pytest.raises(ValueError, match="must be given this object's `data"):
+        model.fit(x, x, batch_size=2, shuffle=False, callbacks=[batches])
+    model.fit(batches.dataset, shuffle=False, callbacks=[batches], verbose=0)

@@ -1,4 +1,4 @@
-"""Derivatives of a step beside finite differences."""
+"""Derivatives of a step beside finite ones, of whole trainings PyTorch's."""
 
 from __future__ import annotations
 
@@ -157,10 +157,8 @@ def _finite_differences(
     return derivative
 
 
-@pytest.mark.parametrize(
-    ("name", "compiled"),
-    [(name, i % 2 > 0) for i, name in enumerate(STEPS)],
-)
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", STEPS)
 def test_derivative_of_a_step_equals_finite_differences(
     name: str, compiled: bool
 ) -> None:
@@ -190,14 +188,11 @@ def test_derivative_of_a_step_equals_finite_differences(
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "compiled"),
-    [
-        (name, _forward_over_reverse, False)
-        if i % 2
-        else (name, _reverse_over_reverse, True)
-        for i, name in enumerate(STEPS)
-    ],
+    ("mode", "compiled"),
+    [(_reverse_over_reverse, True), (_forward_over_reverse, False)],
+    ids=["reverse_compiled", "forward_eager"],
 )
+@pytest.mark.parametrize("name", STEPS)
 def test_second_derivative_of_a_step_equals_finite_differences(
     name: str, mode: Callable, compiled: bool
 ) -> None:
@@ -261,3 +256,140 @@ def test_derivatives_without_any_gradient_so_far_are_finite(
     np.testing.assert_allclose(reverse, -slope / 1e-8, rtol=1e-12)
     np.testing.assert_array_equal(second, 0)
     np.testing.assert_array_equal(third, 0)
+
+
+# A training whose loss PyTorch and TensorFlow compute in the same words.
+MATRIX = np.random.default_rng(2).normal(size=(4, 4))
+START = np.array([0.7, -1.2, 0.4, 0.9])
+TRAINING_STEPS = 6
+
+# PyTorch's optimizer, its arguments that it can't differentiate, and which of
+# ours it can.
+TRAININGS = {
+    "Adam": (functional.adam, {}, {}, ["learning_rate", "beta_1", "beta_2"]),
+    "Adam, AMSGrad, L2, maximize": (
+        functional.adam,
+        {
+            "amsgrad": True,
+            "maximize": True,
+            "decoupled_weight_decay": False,
+        },
+        {"amsgrad": True, "maximize": True},
+        ["learning_rate", "beta_1", "beta_2", "weight_decay"],
+    ),
+    "AdamW": (functional.adam, {}, {}, ["learning_rate", "weight_decay"]),
+    "NAdam": (functional.nadam, {}, {}, ["learning_rate"]),
+    "ASGD": (functional.averaged_sgd, {"t0": 2.0}, {"t0": 2.0}, []),
+}
+HYPERPARAMETERS = {
+    "learning_rate": 0.05,
+    "beta_1": 0.8,
+    "beta_2": 0.7,
+    "weight_decay": 0.1,
+}
+
+
+def _ours(name: str, how: Callable, while_loop: bool) -> Arrays:
+    """The end of a training, its gradient, and a Hessian-vector product."""
+    rule, options, _, differentiable = TRAININGS[name]
+    options = dict(options, while_loop=while_loop)
+    if rule is not functional.averaged_sgd:
+        options.update(beta_1=0.8, beta_2=0.7)
+    else:
+        options.update(learning_rate=0.05)
+
+    def loss(w: tf.Tensor, iteration: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.cos(tf.linalg.matvec(MATRIX, w)) + w**2 / 2)
+
+    def end(at: Tensors) -> tf.Tensor:
+        at = dict(at)
+        result = functional.unroll(
+            rule, loss, at.pop("start"), TRAINING_STEPS, **{**options, **at}
+        )
+        return tf.reduce_sum(result.variables**3)
+
+    @how
+    def derivatives(at: Tensors) -> tuple[Tensors, Tensors]:
+        ones = {key: tf.ones_like(tensor) for key, tensor in at.items()}
+        return _gradient(end, at), _reverse_over_reverse(end, at, ones)
+
+    at = {key: HYPERPARAMETERS[key] for key in differentiable}
+    at = {"start": START, **at}
+    first, second = derivatives(
+        {key: tf.constant(value, tf.float64) for key, value in at.items()}
+    )
+    return {
+        **{f"gradient of {key}": first[key].numpy() for key in at},
+        **{f"product of {key}": second[key].numpy() for key in at},
+    }
+
+
+def _torchs(name: str) -> Arrays:
+    torch = pytest.importorskip("torch")
+    rule, _, options, differentiable = TRAININGS[name]
+    matrix = torch.tensor(MATRIX)
+    at = {
+        key: torch.tensor(value, dtype=torch.float64, requires_grad=True)
+        for key, value in {"start": START, **HYPERPARAMETERS}.items()
+        if key == "start" or key in differentiable
+    }
+    arguments = dict(options, lr=at.get("learning_rate", 0.05))
+    if rule is not functional.averaged_sgd:
+        arguments["betas"] = (at.get("beta_1", 0.8), at.get("beta_2", 0.7))
+    arguments["weight_decay"] = at.get("weight_decay", 0.0)
+    w = at["start"].clone()
+    optimizer = getattr(torch.optim, name.split(",")[0])(
+        [w], **arguments, differentiable=True, foreach=False
+    )
+    # PyTorch keeps a step's scalars in its default type.
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        for _ in range(TRAINING_STEPS):
+            # A step writes into w, and some write into state that the
+            # derivative of the step before needs.
+            point = w.clone()
+            state = optimizer.state[w]
+            state.update({key: state[key].clone() for key in state})
+            loss = (torch.cos(matrix @ point) + point**2 / 2).sum()
+            (w.grad,) = torch.autograd.grad(loss, point, create_graph=True)
+            optimizer.step()
+    finally:
+        torch.set_default_dtype(default)
+    end = (w**3).sum()
+    first = torch.autograd.grad(end, list(at.values()), create_graph=True)
+    second = torch.autograd.grad(
+        sum(gradient.sum() for gradient in first), list(at.values())
+    )
+    return {
+        **{
+            f"gradient of {key}": value.detach().numpy()
+            for key, value in zip(at, first, strict=True)
+        },
+        **{
+            f"product of {key}": value.numpy()
+            for key, value in zip(at, second, strict=True)
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "while_loop"),
+    [
+        (lambda function: function, False),
+        (functools.partial(tf.function, autograph=False), True),
+    ],
+    ids=["eager", "while_loop"],
+)
+@pytest.mark.parametrize("name", TRAININGS)
+def test_derivatives_through_a_training_equal_those_of_torch(
+    name: str, how: Callable, while_loop: bool
+) -> None:
+    expected = _torchs(name)
+    actual = _ours(name, how, while_loop)
+    assert actual.keys() == expected.keys()
+    for key, value in expected.items():
+        assert np.all(value != 0), key
+        np.testing.assert_allclose(
+            actual[key], value, rtol=1e-9, atol=1e-11, err_msg=key
+        )

@@ -23,6 +23,8 @@ from tf_opt.python import tensorflow_internals
 from tf_opt.python.ops import gpu
 from tf_opt.python.ops import library
 
+from xla_kernels import needs_xla_kernels
+
 PACKAGE = pathlib.Path(tf_opt.__file__).parent
 MINOR = ".".join(tf.__version__.split(".")[:2])
 
@@ -334,6 +336,40 @@ def ops_of(optimizer, variable, **function_arguments) -> set[str]:
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_auto_chooses_the_custom_op(dtype):
+    variable = keras.Variable([1.0], dtype=dtype)
+    assert OP in ops_of(tf_opt.Adam(), variable)
+
+
+def test_composed_is_composed():
+    variable = keras.Variable([1.0])
+    assert OP not in ops_of(tf_opt.Adam(implementation="composed"), variable)
+
+
+@needs_xla_kernels
+@pytest.mark.parametrize("traced_before", [False, True])
+def test_xla_compiles_the_op_also_in_nested_functions(traced_before):
+    variable = keras.Variable([1.0])
+    assert OP in ops_of(tf_opt.Adam(), variable, jit_compile=True)
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build([variable])
+
+    @tf.function
+    def inner() -> None:
+        optimizer.apply([tf.constant([2.0])], [variable])
+
+    @tf.function(jit_compile=True)
+    def outer() -> None:
+        inner()
+
+    if traced_before:
+        inner()
+    outer()
+    assert optimizer.implementation_in_use == "custom_op"
+    assert variable.numpy() == pytest.approx(0.8 if traced_before else 0.9)
+
+
 def test_without_an_xla_kernel_auto_composes_and_custom_op_says_why(
     monkeypatch,
 ):
@@ -386,6 +422,14 @@ def test_auto_composes_where_there_is_no_kernel():
         tf_opt.Adam(implementation="custom_op").apply(
             [tf.constant([1 + 1j])], [variable]
         )
+
+
+def test_complex_variables_are_updated_as_two_reals():
+    variable = keras.Variable(np.array([1 + 2j], "complex64"))
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.apply([tf.constant([3 - 4j], tf.complex64)], [variable])
+    np.testing.assert_allclose(variable.numpy(), [0.9 + 2.1j], atol=1e-6)
+    assert optimizer.variables[2].dtype == "complex64"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tf_opt
 
 import small_model
+from registry import OPTIMIZERS
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 MODES = {
@@ -34,6 +35,7 @@ MODES = {
         for implementation in ["custom_op", "composed"]
     },
 }
+modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
 
 
 def fit(mode: tuple[type, dict]) -> tuple[list[np.ndarray], keras.Model]:
@@ -44,17 +46,67 @@ def fit(mode: tuple[type, dict]) -> tuple[list[np.ndarray], keras.Model]:
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("mode", ["all", "ASGD_custom_op", "NAdam_composed"])
+@modes
 def test_fit_equals_one_device(strategy, mode):
-    expected, _ = fit(MODES[mode])
+    expected, _ = fit(mode)
     with strategy.scope():
-        ours, model = fit(MODES[mode])
+        ours, model = fit(mode)
     for a, b in zip(ours, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-6)
     for variable in (*model.variables, *model.optimizer.variables):
         copies = strategy.experimental_local_results(variable.value)
         assert len(copies) == 2
         np.testing.assert_array_equal(copies[0].numpy(), copies[1].numpy())
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@modes
+def test_a_custom_loop_equals_one_device(strategy, mode, in_graph):
+    def run(gradients_of_replicas, scope) -> list[np.ndarray]:
+        with scope():
+            variables = [
+                keras.Variable([1.0, 2.0]),
+                keras.Variable([[3.0]], dtype="bfloat16"),
+            ]
+            make, arguments = mode
+            optimizer = make(0.125, **arguments)
+            optimizer.build(variables)
+
+        def step() -> None:
+            gradient = gradients_of_replicas()
+            optimizer.apply(
+                [
+                    tf.stack([gradient, -gradient]),
+                    tf.cast([[gradient]], tf.bfloat16),
+                ],
+                variables,
+            )
+
+        def steps() -> None:
+            if tf.distribute.has_strategy():
+                strategy.run(step)
+            else:
+                step()
+
+        run_steps = tf.function(steps) if in_graph else steps
+        with scope():
+            for _ in range(4):
+                run_steps()
+        return [
+            np.asarray(v.numpy(), "float64")
+            for v in (*variables, *optimizer.variables)
+        ]
+
+    def on_replica() -> tf.Tensor:
+        replica = tf.distribute.get_replica_context()
+        # 1/32 and 3/32: their sum is the single device's gradient.
+        replica_id = tf.cast(replica.replica_id_in_sync_group, tf.float32)
+        return (1 + 2 * replica_id) / 32
+
+    ours = run(on_replica, strategy.scope)
+    expected = run(lambda: tf.constant(0.125), contextlib.nullcontext)
+    for a, b in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
 def test_one_launch_for_each_replica(strategy):
@@ -72,6 +124,31 @@ def test_one_launch_for_each_replica(strategy):
     assert [op.get_attr("N") for op in launches] == [10, 10]
     step()
     assert variables[0].numpy() == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_apply_in_cross_replica_context(strategy, name, implementation):
+    under_test = OPTIMIZERS[name]
+    arguments = under_test.modes[under_test.thorough_mode or "plain"]
+
+    def run() -> list[keras.Variable]:
+        variable = keras.Variable([1.0, 2.0])
+        optimizer = under_test.make(
+            0.1, implementation=implementation, **arguments
+        )
+        optimizer.build([variable])
+        for _ in range(4):
+            optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+        return [variable, *optimizer.variables]
+
+    with strategy.scope():
+        ours = run()
+    for variable, expected in zip(ours, run(), strict=True):
+        for copy in strategy.experimental_local_results(variable.value):
+            np.testing.assert_allclose(
+                copy.numpy(), expected.numpy(), rtol=1e-6
+            )
 
 
 def test_a_batch_index_said_on_each_replica(strategy):
@@ -95,21 +172,58 @@ def test_a_batch_index_said_on_each_replica(strategy):
         np.testing.assert_array_equal(copy.numpy(), [[2.0], [0.0], [2.0]])
 
 
-def test_replicas_that_share_one_copy_are_refused():
-    central = tf.distribute.experimental.CentralStorageStrategy(
-        ["CPU:0", "CPU:1"], "CPU:0"
-    )
-    with central.scope():
-        shared, optimizer = tf.Variable([1.0]), tf_opt.Adam(0.1)
-        optimizer.build([shared])
+def test_the_average_swaps_in_on_all_replicas(strategy):
+    with strategy.scope():
+        variable = keras.Variable([0.0])
+        optimizer = tf_opt.AveragedSGD(0.5, lambd=0.0, t0=0)
+        optimizer.build([variable])
 
     @tf.function
     def step() -> None:
-        central.run(lambda: optimizer.apply([tf.constant([0.5])], [shared]))
+        strategy.run(lambda: optimizer.apply([-tf.ones(1)], [variable]))
 
-    with pytest.raises(ValueError, match="must have a copy.*CentralStorage"):
+    for _ in range(3):
         step()
-    assert shared.numpy() == 1
+    with optimizer.averaged_weights():
+        for copy in strategy.experimental_local_results(variable.value):
+            assert copy.numpy() == [2.5]  # Of 1 (twice weightless), 2 and 3.
+    for copy in strategy.experimental_local_results(variable.value):
+        assert copy.numpy() == [3.0]
+
+
+def test_a_sparse_gradient_on_two_replicas(strategy):
+    with strategy.scope():
+        table = keras.Variable(np.ones((3, 2), "float32"))
+        optimizer = tf_opt.Adam(0.1, epsilon=1.0)
+        optimizer.build([table])
+
+    @tf.function
+    def step() -> None:
+        def on_replica() -> None:
+            slices = tf.IndexedSlices(
+                tf.ones((2, 2)), tf.constant([1, 1]), tf.constant([3, 2])
+            )
+            optimizer.apply([slices], [table])
+
+        strategy.run(on_replica)
+
+    step()
+    # Two equal rows on each of two replicas: a gradient of 4.
+    expected = np.ones((3, 2))
+    expected[1] -= 0.1 * 4 / (4 + 1)
+    np.testing.assert_allclose(table.numpy(), expected, atol=1e-6)
+
+
+SHARED = {
+    "average": {
+        "use_ema": True,
+        "ema_momentum": 0.5,
+        "ema_overwrite_frequency": 2,
+    },
+    "accumulate": {"gradient_accumulation_steps": 2},
+    "skip": {"skip_nonfinite": True, "track_gradient_norm": True},
+    "scale": {"dynamic_growth_steps": 2},
+}
 
 
 @pytest.mark.parametrize("in_graph", [False, True])
@@ -192,3 +306,44 @@ def test_a_step_outside_of_the_strategy_is_one_of_all_copies(
                 expected.numpy().astype("float64"),
                 rtol=1e-6,
             )
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+def test_replicas_drop_a_sum_without_a_gradient_in_the_update(
+    strategy, implementation
+):
+    with strategy.scope():
+        variables = [keras.Variable([0.0]) for _ in range(2)]
+        optimizer = tf_opt.ASGD(
+            1.0, gradient_accumulation_steps=2, implementation=implementation
+        )
+        optimizer.build(variables)
+
+    @tf.function
+    def step(*grads: tf.Tensor | None) -> None:
+        strategy.run(lambda: optimizer.apply(grads, variables))
+
+    for second in (100, None, 1, 1):
+        step(
+            tf.ones(1), None if second is None else tf.constant([float(second)])
+        )
+    # Two replicas' gradients of two micro-steps, halved: 2 an update.
+    np.testing.assert_allclose([v.numpy()[0] for v in variables], [-4, -2])
+
+
+def test_replicas_that_share_one_copy_are_refused():
+    central = tf.distribute.experimental.CentralStorageStrategy(
+        ["CPU:0", "CPU:1"], "CPU:0"
+    )
+    with central.scope():
+        shared, optimizer = tf.Variable([1.0]), tf_opt.Adam(0.1)
+        optimizer.build([shared])
+
+    @tf.function
+    def step() -> None:
+        central.run(lambda: optimizer.apply([tf.constant([0.5])], [shared]))
+
+    with pytest.raises(ValueError, match="must have a copy.*CentralStorage"):
+        step()
+    assert shared.numpy() == 1

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.kernels]
 
 KERAS = {
     tf_opt.Adam: (keras.optimizers.Adam, {"epsilon": 1e-7}),
@@ -105,6 +105,27 @@ def test_a_skipped_step_changes_nothing_at_all(make, in_graph, implementation):
     assert int(optimizer.iterations) == 3
 
 
+def test_a_skipped_micro_step_leaves_what_was_accumulated():
+    (variable,) = variables = _variables([1.0, 2.0])
+    optimizer = tf_opt.Adam(
+        0.1, skip_nonfinite=True, gradient_accumulation_steps=2
+    )
+    for gradient in ([1.0, 0.0], [np.inf, 0.0], [0.0, 1.0]):
+        optimizer.apply([tf.constant(gradient)], variables)
+    other = _variables([1.0, 2.0])
+    expected = tf_opt.Adam(0.1)
+    expected.apply([tf.constant([0.5, 0.5])], other)
+    np.testing.assert_array_equal(variable.numpy(), other[0].numpy())
+    assert int(optimizer.iterations) == 1
+
+
+def test_float64_gradients_whose_squares_overflow_are_finite():
+    variables = _variables([1.0, 2.0], dtype="float64")
+    optimizer = tf_opt.Adam(0.1, skip_nonfinite=True)
+    optimizer.apply([tf.constant([1e200, 1.0], tf.float64)], variables)
+    assert int(optimizer.skipped_steps) == 0
+
+
 def test_skipped_steps_and_norms_that_nobody_keeps():
     optimizer = tf_opt.Adam()
     with pytest.raises(ValueError, match="`skip_nonfinite=True`"):
@@ -167,7 +188,40 @@ def test_clipping_can_be_changed_between_eager_steps():
     assert variable.numpy().item() == -10
 
 
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+@pytest.mark.parametrize("bound", [0, -1.0])
+@pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
+def test_what_is_not_above_zero_does_not_clip(name, bound, implementation):
+    (ours,), (theirs,) = _variables([1.0, 2.0]), _variables([1.0, 2.0])
+    gradient = tf.constant([3.0, -1.0])
+    tf_opt.AveragedSGD(
+        0.1, lambd=0.0, implementation=implementation, **{name: bound}
+    ).apply([gradient], [ours])
+    keras.optimizers.SGD(0.1, **{name: bound}).apply([gradient], [theirs])
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+
+
 # ---- Multipliers. ----
+
+
+def test_multipliers_are_parameter_groups():
+    named = [keras.Variable([1.0, 2.0], name=name) for name in ("head", "body")]
+    optimizer = tf_opt.AdamW(
+        0.1,
+        learning_rate_multipliers={"body": 0.5},
+        weight_decay_multipliers={"head": 0.0},
+    )
+    gradient = tf.constant([0.5, -0.5])
+    for _ in range(3):
+        optimizer.apply([gradient, gradient], named)
+    for variable, rate, decay in ((named[0], 0.1, 0.0), (named[1], 0.05, 0.01)):
+        alone = _variables([1.0, 2.0])
+        single = tf_opt.AdamW(rate, weight_decay=decay)
+        for _ in range(3):
+            single.apply([gradient], alone)
+        np.testing.assert_allclose(
+            variable.numpy(), alone[0].numpy(), rtol=1e-6
+        )
 
 
 @pytest.mark.parametrize("implementation", ["custom_op", "composed"])
@@ -331,6 +385,52 @@ def test_a_variable_that_occurs_twice_is_averaged_once(
     )
     theirs = keras.optimizers.SGD(0.1, **arguments)
     np.testing.assert_allclose(train(ours), train(theirs), rtol=1e-6)
+
+
+def test_16_bit_variables_have_float32_averages_and_sums():
+    variables = _variables([1.0, 2.0], dtype="bfloat16")
+    optimizer = tf_opt.Adam(
+        2.0**-7,
+        use_ema=True,
+        ema_momentum=0.999,
+        gradient_accumulation_steps=2,
+    )
+    optimizer.build(variables)
+    assert optimizer._model_variables_moving_average[0].dtype == "float32"
+    assert optimizer._accumulated_gradients[0].dtype == "float32"
+    for _ in range(4):
+        optimizer.apply([tf.constant([1.0, 2.0], tf.bfloat16)], variables)
+    optimizer.finalize_variable_values(variables)
+    assert variables[0].dtype == "bfloat16"
+    np.testing.assert_allclose(
+        variables[0].numpy().astype(np.float32),
+        optimizer._model_variables_moving_average[0].numpy(),
+        rtol=2**-8,
+    )
+
+
+def test_fit_with_swapped_averages_is_keras_own():
+    results = []
+    for cls, extra in (
+        (tf_opt.Adam, {"epsilon": 1e-7, "epsilon_hat": True}),
+        (keras.optimizers.Adam, {}),
+    ):
+        model = _model()
+        model.compile(cls(0.01, use_ema=True, ema_momentum=0.9, **extra), "mse")
+        history = model.fit(
+            *_data(),
+            epochs=3,
+            batch_size=16,
+            verbose=0,
+            shuffle=False,
+            validation_data=_data(),
+            callbacks=[keras.callbacks.SwapEMAWeights(swap_on_epoch=True)],
+        )
+        results.append((history.history["val_loss"], model.get_weights()))
+    (ours, weights), (theirs, their_weights) = results
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    for own, their in zip(weights, their_weights, strict=True):
+        np.testing.assert_allclose(own, their, rtol=1e-4, atol=1e-6)
 
 
 # ---- Loss scaling. ----
@@ -623,6 +723,29 @@ def test_everything_is_in_the_configuration():
         assert float(again.gradient_norm) > 0
 
 
+def test_an_exported_model_has_nothing_of_it(tmp_path):
+    model = _model()
+    model.compile(
+        tf_opt.LossScaleOptimizer(
+            tf_opt.AdamW(
+                0.01,
+                skip_nonfinite=True,
+                track_gradient_norm=True,
+                learning_rate_multipliers={"first": 0.5},
+                use_ema=True,
+                gradient_accumulation_steps=2,
+            )
+        ),
+        "mse",
+    )
+    model.fit(*_data(), verbose=0)
+    model.export(tmp_path / "served", verbose=False)
+    served = tf.saved_model.load(tmp_path / "served")
+    x, _ = _data()
+    np.testing.assert_allclose(served.serve(x), model(x), rtol=1e-5)
+    assert b"TfOpt" not in (tmp_path / "served/saved_model.pb").read_bytes()
+
+
 class Halving(tf_opt.Adam):
     """An optimizer with a rule of its own."""
 
@@ -686,6 +809,31 @@ def test_custom_op_and_composed_have_the_same_bits(dtype):
         results.append([*variables, *optimizer.variables])
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_sparse_gradients_with_all_features():
+    def gradient():
+        return tf.IndexedSlices(
+            tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+            tf.constant([0, 2, 0]),
+            tf.constant([4, 2]),
+        )
+
+    results = []
+    for sparse in (True, False):
+        variables = _variables(np.ones((4, 2)))
+        optimizer = tf_opt.Adam(
+            0.1,
+            global_clipnorm=1.0,
+            use_ema=True,
+            skip_nonfinite=True,
+            gradient_accumulation_steps=2,
+        )
+        for _ in range(4):
+            given = gradient() if sparse else tf.convert_to_tensor(gradient())
+            optimizer.apply([given], variables)
+        results.append(variables[0].numpy())
+    np.testing.assert_array_equal(*results)
 
 
 # ---- Arguments and gradients as Keras takes them. ----

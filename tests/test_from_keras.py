@@ -57,6 +57,28 @@ def test_a_loss_scale_optimizer_goes_on(built):
         np.testing.assert_allclose(ours, theirs, rtol=TOLERANCE)
 
 
+def test_a_model_in_mixed_float16_trains_on():
+    x = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((3,)),
+            keras.layers.Dense(2, dtype="mixed_float16"),
+        ]
+    )
+    model.dtype_policy = keras.DTypePolicy("mixed_float16")
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    model.fit(x, x[:, :2], verbose=0)
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    continued = tf_opt.from_keras(model.optimizer)
+    model.compile(continued, "mse")
+    assert model.optimizer is continued
+    loss = model.evaluate(x, x[:, :2], verbose=0)
+    model.fit(x, x[:, :2], epochs=5, verbose=0)
+    assert model.evaluate(x, x[:, :2], verbose=0) < loss
+    assert int(continued.iterations.numpy()) == 6
+
+
 def replicated_steps(strategy, optimizer, variable, gradients) -> None:
     """Does them in all replicas."""
 

@@ -59,6 +59,27 @@ def test_what_keras_converts_is_converted(kind, implementation, in_graph):
     assert (variables[0] != [[1.0, 2.0], [3.0, 4.0]]).any()
 
 
+@pytest.mark.core
+@in_graph
+@implementations
+def test_a_variable_that_occurs_twice_is_updated_twice(
+    implementation, in_graph
+):
+    pair = COUNTERPARTS["NAdam"]
+    variables = []
+    for optimizer in (
+        pair.ours(implementation=implementation),
+        pair.keras(),
+    ):
+        variable, other = keras.Variable([1.0, 2.0]), keras.Variable([3.0])
+        optimizer.build([variable, other])
+        gradients = [[0.5, -0.5], [2.0], [0.25, 0.5]]
+        gradients = list(map(tf.constant, gradients))
+        step(optimizer, gradients, [variable, other, variable], in_graph)
+        variables.append([*variable.numpy(), *other.numpy()])
+    np.testing.assert_allclose(*variables, rtol=1e-6)
+
+
 @in_graph
 @implementations
 @pytest.mark.parametrize(

@@ -25,6 +25,27 @@ def first_moment(optimizer) -> keras.Variable:
     return optimizer.variables[2]
 
 
+@pytest.mark.core
+def test_slots_read_in_the_same_function_are_read_in_order():
+    variable, optimizer, gradient = make()
+    m = first_moment(optimizer)
+
+    @tf.function
+    def step():
+        # Multiplied, so that what is returned isn't the slot's own buffer.
+        before = m.value * 1.0
+        optimizer.apply([gradient], [variable])
+        between = m.value * 1.0
+        m.assign(between * 10.0)
+        optimizer.apply([gradient], [variable])
+        return before, between, m.value * 1.0
+
+    before, between, after = (x.numpy()[0] for x in step())
+    assert before == 0
+    assert between == pytest.approx(0.05)
+    assert after == pytest.approx(0.9 * 0.5 + 0.05)
+
+
 def test_slots_are_in_order_with_steps_in_nested_functions_and_loops():
     variable, optimizer, gradient = make()
     m = first_moment(optimizer)
@@ -53,6 +74,38 @@ def test_slots_are_in_order_with_steps_in_nested_functions_and_loops():
     np.testing.assert_allclose(
         [x.numpy()[0] for x in outer()], expected, rtol=1e-6
     )
+
+
+def test_a_function_traced_before_the_first_step_builds_the_slots():
+    # As in `fit`: the slots are made while the function is traced.
+    variable = tf.Variable([1.0, 2.0])
+    optimizer = tf_opt.Adam(0.1)
+
+    @tf.function
+    def step(gradient) -> None:
+        optimizer.apply([gradient], [variable])
+
+    for _ in range(3):
+        step(tf.constant([0.5, -0.5]))
+    np.testing.assert_allclose(variable.numpy(), [0.7, 2.3], atol=1e-6)
+
+
+def test_gradients_of_many_shapes_keep_their_shapes_in_the_graph():
+    # Graph optimization folds the shapes that shape inference finds.
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((8, 8, 1)),
+            keras.layers.Conv2D(4, 3),
+            keras.layers.Conv2D(6, 3),
+            keras.layers.Flatten(),
+            keras.layers.Dense(3),
+        ]
+    )
+    model.compile(tf_opt.Adam(), "mse", jit_compile=False)
+    x = np.random.default_rng(0).standard_normal((8, 8, 8, 1))
+    history = model.fit(x, np.ones((8, 3)), epochs=3, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]
 
 
 def test_variables_that_are_arguments_of_a_function():
@@ -90,6 +143,7 @@ def test_variables_read_in_the_same_function_are_read_in_order():
     assert after == pytest.approx(1.8)
 
 
+@pytest.mark.core
 def test_the_second_call_does_not_retrace():
     variable, optimizer, _ = make()
     traces = []
@@ -105,6 +159,22 @@ def test_the_second_call_does_not_retrace():
     assert len(traces) == 1
 
 
+def test_one_launch_for_each_type():
+    types = ["float32"] * 5 + ["bfloat16"] * 4 + ["float64"]
+    variables = [keras.Variable([1.0], dtype=t) for t in types]
+    optimizer = tf_opt.Adam(0.1)
+    optimizer.build(variables)
+
+    @tf.function
+    def step() -> None:
+        optimizer.apply([tf.ones_like(v.value) for v in variables], variables)
+
+    graph = step.get_concrete_function().graph
+    launches = [op for op in graph.get_operations() if op.type == OP]
+    assert sorted(op.get_attr("N") for op in launches) == [1, 4, 5]
+
+
+@pytest.mark.core
 def test_tensorflow_sees_every_variable_and_every_slot():
     variables = [keras.Variable([1.0]) for _ in range(3)]
     optimizer = tf_opt.Adam(0.1)
@@ -119,6 +189,28 @@ def test_tensorflow_sees_every_variable_and_every_slot():
     captured = {id(handle) for handle in graph.external_captures}
     expected = [*variables, *optimizer.variables]
     assert captured == {id(variable.value.handle) for variable in expected}
+
+
+def test_a_graph_of_tensorflow_1_trains():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variable = tf.Variable([1.0, 2.0])
+        slots = [tf.Variable([0.0, 0.0]) for _ in range(2)]
+        tf_opt.ops.resource_apply_adam_amsgrad(
+            [variable],
+            [slots[0]],
+            [slots[1]],
+            [tf.constant([0.5, -0.5])],
+            step=1,
+            learning_rate=0.1,
+        )
+        (step,) = [
+            op
+            for op in tf.compat.v1.get_default_graph().get_operations()
+            if op.type == OP
+        ]
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(step)
+        np.testing.assert_allclose(session.run(variable), [0.9, 2.1], atol=1e-6)
 
 
 def test_autograph_leaves_the_package_alone():

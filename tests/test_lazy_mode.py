@@ -19,6 +19,7 @@ from devices import needs_sparse_kernels
 from devices import page_faults
 from devices import reads_numbers_on_device
 from devices import refusal
+from xla_kernels import HAS_SPARSE_XLA_KERNELS
 from xla_kernels import assert_same_under_xla
 from xla_kernels import needs_sparse_xla_kernels
 
@@ -595,3 +596,161 @@ def test_several_replicas_do_not_accumulate_rows(strategy):
 
     with pytest.raises(ValueError, match="`gradient_accumulation_steps`"):
         step()
+
+
+@implementations
+@pytest.mark.parametrize("name", LAZY)
+def test_where_all_rows_occur_it_is_the_dense_step(name, implementation):
+    make, arguments = LAZY[name]
+    states = []
+    for lazy_mode in (True, False):
+        table = _table()
+        optimizer = make(
+            0.1,
+            weight_decay=0.1,
+            use_ema=True,
+            clipnorm=1.0,
+            lazy_mode=lazy_mode,
+            implementation=implementation,
+            **arguments,
+        )
+        for seed in range(3):
+            rows = np.random.default_rng(seed).permutation(2 * ROWS) % ROWS
+            optimizer.apply([_slices(*rows, seed=seed)], [table])
+        states.append(_all_state(optimizer, table))
+    for lazy, dense in zip(*states, strict=True):
+        np.testing.assert_allclose(lazy, dense, rtol=1e-6, atol=1e-8)
+
+
+def test_a_row_that_occurs_twice_counts_once_with_its_sum():
+    tables = [_table(), _table()]
+    twice, once = tf_opt.Adam(0.1, lazy_mode=True), tf_opt.Adam(0.1)
+    value = tf.constant([[1.0, 2.0, 3.0]])
+    twice.apply(
+        [tf.IndexedSlices(tf.repeat(value, 2, 0), tf.constant([4, 4]))],
+        [tables[0]],
+    )
+    once.apply([tf.IndexedSlices(2 * value, tf.constant([4]))], [tables[1]])
+    np.testing.assert_array_equal(tables[0].numpy(), tables[1].numpy())
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_no_row_at_all_changes_nothing_but_the_count(in_graph):
+    table = _table()
+    before = table.numpy()
+    optimizer = tf_opt.Adam(0.1, lazy_mode=True, global_clipnorm=1.0)
+    optimizer.build([table])
+
+    def step():
+        optimizer.apply([_slices()], [table])
+
+    step = tf.function(step) if in_graph else step
+    step()
+    np.testing.assert_array_equal(table.numpy(), before)
+    assert int(optimizer.iterations.numpy()) == 1
+
+
+@implementations
+def test_what_was_accumulated_is_found_after_a_checkpoint(
+    tmp_path, implementation
+):
+    def make() -> tuple[keras.Variable, Any]:
+        table = _table()
+        optimizer = tf_opt.Adam(
+            0.1,
+            lazy_mode=True,
+            gradient_accumulation_steps=3,
+            implementation=implementation,
+        )
+        optimizer.build([table])
+        return table, optimizer
+
+    steps = [_slices(1, 2), _slices(2, 5, 2), _slices(7), _slices(3)]
+    table, optimizer = make()
+    for slices in steps[:2]:
+        optimizer.apply([slices], [table])
+    checkpoint = tf.train.Checkpoint(
+        variables=[table.value, *(x.value for x in optimizer.variables)]
+    )
+    path = checkpoint.save(tmp_path / "checkpoint")
+    other, restored = make()
+    # It has rows of its own in mind.
+    restored.apply([_slices(9)], [other])
+    tf.train.Checkpoint(
+        variables=[other.value, *(x.value for x in restored.variables)]
+    ).restore(path).assert_consumed()
+    for slices in steps[2:]:
+        optimizer.apply([slices], [table])
+        restored.apply([slices], [other])
+    for a, b in zip(
+        [table, *optimizer.variables], [other, *restored.variables], strict=True
+    ):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    changed = (table.numpy() != _table().numpy()).any(axis=1)
+    assert changed.nonzero()[0].tolist() == [1, 2, 5, 7]
+
+
+def test_tables_of_several_types_and_dense_variables_in_one_step():
+    tables = [
+        _table("float32"),
+        _table("float64"),
+        _table("bfloat16"),
+        keras.Variable(np.ones((2, 2)), dtype="float32"),
+    ]
+    optimizer = tf_opt.Adam(0.1, lazy_mode=True, global_clipnorm=1.0)
+    before = [np.array(x.numpy(), "float64") for x in tables]
+    gradients = [
+        _slices(1, 1),
+        _slices(2, dtype="float64"),
+        _slices(3, dtype="bfloat16"),
+        tf.ones((2, 2)),
+    ]
+    optimizer.apply(gradients, tables)
+    after = [np.array(x.numpy(), "float64") for x in tables]
+    for i, row in enumerate([1, 2, 3]):
+        changed = (before[i] != after[i]).any(axis=1)
+        assert changed.nonzero()[0].tolist() == [row]
+    assert (before[3] != after[3]).all()
+    assert optimizer.implementation_in_use == (
+        "custom_op" if HAS_SPARSE_KERNELS else "custom_op and composed"
+    )
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("lazy_mode", [False, True])
+def test_an_embedding_in_fit_equals_a_loop(lazy_mode, jit_compile):
+    tokens = np.random.default_rng(2).integers(0, 50, (64, 4))
+    targets = tokens.sum(axis=1, keepdims=True) / 100
+
+    def make() -> keras.Model:
+        keras.utils.set_random_seed(4)
+        return keras.Sequential(
+            [
+                keras.layers.Input((4,)),
+                keras.layers.Embedding(50, 8),
+                keras.layers.GlobalAveragePooling1D(),
+                keras.layers.Dense(1),
+            ]
+        )
+
+    fitted, looped = make(), make()
+    fitted.compile(
+        tf_opt.Adam(0.01, lazy_mode=lazy_mode), "mse", jit_compile=jit_compile
+    )
+    fitted.fit(
+        tokens, targets, batch_size=8, epochs=2, shuffle=False, verbose=0
+    )
+    optimizer = tf_opt.Adam(0.01, lazy_mode=lazy_mode)
+    for _ in range(2):
+        for i in range(0, 64, 8):
+            with tf.GradientTape() as tape:
+                errors = looped(tokens[i : i + 8]) - targets[i : i + 8]
+                loss = tf.reduce_mean(errors**2)
+            variables = looped.trainable_variables
+            optimizer.apply(
+                tape.gradient(loss, [x.value for x in variables]), variables
+            )
+    for a, b in zip(fitted.get_weights(), looped.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
+    if HAS_SPARSE_XLA_KERNELS:
+        assert fitted.optimizer.implementation_in_use == "custom_op"

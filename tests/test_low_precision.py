@@ -549,3 +549,148 @@ def test_a_boolean_of_numpy_is_one_in_a_configuration(argument):
     optimizer = tf_opt.Adam(**{argument: np.True_})
     config = json.loads(json.dumps(optimizer.get_config()))
     assert getattr(tf_opt.Adam.from_config(config), argument) is True
+
+
+def test_keras_adam_stands_still_and_ours_does_not():
+    def train(optimizer, dtype="bfloat16"):
+        variable = keras.Variable(np.full(100, 5.0), dtype=dtype)
+        step = tf.function(
+            lambda: optimizer.apply([tf.identity(variable)], [variable])
+        )
+        for _ in range(200):
+            step()
+        return numbers(variable).mean()
+
+    # A step is 0.01, and from 4 on half a unit of the last place 0.016.
+    assert train(keras.optimizers.Adam(0.01)) == 5.0
+    exact = train(tf_opt.Adam(0.01), "float32")
+    assert exact < 4
+    for arguments in ({"master_weights": True}, {"stochastic_rounding": True}):
+        assert abs(train(tf_opt.Adam(0.01, **arguments)) - exact) < 0.02
+
+
+@implementations
+def test_a_maximum_and_a_table_are_rounded_to_nearest(implementation):
+    gradient = tf.constant([1.0, 1 + 2**-7, 0.3])
+    variable = keras.Variable([0.0, 0.0, 0.0])
+    amsgrad = tf_opt.Adam(
+        amsgrad=True,
+        beta_2=0.0,
+        state_dtype="bfloat16",
+        seed=0,
+        implementation=implementation,
+    )
+    amsgrad.apply([gradient], [variable])
+    maximum = amsgrad.variables[-1].numpy()
+    expected = np.square(gradient.numpy()).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(maximum, expected)
+
+
+@implementations
+def test_a_row_that_does_not_occur_keeps_its_master(implementation):
+    table = bfloat16([1.0], [2.0], [3.0])
+    optimizer = descent(
+        master_weights=True, lazy_mode=True, implementation=implementation
+    )
+    optimizer.build([table])
+    (master,) = masters_of(optimizer)
+    gradient = tf.IndexedSlices(
+        tf.constant([[0.125]], tf.bfloat16), tf.constant([1]), (3, 1)
+    )
+    optimizer.apply([gradient], [table])
+    expected = [[1.0], [2.0 - 2.0**-10], [3.0]]
+    np.testing.assert_array_equal(master.numpy(), expected)
+    table.assign([[5.0], [6.0], [7.0]])
+    optimizer.apply([gradient], [table])
+    expected = [[1.0], [6.0 - 2.0**-10], [3.0]]
+    np.testing.assert_array_equal(master.numpy(), expected)
+    np.testing.assert_array_equal(numbers(table), [[5.0], [6.0], [7.0]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("name", ["Adam", "AveragedSGD"])
+def test_swapping_brings_back_all_bits(name, dtype):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(2, dtype=dtype)]
+    )
+    arguments = {"t0": 1} if name == "AveragedSGD" else {"use_ema": True}
+    model.compile(
+        getattr(tf_opt, name)(
+            0.1,
+            state_dtype="bfloat16",
+            seed=1,
+            master_weights=True,
+            **arguments,
+        ),
+        "mse",
+    )
+    x = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
+    data = (x, x[:, :2])
+    model.fit(*data, epochs=2, verbose=0)
+    callback = tf_opt.callbacks.SwapAveragedWeights()
+    callback.set_model(model)
+    everything = [*model.variables, *model.optimizer.variables]
+    before = [v.numpy().copy() for v in everything]
+    callback.on_test_begin()
+    average = callback._optimizer()
+    assert average.average_is_swapped_in
+    callback.on_test_end()
+    for variable, value in zip(everything, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+    # And what a step does next is the same.
+    model.train_on_batch(*data)
+    after = [v.numpy().copy() for v in everything]
+    for variable, value in zip(everything, before, strict=True):
+        variable.assign(value)
+    model.train_on_batch(*data)
+    for variable, value in zip(everything, after, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+@implementations
+@settings
+def test_a_step_that_is_skipped_changes_nothing(setting, implementation):
+    variables = [bfloat16(1.0, 2.0), keras.Variable([3.0])]
+    optimizer = tf_opt.Adam(
+        0.01,
+        skip_nonfinite=True,
+        use_ema=True,
+        implementation=implementation,
+        **SETTINGS[setting],
+    )
+    good = [tf.constant([0.5, -1], tf.bfloat16), tf.constant([0.1])]
+    optimizer.apply(good, variables)
+    variables[0].assign([5.0, 6.0])
+    kept = [*variables, *optimizer.variables]
+    before = [v.numpy().copy() for v in kept]
+    optimizer.apply([good[0], tf.constant([np.nan])], variables)
+    for variable, value in zip(kept, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+    assert int(optimizer.skipped_steps) == 1
+
+
+@settings
+def test_a_small_eager_step_is_a_quick_one_with_the_same_bits(
+    setting, monkeypatch
+):
+    def make():
+        variables = [bfloat16(1.0, 2.0), bfloat16(3.0)]
+        optimizer = tf_opt.Adam(0.01, **SETTINGS[setting])
+        gradients = [tf.ones(v.shape, v.dtype) for v in variables]
+        optimizer.build(variables)
+        kept = [*variables, *optimizer.variables]
+        return lambda: optimizer.apply(gradients, variables), optimizer, kept
+
+    quick, optimizer, found = make()
+    quick()
+    # From here on the usual way fails.
+    monkeypatch.setattr(optimizer, "_plan_of", None)
+    for _ in range(3):
+        quick()
+    usual, _, expected = make()
+    usual = tf.function(usual)
+    for _ in range(4):
+        usual()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(numbers(a), numbers(b))

@@ -90,6 +90,25 @@ def test_a_keras_file_continues_bit_for_bit(name, setting, tmp_path):
     assert_same(state(loaded), state(model))
 
 
+@pytest.mark.parametrize("setting", ["masters, state", "stochastic"])
+def test_a_tensorflow_checkpoint_continues_bit_for_bit(setting, tmp_path):
+    models = [
+        compiled(tf_opt.Adam(0.01, **SETTINGS[setting])) for _ in range(2)
+    ]
+    checkpoints = [
+        tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+        for model in models
+    ]
+    train(models[0])
+    train(models[1], 2)
+    path = checkpoints[0].save(str(tmp_path / "x"))
+    checkpoints[1].restore(path).assert_existing_objects_matched()
+    assert_same(state(models[1]), state(models[0]))
+    for model in models:
+        train(model)
+    assert_same(state(models[1]), state(models[0]))
+
+
 def test_a_checkpoint_without_masters_is_loaded(tmp_path):
     without = compiled(tf_opt.Adam(0.01))
     train(without)
@@ -163,6 +182,39 @@ def test_what_belongs_to_another_optimizer_is_not_loaded(features, has_masters):
     assert_same([x.numpy() for x in target.optimizer.variables], before)
 
 
+@pytest.mark.parametrize("source_has", [False, True])
+@pytest.mark.parametrize("target_has", [False, True])
+def test_a_loss_scale_optimizer_loads_with_and_without_masters(
+    source_has, target_has
+):
+    def scaled(has_masters: bool) -> keras.Model:
+        inner = tf_opt.Adam(0.01, master_weights=has_masters)
+        return compiled(tf_opt.LossScaleOptimizer(inner))
+
+    source, target = scaled(source_has), scaled(target_has)
+    train(source)
+    store = {}
+    source.optimizer.save_own_variables(store)
+    target.optimizer.build(target.trainable_variables)
+    target.set_weights(source.get_weights())
+    target.optimizer.load_own_variables(store)
+    shared = len(source.optimizer.variables) - 4 * source_has
+    for ours, theirs in zip(
+        target.optimizer.variables[:shared],
+        source.optimizer.variables[:shared],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(numbers(ours), numbers(theirs))
+    if target_has:
+        masters = masters_of(target.optimizer.inner_optimizer)
+        expected = (
+            masters_of(source.optimizer.inner_optimizer)
+            if source_has
+            else [v for v in target.trainable_variables if "16" in v.dtype]
+        )
+        assert_same(map(numbers, masters), map(numbers, expected))
+
+
 class ThroughSuper(tf_opt.Adam):
     """One that overrides `update_step` and leaves the rule to ours."""
 
@@ -217,7 +269,74 @@ def test_the_state_of_keras_is_loaded_into_16_bits(tmp_path):
     train(target)
 
 
+class Trainer(tf.Module):
+    """A step that is saved with its optimizer."""
+
+    def __init__(self, setting: str) -> None:
+        super().__init__()
+        self.variable = tf.Variable(
+            np.linspace(1, 2, 70).astype(ml_dtypes.bfloat16)
+        )
+        self.optimizer = tf_opt.Adam(0.001, **SETTINGS[setting])
+        self.optimizer.build([self.variable])
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.bfloat16)])
+    def step(self, factor):
+        self.optimizer.apply([factor * self.variable], [self.variable])
+        return tf.cast(self.variable, tf.float32)
+
+
+@pytest.mark.parametrize("setting", ["masters, state", "stochastic, state"])
+def test_a_saved_function_goes_on_where_it_was(setting, tmp_path):
+    trainer = Trainer(setting)
+    trainer.step(0.5)
+    tf.saved_model.save(trainer, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    for factor in (1.0, -2.0, 0.25):
+        factor = tf.constant(factor, tf.bfloat16)
+        np.testing.assert_array_equal(
+            loaded.step(factor).numpy(), trainer.step(factor).numpy()
+        )
+
+
 # ---- Keras around it. ----
+
+
+@implementations
+@pytest.mark.parametrize(
+    "wrapper",
+    [tf_opt.LossScaleOptimizer, keras.optimizers.LossScaleOptimizer],
+    ids=["ours", "Keras"],
+)
+@pytest.mark.parametrize("setting", ["masters, state", "stochastic"])
+def test_under_a_loss_scale_a_step_is_the_same(
+    wrapper, setting, implementation
+):
+
+    def train(scale):
+        variable = keras.Variable(np.linspace(1, 2, 70), dtype="bfloat16")
+        optimizer = tf_opt.Adam(
+            0.001, implementation=implementation, **SETTINGS[setting]
+        )
+        outer = optimizer if scale is None else wrapper(optimizer, scale)
+        outer.build([variable])
+
+        @tf.function
+        def step(factor):
+            gradient = tf.cast(factor, tf.bfloat16) * variable
+            outer.apply([gradient], [variable])
+
+        for i in range(4):
+            step((scale or 1.0) * 2.0**-i)
+        if scale is not None:
+            before = numbers(variable)
+            step(np.inf)
+            np.testing.assert_array_equal(numbers(variable), before)
+        step(scale / 2 if scale else 1.0)
+        found = [variable, *optimizer.variables[2:]]
+        return [numbers(v) for v in found]
+
+    assert_same(train(None), train(1024.0))
 
 
 @contextlib.contextmanager
@@ -302,6 +421,23 @@ def test_with_lora_only_what_is_trained_changes(setting, dtype):
     if not SETTINGS[setting].get("master_weights"):
         expected = 0
     assert len(masters_of(model.optimizer)) == expected
+
+
+def test_a_quantized_model_with_lora_is_trained():
+    model = make_model("float32")
+    model(make_data()[0])
+    model.quantize("int8")
+    for layer in (model.layers[0], model.layers[2]):
+        layer.enable_lora(2)
+    optimizer = tf_opt.Adam(0.01, **SETTINGS["masters, state"])
+    model.compile(optimizer, "mse", run_eagerly=True)
+    kernels = [model.layers[i]._kernel for i in (0, 2)]
+    before = [numbers(x) for x in kernels]
+    train(model)
+    assert {x.dtype for x in kernels} == {"int8"}
+    assert_same(map(numbers, kernels), before)
+    assert {v.dtype for v in model.trainable_variables} == {"float32"}
+    assert masters_of(model.optimizer) == []
 
 
 # ---- Replicas. ----

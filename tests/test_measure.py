@@ -529,3 +529,29 @@ def test_what_the_composed_one_refuses(changes, message):
     arguments = {"gradients": [tf.zeros(2)], **changes}
     with pytest.raises(ValueError, match=message):
         composed(**arguments)
+
+
+@both
+def test_large_numbers_are_finite_though_their_squares_are_not(measure, device):
+    for large in (1e200, -1e308):
+        gradient = np.ones(700)
+        gradient[333] = large
+        measures = measure([tf.constant(gradient)])
+        assert measures.sums_of_squares.numpy().tolist() == [math.inf]
+        assert measures.finite.numpy().tolist() == [True]
+
+
+@needs_xla_kernels
+def test_the_op_under_xla_checks_its_accumulators():
+    gradients = [tf.constant([3.0, 4.0])]
+    for accumulators, match in (
+        ([tf.Variable([1.0])], "must have the shape of"),
+        ([tf.Variable([1.0, 2.0])] * 2, "one variable for each"),
+    ):
+        with pytest.raises(
+            (ValueError, tf.errors.InvalidArgumentError), match=match
+        ):
+            tf.function(
+                lambda a=accumulators: custom_op(gradients, a),
+                jit_compile=True,
+            )()

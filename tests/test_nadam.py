@@ -1,4 +1,4 @@
-"""What only NAdam has: the product of momenta."""
+"""What only NAdam has: the product of momenta, and Keras' numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from keras.src.optimizers import nadam as keras_nadam
 
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
@@ -17,6 +18,77 @@ def product_after(steps: int, optimizer: tf_opt.NAdam) -> float:
     """The product of the momenta, from its definition."""
     exponents = np.arange(1, steps + 1) * optimizer.momentum_decay
     return float(np.prod(optimizer.beta_1 * (1 - 0.5 * 0.96**exponents)))
+
+
+@implementations
+def test_the_four_steps_of_paddles_design_document(implementation):
+    # Printed there with six digits, for a constant gradient of 1e-5.
+    table = [
+        # product, m, v, variable
+        (0.450073, 1e-06, 9.99987e-14, 0.121945),
+        (0.202599, 1.9e-06, 1.99897e-13, 0.121162),
+        (0.0912143, 2.71e-06, 2.99696e-13, 0.12043),
+        (0.0410732, 3.439e-06, 3.99395e-13, 0.1197),
+    ]
+    variable = keras.Variable([0.123])
+    optimizer = tf_opt.NAdam(0.001, implementation=implementation)
+    optimizer.build([variable])
+    m, v, product = optimizer.variables[2:]
+    for expected in table:
+        optimizer.apply([tf.constant([1e-5])], [variable])
+        found = [product.numpy(), m.numpy()[0], v.numpy()[0]]
+        # v to 2e-5: the document takes 1 - 0.999 in float32.
+        np.testing.assert_allclose(found[:2], expected[:2], rtol=2e-6)
+        np.testing.assert_allclose(found[2], expected[2], rtol=2e-5)
+        np.testing.assert_allclose(variable.numpy()[0], expected[3], rtol=1e-5)
+
+
+def exact_cast(x, dtype):
+    """`keras.ops.cast`, but a Python float becomes a float64 as it is."""
+    return tf.constant(x, dtype) if isinstance(x, float) else tf.cast(x, dtype)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float32", 2e-6), ("float64", 1e-12)]
+)
+@implementations
+def test_equals_keras_nadam(implementation, dtype, tolerance, monkeypatch):
+    # Keras takes 0.96 to float64 through float32, 2e-8 off.
+    monkeypatch.setattr(keras_nadam.ops, "cast", exact_cast)
+    # Numbers that a float32 has exactly, also 1 - beta: Keras computes with
+    # them in the variable's type, and keeps the learning rate in float32.
+    arguments = {"learning_rate": 2.0**-10, "beta_1": 0.875, "beta_2": 0.9375}
+    generator = np.random.default_rng(3)
+    start = generator.choice([-1.0, 1.0], 16) * generator.uniform(1, 2, 16)
+    pairs = []
+    for optimizer in (
+        tf_opt.NAdam(
+            **arguments,
+            epsilon=1e-7,
+            momentum_decay=1.0,
+            implementation=implementation,
+        ),
+        keras.optimizers.Nadam(**arguments, epsilon=1e-7),
+    ):
+        variable = keras.Variable(start, dtype=dtype)
+        optimizer.build([variable])
+        pairs.append((optimizer, variable))
+    for step in range(200):
+        # Towards 0: no sum cancels, so that each element has its digits.
+        magnitudes = 10 ** generator.uniform(-1, 1, 16) * 0.5 ** (step % 9)
+        gradient = tf.constant(np.sign(start) * magnitudes, dtype)
+        for optimizer, variable in pairs:
+            optimizer.apply([gradient], [variable])
+        ours, theirs = (
+            [variable.numpy(), *(v.numpy() for v in optimizer.variables[2:])]
+            for optimizer, variable in pairs
+        )
+        assert len(ours) == 4
+        for a, b in zip(ours[:3], theirs[:3], strict=True):
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=0)
+        # A product of 200 numbers, each rounded; it is next to 0 then.
+        np.testing.assert_allclose(ours[3], theirs[3], rtol=200 * tolerance)
 
 
 @implementations
@@ -43,6 +115,28 @@ def test_the_product_advances_once_a_step_whatever_the_variables(
         optimizer.apply(*zip(*given, strict=True))
         assert product.numpy() == pytest.approx(
             product_after(count, optimizer), rel=1e-14
+        )
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+@implementations
+def test_the_product_counts_updates_not_accumulated_gradients(
+    implementation, in_graph
+):
+    variable = keras.Variable([1.0])
+    optimizer = tf_opt.NAdam(
+        0.1, gradient_accumulation_steps=3, implementation=implementation
+    )
+    optimizer.build([variable])
+
+    def step() -> None:
+        optimizer.apply([tf.constant([1.0])], [variable])
+
+    step = tf.function(step) if in_graph else step
+    for count in range(1, 10):
+        step()
+        assert optimizer.variables[-1].numpy() == pytest.approx(
+            product_after(count // 3, optimizer), rel=1e-6
         )
 
 

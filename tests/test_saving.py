@@ -188,6 +188,65 @@ def test_weights_move_between_keras_and_us(pair, from_ours):
     assert_close(state(target), state(source))
 
 
+@pytest.mark.parametrize("from_ours", [True, False])
+@pairs
+def test_tensorflow_checkpoints_move_between_keras_and_us(
+    pair, from_ours, tmp_path
+):
+    makes = (pair.ours, pair.keras) if from_ours else (pair.keras, pair.ours)
+    source, target = (compiled(make()) for make in makes)
+    train(source)
+    path = tf.train.Checkpoint(model=source, optimizer=source.optimizer).save(
+        str(tmp_path / "ckpt")
+    )
+    target.optimizer.build(target.trainable_variables)
+    checkpoint = tf.train.Checkpoint(model=target, optimizer=target.optimizer)
+    checkpoint.restore(path).assert_existing_objects_matched()
+    assert_same(state(target), state(source))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.optimizers.Adam(0.01, amsgrad=True, beta_2=0.6),
+        lambda: keras.optimizers.AdamW(
+            keras.optimizers.schedules.CosineDecay(0.01, 50), clipnorm=1.0
+        ),
+        lambda: keras.optimizers.Adam(lambda: 0.01, use_ema=True),
+        lambda: keras.optimizers.Nadam(0.01, weight_decay=0.1),
+    ],
+    ids=["Adam", "AdamW", "callable", "Nadam"],
+)
+def test_from_keras_continues_with_the_same_numbers(make, built):
+    model = compiled(make())
+    model.optimizer.exclude_from_weight_decay(var_names=["bias"])
+    twin = compiled(make())
+    twin.optimizer.exclude_from_weight_decay(var_names=["bias"])
+    if built:
+        train(model)
+        train(twin)
+    continued = tf_opt.from_keras(twin.optimizer)
+    name = type(twin.optimizer).__name__
+    assert type(continued) is getattr(
+        tf_opt, {"Nadam": "NAdam"}.get(name, name)
+    )
+    other = make_model()
+    other.set_weights(twin.get_weights())
+    if built:
+        # The same variables go on; Keras' compile needs a fresh model's.
+        store = stored(continued)
+        continued = tf_opt.from_keras(make())
+        continued.exclude_from_weight_decay(var_names=["bias"])
+        continued.build(other.trainable_variables)
+        continued.load_own_variables(store)
+    other.compile(continued, "mse")
+    train(model)
+    train(other)
+    assert_close(state(other), state(model))
+
+
 def test_from_keras_updates_the_same_variables_and_keeps_exclusions():
     kept, decayed = keras.Variable([1.0]), keras.Variable([1.0])
     source = keras.optimizers.AdamW(0.5, weight_decay=0.5)
@@ -236,6 +295,34 @@ def test_pickle_and_config_round_trip(name):
     assert pickle.loads(pickle.dumps(optimizer)).get_config() == config
     registered = keras.saving.get_registered_name(type(optimizer))
     assert registered == f"tf_opt>{name}"
+
+
+class Trainer(tf.Module):
+    """A step as somebody would export it, for on-device training say."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.variable = tf.Variable([1.0, 2.0])
+        self.optimizer = thorough(name)
+        self.optimizer.build([self.variable])
+
+    @tf.function(input_signature=[tf.TensorSpec([2])])
+    def step(self, gradient):
+        self.optimizer.apply([gradient], [self.variable])
+        return tf.identity(self.variable)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_saved_function_goes_on_where_it_was(name, tmp_path):
+    trainer, gradient = Trainer(name), tf.constant([0.5, -0.5])
+    trainer.step(gradient)
+    tf.saved_model.save(trainer, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    for gradient in ([0.1, -0.2], [0.01, 0.3], [2.0, 1.0]):
+        np.testing.assert_array_equal(
+            loaded.step(tf.constant(gradient)).numpy(),
+            trainer.step(tf.constant(gradient)).numpy(),
+        )
 
 
 def bfloat16_model(optimizer: keras.optimizers.Optimizer) -> keras.Model:

@@ -109,3 +109,60 @@ def test_an_embedding_compiled_by_xla_trains_as_with_keras():
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments"),
+    [
+        (tf_opt.NAdam, {}),
+        (tf_opt.ASGD, {"batch_num": 2}),
+        (tf_opt.AveragedSGD, {"t0": 1}),
+    ],
+)
+@implementations
+def test_other_optimizers(make, arguments, implementation):
+    dense = tf.constant([[3.0, -1.0], [0, 0], [1.5, 2.5], [0, 0]])
+    for a, b in zip(
+        run(
+            repeated_rows(),
+            make=make,
+            implementation=implementation,
+            **arguments,
+        ),
+        run(dense, make=make, implementation=implementation, **arguments),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_an_embedding_trains_as_its_one_hot_form_does(jit_compile):
+    tokens = np.array([[1, 1, 2], [5, 1, 0], [2, 2, 2], [3, 4, 3]])
+    targets = np.array([[1.0], [0.0], [2.0], [-1.0]])
+
+    def train(one_hot: bool) -> np.ndarray:
+        keras.utils.set_random_seed(4)
+        table = keras.layers.Embedding(6, 3)
+        table.build()
+        start = table.embeddings.numpy()
+        if one_hot:
+            first = keras.layers.Dense(3, use_bias=False)
+            inputs = keras.layers.Input((3, 6))
+            data = np.eye(6, dtype="float32")[tokens]
+        else:
+            first, inputs, data = table, keras.layers.Input((3,)), tokens
+        model = keras.Sequential(
+            [
+                inputs,
+                first,
+                keras.layers.GlobalAveragePooling1D(),
+                keras.layers.Dense(1, kernel_initializer="ones"),
+            ]
+        )
+        if one_hot:
+            first.kernel.assign(start)
+        model.compile(tf_opt.Adam(0.1), "mse", jit_compile=jit_compile)
+        model.fit(data, targets, epochs=10, batch_size=4, verbose=0)
+        return model.get_weights()[0]
+
+    np.testing.assert_allclose(train(False), train(True), atol=2e-5)

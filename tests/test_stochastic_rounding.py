@@ -254,3 +254,11 @@ def test_seeds_steps_variables_and_streams_are_independent(a, b):
     first, second = _centred(*a), _centred(*b)
     assert abs(_correlation(first, second)) < 5
     assert abs(_correlation(first[1:], second[:-1])) < 5
+
+
+def test_the_steps_of_one_element_are_independent():
+    steps = np.stack([_centred(5, i, 0, 0, count=64) for i in range(4000)])
+    for distance in (1, 2, 7):
+        for element in (0, 31, 32, 63):
+            drawn = steps[:, element]
+            assert abs(_correlation(drawn[distance:], drawn[:-distance])) < 5

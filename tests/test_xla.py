@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import threading
@@ -47,6 +49,7 @@ def assert_equal(found, expected):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_many_variables_with_numbers_of_their_own_take_several_calls(name):
     found = []
@@ -131,6 +134,22 @@ def test_a_loop_inside_a_compiled_function():
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def test_hyperparameters_count_that_changed_after_compiling():
+    variable = keras.Variable([1.0])
+    decay = keras.Variable(0.0)
+    optimizer = tf_opt.AdamW(0.1, weight_decay=decay)
+    optimizer.build([variable])
+    step = XLA(lambda: optimizer.apply([tf.zeros(1)], [variable]))
+    step()
+    assert variable.numpy() == 1.0
+    decay.assign(0.5)
+    step()
+    assert variable.numpy() == pytest.approx(0.95)
+    optimizer.learning_rate = 0.0
+    step()
+    assert variable.numpy() == pytest.approx(0.95)
+
+
 def test_threads_share_a_compiled_step():
     # Large enough for all threads of XLA's to take part in each.
     variables = variables_of([(300, 1000)] * 3)
@@ -182,6 +201,42 @@ def test_a_saved_compiled_function_goes_on_in_another_process(tmp_path):
     model.step(tf.ones(2))
     expected = model.step(tf.ones(2)).numpy().tolist()
     assert result.stdout.strip() == str(expected)
+
+
+def test_clusters_that_tensorflow_compiles_by_itself_change_nothing(tmp_path):
+    code = (
+        "import tensorflow as tf, tf_opt\n"
+        "table = tf.Variable(tf.ones([5, 2]))\n"
+        "weights = tf.Variable(tf.ones([2, 3]))\n"
+        "optimizer = tf_opt.AdamW(0.1, global_clipnorm=1.0, use_ema=True)\n"
+        "both = [table, weights]\n"
+        "optimizer.build(both)\n"
+        "@tf.function\n"
+        "def step(rows):\n"
+        "    with tf.GradientTape() as tape:\n"
+        "        found = tf.tanh(tf.gather(table, rows) @ weights)\n"
+        "        loss = tf.reduce_sum(tf.exp(found) * tf.sin(found))\n"
+        "    optimizer.apply(tape.gradient(loss, both), both)\n"
+        "for rows in ([0, 3, 3], [1, 3, 0], [2, 2, 2]):\n"
+        "    step(tf.constant(rows))\n"
+        "flat = tf.concat([tf.reshape(x, [-1]) for x in both], 0)\n"
+        "print(flat.numpy().tolist())"
+    )
+    plain, clustered = (
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", code],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                check=True,
+                env=os.environ | {"TF_XLA_FLAGS": flags},
+            ).stdout
+        )
+        for flags in ("", "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit")
+    )
+    # XLA fuses what the gradients are computed by.
+    np.testing.assert_allclose(clustered, plain, rtol=1e-5)
 
 
 @pytest.mark.parametrize("features", [{}, {"global_clipnorm": 1.0}])
@@ -288,3 +343,29 @@ def test_rows_of_a_sparse_gradient_must_have_a_known_size():
     with pytest.raises(tf.errors.InvalidArgumentError, match="size is known"):
         step(tf.ones((2, 4)), tf.constant([True, False, True, False]))
     np.testing.assert_array_equal(table, 0)
+
+
+def test_replicas_whose_steps_are_compiled_stay_equal(strategy):
+    with strategy.scope():
+        variable = keras.Variable([1.0, 2.0, 3.0])
+        optimizer = tf_opt.Adam(0.1)
+        optimizer.build([variable])
+
+    @tf.function(jit_compile=True)
+    def compiled(gradient):
+        # XLA on a CPU has no sum over replicas: theirs are equal.
+        return gradient * 0.5
+
+    @tf.function
+    def step():
+        def replica():
+            gradient = compiled(tf.ones(3))
+            optimizer.apply([gradient], [variable])
+
+        strategy.run(replica)
+
+    for _ in range(3):
+        step()
+    a, b = strategy.experimental_local_results(variable.value)
+    np.testing.assert_array_equal(a, b)
+    assert optimizer.implementation_in_use == "custom_op"
