@@ -3,6 +3,7 @@
 #define TF_OPT_CC_KERNELS_ADAM_OPTIMIZER_H_
 
 #include "absl/status/status.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/optimizer.h"
 #include "tf_opt/cc/rules/adam.h"
 
@@ -12,8 +13,7 @@ class AdamOptimizer : public OptimizerOf<Adam> {
  public:
   template <typename Attributes>
   absl::Status Read(const Attributes& attributes) {
-    absl::Status status = OptimizerOf::Read(attributes);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(OptimizerOf::Read(attributes));
     return attributes.GetAttr("epsilon_hat", &epsilon_hat_);
   }
 

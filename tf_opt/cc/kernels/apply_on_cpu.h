@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/platform/denormal.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/rules/scalar_input.h"
@@ -79,17 +80,13 @@ absl::Status RunOnCpu(
   int64_t row = 0;
   if (launch.has_table()) {
     row = ReadOnce(launch.row());
-    absl::Status status = CheckRow(launch, row);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(CheckRow(launch, row));
   }
   // After the row: a wrong one is what a wrong count comes from.
-  absl::Status status = CheckRanges(Optimizer::kScalars, hyperparameters);
-  if (!status.ok()) return status;
-  status = CheckRanges(kFrameScalars, frame);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(CheckRanges(Optimizer::kScalars, hyperparameters));
+  TF_RETURN_IF_ERROR(CheckRanges(kFrameScalars, frame));
   frame.uses_random_bits = launch.uses_random_bits(frame);
-  status = CheckNumbers(launch);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(CheckNumbers(launch));
   optimizer.template ChooseRule<typename Launch::Slot>([&](auto chosen) {
     using Rule = typename decltype(chosen)::type;
     const typename Rule::Step step(hyperparameters);

@@ -10,6 +10,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
@@ -32,32 +33,26 @@ class MeasureLaunch {
       tensorflow::OpKernelContext* context,
       const std::vector<tensorflow::TensorShape>* shapes = nullptr) {
     const tensorflow::Tensor* scalar;
-    absl::Status status = FindScalar(context, "gradient_scale", &scalar);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(FindScalar(context, "gradient_scale", &scalar));
     gradient_scale_ = static_cast<const double*>(scalar->data());
-    status = FindScalar(context, "enabled", &scalar);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(FindScalar(context, "enabled", &scalar));
     enabled_ = static_cast<const bool*>(scalar->data());
-    status = context->input_list("gradients", &gradients_);
-    if (!status.ok()) return status;
-    status = accumulators_.Lookup(context, "accumulators");
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients_));
+    TF_RETURN_IF_ERROR(accumulators_.Lookup(context, "accumulators"));
     if (accumulators_.size() != 0 && accumulators_.size() != size()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`accumulators` must be empty or have one variable for each of the ",
           size(), " `gradients`, got ", accumulators_.size()));
     }
-    status = locks_.Lock({&accumulators_}, /*shared=*/true);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(locks_.Lock({&accumulators_}, /*shared=*/true));
     for (int i = 0; i < accumulators_.size(); ++i) {
-      status = CheckVariable(
+      TF_RETURN_IF_ERROR(CheckVariable(
           accumulators_, i, tensorflow::DataTypeToEnum<Accumulator>::v(),
           shapes == nullptr ? gradients_[i].shape() : (*shapes)[i],
-          shapes == nullptr ? "gradients" : "variables");
-      if (!status.ok()) return status;
+          shapes == nullptr ? "gradients" : "variables"));
     }
-    status = context->allocate_output(0, {size()}, &sums_of_squares_);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(
+        context->allocate_output(0, {size()}, &sums_of_squares_));
     return context->allocate_output(1, {size()}, &finite_);
   }
 

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -31,16 +32,13 @@ class OptimizerOf : public Description {
     slots_.clear();
     for (const Operand& slot : Description::kSlotOperands) {
       int length = 0;
-      absl::Status status =
-          attributes.GetAttr(absl::StrCat("num_", slot.name), &length);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(
+          attributes.GetAttr(absl::StrCat("num_", slot.name), &length));
       if (length > 0) slots_.push_back(slot);
     }
-    absl::Status status =
-        attributes.GetAttr("decoupled_weight_decay", &decoupled_);
-    if (!status.ok()) return status;
-    status = attributes.GetAttr("maximize", &maximize_);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(
+        attributes.GetAttr("decoupled_weight_decay", &decoupled_));
+    TF_RETURN_IF_ERROR(attributes.GetAttr("maximize", &maximize_));
     return attributes.GetAttr("stochastic_rounding", &stochastic_rounding_);
   }
 

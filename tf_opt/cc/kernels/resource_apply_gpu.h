@@ -12,6 +12,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/gpu_rules.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
@@ -83,8 +84,7 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
                                  Inputs* inputs) {
     const tensorflow::Tensor* tensor;
     for (const ScalarInput<Numbers>& input : from) {
-      absl::Status status = FindScalar(context, input.name, &tensor);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(FindScalar(context, input.name, &tensor));
       inputs->Add(input, tensor->data());
     }
     return absl::OkStatus();

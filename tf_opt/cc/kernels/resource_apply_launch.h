@@ -10,6 +10,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/scalar_inputs.h"
 #include "tf_opt/cc/kernels/slice_inputs.h"
@@ -34,19 +35,15 @@ class ResourceApplyLaunch : public ApplyLaunch<ResourceApplyLaunch<T>, T> {
                        const std::vector<Operand>& slots, bool updates,
                        const CopyBytes& copy_bytes,
                        const SliceInputs* slices = nullptr) {
-    absl::Status status = context->input_list("gradients", &gradients_);
-    if (!status.ok()) return status;
-    status = FindPerVariable(context, "weight_decay", &this->weight_decay_);
-    if (!status.ok()) return status;
-    status = FindPerVariable(context, "learning_rate_factors",
-                             &this->learning_rate_factors_);
-    if (!status.ok()) return status;
-    status =
-        FindPerVariable(context, "gradient_factors", &this->gradient_factors_);
-    if (!status.ok()) return status;
-    status =
-        FindPerVariable(context, "variable_numbers", &this->variable_numbers_);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients_));
+    TF_RETURN_IF_ERROR(
+        FindPerVariable(context, "weight_decay", &this->weight_decay_));
+    TF_RETURN_IF_ERROR(FindPerVariable(context, "learning_rate_factors",
+                                       &this->learning_rate_factors_));
+    TF_RETURN_IF_ERROR(
+        FindPerVariable(context, "gradient_factors", &this->gradient_factors_));
+    TF_RETURN_IF_ERROR(
+        FindPerVariable(context, "variable_numbers", &this->variable_numbers_));
 
     this->SetOperands(slots);
     const std::vector<Operand>& operands = this->operands();
@@ -55,16 +52,13 @@ class ResourceApplyLaunch : public ApplyLaunch<ResourceApplyLaunch<T>, T> {
     std::vector<const VariableList*> lists;
     for (size_t k = 0; k < operands.size(); ++k) {
       if (operands[k].role == Role::kRead) continue;
-      status = lists_[k].Lookup(context, operands[k].name);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(lists_[k].Lookup(context, operands[k].name));
       if (operands[k].optional && lists_[k].size() == 0) continue;
-      status = CheckLength(lists_[k]);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(CheckLength(lists_[k]));
       lists.push_back(&lists_[k]);
       if (operands[k].is_row_of_table()) {
         const tensorflow::Tensor* row;
-        status = FindScalar(context, operands[k].row_input, &row);
-        if (!status.ok()) return status;
+        TF_RETURN_IF_ERROR(FindScalar(context, operands[k].row_input, &row));
         this->SetTable(k, static_cast<const int64_t*>(row->data()));
       }
     }
@@ -72,29 +66,25 @@ class ResourceApplyLaunch : public ApplyLaunch<ResourceApplyLaunch<T>, T> {
     if (lists_[kMasterWeight].size() > 0 && sizeof(T) != 2) {
       return NoMasterWeights(tensorflow::DataTypeToEnum<T>::value);
     }
-    status = locks_.Lock(lists);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(locks_.Lock(lists));
     for (int i = 0; i < gradients_.size(); ++i) {
       const tensorflow::TensorShape& shape =
           slices == nullptr ? gradients_[i].shape()
                             : lists_[kVariable][i]->tensor()->shape();
       for (size_t k = 0; k < operands.size(); ++k) {
         if (lists_[k].size() == 0) continue;
-        status = CheckOperand(operands[k], lists_[k], i, shape,
-                              slices == nullptr ? "gradients" : "variables");
-        if (!status.ok()) return status;
+        TF_RETURN_IF_ERROR(
+            CheckOperand(operands[k], lists_[k], i, shape,
+                         slices == nullptr ? "gradients" : "variables"));
       }
       if (slices == nullptr) continue;
-      status = slices->CheckShapes(i, shape);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(slices->CheckShapes(i, shape));
     }
-    status = this->CheckSlotsHaveOneType();
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(this->CheckSlotsHaveOneType());
     for (size_t k = 0; k < operands.size(); ++k) {
       if (!updates && !IsWrittenWithoutUpdate(k)) continue;
       for (int i = 0; i < lists_[k].size(); ++i) {
-        status = MakeExclusive(context, lists_[k][i], copy_bytes);
-        if (!status.ok()) return status;
+        TF_RETURN_IF_ERROR(MakeExclusive(context, lists_[k][i], copy_bytes));
       }
     }
     return absl::OkStatus();
@@ -142,8 +132,7 @@ class ResourceApplyLaunch : public ApplyLaunch<ResourceApplyLaunch<T>, T> {
   absl::Status FindPerVariable(tensorflow::OpKernelContext* context,
                                const char* name, PerVariable* found) const {
     const tensorflow::Tensor* tensor;
-    absl::Status status = context->input(name, &tensor);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->input(name, &tensor));
     found->numbers = static_cast<const double*>(tensor->data());
     found->one_for_all = tensor->dims() == 0;
     found->count = tensor->NumElements();

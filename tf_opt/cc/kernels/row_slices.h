@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
 
@@ -34,8 +35,7 @@ class SliceAttributes {
   // Those of an op, or of a call compiled from it.
   template <typename Attributes>
   absl::Status Read(const Attributes& attributes) {
-    absl::Status status = attributes.GetAttr("lazy", &lazy_);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(attributes.GetAttr("lazy", &lazy_));
     return attributes.GetAttr("tables", &names_);
   }
 

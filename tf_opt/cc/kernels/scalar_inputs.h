@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 
@@ -27,8 +28,7 @@ absl::Status ReadScalars(tensorflow::OpKernelContext* context,
                          Numbers* numbers) {
   const tensorflow::Tensor* tensor;
   for (const ScalarInput<Numbers>& input : inputs) {
-    absl::Status status = FindScalar(context, input.name, &tensor);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(FindScalar(context, input.name, &tensor));
     input.Read(tensor->data(), numbers);
   }
   return absl::OkStatus();

@@ -10,6 +10,7 @@
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 
@@ -22,12 +23,10 @@ class SliceInputs {
 
   // Looks them up.
   absl::Status Find(tensorflow::OpKernelContext* context) {
-    absl::Status status = context->input_list("gradients", &values_);
-    if (!status.ok()) return status;
-    status = context->input_list("indices", &indices_);
-    if (!status.ok()) return status;
-    status = context->input_list("accumulated_rows", &accumulated_rows_);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->input_list("gradients", &values_));
+    TF_RETURN_IF_ERROR(context->input_list("indices", &indices_));
+    TF_RETURN_IF_ERROR(
+        context->input_list("accumulated_rows", &accumulated_rows_));
     return CheckAccumulatedRows(size(), accumulated_rows_.size());
   }
 

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "tensorflow/core/platform/denormal.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu_target.h"
 #include "tf_opt/cc/engines/measure_sparse_cpu.h"
 #include "tf_opt/cc/engines/parallel_for.h"
@@ -33,10 +34,9 @@ absl::Status ApplySlices(const Launch& launch,
                          const SliceAttributes& attributes, int num_threads,
                          const ParallelFor& parallel_for, Scratch* scratch) {
   std::vector<SparseGradient<Element>> gradients;
-  absl::Status status = SortSlices(
+  TF_RETURN_IF_ERROR(SortSlices(
       slices, attributes, [&](int i) { return launch.variable_rows(i); },
-      num_threads, parallel_for, scratch, &gradients);
-  if (!status.ok()) return status;
+      num_threads, parallel_for, scratch, &gradients));
   ApplySparse(arguments.tensors, gradients, arguments.rules, attributes.lazy(),
               ChosenCpuTarget(), num_threads, parallel_for, arguments.update);
   return absl::OkStatus();
@@ -52,10 +52,9 @@ absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
                            int num_threads, const ParallelFor& parallel_for,
                            Scratch* scratch, std::vector<Measure>* measures) {
   std::vector<SparseGradient<Element>> gradients;
-  absl::Status status = SortSlices(
+  TF_RETURN_IF_ERROR(SortSlices(
       slices, attributes, [&](int i) { return rows[i]; }, num_threads,
-      parallel_for, scratch, &gradients);
-  if (!status.ok()) return status;
+      parallel_for, scratch, &gradients));
   const bool scale_is_finite =
       std::isfinite(static_cast<ComputeType<Element>>(scale));
   std::vector<MeasuredTable<Element>> tables;
@@ -68,7 +67,7 @@ absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
     if (!scale_is_finite && !attributes.lazy() && slices[i].width > 0 &&
         gradients[i].count() < rows[i]) {
       not_finite.push_back(i);
-      gradients[i].entries.clear();
+      gradients[i].entries = RowEntries();
       tables[i].size = 0;
       tables[i].accumulator = nullptr;
     }

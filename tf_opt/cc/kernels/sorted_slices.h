@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/parallel_for.h"
 #include "tf_opt/cc/engines/sparse_gradient.h"
 #include "tf_opt/cc/kernels/row_slices.h"
@@ -92,8 +93,7 @@ absl::Status SortSlices(const std::vector<RowSlices>& slices,
   const int64_t bytes =
       narrow ? sizeof(RowEntry<int32_t>) : sizeof(RowEntry<int64_t>);
   void* memory = nullptr;
-  absl::Status status = scratch->Allocate(2 * entries * bytes, &memory);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(scratch->Allocate(2 * entries * bytes, &memory));
   sorted->resize(count);
   std::vector<WrongRow> wrong(count);
   // On other threads: it must not throw, so it allocates nothing.

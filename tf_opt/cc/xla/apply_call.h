@@ -30,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu_target.h"
 #include "tf_opt/cc/engines/dense_cpu.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
@@ -57,18 +58,15 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
   // Finds those before the rule's scalars; `sparse` gradients are not there.
   absl::Status FindArrays(const std::vector<Operand>& slots, bool sparse) {
     this->SetOperands(slots);
-    absl::Status status = call_.GetAttr("count", &count_);
-    if (!status.ok()) return status;
-    status = call_.GetAttr("first", &first_);
-    if (!status.ok()) return status;
-    status = call_.GetAttr("table_rows", &table_rows_);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(call_.GetAttr("count", &count_));
+    TF_RETURN_IF_ERROR(call_.GetAttr("first", &first_));
+    TF_RETURN_IF_ERROR(call_.GetAttr("table_rows", &table_rows_));
     int64_t results = 0;
     for (const Operand& operand : this->operands()) {
       bool is_there = !sparse || operand.role != Role::kRead;
       if (operand.optional) {
-        status = call_.GetAttr(absl::StrCat("num_", operand.name), &is_there);
-        if (!status.ok()) return status;
+        TF_RETURN_IF_ERROR(
+            call_.GetAttr(absl::StrCat("num_", operand.name), &is_there));
       }
       if (!is_there) {
         places_.push_back({-1, -1});
@@ -133,8 +131,7 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
   // Checks what comes after the numbers if gradients are dense.
   absl::Status CheckGradientsFit() {
     int64_t misfit = -1;
-    absl::Status status = ReadInteger(&misfit);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(ReadInteger(&misfit));
     return misfit < 0 ? absl::OkStatus() : GradientDoesNotFit(misfit);
   }
 
@@ -196,18 +193,13 @@ class FfiLaunch : public ApplyLaunch<FfiLaunch<T>, T> {
 template <typename Optimizer, typename T, bool kSparse>
 absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
   FfiLaunch<T> launch(call);
-  absl::Status status = launch.FindArrays(optimizer.slots(), kSparse);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(launch.FindArrays(optimizer.slots(), kSparse));
   auto hyperparameters = optimizer.modes();
-  status = launch.ReadScalars(Optimizer::kScalars, &hyperparameters);
-  if (!status.ok()) return status;
-  status = launch.FindNumbers();
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(launch.ReadScalars(Optimizer::kScalars, &hyperparameters));
+  TF_RETURN_IF_ERROR(launch.FindNumbers());
   FrameInputs frame = optimizer.frame();
-  status = launch.ReadScalars(kFrameScalars, &frame);
-  if (!status.ok()) return status;
-  status = launch.ReadInteger(&frame.seed);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(launch.ReadScalars(kFrameScalars, &frame));
+  TF_RETURN_IF_ERROR(launch.ReadInteger(&frame.seed));
   if (!frame.enabled) {
     launch.CopyArguments();
     return absl::OkStatus();
@@ -215,17 +207,15 @@ absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
   SliceAttributes attributes;
   std::vector<RowSlices> slices;
   if constexpr (kSparse) {
-    status = attributes.Read(call);
-    if (!status.ok()) return status;
-    status = launch.FindSlices(attributes, &slices);
+    TF_RETURN_IF_ERROR(attributes.Read(call));
+    TF_RETURN_IF_ERROR(launch.FindSlices(attributes, &slices));
   } else {
-    status = launch.CheckGradientsFit();
+    TF_RETURN_IF_ERROR(launch.CheckGradientsFit());
   }
-  if (!status.ok()) return status;
   if (!launch.HasSeenAll()) return OtherArguments();
   launch.CopyArguments();
   absl::Status applied;
-  status = RunOnCpu(
+  const absl::Status status = RunOnCpu(
       optimizer, launch, hyperparameters, frame, [&](const auto& arguments) {
         if constexpr (kSparse) {
           HeapScratch scratch;
@@ -244,9 +234,9 @@ absl::Status ApplyCallOfType(const Optimizer& optimizer, const FfiCall& call) {
 template <typename Optimizer, bool kSparse>
 absl::Status ApplyCall(const FfiCall& call) {
   Optimizer optimizer;
-  absl::Status status = optimizer.Read(call);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(optimizer.Read(call));
   if (call.argument_count() == 0) return OtherArguments();
+  absl::Status status;
   const auto apply = [&](auto type) {
     status =
         ApplyCallOfType<Optimizer, decltype(type), kSparse>(optimizer, call);

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/statusor.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
 #include "tf_opt/cc/ops/shape_functions.h"
@@ -21,15 +23,13 @@ absl::Status ApplyOperands::Read(XlaOpKernelContext* context) {
   std::map<const void*, std::string> variables;
   for (const Operand& operand : kFrameOperands) {
     if (op_.sparse && operand.role == Role::kRead) continue;
-    absl::Status status = ReadOperand(context, operand, &variables);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(ReadOperand(context, operand, &variables));
   }
   for (const Operand& slot : op_.slots) {
-    absl::Status status = ReadOperand(context, slot, &variables);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(ReadOperand(context, slot, &variables));
   }
-  absl::Status status = CheckSlotsHaveOneType();
-  return status.ok() ? ReadNumbers(context) : status;
+  TF_RETURN_IF_ERROR(CheckSlotsHaveOneType());
+  return ReadNumbers(context);
 }
 
 absl::Status ApplyOperands::CheckSlotsHaveOneType() const {
@@ -53,18 +53,16 @@ absl::Status ApplyOperands::CheckSlotsHaveOneType() const {
 absl::Status ApplyOperands::ReadOperand(
     XlaOpKernelContext* context, const Operand& operand,
     std::map<const void*, std::string>* variables) {
-  const absl::StatusOr<InputList> list = ListOf(context, operand.name);
-  if (!list.ok()) return list.status();
-  if (operand.optional && list->count == 0) return absl::OkStatus();
-  if (list->count != count_) {
+  TF_ASSIGN_OR_RETURN(const InputList list, ListOf(context, operand.name));
+  if (operand.optional && list.count == 0) return absl::OkStatus();
+  if (list.count != count_) {
     return absl::InvalidArgumentError(absl::StrCat(
         "`", operand.name, "` must have one variable for each of the ", count_,
-        " `gradients`, got ", list->count));
+        " `gradients`, got ", list.count));
   }
-  Arrays arrays = {&operand, list->begin, {}, {}};
+  Arrays arrays = {&operand, list.begin, {}, {}};
   for (int i = 0; i < count_; ++i) {
-    absl::Status status = ReadArray(context, i, variables, &arrays);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(ReadArray(context, i, variables, &arrays));
   }
   all_.push_back(std::move(arrays));
   return absl::OkStatus();
@@ -80,12 +78,10 @@ absl::Status ApplyOperands::ReadArray(
   xla::XlaOp value;
   if (operand.role == Role::kRead) {
     xla::XlaOp fits;
-    absl::Status status =
-        ReadTensorOfShape(context, input, shapes_[i], &value, &fits);
-    if (!status.ok()) return status;
-    const absl::StatusOr<TensorShape> found = ShapeOf(value);
-    if (!found.ok()) return found.status();
-    shape = *found;
+    TF_RETURN_IF_ERROR(
+        ReadTensorOfShape(context, input, shapes_[i], &value, &fits));
+    TF_ASSIGN_OR_RETURN(const TensorShape found, ShapeOf(value));
+    shape = found;
     if (fits.valid()) {
       xla::XlaBuilder* const builder = context->builder();
       const xla::XlaOp before =
@@ -94,26 +90,22 @@ absl::Status ApplyOperands::ReadArray(
     }
   } else {
     tensorflow::XlaResource* resource;
-    absl::Status status = context->GetResourceInput(input, &resource);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->GetResourceInput(input, &resource));
     const auto [same, is_new] =
         variables->emplace(resource, absl::StrCat(operand.name, "[", i, "]"));
     if (!is_new) {
       return SameVariable(same->second,
                           absl::StrCat(operand.name, "[", i, "]"));
     }
-    status = context->GetVariableTypeAndShape(input, &type, &shape);
-    if (!status.ok()) return status;
-    status = CheckType(operand.name, i, TypesOf(operand, dtype_), type);
-    if (!status.ok()) return status;
-    status = context->ReadVariableInput(input, type, &shape, &value);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->GetVariableTypeAndShape(input, &type, &shape));
+    TF_RETURN_IF_ERROR(
+        CheckType(operand.name, i, TypesOf(operand, dtype_), type));
+    TF_RETURN_IF_ERROR(context->ReadVariableInput(input, type, &shape, &value));
   }
   // The variables come first.
   if (static_cast<int>(shapes_.size()) == i) shapes_.push_back(shape);
   const auto check = operand.is_row_of_table() ? CheckTableShape : CheckShape;
-  absl::Status status = check(operand.name, i, shapes_[i], "variables", shape);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(check(operand.name, i, shapes_[i], "variables", shape));
   if (operand.is_row_of_table()) {
     table_rows_ = std::min(table_rows_, shape.dim_size(0));
   }
@@ -131,24 +123,19 @@ absl::Status ApplyOperands::ReadScalar(XlaOpKernelContext* context,
 
 absl::Status ApplyOperands::ReadNumbers(XlaOpKernelContext* context) {
   for (const std::string& scalar : op_.scalars) {
-    absl::Status status = ReadScalar(context, scalar);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(ReadScalar(context, scalar));
   }
   for (const Operand& slot : op_.slots) {
     if (!slot.is_row_of_table()) continue;
-    absl::Status status = ReadScalar(context, slot.row_input);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(ReadScalar(context, slot.row_input));
   }
   for (const char* vector : kPerVariableInputs) {
     numbers_.push_back(context->Input(vector));
-    const absl::StatusOr<TensorShape> shape = ShapeOf(context, vector);
-    if (!shape.ok()) return shape.status();
-    absl::Status status = CheckPerVariableShape(vector, count_, *shape);
-    if (!status.ok()) return status;
+    TF_ASSIGN_OR_RETURN(const TensorShape shape, ShapeOf(context, vector));
+    TF_RETURN_IF_ERROR(CheckPerVariableShape(vector, count_, shape));
   }
   for (const auto& scalar : kFrameScalars) {
-    absl::Status status = ReadScalar(context, scalar.name);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(ReadScalar(context, scalar.name));
   }
   return ReadScalar(context, "seed");
 }
@@ -157,14 +144,12 @@ absl::Status ApplyOperands::AddTo(CustomCall* call, int first, int end) {
   for (Arrays& arrays : all_) {
     for (int i = first; i < end; ++i) {
       const bool updated = arrays.operand->role == Role::kUpdated;
-      absl::Status status = updated ? call->AddUpdated(&arrays.values[i])
-                                    : call->AddArgument(arrays.values[i]);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(updated ? call->AddUpdated(&arrays.values[i])
+                                 : call->AddArgument(arrays.values[i]));
     }
   }
   for (const xla::XlaOp number : numbers_) {
-    absl::Status status = call->AddArgument(number);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(call->AddArgument(number));
   }
   if (op_.sparse) return absl::OkStatus();
   return call->AddArgument(
@@ -176,9 +161,8 @@ absl::Status ApplyOperands::Assign(XlaOpKernelContext* context) const {
   for (const Arrays& arrays : all_) {
     if (arrays.operand->role == Role::kRead) continue;
     for (int i = 0; i < count_; ++i) {
-      absl::Status status = context->AssignVariable(
-          arrays.input + i, arrays.types[i], arrays.values[i]);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(context->AssignVariable(
+          arrays.input + i, arrays.types[i], arrays.values[i]));
     }
   }
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/xla/apply_operands.h"
 #include "tf_opt/cc/xla/custom_call.h"
@@ -60,13 +61,12 @@ class Kernel : public tensorflow::XlaOpKernel {
   absl::Status Call(tensorflow::XlaOpKernelContext* context, int first, int end,
                     ApplyOperands* operands) const {
     CustomCall call(context->builder());
-    absl::Status status = operands->AddTo(&call, first, end);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(operands->AddTo(&call, first, end));
     if (op_.sparse) {
       SliceOperands slices;
-      status = slices.Read(context, slice_attributes_, operands->shapes());
-      if (status.ok()) status = AddSlices(slices, &call);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(
+          slices.Read(context, slice_attributes_, operands->shapes()));
+      TF_RETURN_IF_ERROR(AddSlices(slices, &call));
     }
     call.Make(op_.name,
               absl::StrCat("count = ", end - first, " : i64, first = ", first,

@@ -9,6 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_def.pb.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/statusor.h"
 #include "xla/layout_util.h"
 #include "xla/shape_util.h"
 
@@ -68,33 +70,29 @@ absl::StatusOr<std::string> ValueOf(
 absl::Status AttributesOf(tensorflow::OpKernelConstruction* context,
                           std::string* attributes) {
   const tensorflow::OpDef* op;
-  absl::Status status =
-      tensorflow::OpRegistry::Global()->LookUpOpDef(context->def().op(), &op);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(
+      tensorflow::OpRegistry::Global()->LookUpOpDef(context->def().op(), &op));
   std::vector<std::string> all;
   for (const auto& attribute : op->attr()) {
-    const absl::StatusOr<std::string> value = ValueOf(context, attribute);
-    if (!value.ok()) return value.status();
-    if (value->empty()) continue;
-    all.push_back(absl::StrCat(attribute.name(), " = ", *value));
+    TF_ASSIGN_OR_RETURN(const std::string value, ValueOf(context, attribute));
+    if (value.empty()) continue;
+    all.push_back(absl::StrCat(attribute.name(), " = ", value));
   }
   *attributes = absl::StrJoin(all, ", ");
   return absl::OkStatus();
 }
 
 absl::Status CustomCall::AddArgument(xla::XlaOp value) {
-  absl::StatusOr<xla::Shape> shape = builder_->GetShape(value);
-  if (!shape.ok()) return shape.status();
+  TF_ASSIGN_OR_RETURN(xla::Shape shape, builder_->GetShape(value));
   // As it lies in TensorFlow's memory.
-  xla::LayoutUtil::SetToDefaultLayout(&*shape);
+  xla::LayoutUtil::SetToDefaultLayout(&shape);
   arguments_.push_back(value);
-  argument_shapes_.push_back(*shape);
+  argument_shapes_.push_back(shape);
   return absl::OkStatus();
 }
 
 absl::Status CustomCall::AddUpdated(xla::XlaOp* value) {
-  absl::Status status = AddArgument(*value);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(AddArgument(*value));
   aliases_.push_back(
       {xla::ShapeIndex({static_cast<int64_t>(result_shapes_.size())}),
        {static_cast<int64_t>(arguments_.size()) - 1, xla::ShapeIndex()}});

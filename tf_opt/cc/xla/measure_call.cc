@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "tensorflow/core/platform/denormal.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu_target.h"
 #include "tf_opt/cc/engines/measure_cpu.h"
 #include "tf_opt/cc/kernels/row_slices.h"
@@ -57,8 +58,7 @@ absl::Status MeasureSparse(const FfiCall& call, const Arguments& arguments,
                            const std::vector<RowSlices>& slices,
                            std::vector<Measure>* measures) {
   std::vector<int64_t> rows;
-  absl::Status status = call.GetAttr("rows", &rows);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(call.GetAttr("rows", &rows));
   HeapScratch scratch;
   return MeasureSlices<Element>(
       slices, attributes, rows,
@@ -71,10 +71,8 @@ template <bool kSparse>
 absl::Status MeasureCall(const FfiCall& call) {
   int count = 0;
   bool has_accumulators = false;
-  absl::Status status = call.GetAttr("N", &count);
-  if (!status.ok()) return status;
-  status = call.GetAttr("num_accumulators", &has_accumulators);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(call.GetAttr("N", &count));
+  TF_RETURN_IF_ERROR(call.GetAttr("num_accumulators", &has_accumulators));
   const int64_t dense = kSparse ? 0 : count;
   const int64_t scale = dense + (has_accumulators ? count : 0);
   const int64_t slices_begin = scale + 2;
@@ -84,10 +82,9 @@ absl::Status MeasureCall(const FfiCall& call) {
   SliceAttributes attributes;
   std::vector<RowSlices> slices;
   if constexpr (kSparse) {
-    status = attributes.Read(call);
-    if (!status.ok()) return status;
-    status = FindSlices(call, attributes, slices_begin, count, &slices);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(attributes.Read(call));
+    TF_RETURN_IF_ERROR(
+        FindSlices(call, attributes, slices_begin, count, &slices));
   } else if (call.argument_count() != slices_begin + 1) {
     return OtherArguments();
   }
@@ -96,6 +93,7 @@ absl::Status MeasureCall(const FfiCall& call) {
     const Arguments arguments = {
         count, has_accumulators ? dense : -1,
         *static_cast<const double*>(call.argument(scale).data)};
+    absl::Status status;
     const auto measure = [&](auto type) {
       using Element = typename StorageTypeOf<decltype(type)>::type;
       if constexpr (kSparse) {

@@ -4,6 +4,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/statusor.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/operand_types.h"
@@ -15,52 +17,46 @@ absl::Status ReadGradients(tensorflow::XlaOpKernelContext* context,
                            std::vector<xla::XlaOp>* gradients,
                            std::vector<xla::XlaOp>* counts,
                            std::vector<tensorflow::TensorShape>* shapes) {
-  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
-  if (!list.ok()) return list.status();
-  const absl::StatusOr<InputList> accumulators =
-      ListOf(context, "accumulators");
-  if (!accumulators.ok()) return accumulators.status();
-  for (int i = 0; i < list->count; ++i) {
+  TF_ASSIGN_OR_RETURN(const InputList list, ListOf(context, "gradients"));
+  TF_ASSIGN_OR_RETURN(const InputList accumulators,
+                      ListOf(context, "accumulators"));
+  for (int i = 0; i < list.count; ++i) {
     xla::XlaOp gradient, gradient_count;
-    absl::Status status;
-    if (accumulators->count == list->count) {
+    if (accumulators.count == list.count) {
       tensorflow::DataType type;
       tensorflow::TensorShape expected;
-      status = context->GetVariableTypeAndShape(accumulators->begin + i, &type,
-                                                &expected);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(context->GetVariableTypeAndShape(
+          accumulators.begin + i, &type, &expected));
       xla::XlaOp fits;
-      status = ReadTensorOfShape(context, list->begin + i, expected, &gradient,
-                                 &fits);
+      TF_RETURN_IF_ERROR(ReadTensorOfShape(context, list.begin + i, expected,
+                                           &gradient, &fits));
       gradient_count =
           xla::ConstantR0<int64_t>(context->builder(), expected.num_elements());
     } else {
-      status = ReadTensor(context, list->begin + i, &gradient, &gradient_count);
+      TF_RETURN_IF_ERROR(
+          ReadTensor(context, list.begin + i, &gradient, &gradient_count));
     }
-    if (!status.ok()) return status;
-    const absl::StatusOr<tensorflow::TensorShape> shape = ShapeOf(gradient);
-    if (!shape.ok()) return shape.status();
+    TF_ASSIGN_OR_RETURN(const tensorflow::TensorShape shape, ShapeOf(gradient));
     gradients->push_back(gradient);
     counts->push_back(gradient_count);
-    shapes->push_back(*shape);
+    shapes->push_back(shape);
   }
   return absl::OkStatus();
 }
 
 absl::Status ReadTableRows(tensorflow::XlaOpKernelContext* context, int count,
                            std::vector<int64_t>* rows) {
-  absl::Status status = context->ConstantInputAsIntVector("rows", rows);
-  return status.ok() ? CheckTableRows(count, *rows) : status;
+  TF_RETURN_IF_ERROR(context->ConstantInputAsIntVector("rows", rows));
+  return CheckTableRows(count, *rows);
 }
 
 absl::Status ReadTableShapes(tensorflow::XlaOpKernelContext* context,
                              const std::vector<int64_t>& rows,
                              std::vector<tensorflow::TensorShape>* shapes) {
-  const absl::StatusOr<InputList> list = ListOf(context, "gradients");
-  if (!list.ok()) return list.status();
-  for (int i = 0; i < list->count; ++i) {
+  TF_ASSIGN_OR_RETURN(const InputList list, ListOf(context, "gradients"));
+  for (int i = 0; i < list.count; ++i) {
     absl::StatusOr<tensorflow::TensorShape> shape =
-        ShapeOf(context, list->begin + i);
+        ShapeOf(context, list.begin + i);
     if (shape.ok()) shape = TableShape(rows[i], *shape);
     if (!shape.ok()) return shape.status();
     shapes->push_back(*shape);
@@ -72,19 +68,17 @@ absl::Status ReadAccumulators(
     tensorflow::XlaOpKernelContext* context, tensorflow::DataType dtype,
     const std::vector<tensorflow::TensorShape>& shapes,
     const std::string& whose, std::vector<xla::XlaOp>* accumulators) {
-  const absl::StatusOr<InputList> list = ListOf(context, "accumulators");
-  if (!list.ok()) return list.status();
+  TF_ASSIGN_OR_RETURN(const InputList list, ListOf(context, "accumulators"));
   const int count = static_cast<int>(shapes.size());
-  if (list->count != 0 && list->count != count) {
+  if (list.count != 0 && list.count != count) {
     return absl::InvalidArgumentError(absl::StrCat(
         "`accumulators` must be empty or have one variable for each of the ",
-        count, " `gradients`, got ", list->count));
+        count, " `gradients`, got ", list.count));
   }
   std::map<const void*, int> variables;
-  for (int i = 0; i < list->count; ++i) {
+  for (int i = 0; i < list.count; ++i) {
     tensorflow::XlaResource* resource;
-    absl::Status status = context->GetResourceInput(list->begin + i, &resource);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->GetResourceInput(list.begin + i, &resource));
     const auto [same, is_new] = variables.emplace(resource, i);
     if (!is_new) {
       return SameVariable(absl::StrCat("accumulators[", same->second, "]"),
@@ -92,11 +86,9 @@ absl::Status ReadAccumulators(
     }
     tensorflow::TensorShape shape;
     xla::XlaOp value;
-    status = context->ReadVariableInput(list->begin + i, ArithmeticType(dtype),
-                                        &shape, &value);
-    if (!status.ok()) return status;
-    status = CheckShape("accumulators", i, shapes[i], whose, shape);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->ReadVariableInput(
+        list.begin + i, ArithmeticType(dtype), &shape, &value));
+    TF_RETURN_IF_ERROR(CheckShape("accumulators", i, shapes[i], whose, shape));
     accumulators->push_back(value);
   }
   return absl::OkStatus();

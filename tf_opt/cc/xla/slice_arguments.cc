@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "tensorflow/core/platform/errors.h"
 #include "xla/hlo/builder/xla_builder.h"
 
 namespace tf_opt {
@@ -12,8 +13,7 @@ absl::Status AddSlices(const SliceOperands& slices, CustomCall* call) {
        {&slices.values, &slices.indices, &slices.accumulated_rows}) {
     for (const SliceArray& array : *arrays) {
       counts.push_back(xla::Reshape(array.count, {1}));
-      absl::Status status = call->AddArgument(array.value);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(call->AddArgument(array.value));
     }
   }
   return call->AddArgument(

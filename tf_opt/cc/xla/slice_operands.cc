@@ -2,6 +2,8 @@
 
 #include "absl/status/statusor.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/statusor.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/xla/op_inputs.h"
 #include "xla/shape.h"
@@ -28,11 +30,10 @@ absl::Status ShapesOf(XlaOpKernelContext* context, int values, int indices,
           "a sparse gradient must have rows whose size is known inside XLA");
     }
   }
-  absl::Status status =
-      tensorflow::XLAShapeToTensorShape(*shapes[0], values_shape);
-  if (!status.ok()) return status;
-  status = tensorflow::XLAShapeToTensorShape(*shapes[1], indices_shape);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(
+      tensorflow::XLAShapeToTensorShape(*shapes[0], values_shape));
+  TF_RETURN_IF_ERROR(
+      tensorflow::XLAShapeToTensorShape(*shapes[1], indices_shape));
   if (!is_known && values_shape->dims() > 0 && indices_shape->dims() > 0) {
     return values_shape->SetDimWithStatus(0, indices_shape->dim_size(0));
   }
@@ -44,38 +45,36 @@ absl::Status CheckShapes(XlaOpKernelContext* context,
                          const std::vector<TensorShape>& tables,
                          const InputList& values, const InputList& indices,
                          const InputList& accumulated) {
-  absl::Status status = CheckAccumulatedRows(values.count, accumulated.count);
-  for (int i = 0; status.ok() && i < values.count; ++i) {
+  TF_RETURN_IF_ERROR(CheckAccumulatedRows(values.count, accumulated.count));
+  for (int i = 0; i < values.count; ++i) {
     TensorShape values_shape, indices_shape;
-    status = ShapesOf(context, values.begin + i, indices.begin + i,
-                      &values_shape, &indices_shape);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(ShapesOf(context, values.begin + i, indices.begin + i,
+                                &values_shape, &indices_shape));
     absl::StatusOr<TensorShape> accumulated_shape = TensorShape();
     if (accumulated.count > 0) {
       accumulated_shape = ShapeOf(context, accumulated.begin + i);
       if (!accumulated_shape.ok()) return accumulated_shape.status();
     }
-    status = CheckSliceShapes(
+    TF_RETURN_IF_ERROR(CheckSliceShapes(
         i, attributes.Name(i), tables[i], values_shape, indices_shape,
-        accumulated.count > 0 ? &*accumulated_shape : nullptr);
+        accumulated.count > 0 ? &*accumulated_shape : nullptr));
   }
-  return status;
+  return absl::OkStatus();
 }
 
 absl::Status ReadArrays(XlaOpKernelContext* context, const InputList& list,
                         std::vector<SliceArray>* arrays) {
   for (int i = list.begin; i < list.begin + list.count; ++i) {
-    const absl::StatusOr<xla::Shape> shape = context->InputXlaShape(i);
-    if (!shape.ok()) return shape.status();
+    TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(i));
     SliceArray array;
     array.value = context->Input(i);
-    if (shape->is_dynamic_dimension(0)) {
+    if (shape.is_dynamic_dimension(0)) {
       array.count = xla::ConvertElementType(
           xla::GetDimensionSize(array.value, 0), xla::S64);
       array.value = xla::RemoveDynamicDimension(array.value, 0);
     } else {
       array.count =
-          xla::ConstantR0<int64_t>(context->builder(), shape->dimensions(0));
+          xla::ConstantR0<int64_t>(context->builder(), shape.dimensions(0));
     }
     arrays->push_back(array);
   }
@@ -87,21 +86,15 @@ absl::Status ReadArrays(XlaOpKernelContext* context, const InputList& list,
 absl::Status SliceOperands::Read(XlaOpKernelContext* context,
                                  const SliceAttributes& attributes,
                                  const std::vector<TensorShape>& tables) {
-  const absl::StatusOr<InputList> value_list = ListOf(context, "gradients");
-  if (!value_list.ok()) return value_list.status();
-  const absl::StatusOr<InputList> index_list = ListOf(context, "indices");
-  if (!index_list.ok()) return index_list.status();
-  const absl::StatusOr<InputList> accumulated =
-      ListOf(context, "accumulated_rows");
-  if (!accumulated.ok()) return accumulated.status();
-  absl::Status status = CheckShapes(context, attributes, tables, *value_list,
-                                    *index_list, *accumulated);
-  if (status.ok()) status = ReadArrays(context, *value_list, &values);
-  if (status.ok()) status = ReadArrays(context, *index_list, &indices);
-  if (status.ok()) {
-    status = ReadArrays(context, *accumulated, &accumulated_rows);
-  }
-  return status;
+  TF_ASSIGN_OR_RETURN(const InputList value_list, ListOf(context, "gradients"));
+  TF_ASSIGN_OR_RETURN(const InputList index_list, ListOf(context, "indices"));
+  TF_ASSIGN_OR_RETURN(const InputList accumulated,
+                      ListOf(context, "accumulated_rows"));
+  TF_RETURN_IF_ERROR(CheckShapes(context, attributes, tables, value_list,
+                                 index_list, accumulated));
+  TF_RETURN_IF_ERROR(ReadArrays(context, value_list, &values));
+  TF_RETURN_IF_ERROR(ReadArrays(context, index_list, &indices));
+  return ReadArrays(context, accumulated, &accumulated_rows);
 }
 
 }  // namespace tf_opt

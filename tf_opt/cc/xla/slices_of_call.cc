@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
 
@@ -9,8 +10,7 @@ absl::Status FindSlices(const FfiCall& call, const SliceAttributes& attributes,
                         int64_t first, int count,
                         std::vector<RowSlices>* slices) {
   bool are_accumulated = false;
-  absl::Status status = call.GetAttr("num_accumulated_rows", &are_accumulated);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(call.GetAttr("num_accumulated_rows", &are_accumulated));
   const int64_t arrays = (are_accumulated ? 3 : 2) * int64_t{count};
   if (call.argument_count() != first + arrays + 1) return OtherArguments();
   const auto* const rows =
