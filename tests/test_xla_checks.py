@@ -13,10 +13,9 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from xla_kernels import needs_errors_under_xla
 from xla_kernels import needs_xla_kernels
 
-pytestmark = [needs_xla_kernels, needs_errors_under_xla]
+pytestmark = needs_xla_kernels
 
 XLA = tf.function(jit_compile=True)
 # One more than a call updates.

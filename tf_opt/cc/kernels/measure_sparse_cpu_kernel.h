@@ -26,7 +26,7 @@ class MeasureSparseGradientsCpuOp : public tensorflow::OpKernel {
   explicit MeasureSparseGradientsCpuOp(
       tensorflow::OpKernelConstruction* context)
       : OpKernel(context) {
-    OP_REQUIRES_OK(context, attributes_.Read(*context));
+    OP_REQUIRES_OK(context, attributes_.Read(context->def()));
   }
 
   void Compute(tensorflow::OpKernelContext* context) override {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
@@ -32,11 +33,9 @@ struct RowSlices {
 // An op's attributes about them.
 class SliceAttributes {
  public:
-  // Those of an op, or of a call compiled from it.
-  template <typename Attributes>
-  absl::Status Read(const Attributes& attributes) {
-    TF_RETURN_IF_ERROR(attributes.GetAttr("lazy", &lazy_));
-    return attributes.GetAttr("tables", &names_);
+  absl::Status Read(tensorflow::AttrSlice attributes) {
+    TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "lazy", &lazy_));
+    return GetNodeAttr(attributes, "tables", &names_);
   }
 
   bool lazy() const { return lazy_; }

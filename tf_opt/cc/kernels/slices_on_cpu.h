@@ -18,6 +18,7 @@
 #include "tf_opt/cc/engines/sparse_cpu.h"
 #include "tf_opt/cc/engines/sparse_gradient.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scratch.h"
@@ -27,16 +28,17 @@ namespace tf_opt {
 
 // Applies the rule, framed, to each table of a launch. After an error nothing
 // has been written.
-template <typename Launch, typename Element, typename Rule>
-absl::Status ApplySlices(const Launch& launch,
+template <typename Element, typename Rule>
+absl::Status ApplySlices(const ApplyLaunch& launch,
                          const CpuArguments<Element, Rule>& arguments,
                          const std::vector<RowSlices>& slices,
                          const SliceAttributes& attributes, int num_threads,
                          const ParallelFor& parallel_for, Scratch* scratch) {
   std::vector<SparseGradient<Element>> gradients;
   TF_RETURN_IF_ERROR(SortSlices(
-      slices, attributes, [&](int i) { return launch.variable_rows(i); },
-      num_threads, parallel_for, scratch, &gradients));
+      slices, attributes,
+      [&](int i) { return launch.array(kVariable, i).rows; }, num_threads,
+      parallel_for, scratch, &gradients));
   ApplySparse(arguments.tensors, gradients, arguments.rules, attributes.lazy(),
               ChosenCpuTarget(), num_threads, parallel_for, arguments.update);
   return absl::OkStatus();

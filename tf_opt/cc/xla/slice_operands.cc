@@ -6,6 +6,7 @@
 #include "tensorflow/core/platform/statusor.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/xla/op_inputs.h"
+#include "xla/hlo/builder/xla_builder.h"
 #include "xla/shape.h"
 
 namespace tf_opt {
@@ -14,8 +15,8 @@ namespace {
 using ::tensorflow::TensorShape;
 using ::tensorflow::XlaOpKernelContext;
 
-// The shapes of slices' values and indices; where not known is how many rows
-// these have, the same number of both.
+// Finds the shapes of slices' values and indices. If the number of rows is not
+// known, both get the same one.
 absl::Status ShapesOf(XlaOpKernelContext* context, int values, int indices,
                       TensorShape* values_shape, TensorShape* indices_shape) {
   const absl::StatusOr<xla::Shape> shapes[] = {context->InputXlaShape(values),
@@ -62,39 +63,46 @@ absl::Status CheckShapes(XlaOpKernelContext* context,
   return absl::OkStatus();
 }
 
-absl::Status ReadArrays(XlaOpKernelContext* context, const InputList& list,
-                        std::vector<SliceArray>* arrays) {
+// Adds the arrays of a list to a call. Only the program may know how many rows
+// they have: then an array has the rows that XLA made room for. `counts` become
+// the rows that count, in int64.
+absl::Status AddArrays(XlaOpKernelContext* context, const InputList& list,
+                       CustomCall* call, std::vector<xla::XlaOp>* counts) {
   for (int i = list.begin; i < list.begin + list.count; ++i) {
     TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(i));
-    SliceArray array;
-    array.value = context->Input(i);
+    xla::XlaOp value = context->Input(i);
+    xla::XlaOp count;
     if (shape.is_dynamic_dimension(0)) {
-      array.count = xla::ConvertElementType(
-          xla::GetDimensionSize(array.value, 0), xla::S64);
-      array.value = xla::RemoveDynamicDimension(array.value, 0);
+      count =
+          xla::ConvertElementType(xla::GetDimensionSize(value, 0), xla::S64);
+      value = xla::RemoveDynamicDimension(value, 0);
     } else {
-      array.count =
-          xla::ConstantR0<int64_t>(context->builder(), shape.dimensions(0));
+      count = xla::ConstantR0<int64_t>(context->builder(), shape.dimensions(0));
     }
-    arrays->push_back(array);
+    counts->push_back(xla::Reshape(count, {1}));
+    TF_RETURN_IF_ERROR(call->AddArgument(value));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status SliceOperands::Read(XlaOpKernelContext* context,
-                                 const SliceAttributes& attributes,
-                                 const std::vector<TensorShape>& tables) {
-  TF_ASSIGN_OR_RETURN(const InputList value_list, ListOf(context, "gradients"));
-  TF_ASSIGN_OR_RETURN(const InputList index_list, ListOf(context, "indices"));
+absl::Status AddSlices(XlaOpKernelContext* context,
+                       const SliceAttributes& attributes,
+                       const std::vector<TensorShape>& tables,
+                       CustomCall* call) {
+  TF_ASSIGN_OR_RETURN(const InputList values, ListOf(context, "gradients"));
+  TF_ASSIGN_OR_RETURN(const InputList indices, ListOf(context, "indices"));
   TF_ASSIGN_OR_RETURN(const InputList accumulated,
                       ListOf(context, "accumulated_rows"));
-  TF_RETURN_IF_ERROR(CheckShapes(context, attributes, tables, value_list,
-                                 index_list, accumulated));
-  TF_RETURN_IF_ERROR(ReadArrays(context, value_list, &values));
-  TF_RETURN_IF_ERROR(ReadArrays(context, index_list, &indices));
-  return ReadArrays(context, accumulated, &accumulated_rows);
+  TF_RETURN_IF_ERROR(
+      CheckShapes(context, attributes, tables, values, indices, accumulated));
+  std::vector<xla::XlaOp> counts;
+  for (const InputList& list : {values, indices, accumulated}) {
+    TF_RETURN_IF_ERROR(AddArrays(context, list, call, &counts));
+  }
+  return call->AddArgument(
+      xla::ConcatInDim(context->builder(), counts, /*dimension=*/0));
 }
 
 }  // namespace tf_opt
