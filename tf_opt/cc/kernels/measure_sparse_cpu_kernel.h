@@ -50,7 +50,8 @@ class MeasureSparseGradientsCpuOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Looks up and checks all inputs. `rows` becomes the tables' numbers of rows.
+  // Looks up and checks all inputs. `rows` becomes the number of rows of each
+  // table.
   absl::Status Prepare(tensorflow::OpKernelContext* context,
                        SliceInputs* slices, std::vector<int64_t>* rows,
                        MeasureLaunch<T>* launch) const {

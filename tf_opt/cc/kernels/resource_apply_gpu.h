@@ -1,6 +1,6 @@
 // The GPU kernels of the resource-apply ops, for dense gradients. Only handles
-// are on the host: the numbers that a step goes by stay in the device's memory,
-// so that a step waits for nothing.
+// are on the host: a step's numbers stay in device memory, so that a step never
+// waits.
 #ifndef TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_
 #define TF_OPT_CC_KERNELS_RESOURCE_APPLY_GPU_H_
 
@@ -48,7 +48,7 @@ class ResourceApplyGpuOp : public tensorflow::OpKernel {
     ResourceApplyLaunch launch;
     OP_REQUIRES_OK(
         context,
-        // Whether it updates only the device knows.
+        // Only the device knows whether the step updates.
         launch.Prepare(context, optimizer_.slots(), /*updates=*/true,
                        [stream](void* to, const void* from, std::size_t bytes) {
                          return CudaStatus(CopyOnGpu(to, from, bytes, stream));
