@@ -195,7 +195,7 @@ class Run {
   template <typename Exact, std::size_t... kIndices>
   static void Apply(const Exact& rule, double& p, double g, double* slots,
                     std::index_sequence<kIndices...>) {
-    if constexpr (Exact::kAsksHowSlotHolds) {
+    if constexpr (Exact::kRoundsGradientLikeSlot) {
       rule(p, g, slots[kIndices]..., [](double value) { return value; });
     } else {
       rule(p, g, slots[kIndices]...);

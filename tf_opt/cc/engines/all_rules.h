@@ -19,7 +19,7 @@ struct RuleCase {
   using Description = Description_;
   using Rule = Rule_;
 
-  // Of a step in which every part of the rule counts.
+  // Hyperparameters that make every part of the rule count.
   static typename Description::Hyperparameters Hyperparameters() {
     typename Description::Hyperparameters hyperparameters;
     for (const auto& input : Description::kScalars) {

@@ -11,11 +11,12 @@ enum class CpuTarget { kBaseline, kAvx2, kAvx512 };
 
 const char* CpuTargetName(CpuTarget target);
 
-// What this processor and its operating system can run, best last.
+// Targets that this processor and its operating system can run, best last.
 std::vector<CpuTarget> SupportedCpuTargets();
 
-// The best supported target; decided once. TF_OPT_CPU_TARGET=baseline|avx2|
-// avx512 caps it (a name that is unknown or not supported is ignored).
+// Returns the best supported target, decided once.
+// TF_OPT_CPU_TARGET=baseline|avx2|avx512 limits it; an unknown or unsupported
+// name is ignored.
 CpuTarget ChosenCpuTarget();
 
 }  // namespace tf_opt

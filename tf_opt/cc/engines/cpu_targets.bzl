@@ -1,7 +1,9 @@
 """Compiles a file once for each instruction set of the CPU engine."""
 
-# Why these flags: see dense_cpu_range-inl.h.
-_COMMON = [
+load("//tf_opt:copts.bzl", "EXACT")
+
+# For the reasons see dense_cpu_range-inl.h.
+_COMMON = EXACT + [
     "-O3",
     "-fno-math-errno",
     "-fno-trapping-math",

@@ -1,6 +1,6 @@
-// What a file includes that instantiates an optimizer's rules. It is compiled
-// for each engine: with TF_OPT_CPU_TARGET for an instruction set of the CPU's,
-// without it for the GPU's.
+// Include this to instantiate an optimizer's rules. The file is compiled for
+// each engine: with TF_OPT_CPU_TARGET for an instruction set of the CPU,
+// without it for the GPU.
 #ifndef TF_OPT_CC_ENGINES_DENSE_INL_H_
 #define TF_OPT_CC_ENGINES_DENSE_INL_H_
 

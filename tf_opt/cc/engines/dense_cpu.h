@@ -1,7 +1,7 @@
 // The dense CPU engine: one rule over many tensors, in one launch.
 //
-// It knows no formula and no framework: the caller brings raw pointers, a rule
-// for each tensor and a way to run a loop in parallel.
+// The engine knows no formula and no framework: the caller passes raw pointers,
+// a rule for each tensor and a way to run a loop in parallel.
 #ifndef TF_OPT_CC_ENGINES_DENSE_CPU_H_
 #define TF_OPT_CC_ENGINES_DENSE_CPU_H_
 
@@ -20,9 +20,8 @@
 namespace tf_opt {
 
 // Applies `rule` and its frame to the elements [begin, end) of `tensor`, or
-// does what a step does that only accumulates. A gradient that is null is zero
-// everywhere. One definition per instruction
-// set, in engines/dense_cpu_range-inl.h.
+// only accumulates. A null gradient is zero everywhere.
+// engines/dense_cpu_range-inl.h defines it once per instruction set.
 #define TF_OPT_DECLARE_CPU_TARGET(target)                                    \
   namespace target {                                                         \
   template <typename T, typename Rule>                                       \
@@ -46,7 +45,7 @@ using RangeFunction = void (*)(const FramedRule<Rule>&,
                                const DenseTensor<T, Rule::kSlots>&, int64_t,
                                int64_t);
 
-// `update` is whether a step updates, or only accumulates.
+// `update` is false if the step only accumulates.
 template <typename T, typename Rule>
 RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target, bool update = true) {
 #if defined(__x86_64__)
@@ -62,15 +61,15 @@ RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target, bool update = true) {
                 : baseline::AccumulateRange<T, Rule>;
 }
 
-// What an update moves of an element: read variable, gradient and slots; write
-// variable and slots.
+// Bytes that an update moves per element: it reads variable, gradient and slots
+// and writes variable and slots.
 template <typename T, typename Rule>
 constexpr int64_t kBytesPerElement =
     3 * sizeof(T) + 2 * Rule::kSlots * sizeof(ComputeType<T>);
 
-// Calls apply(i, begin, end) for ranges that together are all elements of
-// arrays of these sizes. The work is the tiles of all arrays, so a thousand
-// small ones and a single large one spread over the threads alike.
+// Calls apply(i, begin, end) for ranges that cover all elements of arrays of
+// these sizes. The work is divided into tiles of all arrays, so a thousand
+// small arrays use the threads as well as a large one.
 template <typename Apply>
 void ForRanges(std::vector<int64_t> sizes, int64_t bytes_per_element,
                int num_threads, const ParallelFor& parallel_for,
@@ -79,7 +78,7 @@ void ForRanges(std::vector<int64_t> sizes, int64_t bytes_per_element,
   for (const int64_t size : sizes) total += size;
   if (total == 0) return;
   const TileTable tiles(std::move(sizes));
-  // Neighbouring tiles of an array in one go.
+  // Neighbouring tiles of an array at once.
   const auto body = [&](int64_t begin, int64_t end) {
     for (int i = tiles[begin].tensor; begin < end; ++i) {
       const int64_t stop = std::min(end, tiles.end(i));
@@ -98,7 +97,7 @@ void ForRanges(std::vector<int64_t> sizes, int64_t bytes_per_element,
   const int64_t piece = std::clamp(total / (kPiecesPerThread * num_threads),
                                    kInlineBytes / 2 / bytes_per_element,
                                    kLargestPieceBytes / bytes_per_element);
-  // In tiles, which may be smaller than their size.
+  // Counts tiles, which may be smaller than their size.
   parallel_for(tiles.size(), std::max<int64_t>(1, piece * tiles.size() / total),
                body);
 }

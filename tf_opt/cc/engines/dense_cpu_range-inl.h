@@ -8,8 +8,8 @@
 //
 // The flags matter as much as the code (cpu_targets.bzl): without
 // -fno-math-errno and -fno-trapping-math the square root and the maximum are
-// not vectorized; -ffp-contract=off (.bazelrc) makes every target, every vector
-// lane and every loop tail compute bit for bit the same.
+// not vectorized. -ffp-contract=off (tf_opt/copts.bzl) makes every target, every
+// vector lane and every loop tail compute the same bits.
 #if !defined(TF_OPT_CPU_TARGET)
 #error "TF_OPT_CPU_TARGET must name the target's namespace"
 #endif
@@ -33,23 +33,23 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
-// Elements that are updated at a time: a few cache lines of one array are
-// fetched, then of the next. Arrays whose sizes are powers of two fall on the
-// same places of the caches, and to ask memory for a line of each in turn can
-// cost a quarter more time than to go through them like this.
+// Number of elements updated at a time: a few cache lines of one array are
+// fetched, then of the next. Arrays whose sizes are powers of two share places
+// in the caches, and fetching one line of each in turn can cost a quarter more
+// time.
 constexpr int64_t kBlockSize = 128;
 
-// Those of a variable of 16 bits: as many cache lines hold twice as many, and
-// what a block costs besides its elements shows more.
+// For 16-bit variables: the same cache lines hold twice as many elements, and
+// the cost per block matters more.
 constexpr int64_t kLargestBlock = 2 * kBlockSize;
 
 template <typename T>
 constexpr int64_t kBlockSizeOf = kHas16Bits<T> ? kLargestBlock : kBlockSize;
 
-// How far ahead, in elements, memory is asked for a block. Without this the
-// loop is up to a fifth slower: the processor's own prefetching stops at page
-// boundaries and lags behind eight streams. A quarter and four times of it cost
-// a few percent.
+// Prefetch distance in elements. Without prefetching the loop is up to a fifth
+// slower: the processor's own prefetching stops at page boundaries and lags
+// behind eight streams. A quarter or four times this distance costs a few
+// percent.
 constexpr int64_t kPrefetchDistance = 512;
 
 template <bool kWritten, int64_t kSize, typename V>
@@ -61,8 +61,8 @@ inline __attribute__((always_inline)) void PrefetchBlock(const V* block) {
   }
 }
 
-// Runs body(i) for n elements, which must not depend on one another. Where
-// there are kMost of them, as in a whole block, the compiler knows that.
+// Runs body(i) for n independent elements. If there are kMost, as in a whole
+// block, the compiler knows the count.
 template <int kMost = kBlockSize, typename Body>
 inline __attribute__((always_inline)) void ForElements(int n,
                                                        const Body& body) {
@@ -75,23 +75,23 @@ inline __attribute__((always_inline)) void ForElements(int n,
   }
 }
 
-// Random bits in memory: two elements' in each word.
+// Random bits in memory, for two elements in each word.
 using Bits = uint16_t __attribute__((may_alias));
 
-// Those of a stream of a block.
+// Bits of one stream for a block.
 struct StreamBlock {
   alignas(64) Bits bits[kLargestBlock + 2];
 };
 
-// Those that the streams of a block are made of.
+// Shared bits that the streams of a block are made from.
 class RandomBlock {
  public:
-  // Of n elements from this one on.
+  // For n elements from this one on.
   RandomBlock(int64_t element, int n) : element_(element), n_(n) {}
 
-  // Returns the stream's bits from the first element on, which may lie in
-  // `stream`. The key must differ in nothing but the stream from one call to
-  // the next. Not inlined into the loop of each rule, for the library's size.
+  // Returns the stream's bits from the first element on, possibly in `stream`.
+  // From one call to the next, only the stream of the key may change. Not
+  // inlined into the loop of each rule, to keep the library small.
   __attribute__((noinline)) const Bits* Fill(const RandomKey& key,
                                              StreamBlock* stream) {
     const int odd = element_ % 2;  // In the upper half of the first word.
@@ -138,8 +138,8 @@ struct PairBlock {
     odd[i] = pair.odd;
   }
 
-  // Whether there are NaNs among the first n. Next to never there are: to look
-  // costs less than CanonicalNan() for all.
+  // Returns whether there are NaNs among the first n. There almost never are:
+  // checking costs less than CanonicalNan() for all.
   __attribute__((noinline)) bool HasNan(int n) const {
     uint32_t found = 0;
     const auto look = [&](int i) __attribute__((always_inline)) {
@@ -153,7 +153,7 @@ struct PairBlock {
   alignas(64) V odd[kLargestBlock / 2];
 };
 
-// How a loop reads and writes an operand of which it computes in V: stored in
+// Loads and stores an operand for a loop that computes in V, if it is stored in
 // S, as it lies in memory, ...
 template <typename V, typename S = V>
 struct InPlace {
@@ -161,18 +161,18 @@ struct InPlace {
 
   V Load(int i) const { return values[i]; }
   void Store(int i, V value) const { values[i] = static_cast<S>(value); }
-  // What is there if a value is stored.
+  // Returns the value after a store.
   static V Held(V value) { return static_cast<S>(value); }
 
   S* values;
 };
 
-// Two neighbours of 16 bits in memory, the even one in the lower half.
+// Two 16-bit neighbours in memory, the even one in the lower half.
 using Word = uint32_t __attribute__((may_alias, aligned(2)));
 
-// ... or in bfloat16, rounded as is said here. A float32 is a bfloat16 with 16
-// more bits behind it: each of two neighbours is rounded where it is in the
-// word of both, and none has to be moved to other lanes of a vector.
+// ... or in bfloat16, with this rounding. A bfloat16 is the upper half of a
+// float32: each of two neighbours is rounded in place in the word of both, and
+// no vector lane has to move.
 template <typename V, Rounding kRounding>
 struct InBFloat16 {
   static constexpr bool kInPairs = true;
@@ -195,8 +195,8 @@ struct InBFloat16 {
   // What is there if a value is stored to nearest.
   static V Held(V value) { return AsBFloat16(value); }
 
-  // Stores the first n of a block, in which there may be NaNs or there are
-  // none. Not inlined, for the library's size.
+  // Stores the first n of a block, which may contain NaNs. Not inlined, to keep
+  // the library small.
   __attribute__((noinline)) static void StorePairs(const InBFloat16& to, int n,
                                                    bool nans,
                                                    const PairBlock<V>& block) {
@@ -226,8 +226,8 @@ struct InBFloat16 {
   }
 };
 
-// Master weights that don't round to their variables become those: somebody
-// else has set them.
+// Replaces master weights that don't round to their variables: the variables
+// were set from outside.
 template <typename T>
 __attribute__((noinline)) void Reconcile(const T* variable, int n,
                                          float* master_weights) {
@@ -241,7 +241,7 @@ __attribute__((noinline)) void Reconcile(const T* variable, int n,
   });
 }
 
-// Rounds a block by its random bits.
+// Rounds a block by random bits.
 template <typename T>
 __attribute__((noinline)) void NarrowAtRandom(const float* values, int n,
                                               const Bits* random, T* elements) {
@@ -271,8 +271,9 @@ class VariableBlock {
 
   V* values() { return values_; }
 
-  // `random_key` is null if they are rounded to nearest, as those of master
-  // weights always are: there it is how one sees that they belong together.
+  // `random_key` is null for rounding to nearest. Master weights are always
+  // rounded to nearest, because a variable is compared with its rounded master
+  // weight.
   void Store(const RandomKey* random_key, int64_t element) {
     if (random_key == nullptr || has_master_weights_) {
       NarrowBlock(values_, n_, array_);
@@ -291,7 +292,7 @@ class VariableBlock {
   alignas(64) V copy_[kLargestBlock];
 };
 
-// ... or the array itself, where it holds V already.
+// ... or the array itself, if it holds V.
 template <typename V>
 class VariableBlock<V, V> {
  public:
@@ -305,7 +306,7 @@ class VariableBlock<V, V> {
   V* values_;
 };
 
-// A block of a gradient: the same, only read; of one that isn't there, zeros.
+// A block of a gradient, which is only read; zeros if it is absent.
 template <typename V, typename T>
 class GradientBlock {
  public:
@@ -349,17 +350,16 @@ using LastOf = typename LastOfTypes<Types...>::type;
 template <typename V, typename... Slot, typename Rule, typename... Values>
 inline __attribute__((always_inline)) void ApplyRule(const Rule& rule, V& p,
                                                      V g, Values&... values) {
-  if constexpr (Rule::kAsksHowSlotHolds) {
+  if constexpr (Rule::kRoundsGradientLikeSlot) {
     rule(p, g, values..., [](V value) { return LastOf<Slot...>::Held(value); });
   } else {
     rule(p, g, values...);
   }
 }
 
-// Updates the first 2 * n elements, which are stored in pairs. They are rounded
-// in loops of their own: a square root and a division take so long that a
-// processor goes on with the next elements meanwhile, and the less there is to
-// do for each, the further it sees.
+// Updates the first 2 * n elements, stored in pairs. Rounding runs in separate
+// loops: square root and division take so long that a processor starts the next
+// elements meanwhile, and less work per element lets it look further ahead.
 template <typename V, typename Rule, typename P, typename G, typename... Slot,
           std::size_t... kIndices>
 inline __attribute__((always_inline)) void UpdatePairs(
@@ -376,7 +376,7 @@ inline __attribute__((always_inline)) void UpdatePairs(
   };
   ForElements<kLargestBlock / 2>(
       n, [&](int i) { update(i, variable.LoadPair(i), slots.LoadPair(i)...); });
-  // A NaN in a slot reaches the variable, where the rule promises that.
+  // A NaN in a slot reaches the variable if the rule promises that.
   bool nans = variables.HasNan(n);
   if constexpr (!Rule::kVariableShowsNan) {
     nans = nans || (states[kIndices].HasNan(n) || ...);
@@ -386,9 +386,9 @@ inline __attribute__((always_inline)) void UpdatePairs(
 }
 
 // Updates the n elements of a block. Not inlined: it is the same for all
-// variables whose block is in V. The arguments are copied, so that the compiler
-// sees that no store changes them, and not by the call: a processor waits where
-// what was just written in parts is read as a whole.
+// variables whose block is in V. The arguments are copied here, so that the
+// compiler knows that no store changes them; copied by the call, they would be
+// written in parts and read as a whole, which stalls a processor.
 template <typename V, typename Rule, typename P, typename G, typename... Slot>
 __attribute__((noinline)) void Update(const Rule& its_rule, int n,
                                       const P& its_variable,
@@ -415,12 +415,11 @@ __attribute__((noinline)) void Update(const Rule& its_rule, int n,
   update(its_slots...);
 }
 
-// What surrounds the rule, as loops of their own over a block, which is in the
-// first cache by then: the rule's own loop is the same with and without it. Not
-// inlined into the loop of each rule, for the library's size.
+// The frame around the rule, in separate loops over a block, which is in the
+// first-level cache by then: the rule's own loop is the same with and without
+// it. Not inlined into the loop of each rule, to keep the library small.
 
-// Writes the gradient that the rule is given to `transformed`; `accumulator`
-// may be null.
+// Writes the gradient for the rule to `transformed`; `accumulator` may be null.
 template <typename V>
 __attribute__((noinline)) void TransformBlock(
     const GradientTransform<V> transform, int n, const V* __restrict gradient,
@@ -461,8 +460,8 @@ __attribute__((noinline)) void AverageBlock(const MovingAverage<V> average,
   }
 }
 
-// An operand of a block that is state, of which the first element has the
-// number `element` and which is stored in S, if it may be.
+// A block of an operand that is state and may be stored in S; `element` is the
+// number of its first element.
 template <typename S, int kOperand, Storage kStorage, Rounding kRounding,
           typename V, typename Rule>
 inline __attribute__((always_inline)) auto StateOf(const FramedRule<Rule>& rule,
@@ -483,7 +482,7 @@ inline __attribute__((always_inline)) auto StateOf(const FramedRule<Rule>& rule,
   }
 }
 
-// Calls use(S()) with the type in which state is stored.
+// Calls use(S()) with the type that state is stored in.
 template <typename V, typename Use>
 inline __attribute__((always_inline)) void WithStateType(StateType type,
                                                          const Use& use) {
@@ -496,7 +495,7 @@ inline __attribute__((always_inline)) void WithStateType(StateType type,
   }
 }
 
-// Updates a block whose variable and gradient are read and written like this.
+// Updates a block that loads and stores its variable and gradient like this.
 template <typename T, typename Rule, typename P, typename G,
           std::size_t... kIndices>
 inline __attribute__((always_inline)) void UpdateBlock(
@@ -515,7 +514,7 @@ inline __attribute__((always_inline)) void UpdateBlock(
   });
 }
 
-// Lets the average follow the variable: its master weights or what was stored.
+// Moves the average towards the master weights or the stored variable.
 template <typename T, typename Rule>
 inline __attribute__((always_inline)) void FollowVariable(
     const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
@@ -549,7 +548,7 @@ inline __attribute__((always_inline)) void ApplyBlock(
     UpdateBlock(rule, tensor, start, n, variable, gradient, &random, slots);
   };
   if constexpr (std::is_same<T, BFloat16>::value) {
-    // Without a copy: a step is short enough for copying to show.
+    // Without a copy, which would show in a short step.
     if (!transforms && tensor.master_weight() == nullptr) {
       alignas(64) static constexpr T kZeros[kLargestBlock] = {};
       const T* const g =
@@ -589,7 +588,7 @@ inline __attribute__((always_inline)) void ApplyBlock(
   if (tensor.average().data != nullptr) FollowVariable(rule, tensor, start, n);
 }
 
-// Asks memory for a block ahead of a tensor that may not be there.
+// Prefetches a block of a tensor, which may be absent.
 template <bool kWritten, int64_t kSize, typename V>
 inline __attribute__((always_inline)) void PrefetchOptional(const V* tensor,
                                                             int64_t start) {
@@ -615,7 +614,7 @@ inline __attribute__((always_inline)) void ApplyBlocks(
   const bool transforms =
       tensor.accumulator() != nullptr || !rule.gradient.IsIdentity();
   int64_t start = begin;
-  // Full blocks by themselves, so that the compiler knows their size.
+  // Full blocks separately, so that the compiler knows their size.
   constexpr int64_t kSize = kBlockSizeOf<T>;
   for (; start + kSize <= end; start += kSize) {
     if (start + kPrefetchDistance < tensor.size) {

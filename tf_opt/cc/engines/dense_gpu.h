@@ -1,9 +1,9 @@
-// The dense engine for GPUs, but for what only CUDA's compiler understands: how
-// many tensors become a few launches, and what one thread does in them. The
-// kernel around it is in dense_cuda.cuh; here is what a host can test.
+// The dense engine for GPUs without the parts that need CUDA's compiler: how
+// many tensors one launch takes, and the work of one thread. The kernel around
+// it is in dense_cuda-inl.cuh; a host can test this file.
 //
-// It knows no formula and no framework. The rules are in device memory, where
-// gpu_rules.h made them.
+// The engine knows no formula and no framework. gpu_rules.h makes the rules in
+// device memory.
 #ifndef TF_OPT_CC_ENGINES_DENSE_GPU_H_
 #define TF_OPT_CC_ENGINES_DENSE_GPU_H_
 
@@ -24,33 +24,34 @@
 
 namespace tf_opt {
 
-// A thread loads and stores this much of a slot at a time, the widest there is,
-// and as many elements of variable and gradient. (Of those in 16 bits that is
-// half as much. Were it the same, a thread's slots would be two vectors, and
-// every access of the threads together would touch only every other half of a
-// sector: twice the accesses for the same bytes.)
+// Bytes of a slot that a thread loads and stores at a time, the most that is
+// possible, and as many elements of variable and gradient. (For 16-bit
+// variables that is half as many bytes. With as many bytes, a thread's slots
+// would be two vectors, and every access of a warp would touch every other half
+// of a sector: twice the accesses for the same bytes.)
 constexpr int kGpuVectorBytes = 16;
-// It asks for this many vectors of each array before it needs the first.
+// Vectors of each array that a thread requests before it needs the first.
 constexpr int kGpuVectorsInFlight = 2;
 
-// The tensors of one launch, passed by value: no memory to fill before it.
+// The tensors of one launch, passed by value, so that no memory must be filled
+// first.
 template <typename T, int kSlots>
 struct GpuBatch {
-  // What is left beside this struct's other members and the other arguments.
+  // The space that this struct's other members and the other arguments leave.
   static constexpr int kCapacity =
       (kGpuArgumentBytes - 128) /
       (sizeof(DenseTensor<T, kSlots>) + sizeof(int32_t));
 
   int count = 0;
-  int first = 0;            // Which of all tensors tensors[0] is.
-  int32_t ends[kCapacity];  // Behind the last tile of each.
+  int first = 0;            // Index of tensors[0] among all tensors.
+  int32_t ends[kCapacity];  // End of each tensor's tiles.
   DenseTensor<T, kSlots> tensors[kCapacity];
 
-  // Each is for one block of threads.
+  // Each tile is for one block of threads.
   int32_t tiles() const { return count == 0 ? 0 : ends[count - 1]; }
 };
 
-// As many launches as it takes to describe all tensors, and no more.
+// Splits all tensors into the fewest launches that can describe them.
 template <typename T, int kSlots>
 std::vector<GpuBatch<T, kSlots>> PlanGpuBatches(
     const std::vector<DenseTensor<T, kSlots>>& tensors) {
@@ -90,8 +91,8 @@ class GpuThread {
   using Element = FramedElement<GpuState<Convert, V>, T, Rule>;
   using State = GpuState<Convert, V>;
 
-  // Slots by constant indices throughout: an array that is indexed by a
-  // variable would lie in memory, not in registers.
+  // Slots have constant indices: an array indexed by a variable would be in
+  // memory instead of registers.
   template <std::size_t... kIndices>
   TF_OPT_RULE_INLINE static void RunTile(
       const GpuBatch<T, kSlots>& batch, const GpuRules<Rule>& rules,
@@ -107,7 +108,7 @@ class GpuThread {
                                             .template AtRow<Rule>(rules.row())
                                             .Part(tile.begin, size);
     if (!rules.updates()) {
-      // An element at a time: neighbouring threads are on neighbours.
+      // One element at a time: neighbouring threads take neighbours.
       for (int64_t k = thread; k < size; k += threads) {
         Element::AccumulateAt(rule, part, Convert::Widen(part.gradient()[k]),
                               k);
@@ -124,8 +125,8 @@ class GpuThread {
         State::template IsAligned<kPack>(part.average());
     int64_t done = 0;
     if (aligned) {
-      // Neighbouring threads on neighbouring vectors: first several of each
-      // array at once, then what is left of whole ones.
+      // Neighbouring threads take neighbouring vectors: first several of each
+      // array at once, then the remaining whole ones.
       const int64_t row = int64_t{threads} * kPack;
       const int64_t rows = row * kGpuVectorsInFlight;
       for (; done + rows <= size; done += rows) {
@@ -137,7 +138,7 @@ class GpuThread {
       }
       done = size / kPack * kPack;
     }
-    // The last few elements, or all where a vector would not be aligned.
+    // The last few elements, or all if vectors would not be aligned.
     for (int64_t k = done + thread; k < size; k += threads) {
       Element::UpdateAt(rule, part, Convert::Widen(part.gradient()[k]), k);
     }

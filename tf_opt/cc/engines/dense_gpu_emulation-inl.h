@@ -1,5 +1,5 @@
-// The dense GPU engine on a machine without a GPU, for tests: what the threads
-// of the kernels do, done one after the other. Slow.
+// The dense GPU engine on a machine without a GPU, for tests: it runs the
+// threads of the kernels one after the other. Slow.
 #ifndef TF_OPT_CC_ENGINES_DENSE_GPU_EMULATION_INL_H_
 #define TF_OPT_CC_ENGINES_DENSE_GPU_EMULATION_INL_H_
 

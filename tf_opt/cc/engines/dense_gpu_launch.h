@@ -1,11 +1,11 @@
-// The dense GPU engine as its callers see it: one rule over many tensors, in
-// one launch that makes the rules and as few as it takes to describe the
-// tensors. Nothing is read back from the device, so a step can be captured in a
-// CUDA graph.
+// The dense GPU engine for its callers: one rule over many tensors. A step
+// makes the rules in one launch and updates the tensors in as few more as can
+// describe them. It reads nothing back from the device, so a CUDA graph can
+// capture it.
 //
-// Defined by dense_gpu_launch-inl.h, in files that CUDA's compiler compiles.
-// Here is plain C++, and no name of CUDA's: a stream is a cudaStream_t, an
-// error CUDA's description of it, or null where there was none.
+// Defined by dense_gpu_launch-inl.h, in files for CUDA's compiler. This header
+// is plain C++ without names of CUDA: a stream is a cudaStream_t, an error is
+// CUDA's description or null.
 #ifndef TF_OPT_CC_ENGINES_DENSE_GPU_LAUNCH_H_
 #define TF_OPT_CC_ENGINES_DENSE_GPU_LAUNCH_H_
 
@@ -20,10 +20,10 @@ namespace tf_opt {
 template <typename Rule>
 using GpuInputsOf = GpuStepInputs<typename Rule::Step::Hyperparameters>;
 
-// Makes a Rule for each tensor out of `inputs` and applies it, in the stream's
-// order. `workspace` are GpuRules<Rule>::Bytes(tensors.size()) of the device's
-// memory. If a number is out of its range nothing is written to the tensors,
-// and the device prints which.
+// Makes a Rule for each tensor from `inputs` and applies it, in the stream's
+// order. `workspace` has GpuRules<Rule>::Bytes(tensors.size()) bytes of device
+// memory. If a number is out of range, the device prints it and no tensor is
+// written.
 template <typename T, typename Rule>
 const char* ApplyDenseGpu(
     const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,

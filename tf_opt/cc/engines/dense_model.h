@@ -26,7 +26,7 @@ T FromBits(uint64_t bits) {
   return value;
 }
 
-// One scalar conversion, from the definition of the formats.
+// Converts a scalar by the definition of the formats.
 inline double ToDouble(Half value) {
   const int sign = value.bits >> 15 ? -1 : 1;
   const int exponent = (value.bits >> 10) & 31;
@@ -44,7 +44,7 @@ inline double ToDouble(BFloat16 value) {
 inline double ToDouble(float value) { return value; }
 inline double ToDouble(double value) { return value; }
 
-// An array that begins `offset` elements behind an aligned address.
+// An array that begins `offset` elements after an aligned address.
 template <typename E, template <typename> class Allocator>
 class PaddedArray {
  public:
@@ -95,7 +95,7 @@ std::vector<std::pair<A, B>> Pairs(const std::vector<A>& all_a,
   return pairs;
 }
 
-// Of a step's frame, each part: what is on matters, what is off must not.
+// Every part of a frame, on and off.
 inline std::vector<FrameInputs> AllFrames() {
   FrameInputs update;
   update.gradient_scale = 0.75;
@@ -118,11 +118,11 @@ inline std::vector<FrameInputs> AllFrames() {
 struct Stored {
   StateType state = StateType::kArithmetic;  // Slots and averages.
   bool master_weights = false;
-  // Of which slots some may be none; null: all are state.
+  // Slots whose type is not state; null if all are state.
   const Operand* slots = nullptr;
 };
 
-// All ways to store variables of type T with their state.
+// All storage types for variables of type T and their state.
 template <typename T, typename Description>
 std::vector<Stored> AllStored() {
   std::vector<Stored> all = {{}, {StateType::kBFloat16}};
@@ -139,7 +139,7 @@ std::vector<Stored> AllStored() {
 template <typename T, int kSlots,
           template <typename> class Allocator = std::allocator>
 struct DenseModel {
-  // A framed one has accumulators and averages as well.
+  // A framed model also has accumulators and averages.
   explicit DenseModel(const std::vector<int64_t>& sizes, int offset = 0,
                       bool framed = false, Stored stored = {})
       : stored(stored) {
@@ -257,10 +257,10 @@ struct DenseModel {
     return tensors;
   }
 
-  // How many operands of a tensor are state.
+  // Number of a tensor's operands that are state.
   int StateCount() const { return kSlots + (averages.empty() ? 0 : 1); }
 
-  // Gives the i-th tensor's k-th state the memory of a shorter type.
+  // Gives the i-th tensor's k-th state memory of a shorter type.
   void StoreShort(size_t i, int k, DenseTensor<T, kSlots>* tensor) {
     if (stored.state == StateType::kArithmetic ||
         (k < kSlots && stored.slots != nullptr &&
@@ -306,7 +306,7 @@ struct DenseModel {
   std::vector<PaddedArray<T, Allocator>> variables, gradients;
   std::vector<PaddedArray<ComputeType<T>, Allocator>> slots, accumulators,
       averages, master_weights;
-  // Of a tensor its slots, then its average, instead of those above.
+  // A tensor's slots, then its average, in place of those above.
   std::vector<PaddedArray<BFloat16, Allocator>> bfloat16_state;
   std::vector<PaddedArray<float, Allocator>> float_state;
 };

@@ -1,5 +1,5 @@
-// One tensor's share of a launch: where its operands lie. Plain pointers, so
-// that translation units compiled for different instruction sets can share it.
+// One tensor of a launch: the addresses of its operands. Plain pointers, so
+// that code compiled for different instruction sets can share it.
 #ifndef TF_OPT_CC_ENGINES_DENSE_TENSOR_H_
 #define TF_OPT_CC_ENGINES_DENSE_TENSOR_H_
 
@@ -43,7 +43,7 @@ struct DenseTensor {
     return {operands[kOperand], types[kOperand]};
   }
 
-  // Of those slots that may be stored shorter than they are computed in: the
+  // Type of the slots that may be stored shorter than they are computed: the
   // same for all.
   TF_OPT_RULE_INLINE StateType slot_type() const {
     StateType type = StateType::kArithmetic;
@@ -53,14 +53,14 @@ struct DenseTensor {
     return type;
   }
 
-  // Of an operand's elements, in bytes.
+  // Size of an operand's element, in bytes.
   TF_OPT_RULE_INLINE int64_t ElementSize(int operand) const {
     return operand == kVariable || operand == kGradient
                ? sizeof(T)
                : StateSize<V>(types[operand]);
   }
 
-  // The `count` elements from `begin` on.
+  // Returns the `count` elements from `begin` on.
   TF_OPT_RULE_INLINE DenseTensor Part(int64_t begin, int64_t count) const {
     DenseTensor part = *this;
     part.size = count;
@@ -69,8 +69,8 @@ struct DenseTensor {
     return part;
   }
 
-  // Each operand where what it belongs to is the row `row` of a table, if that
-  // is what the rule says of it; a table is given by its first row.
+  // Returns the tensor with row `row` of each operand that the rule declares a
+  // row of a table; tables begin at their first row.
   template <typename Rule>
   TF_OPT_RULE_INLINE DenseTensor AtRow(int64_t row) const {
     DenseTensor moved = *this;
@@ -78,12 +78,12 @@ struct DenseTensor {
     return moved;
   }
 
-  // Null: there is none.
+  // Null if absent.
   void* operands[kOperands] = {};
-  // Of those that are state.
+  // For operands that are state.
   StateType types[kOperands] = {};
   int64_t size = 0;  // Elements.
-  // Which element of its variable the first one is, for its random bits.
+  // Number of the first element in its variable, for its random bits.
   int64_t first = 0;
 
  private:

@@ -1,4 +1,4 @@
-// How the threads of emulated kernels widen and narrow 16-bit elements.
+// Conversions of 16-bit elements for emulated kernels.
 #ifndef TF_OPT_CC_ENGINES_EMULATED_CONVERT_INL_H_
 #define TF_OPT_CC_ENGINES_EMULATED_CONVERT_INL_H_
 

@@ -1,6 +1,6 @@
-// Blocks of 16-bit floats to float32 and back, vectorized for the instruction
-// set of the translation unit that includes this. Rounds to nearest even and
-// keeps infinities, NaNs and subnormals, whatever the flush-to-zero mode.
+// Converts blocks of 16-bit floats to float32 and back, vectorized for the
+// instruction set of the including file. Rounds to nearest even and keeps
+// infinities, NaNs and subnormals, whatever the flush-to-zero mode.
 //
 // No include guard: engines/dense_cpu_range-inl.h includes it once per target.
 #if defined(__F16C__)

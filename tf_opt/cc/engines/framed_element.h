@@ -1,5 +1,4 @@
-// What a step does with one element, whose gradient is at hand: a rule and its
-// frame, for a thread of a GPU.
+// Update of one element with a rule and its frame, for a thread of a GPU.
 #ifndef TF_OPT_CC_ENGINES_FRAMED_ELEMENT_H_
 #define TF_OPT_CC_ENGINES_FRAMED_ELEMENT_H_
 
@@ -25,10 +24,9 @@ class FramedElement {
   using Tensor = DenseTensor<T, Rule::kSlots>;
   using Convert = typename State::Convert;
 
-  // Updates an element of `tensor`, the number of which is `element`. The
-  // tensor says whether there are a master weight, an accumulator and an
-  // average to look at: pointers that may be null, or not, would keep what they
-  // point to in memory, not in registers.
+  // Updates the element of `tensor` with the number `element`. The tensor tells
+  // which of master weight, accumulator and average are present: pointers that
+  // may be null would keep their values in memory instead of registers.
   template <typename... Slot>
   TF_OPT_RULE_INLINE static void Update(const FramedRule<Rule>& rule,
                                         const Tensor& tensor, int64_t element,
@@ -42,7 +40,7 @@ class FramedElement {
       *accumulator = 0;
     }
     V p = Value(tensor, *variable, *master_weight);
-    if constexpr (Rule::kAsksHowSlotHolds) {
+    if constexpr (Rule::kRoundsGradientLikeSlot) {
       const StateType type = tensor.types[Tensor::kOperands - 1];
       rule.rule(p, gradient, *slots...,
                 [type](V value) { return State::Held(type, value); });
@@ -56,7 +54,7 @@ class FramedElement {
     }
   }
 
-  // The same where it lies.
+  // The same in place.
   TF_OPT_RULE_INLINE static void UpdateAt(const FramedRule<Rule>& rule,
                                           const Tensor& tensor, V gradient,
                                           int64_t at) {
@@ -64,7 +62,7 @@ class FramedElement {
              std::make_index_sequence<Rule::kSlots>());
   }
 
-  // What a step does that is no update.
+  // Accumulates only.
   TF_OPT_RULE_INLINE static void AccumulateAt(const FramedRule<Rule>& rule,
                                               const Tensor& tensor, V gradient,
                                               int64_t at) {
@@ -77,7 +75,7 @@ class FramedElement {
     const int64_t element = tensor.first + at;
     T* const variable = tensor.variable() + at;
     V master_weight = MasterWeightAt(tensor, at);
-    // One that somebody else has set is put right.
+    // Restores a master weight whose variable was set from outside.
     master_weight = Value(tensor, *variable, master_weight);
     V average = State::Read(tensor.average(), at);
     Follow(rule, tensor, element, variable, &master_weight, &average);
@@ -123,8 +121,8 @@ class FramedElement {
     if (tensor.master_weight() != nullptr) tensor.master_weight()[at] = value;
   }
 
-  // What is updated: a master weight, unless it doesn't round to its variable,
-  // which somebody else has set then; or the variable.
+  // Value to update: the master weight, or the variable if that was set from
+  // outside or has no master weight.
   TF_OPT_RULE_INLINE static V Value(const Tensor& tensor, T variable,
                                     V master_weight) {
     const V widened = Convert::Widen(variable);
@@ -138,8 +136,8 @@ class FramedElement {
     return widened;
   }
 
-  // Master weights are always rounded to nearest: that is how one sees that
-  // they belong together.
+  // Master weights are always rounded to nearest, because a variable is
+  // compared with its rounded master weight.
   TF_OPT_RULE_INLINE static void Assign(const FramedRule<Rule>& rule,
                                         const Tensor& tensor, int64_t element,
                                         V value, T* variable,
@@ -151,7 +149,7 @@ class FramedElement {
                     : RoundAtRandom(value, RandomBitsOf(*key, element), T());
   }
 
-  // Lets the average follow the variable: its master weight or what is stored.
+  // Moves the average towards the master weight or the stored variable.
   TF_OPT_RULE_INLINE static void Follow(const FramedRule<Rule>& rule,
                                         const Tensor& tensor, int64_t element,
                                         T* variable, V* master_weight,

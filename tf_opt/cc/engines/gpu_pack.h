@@ -1,5 +1,4 @@
-// What all kernels for GPUs go by: how much a launch may be told, and how a
-// thread reads and writes neighbours.
+// Limits and memory accesses of all kernels for GPUs.
 #ifndef TF_OPT_CC_ENGINES_GPU_PACK_H_
 #define TF_OPT_CC_ENGINES_GPU_PACK_H_
 
@@ -10,12 +9,12 @@
 
 namespace tf_opt {
 
-// What the arguments of a kernel may take, since CUDA 12.1.
+// Bytes of arguments that a kernel may have, since CUDA 12.1.
 constexpr std::size_t kGpuArgumentBytes = 32764;
 
 constexpr int kWarpThreads = 32;
 
-// kCount neighbours of an array, read and written at once.
+// kCount neighbours of an array, loaded and stored at once.
 template <typename E, int kCount>
 struct GpuPack {
   struct alignas(sizeof(E) * kCount) Vector {

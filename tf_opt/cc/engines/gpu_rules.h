@@ -1,6 +1,6 @@
-// How a step's numbers, in the memory of a GPU, become a rule for each tensor,
-// there: nothing is read back, so a step needs no synchronization and can be
-// replayed as part of a CUDA graph with other numbers.
+// Makes a rule for each tensor from a step's numbers, in the memory of a GPU.
+// Nothing is read back, so a step needs no synchronization, and a CUDA graph
+// can replay it with other numbers.
 #ifndef TF_OPT_CC_ENGINES_GPU_RULES_H_
 #define TF_OPT_CC_ENGINES_GPU_RULES_H_
 
@@ -16,12 +16,12 @@
 
 namespace tf_opt {
 
-// The host's own text is out of a device's reach.
+// A device can't read text of the host.
 constexpr int kGpuNameCapacity = 24;
 using GpuName = char[kGpuNameCapacity];
 
-// Some of the numbers in a struct, each with its address in the device's
-// memory; the others are as the host knows them.
+// Some numbers of a struct with their addresses in device memory; the host
+// knows the others.
 template <typename Numbers, int kCapacity>
 struct GpuScalars {
   struct Entry {
@@ -45,7 +45,7 @@ struct GpuScalars {
     return numbers;
   }
 
-  // Prints which of `numbers` is out of its range.
+  // Prints the numbers that are out of range.
   TF_OPT_HOST_DEVICE bool Check(const Numbers& numbers) const {
     bool valid = true;
     for (int k = 0; k < count; ++k) {
@@ -63,7 +63,8 @@ struct GpuScalars {
   Entry entries[kCapacity];
 };
 
-// A number for each tensor, or one for all; null: what VariableInputs says.
+// A number for each tensor or one for all; null for the default of
+// VariableInputs.
 struct GpuVector {
   TF_OPT_HOST_DEVICE void Read(int64_t i, double* to) const {
     if (at != nullptr) *to = ReadOnce(at + (one_for_all ? 0 : i));
@@ -73,13 +74,13 @@ struct GpuVector {
   bool one_for_all = false;
 };
 
-// What a step goes by. All pointers are to the device's memory.
+// Inputs of a step. All pointers are to device memory.
 template <typename Hyperparameters>
 struct GpuStepInputs {
   static constexpr int kCapacity = 8;
 
-  // Of a rule with tables: they have so many rows, and the one that takes part
-  // is that whose number is at `at`.
+  // For a rule with tables: they have this many rows, and `at` points to the
+  // number of the row that takes part.
   void SetRow(const char* name, int64_t row_count, const int64_t* at) {
     std::snprintf(row_name, kGpuNameCapacity, "%s", name);
     rows = row_count;
@@ -101,13 +102,13 @@ struct GpuStepInputs {
   GpuVector learning_rate_factors;
   GpuVector gradient_factors;
   GpuVector variable_numbers;
-  bool has_accumulators = true;  // Without them every step must update.
+  bool has_accumulators = true;  // If false, every step must update.
   GpuName row_name;
   int64_t rows = 0;
   const int64_t* row = nullptr;
 };
 
-// The rules of a step, in the device's memory.
+// Rules of a step, in device memory.
 template <typename Rule>
 class GpuRules {
   static_assert(std::is_trivially_copyable<FramedRule<Rule>>::value,
@@ -123,9 +124,9 @@ class GpuRules {
     return sizeof(Header) + tensors * sizeof(FramedRule<Rule>);
   }
 
-  // Computes what thread `i` contributes: tensor i's rule. Thread 0 also checks
-  // all numbers. One out of its range makes the rules invalid and is printed:
-  // an error can't be returned from a device without waiting for it.
+  // Computes the rule of tensor i, in thread i. Thread 0 also checks all
+  // numbers. A number out of range makes the rules invalid and is printed: a
+  // device can't return an error without a wait.
   template <typename Hyperparameters>
   TF_OPT_HOST_DEVICE void Compute(const GpuStepInputs<Hyperparameters>& inputs,
                                   int64_t i) const {
@@ -135,7 +136,7 @@ class GpuRules {
                                  inputs.OfVariable(i));
     if (i == 0) {
       const int64_t row = inputs.row == nullptr ? 0 : ReadOnce(inputs.row);
-      // Of a step that does nothing no number matters.
+      // A step that is not enabled uses no number.
       const bool writes =
           frame.enabled &&
           inputs.scalars.Check(hyperparameters) & inputs.frame.Check(frame) &
@@ -144,7 +145,7 @@ class GpuRules {
     }
   }
 
-  // Whether a step may write at all, and whether it updates or accumulates.
+  // Tells whether a step may write, and whether it updates or accumulates.
   TF_OPT_HOST_DEVICE bool writes() const { return header_->writes; }
   TF_OPT_HOST_DEVICE bool updates() const { return header_->updates; }
   TF_OPT_HOST_DEVICE int64_t row() const { return header_->row; }

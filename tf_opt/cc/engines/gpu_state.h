@@ -1,5 +1,5 @@
-// How a thread of a GPU reads and writes state, which may be stored shorter
-// than it is computed in.
+// Loads and stores state in a thread of a GPU; state may be stored shorter than
+// it is computed.
 #ifndef TF_OPT_CC_ENGINES_GPU_STATE_H_
 #define TF_OPT_CC_ENGINES_GPU_STATE_H_
 
@@ -26,7 +26,8 @@ class GpuState {
     return value[0];
   }
 
-  // `random_key` is null if it is rounded to nearest; `element` is its number.
+  // `random_key` is null for rounding to nearest; `element` is the element's
+  // number.
   TF_OPT_RULE_INLINE static void Write(const StateArray<V>& array, int64_t at,
                                        V value, const RandomKey* random_key,
                                        int64_t element) {
@@ -63,14 +64,14 @@ class GpuState {
     }
   }
 
-  // What is there if a value is stored to nearest.
+  // Returns the value after a store to nearest.
   TF_OPT_RULE_INLINE static V Held(StateType type, V value) {
     return type == StateType::kBFloat16 ? V(AsBFloat16(value))
            : type == StateType::kFloat  ? V(static_cast<float>(value))
                                         : value;
   }
 
-  // Whether so many neighbours can be loaded at once.
+  // Returns whether this many neighbours can be loaded at once.
   template <int kCount>
   TF_OPT_RULE_INLINE static bool IsAligned(const StateArray<V>& array) {
     return reinterpret_cast<uintptr_t>(array.data) %

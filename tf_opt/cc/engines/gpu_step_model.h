@@ -1,4 +1,4 @@
-// A step's numbers where a GPU's engines read them, for their tests.
+// A step's numbers in device memory, for tests of the GPU engines.
 #ifndef TF_OPT_CC_ENGINES_GPU_STEP_MODEL_H_
 #define TF_OPT_CC_ENGINES_GPU_STEP_MODEL_H_
 
@@ -13,7 +13,7 @@ namespace tf_opt {
 
 template <typename Description>
 struct GpuStepModel {
-  // They point into this.
+  // Pointers into this object.
   template <typename Rule>
   GpuInputsOf<Rule> Inputs() const {
     GpuInputsOf<Rule> inputs;
@@ -27,7 +27,7 @@ struct GpuStepModel {
     inputs.learning_rate_factors = {&learning_rate_factor, true};
     inputs.gradient_factors = {&gradient_factor, true};
     inputs.variable_numbers = {&variable_number, true};
-    // What the host knows.
+    // Numbers that the host knows.
     inputs.frame.known = frame;
     if (rows > 0) inputs.SetRow("batch_index", rows, &row);
     return inputs;

@@ -1,7 +1,6 @@
-// What a file includes that instantiates the measuring of gradients. It is
-// compiled for each engine: with TF_OPT_CPU_TARGET for an instruction set of
-// the CPU's, without it for the GPU's (with CUDA's compiler the engine, with
-// any other its emulation).
+// Include this to instantiate measuring. The file is compiled for each engine:
+// with TF_OPT_CPU_TARGET for an instruction set of the CPU; without it for the
+// GPU (by CUDA's compiler) or its emulation (by any other).
 #ifndef TF_OPT_CC_ENGINES_MEASURE_INL_H_
 #define TF_OPT_CC_ENGINES_MEASURE_INL_H_
 

@@ -1,5 +1,5 @@
-// What is measured of gradients, and in which order it is added up: the one for
-// all engines, so that every one of them comes to the same bits.
+// The measure of a gradient, and the order of its additions. All engines share
+// the order, so that all compute the same bits.
 //
 //   x = scale * gradient + accumulator, in the arithmetic type, rounded twice
 //   sum of squares = x_0^2 + x_1^2 + ..., squared and added in float64
@@ -18,20 +18,21 @@
 
 namespace tf_opt {
 
-// On a CPU doubles that stay in the first cache; on a GPU four neighbours for
-// each of a warp's threads.
+// On a CPU, doubles that stay in the first-level cache; on a GPU, four
+// neighbours for each thread of a warp.
 constexpr int kLanes = 128;
 
-// Of a tile or a tensor.
+// Measure of a tile or a tensor.
 struct Measure {
   double sum_of_squares;
-  bool finite;  // No x is infinite or a NaN, though the sum may be infinite.
+  bool finite;  // False if an x is infinite or NaN. The sum may be infinite
+                // anyway.
 };
 
 template <typename T>
 struct MeasuredTensor {
   const T* gradient;
-  const ComputeType<T>* accumulator;  // Null: there is none.
+  const ComputeType<T>* accumulator;  // Null if absent.
   int64_t size;                       // Elements.
 };
 
@@ -44,7 +45,7 @@ TF_OPT_RULE_INLINE V MeasuredValue(V scale, V gradient, V accumulator) {
   return scale * gradient + accumulator;
 }
 
-// The square of what is in a lane's turn.
+// Square of a lane's next value.
 template <typename V>
 TF_OPT_RULE_INLINE double Square(V x) {
   const double wide = x;
@@ -56,15 +57,15 @@ TF_OPT_RULE_INLINE bool IsFinite(V x) {
   return x - x == 0;
 }
 
-// Whether, of a sparse gradient, the rows that don't occur are measured: where
-// there is an accumulator, and where the scale makes no number of a zero.
+// Returns whether the rows of a sparse gradient that don't occur must be
+// measured: if there is an accumulator, or if the scale turns zero into NaN.
 template <typename V>
 TF_OPT_RULE_INLINE bool ZerosCount(bool lazy, const V* accumulator, V scale) {
   return !lazy && (accumulator != nullptr || !IsFinite(scale));
 }
 
-// The sum of kCount lanes, a power of two: each of the first half takes in the
-// one half of them further on, again and again. Overwrites them.
+// Adds kCount lanes, a power of two: the second half is added to the first,
+// again and again. Overwrites them.
 template <int kCount>
 TF_OPT_RULE_INLINE double AddLanes(double* lanes) {
   for (int half = kCount / 2; half > 0; half /= 2) {

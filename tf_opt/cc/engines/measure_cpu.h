@@ -16,8 +16,8 @@
 
 namespace tf_opt {
 
-// Measures a tile of `size` elements. One definition per instruction set, in
-// engines/measure_cpu_tile-inl.h.
+// Measures a tile of `size` elements. engines/measure_cpu_tile-inl.h defines it
+// once per instruction set.
 #define TF_OPT_DECLARE_CPU_TARGET(target)                           \
   namespace target {                                                \
   template <typename T>                                             \
@@ -45,8 +45,8 @@ TileFunction<T> TileFunctionFor(CpuTarget target) {
   return baseline::MeasureTile<T>;
 }
 
-// Adds up a tensor's measure from its tiles', which come in their order; tiles
-// that are left out measure nothing.
+// Adds up a tensor's measure from its tiles, in their order; absent tiles add
+// nothing.
 class MeasureOfTiles {
  public:
   void Add(int64_t tile, const Measure& measure) {
@@ -95,7 +95,7 @@ std::vector<Measure> MeasureGradients(
   if (bytes <= kInlineBytes || num_threads <= 1) {
     body(0, table.size());
   } else {
-    // Tiles, of a size as if all were full: only small tensors have others.
+    // Counts all tiles as full; only those of small tensors are not.
     const int64_t tile_bytes = kTileSize * sizeof(ComputeType<T>);
     parallel_for(table.size(),
                  std::clamp(table.size() / (kPiecesPerThread * num_threads),

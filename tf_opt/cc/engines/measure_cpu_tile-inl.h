@@ -1,5 +1,5 @@
 // The inner loop of the CPU engine that measures gradients, for one instruction
-// set. What dense_cpu_range-inl.h says of such files holds here too.
+// set. The same rules hold as in dense_cpu_range-inl.h.
 #if !defined(TF_OPT_CPU_TARGET)
 #error "TF_OPT_CPU_TARGET must name the target's namespace"
 #endif
@@ -16,14 +16,14 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
-// So many elements of a lane are added while its sum is in a register; one at a
-// time, sums would be loaded and stored as often as elements are loaded.
+// Elements that are added to a lane while its sum is in a register. One at a
+// time, sums would be loaded and stored as often as elements.
 constexpr int kElementsAtATime = 4;
 constexpr int kChunk = kElementsAtATime * kLanes;
 
-// How far ahead memory is asked for a chunk. Without this a core gets half of
-// the bandwidth for float32; with half of the distance a few percent less. What
-// is behind the end of a tensor is asked for in vain.
+// Prefetch distance of a chunk. Without prefetching a core gets half of the
+// bandwidth for float32; half of this distance costs a few percent. Prefetching
+// past the end of a tensor has no effect.
 constexpr uintptr_t kPrefetchBytes = 8192;
 
 template <typename E>
@@ -35,7 +35,7 @@ inline __attribute__((always_inline)) void PrefetchAfter(const E* chunk) {
   }
 }
 
-// Elements in the arithmetic type: those themselves, or a widened copy.
+// Elements in the arithmetic type: the array itself or a widened copy.
 template <typename T>
 inline __attribute__((always_inline)) const ComputeType<T>* Widened(
     const T* values, int n, ComputeType<T>* copy) {
@@ -115,7 +115,7 @@ MeasureOf(ComputeType<T> scale, const T* gradient,
           const ComputeType<T>* accumulator, int64_t size) {
   const double sum =
       SumOfSquares<kAccumulated>(scale, gradient, accumulator, size);
-  // A finite sum is one of finite numbers, so almost never is more to be done.
+  // A finite sum has only finite terms, so this is almost never needed.
   return {sum, IsFinite(sum) ||
                    AllFinite<kAccumulated>(scale, gradient, accumulator, size)};
 }

@@ -1,6 +1,6 @@
-// The GPU engine that measures gradients, but for what only CUDA's compiler
-// understands: how tensors become launches, and what one thread does in them. A
-// warp measures a tile; then a warp adds up a tensor's tiles.
+// The GPU engine that measures gradients, without the parts that need CUDA's
+// compiler: how tensors become launches, and the work of one thread. A warp
+// measures a tile; then a warp adds up a tensor's tiles.
 #ifndef TF_OPT_CC_ENGINES_MEASURE_GPU_H_
 #define TF_OPT_CC_ENGINES_MEASURE_GPU_H_
 
@@ -18,15 +18,16 @@
 
 namespace tf_opt {
 
-// Neighbours; so a thread's elements of float32 are 16 bytes, read at once.
+// Neighbours that a thread loads: 16 bytes of float32.
 constexpr int kLanesPerThread = kLanes / kWarpThreads;
-// A thread asks for so many times its lanes before it needs the first.
+// Multiple of its lanes that a thread requests before it needs the first.
 constexpr int kGpuElementsInFlight = 4;
 
-// The tensors of one launch, passed by value: no memory to fill before it.
+// The tensors of one launch, passed by value, so that no memory must be filled
+// first.
 template <typename T>
 struct GpuMeasureBatch {
-  // As many as fit, beside the other members and the other arguments.
+  // As many as fit beside the other members and the other arguments.
   static constexpr int kCapacity =
       (kGpuArgumentBytes - 128) / (sizeof(MeasuredTensor<T>) + sizeof(int32_t));
 
@@ -42,7 +43,7 @@ struct GpuMeasureBatch {
   TF_OPT_HOST_DEVICE int32_t tiles() const { return begin(count); }
 };
 
-// As many launches as it takes to describe all tensors, and no more.
+// Splits all tensors into the fewest launches that can describe them.
 template <typename T>
 std::vector<GpuMeasureBatch<T>> PlanGpuMeasures(
     const std::vector<MeasuredTensor<T>>& tensors) {
@@ -99,7 +100,7 @@ class GpuTileThread {
   template <typename E>
   using Pack = GpuPack<E, kLanesPerThread>;
 
-  // What is measured of a tile: elements one by one, or neighbours at once.
+  // Measures a tile: element by element, or neighbours at once.
   struct Gradient {
     struct Neighbours {
       Pack<T> gradient;
@@ -165,14 +166,13 @@ class GpuTileThread {
         AddNeighbours<1>(values, at, lanes);
       }
     }
-    // The last few elements, or all where they can't be read at once.
+    // The last few elements, or all if they can't be loaded at once.
     for (; at < size; at += kLanes) {
       for (int j = 0; j < kLanesPerThread; ++j) {
         if (at + j < size) lanes->sums[j] += Square(values.Value(at + j));
       }
     }
-    // Finite sums are sums of finite numbers, so almost never is more to be
-    // done.
+    // A finite sum has only finite terms, so this is almost never needed.
     for (int j = 0; j < kLanesPerThread; ++j) {
       if (IsFinite(lanes->sums[j])) continue;
       for (int64_t k = first + j; k < size && lanes->finite; k += kLanes) {

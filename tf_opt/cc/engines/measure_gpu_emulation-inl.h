@@ -1,5 +1,5 @@
 // The GPU engine that measures gradients on a machine without a GPU, for tests:
-// what the threads of the kernels do, done one after the other. Slow.
+// it runs the threads of the kernels one after the other. Slow.
 #ifndef TF_OPT_CC_ENGINES_MEASURE_GPU_EMULATION_INL_H_
 #define TF_OPT_CC_ENGINES_MEASURE_GPU_EMULATION_INL_H_
 
@@ -15,7 +15,7 @@
 
 namespace tf_opt {
 
-// The measure of a warp's lanes; `lanes_of(thread)` are one thread's.
+// Measure of a warp's lanes; lanes_of(thread) are those of a thread.
 template <typename LanesOf>
 Measure AddEmulatedWarp(const LanesOf& lanes_of) {
   double sums[kLanes];

@@ -1,6 +1,6 @@
-// The GPU engine that measures gradients, as its callers see it: two launches
-// for as many tensors as they can be told of. What dense_gpu_launch.h says of
-// CUDA holds here too.
+// The GPU engine that measures gradients, for its callers: two launches for as
+// many tensors as they can describe. The notes on CUDA in dense_gpu_launch.h
+// hold here too.
 #ifndef TF_OPT_CC_ENGINES_MEASURE_GPU_LAUNCH_H_
 #define TF_OPT_CC_ENGINES_MEASURE_GPU_LAUNCH_H_
 
@@ -17,13 +17,13 @@ namespace tf_opt {
 // tensor.
 struct GpuMeasureArguments {
   const double* gradient_scale;
-  const bool* enabled;  // If not, no tensor is read.
+  const bool* enabled;  // If false, no tensor is read.
   double* sums_of_squares;
   bool* finite;
 };
 
-// Measures tensors[i], for all i, in the stream's order. `workspace` are
-// MeasureWorkspaceBytes(tensors) of the device's memory.
+// Measures all tensors, in the stream's order. `workspace` has
+// MeasureWorkspaceBytes(tensors) bytes of device memory.
 template <typename T>
 const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
                                 const GpuMeasureArguments& arguments,

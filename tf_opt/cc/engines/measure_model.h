@@ -1,5 +1,5 @@
-// Gradients for the tests of engines that measure them, and what measure.h says
-// of them, written down once more: an element at a time.
+// Gradients for the tests of measuring, and measure.h's definition written once
+// more, element by element.
 #ifndef TF_OPT_CC_ENGINES_MEASURE_MODEL_H_
 #define TF_OPT_CC_ENGINES_MEASURE_MODEL_H_
 
@@ -46,7 +46,7 @@ class MeasureModel {
   DenseModel<T, 1> model_;
 };
 
-// What is measured of element i.
+// Measure of element i.
 template <typename T>
 ComputeType<T> ExpectedValue(const MeasuredTensor<T>& tensor, double scale,
                              int64_t i) {

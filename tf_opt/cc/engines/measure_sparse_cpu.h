@@ -1,7 +1,6 @@
-// The engine that measures sparse gradients on the CPU: their rows are summed,
-// and the sums are measured in the order in which measure.h measures a dense
-// gradient. What is not there are zeros, which add nothing: the bits are those
-// of a dense one.
+// The engine that measures sparse gradients on the CPU: it sums repeated rows
+// and measures the sums in the order of a dense gradient (measure.h). Absent
+// rows are zeros and add nothing, so the bits equal those of a dense gradient.
 #ifndef TF_OPT_CC_ENGINES_MEASURE_SPARSE_CPU_H_
 #define TF_OPT_CC_ENGINES_MEASURE_SPARSE_CPU_H_
 
@@ -26,18 +25,18 @@ struct MeasuredTable {
   const SparseGradient<T>* gradient;
   const ComputeType<T>* accumulator;  // Of the table's shape; or null.
   int64_t size;                       // Elements of the table.
-  // Whether what was accumulated counts only in the rows that occur.
+  // True if only the rows that occur count in the accumulator.
   bool lazy;
 };
 
-// A tile of a table in which there is something to measure.
+// A tile of a table with something to measure.
 struct OccupiedTile {
   int table;
   int64_t tile;   // Its number in the table.
   int64_t entry;  // The first entry whose row ends after the tile's begin.
 };
 
-// Adds those of a table, in order.
+// Adds the tiles of a table, in order.
 template <typename T>
 void AddOccupiedTiles(const MeasuredTable<T>& table, ComputeType<T> scale,
                       int i, std::vector<OccupiedTile>* tiles) {
@@ -71,8 +70,8 @@ class SparseTileMeasurer {
         rows_(rows),
         zeros_count_(ZerosCount(table.lazy, table.accumulator, scale)) {}
 
-  // Measures the elements [begin, end), all of one tile, of which `k` is the
-  // first entry.
+  // Measures the elements [begin, end), all in one tile; `k` is the first entry
+  // of the tile.
   Measure Run(int64_t k, int64_t begin, int64_t end) const {
     alignas(64) double lanes[kLanes] = {};
     ForParts(k, begin, end, [&](const T* gradient, int64_t at, int64_t size) {
@@ -80,8 +79,7 @@ class SparseTileMeasurer {
                     static_cast<int>((at - begin) % kLanes), lanes);
     });
     const double sum = rows_.sum_of_lanes(lanes);
-    // A finite sum is one of finite numbers, so almost never is more to be
-    // done.
+    // A finite sum has only finite terms, so this is almost never needed.
     bool finite = true;
     if (!IsFinite(sum)) {
       ForParts(k, begin, end, [&](const T* gradient, int64_t at, int64_t size) {
@@ -92,9 +90,8 @@ class SparseTileMeasurer {
   }
 
  private:
-  // Calls use(gradient, at, size) for all that is measured of the elements
-  // [begin, end): `size` from `at` on, of which `gradient` is the gradient, or
-  // null.
+  // Calls use(gradient, at, size) for the parts of [begin, end) to measure:
+  // `size` elements from `at` on, with their gradient or null.
   template <typename Use>
   void ForParts(int64_t k, int64_t begin, int64_t end, const Use& use) const {
     const int64_t width = gradient_.width;
@@ -115,7 +112,7 @@ class SparseTileMeasurer {
       const int64_t stop = std::min(end, row_begin + width);
       const int64_t position = gradient_.entries.position(k);
       if (segment_end - k == 1 && position != kNoValues) {
-        // Its only values are its sum.
+        // A single entry's values are its sum.
         use(gradient_.values + position * width + (begin - row_begin), begin,
             stop - begin);
         begin = stop;

@@ -1,4 +1,4 @@
-// How the CPU engine's work gets onto several threads.
+// Runs the CPU engine's work on several threads.
 #ifndef TF_OPT_CC_ENGINES_PARALLEL_FOR_H_
 #define TF_OPT_CC_ENGINES_PARALLEL_FOR_H_
 
@@ -16,8 +16,8 @@ using ParallelFor =
 // Below this many bytes waking another thread costs more than it saves (an MLP
 // of 350 KB took twice the time with it).
 constexpr int64_t kInlineBytes = 512 * 1024;
-// Pieces small enough that a core which the machine slows down holds up the
-// step by little, large enough that handing them out costs nothing.
+// Small enough that one slow core delays the step little, large enough that
+// distributing them costs nothing.
 constexpr int64_t kLargestPieceBytes = 4 * 1024 * 1024;
 constexpr int kPiecesPerThread = 8;
 

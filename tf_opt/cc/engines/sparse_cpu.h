@@ -1,6 +1,5 @@
-// The sparse CPU engine: one rule over many tables whose gradients say only
-// some of their rows, in one launch. It applies the loops of the dense engine
-// to rows.
+// The sparse CPU engine: one rule over many tables whose gradients cover only
+// some rows, in one launch. It applies the loops of the dense engine to rows.
 //
 //   exact   every row, those that don't occur with a gradient of zero, which
 //           isn't there to be read: the bits of a dense gradient
@@ -26,7 +25,7 @@
 
 namespace tf_opt {
 
-// One table with its gradient and the functions for it.
+// One table with its gradient and its functions.
 template <typename T, typename Rule>
 class SparseTable {
  public:
@@ -42,10 +41,9 @@ class SparseTable {
     table_.operands[kGradient] = nullptr;
   }
 
-  // The elements that there are to be updated: all of the table, ...
+  // Number of elements to update: all of the table, ...
   int64_t size() const { return table_.size; }
-  // ... or as many as rows are said, of which those count that begin a
-  // segment.
+  // ... or one row for each entry, of which those that begin a segment count.
   int64_t lazy_size() const { return gradient_.count() * gradient_.width; }
 
   // Applies the rule to the elements [begin, end) of the table.
@@ -69,8 +67,8 @@ class SparseTable {
     }
   }
 
-  // Applies it to the rows that occur: those whose first entries have the
-  // elements [begin, end), if all entries lie one after the other.
+  // Applies the rule to the rows that occur: those whose first entries have the
+  // elements [begin, end), counting the elements of all entries.
   void ApplyOccurring(int64_t begin, int64_t end) const {
     const int64_t width = gradient_.width;
     const int64_t ahead = EntriesAhead(width);
@@ -87,7 +85,8 @@ class SparseTable {
   }
 
  private:
-  // To the columns [begin, end) of the row whose entries are [k, segment_end).
+  // Applies the rule to the columns [begin, end) of the row with the entries
+  // [k, segment_end).
   void ApplyRow(int64_t k, int64_t segment_end, int64_t begin,
                 int64_t end) const {
     alignas(64) T sum[kSummedColumns];
@@ -112,15 +111,15 @@ class SparseTable {
     }
   }
 
-  Tensor table_;  // Without a gradient.
+  Tensor table_;  // It has no gradient.
   const SparseGradient<T>& gradient_;
   const FramedRule<Rule>& rule_;
   RangeFunction<T, Rule> apply_range_;
   decltype(RowFunctions<T>::sum) sum_row_;
 };
 
-// Applies rules[i] to tables[i] with gradients[i], for all i; `update` is as in
-// ApplyDense.
+// Applies rules[i] to tables[i] with gradients[i], for all i; see ApplyDense
+// for `update`.
 template <typename T, typename Rule>
 void ApplySparse(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
                  const std::vector<SparseGradient<T>>& gradients,

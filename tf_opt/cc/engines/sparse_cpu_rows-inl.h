@@ -1,5 +1,5 @@
-// What the sparse CPU engines do with one row, for one instruction set; what
-// dense_cpu_range-inl.h says of such a file holds here too.
+// Operations of the sparse CPU engines on one row, for one instruction set. The
+// same rules hold as in dense_cpu_range-inl.h.
 #if !defined(TF_OPT_CPU_TARGET)
 #error "TF_OPT_CPU_TARGET must name the target's namespace"
 #endif
@@ -16,8 +16,8 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
-// Columns that are worked on together, by loops of constant lengths: a row's
-// width mostly is a multiple of the smaller one.
+// Columns per block, by loops of constant length: a row's width is usually a
+// multiple of the smaller one.
 constexpr int kRowBlock = 64;
 constexpr int kSmallBlock = 16;
 
@@ -44,7 +44,7 @@ inline __attribute__((always_inline)) void StoreRow(const V* from, int n,
   NarrowBlock(from, n, to);
 }
 
-// Of a block of columns; `n` is a constant for nearly all of them.
+// For a block of columns; `n` is almost always a constant.
 template <typename T>
 inline __attribute__((always_inline)) void SumBlock(
     const T* values, int64_t width, const RowEntries& entries, int64_t first,
@@ -61,7 +61,7 @@ inline __attribute__((always_inline)) void SumBlock(
   StoreRow(total, n, sum);
 }
 
-// A block of a row, widened; zeros if there is none.
+// Widens a block of a row; zeros if there is none.
 template <typename T, typename V = ComputeType<T>>
 inline __attribute__((always_inline)) const V* GradientBlock(const T* gradient,
                                                              int64_t start,
@@ -70,7 +70,7 @@ inline __attribute__((always_inline)) const V* GradientBlock(const T* gradient,
   return gradient == nullptr ? kZeros : RowWidened(gradient + start, n, copy);
 }
 
-// Adds the squares of n numbers, which value_at(i) are, to as many lanes.
+// Adds the squares of n numbers, value_at(i), to n lanes.
 template <typename ValueAt>
 inline __attribute__((always_inline)) void AddSquares(int n,
                                                       double* __restrict lanes,

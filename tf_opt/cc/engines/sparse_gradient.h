@@ -1,10 +1,9 @@
-// A gradient that says only some rows of a table: values, and for each the row
-// that it belongs to, as tf.IndexedSlices.
+// A gradient of some rows of a table: values, and for each row of values its
+// row in the table, as in tf.IndexedSlices.
 //
-// Its rows are put in order once, each with where its values lie. After that
-// every row is found with all its values next to each other, in the order in
-// which they were given, and is summed in that order: the same bits on any
-// number of threads.
+// The rows are sorted once, each with the position of its values. Then all
+// values of a table row are next to each other, in the given order, and are
+// summed in that order: the same bits on any number of threads.
 #ifndef TF_OPT_CC_ENGINES_SPARSE_GRADIENT_H_
 #define TF_OPT_CC_ENGINES_SPARSE_GRADIENT_H_
 
@@ -16,35 +15,36 @@
 
 namespace tf_opt {
 
-// The position of a row that has no values: its gradient is zero.
+// Position of a row without values: its gradient is zero.
 constexpr int64_t kNoValues = -1;
 
 // Index is int32_t where all rows and positions fit, else int64_t.
 template <typename Index>
 struct RowEntry {
   Index row;
-  Index position;  // Of its values.
+  Index position;  // Position of its values.
 };
 
-// Whether int32_t is enough for `count` entries of a table of `rows`.
+// Returns whether int32_t is enough for `count` entries of a table with `rows`
+// rows.
 inline bool FitsNarrowEntries(int64_t rows, int64_t count) {
   return std::max(rows, count) <= INT32_MAX;
 }
 
-// Sorts by row, in which there are `rows`; entries of the same row stay in
-// their order. Returns where they are afterwards: in `entries` or in `room`,
-// which is as large. By at most 11 bits a pass, from the lowest on: a few
-// microseconds for a thousand entries, whatever they are.
+// Sorts by row, less than `rows`; entries of the same row keep their order.
+// Returns the sorted entries, either `entries` or `room`, which has the same
+// size. Takes at most 11 bits a pass, from the lowest on: a few microseconds
+// for a thousand entries.
 template <typename Index>
 RowEntry<Index>* SortByRow(int64_t rows, int64_t count,
                            RowEntry<Index>* entries, RowEntry<Index>* room) {
   constexpr int kMostBits = 11;
-  int bits = 0;  // Of a row.
+  int bits = 0;  // Bits of a row.
   while (bits < 63 && (rows - 1) >> bits > 0) ++bits;
   const int passes = (bits + kMostBits - 1) / kMostBits;
   if (passes == 0) return entries;
-  // A few passes over few digits: for a table of few rows clearing and adding
-  // up the digits' counts would take longer than the entries do.
+  // A few passes over few digits: for a table of few rows, clearing and adding
+  // the digits' counts would take longer than the entries.
   const int digit_bits = (bits + passes - 1) / passes;
   const int digits = 1 << digit_bits;
   for (int shift = 0; shift < bits; shift += digit_bits) {
@@ -63,7 +63,7 @@ RowEntry<Index>* SortByRow(int64_t rows, int64_t count,
   return entries;
 }
 
-// The entries of a table, by row, in memory that others own.
+// Sorted entries of a table; does not own its memory.
 class RowEntries {
  public:
   RowEntries() = default;
@@ -92,7 +92,8 @@ class RowEntries {
 
 template <typename T>
 struct SparseGradient {
-  // Where the entries of the k-th one's row end; k is the first of them.
+  // Returns the end of the entries with the row of the k-th, which is the first
+  // of them.
   int64_t SegmentEnd(int64_t k) const {
     const int64_t row = entries.row(k);
     while (k < count() && entries.row(k) == row) ++k;
@@ -103,7 +104,7 @@ struct SparseGradient {
     return k == 0 || entries.row(k) != entries.row(k - 1);
   }
 
-  // The first entry of this row or a later one.
+  // Returns the first entry of this row or a later one.
   int64_t Find(int64_t row) const {
     int64_t low = 0, high = count();
     while (low < high) {
@@ -124,19 +125,18 @@ struct SparseGradient {
   RowEntries entries;         // By row.
 };
 
-// How far ahead, in elements, memory is asked for a row: no processor guesses
-// where the next one lies.
+// Prefetch distance in elements: a processor can't predict the next row.
 constexpr int64_t kRowPrefetchDistance = 512;
-// Of a longer one the rest comes by itself, line after line.
+// Longer rows are prefetched by the processor after these bytes.
 constexpr int64_t kRowPrefetchBytes = 1024;
 
-// How many entries that is, of rows of so many elements.
+// Prefetch distance in entries of rows of `width` elements.
 inline int64_t EntriesAhead(int64_t width) {
   return std::max<int64_t>(1, kRowPrefetchDistance / width);
 }
 
-// Inlined always: GCC takes a function that only asks for memory for one that
-// does nothing, and leaves out its calls.
+// Always inlined: GCC takes a function that only prefetches for one without
+// effect and removes its calls.
 template <bool kWritten>
 TF_OPT_RULE_INLINE void PrefetchRow(const void* row, int64_t bytes) {
   constexpr int kCacheLine = 64;
@@ -146,7 +146,7 @@ TF_OPT_RULE_INLINE void PrefetchRow(const void* row, int64_t bytes) {
   }
 }
 
-// Asks for the values of the k-th entry.
+// Prefetches the values of the k-th entry.
 template <typename T>
 TF_OPT_RULE_INLINE void PrefetchValues(const SparseGradient<T>& gradient,
                                        int64_t k) {

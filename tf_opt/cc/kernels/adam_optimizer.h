@@ -1,8 +1,10 @@
-// What Adam's op says of its rule besides what every op does.
+// Adam as its kernels see it: it has attributes of its own.
 #ifndef TF_OPT_CC_KERNELS_ADAM_OPTIMIZER_H_
 #define TF_OPT_CC_KERNELS_ADAM_OPTIMIZER_H_
 
 #include "absl/status/status.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/optimizer.h"
 #include "tf_opt/cc/rules/adam.h"
 
@@ -10,11 +12,9 @@ namespace tf_opt {
 
 class AdamOptimizer : public OptimizerOf<Adam> {
  public:
-  template <typename Attributes>
-  absl::Status Read(const Attributes& attributes) {
-    absl::Status status = OptimizerOf::Read(attributes);
-    if (!status.ok()) return status;
-    return attributes.GetAttr("epsilon_hat", &epsilon_hat_);
+  absl::Status Read(tensorflow::AttrSlice attributes) {
+    TF_RETURN_IF_ERROR(OptimizerOf::Read(attributes));
+    return GetNodeAttr(attributes, "epsilon_hat", &epsilon_hat_);
   }
 
   AdamHyperparameters modes() const {

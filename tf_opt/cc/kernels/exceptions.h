@@ -1,5 +1,5 @@
-// What becomes of a C++ exception: TensorFlow and XLA are compiled without them
-// and end the process.
+// Turns C++ exceptions into statuses: TensorFlow and XLA are compiled without
+// exceptions, which would end the process.
 #ifndef TF_OPT_CC_KERNELS_EXCEPTIONS_H_
 #define TF_OPT_CC_KERNELS_EXCEPTIONS_H_
 
@@ -11,7 +11,7 @@
 
 namespace tf_opt {
 
-// Calls run() and returns its status, or that of an exception.
+// Calls run() and returns its status or that of an exception.
 template <typename Run>
 absl::Status StatusOf(const Run& run) {
   try {
@@ -23,7 +23,7 @@ absl::Status StatusOf(const Run& run) {
   }
 }
 
-// A kernel that no exception leaves.
+// A kernel that throws no exception.
 template <typename Kernel>
 class Guarded : public Kernel {
  public:

@@ -1,5 +1,4 @@
-// The stream that an op's work goes into, memory for it, and what becomes of
-// its errors.
+// The CUDA stream of an op, memory in its order, and its errors.
 #ifndef TF_OPT_CC_KERNELS_GPU_STREAM_H_
 #define TF_OPT_CC_KERNELS_GPU_STREAM_H_
 
@@ -11,16 +10,16 @@
 
 namespace tf_opt {
 
-// A cudaStream_t; null if the op runs on a CPU (where the GPU engine is
-// emulated, for tests).
+// Returns a cudaStream_t; null if the op runs on a CPU (where tests emulate the
+// GPU engine).
 void* GpuStream(tensorflow::OpKernelContext* context);
 
-// Memory of the device, aligned for any number; given back when `memory` goes,
-// and given to later work of the same stream only.
+// Allocates device memory, aligned for any number. It is released with
+// `memory`, and only later work of the same stream may get it.
 absl::Status AllocateOnGpu(tensorflow::OpKernelContext* context,
                            std::size_t bytes, tensorflow::Tensor* memory);
 
-// The status for what an engine for GPUs returns: null or a description.
+// Converts the result of an engine for GPUs, null or a description.
 absl::Status CudaStatus(const char* error);
 
 }  // namespace tf_opt

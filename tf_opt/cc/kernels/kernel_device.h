@@ -1,6 +1,5 @@
-// The device that a file's kernels are registered for: the CPU or, where
-// TF_OPT_GPU_DEVICE names it, that of the kernels for GPUs. (Tests name "CPU",
-// and the engine for GPUs is emulated.)
+// Device of a file's kernels: the CPU or, if TF_OPT_GPU_DEVICE names it, that
+// of the kernels for GPUs. (Tests name "CPU" and emulate the engine for GPUs.)
 #ifndef TF_OPT_CC_KERNELS_KERNEL_DEVICE_H_
 #define TF_OPT_CC_KERNELS_KERNEL_DEVICE_H_
 

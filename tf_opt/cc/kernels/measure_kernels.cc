@@ -7,9 +7,6 @@
 #else
 #include "tf_opt/cc/kernels/measure_cpu_kernel.h"
 #include "tf_opt/cc/kernels/measure_sparse_cpu_kernel.h"
-#if defined(TF_OPT_XLA_KERNELS)
-#include "tf_opt/cc/xla/measure_call.h"
-#endif
 #endif
 
 namespace tf_opt {
@@ -37,10 +34,6 @@ TF_OPT_REGISTER_TYPE(float);
 TF_OPT_REGISTER_TYPE(double);
 #undef TF_OPT_REGISTER_TYPE
 #undef TF_OPT_REGISTER
-#if defined(TF_OPT_XLA_KERNELS) && !defined(TF_OPT_GPU_DEVICE)
-[[maybe_unused]] const bool registered_for_xla = RegisterMeasureForXla(
-    "TfOpt>MeasureGradients", "TfOpt>MeasureSparseGradients");
-#endif
 
 }  // namespace
 }  // namespace tf_opt

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/measure_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scratch.h"
@@ -25,7 +26,7 @@ class MeasureSparseGradientsCpuOp : public tensorflow::OpKernel {
   explicit MeasureSparseGradientsCpuOp(
       tensorflow::OpKernelConstruction* context)
       : OpKernel(context) {
-    OP_REQUIRES_OK(context, attributes_.Read(*context));
+    OP_REQUIRES_OK(context, attributes_.Read(context->def()));
   }
 
   void Compute(tensorflow::OpKernelContext* context) override {
@@ -49,26 +50,23 @@ class MeasureSparseGradientsCpuOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Looks up and checks all inputs. `rows` becomes the tables' numbers of rows.
+  // Looks up and checks all inputs. `rows` becomes the number of rows of each
+  // table.
   absl::Status Prepare(tensorflow::OpKernelContext* context,
                        SliceInputs* slices, std::vector<int64_t>* rows,
                        MeasureLaunch<T>* launch) const {
-    absl::Status status = slices->Find(context);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(slices->Find(context));
     const tensorflow::Tensor* tensor;
-    status = context->input("rows", &tensor);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->input("rows", &tensor));
     const auto* const numbers = static_cast<const int64_t*>(tensor->data());
     rows->assign(numbers, numbers + tensor->NumElements());
-    status = CheckTableRows(slices->size(), *rows);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(CheckTableRows(slices->size(), *rows));
     std::vector<tensorflow::TensorShape> shapes;
     for (int i = 0; i < slices->size(); ++i) {
       const absl::StatusOr<tensorflow::TensorShape> shape =
           TableShape((*rows)[i], slices->values(i).shape());
       if (!shape.ok()) return shape.status();
-      status = slices->CheckShapes(i, *shape);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(slices->CheckShapes(i, *shape));
       shapes.push_back(*shape);
     }
     return launch->Prepare(context, &shapes);

@@ -1,9 +1,9 @@
-// What the kernels of a resource-apply op know of its optimizer: an
-// `Optimizer`, which has read the op's attributes.
+// Description of an optimizer for the kernels of its resource-apply op: an
+// `Optimizer`, which reads the op's attributes.
 //
 //   Optimizer::kScalars        the op's scalar inputs, as ScalarInput
-//   modes()                    Hyperparameters with what the attributes say
-//   frame()                    FrameInputs, likewise
+//   modes()                    Hyperparameters set from the attributes
+//   frame()                    FrameInputs set from the attributes
 //   Optimizer::kSlotOperands   all slots that the op has
 //   slots()                    those of this kernel, in the rule's order
 //   ChooseRule<V>(use)         calls use(TypeTag<Rule>()) with its rule
@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -25,23 +27,20 @@ namespace tf_opt {
 template <typename Description>
 class OptimizerOf : public Description {
  public:
-  // What comes from attributes: an op's, or those of a call compiled from it.
-  template <typename Attributes>
-  absl::Status Read(const Attributes& attributes) {
+  // Reads the attributes of an op, or those of a call compiled from it.
+  absl::Status Read(tensorflow::AttrSlice attributes) {
     slots_.clear();
     for (const Operand& slot : Description::kSlotOperands) {
       int length = 0;
-      absl::Status status =
-          attributes.GetAttr(absl::StrCat("num_", slot.name), &length);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(
+          GetNodeAttr(attributes, absl::StrCat("num_", slot.name), &length));
       if (length > 0) slots_.push_back(slot);
     }
-    absl::Status status =
-        attributes.GetAttr("decoupled_weight_decay", &decoupled_);
-    if (!status.ok()) return status;
-    status = attributes.GetAttr("maximize", &maximize_);
-    if (!status.ok()) return status;
-    return attributes.GetAttr("stochastic_rounding", &stochastic_rounding_);
+    TF_RETURN_IF_ERROR(
+        GetNodeAttr(attributes, "decoupled_weight_decay", &decoupled_));
+    TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &maximize_));
+    return GetNodeAttr(attributes, "stochastic_rounding",
+                       &stochastic_rounding_);
   }
 
   typename Description::Hyperparameters modes() const {

@@ -18,6 +18,7 @@
 #include "tf_opt/cc/kernels/scratch.h"
 #include "tf_opt/cc/kernels/slice_inputs.h"
 #include "tf_opt/cc/kernels/slices_on_cpu.h"
+#include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/kernels/worker_threads.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -30,10 +31,12 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
  public:
   explicit ResourceApplyCpuOpBase(tensorflow::OpKernelConstruction* context)
       : OpKernel(context) {
-    OP_REQUIRES_OK(context, optimizer_.Read(*context));
+    OP_REQUIRES_OK(context, optimizer_.Read(context->def()));
   }
 
  protected:
+  using Element = typename StorageTypeOf<T>::type;
+
   // Reads and checks all inputs, and locks; unless there is nothing to do
   // calls run(launch, arguments) with them, as CpuArguments<Element, Rule>.
   template <typename Run>
@@ -46,7 +49,7 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
     auto hyperparameters = optimizer_.modes();
     OP_REQUIRES_OK(context,
                    ReadScalars(context, Optimizer::kScalars, &hyperparameters));
-    ResourceApplyLaunch<T> launch;
+    ResourceApplyLaunch launch;
     OP_REQUIRES_OK(context,
                    launch.Prepare(
                        context, optimizer_.slots(), frame.update,
@@ -55,10 +58,10 @@ class ResourceApplyCpuOpBase : public tensorflow::OpKernel {
                          return absl::OkStatus();
                        },
                        slices));
-    OP_REQUIRES_OK(context, RunOnCpu(optimizer_, launch, hyperparameters, frame,
-                                     [&](const auto& arguments) {
-                                       run(launch, arguments);
-                                     }));
+    OP_REQUIRES_OK(context,
+                   RunOnCpu<Element>(
+                       optimizer_, launch, hyperparameters, frame,
+                       [&](const auto& arguments) { run(launch, arguments); }));
   }
 
  private:
@@ -74,7 +77,7 @@ class ResourceApplyCpuOp : public ResourceApplyCpuOpBase<T, Optimizer> {
   void Compute(tensorflow::OpKernelContext* context) override {
     const auto run = [context](const auto& launch, const auto& arguments) {
       const WorkerThreads workers(context);
-      ApplyDense<typename ResourceApplyLaunch<T>::Element>(
+      ApplyDense<typename StorageTypeOf<T>::type>(
           arguments.tensors, arguments.rules, ChosenCpuTarget(),
           workers.count(), workers.parallel_for(), arguments.update);
     };
@@ -88,7 +91,7 @@ class ResourceSparseApplyCpuOp : public ResourceApplyCpuOpBase<T, Optimizer> {
  public:
   explicit ResourceSparseApplyCpuOp(tensorflow::OpKernelConstruction* context)
       : ResourceApplyCpuOpBase<T, Optimizer>(context) {
-    OP_REQUIRES_OK(context, attributes_.Read(*context));
+    OP_REQUIRES_OK(context, attributes_.Read(context->def()));
   }
 
   void Compute(tensorflow::OpKernelContext* context) override {

@@ -14,9 +14,6 @@
 #include "tf_opt/cc/kernels/resource_apply_gpu.h"
 #else
 #include "tf_opt/cc/kernels/resource_apply_cpu.h"
-#if defined(TF_OPT_XLA_KERNELS)
-#include "tf_opt/cc/xla/apply_call.h"
-#endif
 #endif
 
 namespace tf_opt {
@@ -33,10 +30,6 @@ class KernelRegistration {
 #else
     RegisterAll<ResourceApplyCpuOp>(op);
     RegisterAll<ResourceSparseApplyCpuOp>(sparse_op);
-#if defined(TF_OPT_XLA_KERNELS)
-    RegisterApplyForXla<Optimizer, false>(op);
-    RegisterApplyForXla<Optimizer, true>(sparse_op);
-#endif
 #endif
   }
 

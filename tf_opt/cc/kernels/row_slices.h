@@ -1,5 +1,4 @@
-// The gradients of an op that takes them as slices: values, and which rows of a
-// table they are of.
+// Gradients as slices: values, and the row of a table for each of them.
 #ifndef TF_OPT_CC_KERNELS_ROW_SLICES_H_
 #define TF_OPT_CC_KERNELS_ROW_SLICES_H_
 
@@ -9,39 +8,37 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
 
-// Numbers of rows, int32_t or int64_t.
+// Row numbers, int32_t or int64_t.
 struct RowNumbers {
   const void* data = nullptr;
   int64_t count = 0;
-  bool wide = false;  // Whether they are int64_t.
+  bool wide = false;  // True if they are int64_t.
 };
 
-// The gradient of one table, in the memory of the device, once its shapes have
-// been checked.
+// The gradient of one table in device memory, with checked shapes.
 struct RowSlices {
-  const void* values = nullptr;  // Rows of ...
-  int64_t width = 0;             // ... so many elements, ...
-  RowNumbers indices;            // ... each of this row of the table, ...
-  RowNumbers accumulated_rows;   // ... and rows that have no values.
+  const void* values = nullptr;  // Rows of `width` elements.
+  int64_t width = 0;             // Elements of a row.
+  RowNumbers indices;            // Row of the table for each row of values.
+  RowNumbers accumulated_rows;   // Rows without values.
 };
 
-// An op's attributes about them.
+// Attributes of ops that take slices.
 class SliceAttributes {
  public:
-  // Those of an op, or of a call compiled from it.
-  template <typename Attributes>
-  absl::Status Read(const Attributes& attributes) {
-    absl::Status status = attributes.GetAttr("lazy", &lazy_);
-    if (!status.ok()) return status;
-    return attributes.GetAttr("tables", &names_);
+  absl::Status Read(tensorflow::AttrSlice attributes) {
+    TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "lazy", &lazy_));
+    return GetNodeAttr(attributes, "tables", &names_);
   }
 
   bool lazy() const { return lazy_; }
 
-  // What errors call the i-th table, behind its place in a list.
+  // Describes the i-th table in errors, after its index.
   std::string Name(int i) const {
     return i < static_cast<int>(names_.size())
                ? absl::StrCat(" (of ", names_[i], ")")
@@ -50,11 +47,10 @@ class SliceAttributes {
 
  private:
   bool lazy_ = false;
-  std::vector<std::string> names_;  // Or none.
+  std::vector<std::string> names_;  // May be empty.
 };
 
-// Whether the input `rows` says of each of `count` gradients how many rows its
-// table has.
+// Checks the input `rows`: one number of rows for each of `count` gradients.
 inline absl::Status CheckTableRows(int count,
                                    const std::vector<int64_t>& rows) {
   if (static_cast<int>(rows.size()) != count) {

@@ -1,5 +1,5 @@
-// An op's inputs that are numbers: found, wherever they lie, and checked; every
-// error names the argument.
+// Scalar inputs of an op: found in any memory, and checked. Every error names
+// the input.
 #ifndef TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_
 #define TF_OPT_CC_KERNELS_SCALAR_INPUTS_H_
 
@@ -10,12 +10,13 @@
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 
 namespace tf_opt {
 
-// A scalar, by its shape.
+// Finds the input `name` and checks that it is a scalar.
 absl::Status FindScalar(tensorflow::OpKernelContext* context,
                         const std::string& name,
                         const tensorflow::Tensor** tensor);
@@ -27,8 +28,7 @@ absl::Status ReadScalars(tensorflow::OpKernelContext* context,
                          Numbers* numbers) {
   const tensorflow::Tensor* tensor;
   for (const ScalarInput<Numbers>& input : inputs) {
-    absl::Status status = FindScalar(context, input.name, &tensor);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(FindScalar(context, input.name, &tensor));
     input.Read(tensor->data(), numbers);
   }
   return absl::OkStatus();
@@ -38,7 +38,7 @@ absl::Status ReadScalars(tensorflow::OpKernelContext* context,
 absl::Status ReadInteger(tensorflow::OpKernelContext* context,
                          const std::string& name, int64_t* number);
 
-// Whether numbers that have been read are what they may be.
+// Checks the ranges of numbers.
 template <typename Numbers, std::size_t kCount>
 absl::Status CheckRanges(const ScalarInput<Numbers> (&inputs)[kCount],
                          const Numbers& numbers) {

@@ -1,4 +1,4 @@
-// Memory that a kernel needs while it runs.
+// Temporary memory of a kernel.
 #ifndef TF_OPT_CC_KERNELS_SCRATCH_H_
 #define TF_OPT_CC_KERNELS_SCRATCH_H_
 
@@ -19,12 +19,12 @@ namespace tf_opt {
 class Scratch {
  public:
   virtual ~Scratch() = default;
-  // Sets `memory` to so many bytes, which stay as long as this does. Called
-  // once.
+  // Sets `memory` to this many bytes, which live as long as this object. Call
+  // it once.
   virtual absl::Status Allocate(std::size_t bytes, void** memory) = 0;
 };
 
-// Of the running op's device, which accounts for it.
+// Memory of the running op's device, which accounts for it.
 class OpScratch : public Scratch {
  public:
   explicit OpScratch(tensorflow::OpKernelContext* context)
@@ -43,7 +43,7 @@ class OpScratch : public Scratch {
   tensorflow::Tensor tensor_;
 };
 
-// Of the process: XLA lends a call on a CPU none.
+// Memory of the process: XLA provides none on CPUs.
 class HeapScratch : public Scratch {
  public:
   absl::Status Allocate(std::size_t bytes, void** memory) override {

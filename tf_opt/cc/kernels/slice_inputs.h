@@ -1,4 +1,4 @@
-// A running op's inputs that are slices.
+// Slices among the inputs of a running op.
 #ifndef TF_OPT_CC_KERNELS_SLICE_INPUTS_H_
 #define TF_OPT_CC_KERNELS_SLICE_INPUTS_H_
 
@@ -10,6 +10,7 @@
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 
@@ -20,14 +21,12 @@ class SliceInputs {
   explicit SliceInputs(const SliceAttributes& attributes)
       : attributes_(attributes) {}
 
-  // Looks them up.
+  // Looks up the inputs.
   absl::Status Find(tensorflow::OpKernelContext* context) {
-    absl::Status status = context->input_list("gradients", &values_);
-    if (!status.ok()) return status;
-    status = context->input_list("indices", &indices_);
-    if (!status.ok()) return status;
-    status = context->input_list("accumulated_rows", &accumulated_rows_);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(context->input_list("gradients", &values_));
+    TF_RETURN_IF_ERROR(context->input_list("indices", &indices_));
+    TF_RETURN_IF_ERROR(
+        context->input_list("accumulated_rows", &accumulated_rows_));
     return CheckAccumulatedRows(size(), accumulated_rows_.size());
   }
 
@@ -35,14 +34,14 @@ class SliceInputs {
 
   const tensorflow::Tensor& values(int i) const { return values_[i]; }
 
-  // Whether the i-th ones can be of a table of this shape.
+  // Checks the i-th slices against the shape of their table.
   absl::Status CheckShapes(int i, const tensorflow::TensorShape& table) const {
     return CheckSliceShapes(
         i, attributes_.Name(i), table, values_[i].shape(), indices_[i].shape(),
         has_accumulated_rows() ? &accumulated_rows_[i].shape() : nullptr);
   }
 
-  // All of them, once their shapes have been checked.
+  // Returns all slices; check their shapes first.
   std::vector<RowSlices> Slices() const {
     std::vector<RowSlices> slices(size());
     for (int i = 0; i < size(); ++i) {
@@ -60,7 +59,7 @@ class SliceInputs {
   bool has_accumulated_rows() const { return accumulated_rows_.size() > 0; }
 
   static int64_t Width(const tensorflow::Tensor& values) {
-    // Of a table without rows it may be any product.
+    // Unsigned: without rows, the product may overflow.
     uint64_t width = 1;
     for (int k = 1; k < values.dims(); ++k) width *= values.dim_size(k);
     return static_cast<int64_t>(width);

@@ -1,5 +1,5 @@
-// What is done with slices in the host's memory, whoever calls: their rows are
-// checked and sorted, and given to an engine.
+// Applies or measures slices in the host's memory: checks and sorts their rows
+// and passes them to an engine.
 #ifndef TF_OPT_CC_KERNELS_SLICES_ON_CPU_H_
 #define TF_OPT_CC_KERNELS_SLICES_ON_CPU_H_
 
@@ -11,12 +11,14 @@
 
 #include "absl/status/status.h"
 #include "tensorflow/core/platform/denormal.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu_target.h"
 #include "tf_opt/cc/engines/measure_sparse_cpu.h"
 #include "tf_opt/cc/engines/parallel_for.h"
 #include "tf_opt/cc/engines/sparse_cpu.h"
 #include "tf_opt/cc/engines/sparse_gradient.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scratch.h"
@@ -24,26 +26,26 @@
 
 namespace tf_opt {
 
-// Applies the rule, framed, to each table of a launch. After an error nothing
-// has been written.
-template <typename Launch, typename Element, typename Rule>
-absl::Status ApplySlices(const Launch& launch,
+// Applies the rule and its frame to each table of a launch. After an error
+// nothing has been written.
+template <typename Element, typename Rule>
+absl::Status ApplySlices(const ApplyLaunch& launch,
                          const CpuArguments<Element, Rule>& arguments,
                          const std::vector<RowSlices>& slices,
                          const SliceAttributes& attributes, int num_threads,
                          const ParallelFor& parallel_for, Scratch* scratch) {
   std::vector<SparseGradient<Element>> gradients;
-  absl::Status status = SortSlices(
-      slices, attributes, [&](int i) { return launch.variable_rows(i); },
-      num_threads, parallel_for, scratch, &gradients);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(SortSlices(
+      slices, attributes,
+      [&](int i) { return launch.array(kVariable, i).rows; }, num_threads,
+      parallel_for, scratch, &gradients));
   ApplySparse(arguments.tensors, gradients, arguments.rules, attributes.lazy(),
               ChosenCpuTarget(), num_threads, parallel_for, arguments.update);
   return absl::OkStatus();
 }
 
-// Measures the gradients of tables with so many rows, with what
-// accumulator_of(i) says was accumulated.
+// Measures the gradients of tables with this many rows; accumulator_of(i) is
+// the i-th accumulator.
 template <typename Element, typename AccumulatorOf>
 absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
                            const SliceAttributes& attributes,
@@ -52,10 +54,9 @@ absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
                            int num_threads, const ParallelFor& parallel_for,
                            Scratch* scratch, std::vector<Measure>* measures) {
   std::vector<SparseGradient<Element>> gradients;
-  absl::Status status = SortSlices(
+  TF_RETURN_IF_ERROR(SortSlices(
       slices, attributes, [&](int i) { return rows[i]; }, num_threads,
-      parallel_for, scratch, &gradients);
-  if (!status.ok()) return status;
+      parallel_for, scratch, &gradients));
   const bool scale_is_finite =
       std::isfinite(static_cast<ComputeType<Element>>(scale));
   std::vector<MeasuredTable<Element>> tables;
@@ -63,8 +64,8 @@ absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
   for (std::size_t i = 0; i < slices.size(); ++i) {
     tables.push_back({&gradients[i], accumulator_of(static_cast<int>(i)),
                       rows[i] * slices[i].width, attributes.lazy()});
-    // A zero isn't finite any more then, and some rows are zeros: there is no
-    // need to look at a table that may be larger than memory.
+    // The scale turns zeros into NaN, and some rows are zeros: no need to read
+    // a table that may be larger than memory.
     if (!scale_is_finite && !attributes.lazy() && slices[i].width > 0 &&
         gradients[i].count() < rows[i]) {
       not_finite.push_back(i);
@@ -73,8 +74,8 @@ absl::Status MeasureSlices(const std::vector<RowSlices>& slices,
       tables[i].accumulator = nullptr;
     }
   }
-  // As where gradients are applied: TensorFlow's threads flush denormals to
-  // zero, and this one must not give other numbers.
+  // As when gradients are applied: TensorFlow's pool threads flush denormals to
+  // zero, and this thread must give the same numbers.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
   *measures = MeasureSparseGradients<Element>(tables, scale, ChosenCpuTarget(),
                                               num_threads, parallel_for);

@@ -1,5 +1,5 @@
-// From slices in the host's memory, whose rows are read and checked here, to
-// the gradients of the sparse CPU engine.
+// Reads and checks the rows of slices in the host's memory and sorts them for
+// the sparse CPU engine.
 #ifndef TF_OPT_CC_KERNELS_SORTED_SLICES_H_
 #define TF_OPT_CC_KERNELS_SORTED_SLICES_H_
 
@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/parallel_for.h"
 #include "tf_opt/cc/engines/sparse_gradient.h"
 #include "tf_opt/cc/kernels/row_slices.h"
@@ -15,9 +16,10 @@
 
 namespace tf_opt {
 
-// A row that a table doesn't have, if one was found.
+// A row outside of its table, if one was found.
 struct WrongRow {
-  const char* input = nullptr;  // Where it stands; null: none was found.
+  const char* input =
+      nullptr;  // Input with the row; null if all rows are right.
   int64_t row = 0;
   int64_t at = 0;
 
@@ -30,8 +32,7 @@ struct WrongRow {
   }
 };
 
-// Writes entries for those that the input `input` says of a table, which has so
-// many rows, from `to` on.
+// Writes entries for the rows of the input `input` for one table to `to`.
 template <typename From, typename Index>
 WrongRow WriteEntries(const char* input, const RowNumbers& numbers,
                       int64_t rows, bool has_values, RowEntry<Index>* to) {
@@ -49,7 +50,7 @@ inline int64_t CountEntries(const RowSlices& slices) {
   return slices.indices.count + slices.accumulated_rows.count;
 }
 
-// Sorts those of a table in `memory`, which has room for twice as many.
+// Sorts the entries of a table in `memory`, which has room for twice as many.
 template <typename Index>
 WrongRow SortEntries(const RowSlices& slices, int64_t rows, void* memory,
                      RowEntries* sorted) {
@@ -70,8 +71,7 @@ WrongRow SortEntries(const RowSlices& slices, int64_t rows, void* memory,
   return {};
 }
 
-// Sorts all of them in memory of `scratch`, where the i-th table has rows_of(i)
-// rows.
+// Sorts all entries in memory of `scratch`; the i-th table has rows_of(i) rows.
 template <typename Element, typename RowsOf>
 absl::Status SortSlices(const std::vector<RowSlices>& slices,
                         const SliceAttributes& attributes,
@@ -92,11 +92,10 @@ absl::Status SortSlices(const std::vector<RowSlices>& slices,
   const int64_t bytes =
       narrow ? sizeof(RowEntry<int32_t>) : sizeof(RowEntry<int64_t>);
   void* memory = nullptr;
-  absl::Status status = scratch->Allocate(2 * entries * bytes, &memory);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(scratch->Allocate(2 * entries * bytes, &memory));
   sorted->resize(count);
   std::vector<WrongRow> wrong(count);
-  // On other threads: it must not throw, so it allocates nothing.
+  // Runs on other threads: it must not throw, so it allocates nothing.
   const auto body = [&](int64_t begin, int64_t end) {
     const auto sort = narrow ? SortEntries<int32_t> : SortEntries<int64_t>;
     for (int64_t i = begin; i < end; ++i) {

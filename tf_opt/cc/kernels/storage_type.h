@@ -1,4 +1,4 @@
-// TensorFlow's element types by the engines' names.
+// TensorFlow's element types in terms of the engines' types.
 #ifndef TF_OPT_CC_KERNELS_STORAGE_TYPE_H_
 #define TF_OPT_CC_KERNELS_STORAGE_TYPE_H_
 

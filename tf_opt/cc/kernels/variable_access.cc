@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 
 namespace tf_opt {
@@ -31,8 +32,7 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
                                   const std::string& name) {
   name_ = name;
   OpInputList handles;
-  absl::Status status = context->input_list(name, &handles);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(context->input_list(name, &handles));
   variables_.reserve(handles.size());
   held_variables_.reserve(handles.size());
 
@@ -51,8 +51,7 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
                          handles.size(), " handles"));
       }
       RefCountPtr<VariableGroup> group;
-      status = LookupResource(context, *handle, &group);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(LookupResource(context, *handle, &group));
       variables_ = group->variables();
       if (variables_.empty()) {
         return absl::FailedPreconditionError(
@@ -63,7 +62,7 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
       held_groups_.push_back(std::move(group));
     } else {
       RefCountPtr<Var> variable;
-      status = LookupResource(context, *handle, &variable);
+      const absl::Status status = LookupResource(context, *handle, &variable);
       if (!status.ok()) {
         return absl::FailedPreconditionError(absl::StrCat(
             "`", name, "[", i, "]` (", handle->name(),
@@ -134,16 +133,14 @@ absl::Status CheckVariable(const VariableList& list, int i,
                            const TypeList& types,
                            const tensorflow::TensorShape& shape,
                            const std::string& whose) {
-  absl::Status status = CheckInitializedAndType(list, i, types);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(CheckInitializedAndType(list, i, types));
   return CheckShape(list.name(), i, shape, whose, list[i]->tensor()->shape());
 }
 
 absl::Status CheckTable(const VariableList& list, int i, const TypeList& types,
                         const tensorflow::TensorShape& shape,
                         const std::string& whose) {
-  absl::Status status = CheckInitializedAndType(list, i, types);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(CheckInitializedAndType(list, i, types));
   return CheckTableShape(list.name(), i, shape, whose,
                          list[i]->tensor()->shape());
 }
@@ -156,11 +153,10 @@ absl::Status MakeExclusive(OpKernelContext* context, Var* variable,
     return absl::OkStatus();
   }
   Tensor copy;
-  absl::Status status =
-      context->allocate_temp(tensor->dtype(), tensor->shape(), &copy);
-  if (!status.ok()) return status;
-  status = copy_bytes(copy.data(), tensor->data(), tensor->TotalBytes());
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(
+      context->allocate_temp(tensor->dtype(), tensor->shape(), &copy));
+  TF_RETURN_IF_ERROR(
+      copy_bytes(copy.data(), tensor->data(), tensor->TotalBytes()));
   *tensor = std::move(copy);
   return absl::OkStatus();
 }

@@ -30,8 +30,8 @@ class VariableGroup : public tensorflow::ResourceBase {
     return absl::OkStatus();
   }
 
-  // The variables, valid as long as the group is held. Empty before Fill,
-  // which another thread may call at any time: a copy.
+  // Returns the variables, valid while the group is held. Empty before Fill,
+  // which another thread may call at any time: hence a copy.
   std::vector<tensorflow::Var*> variables() const {
     absl::ReaderMutexLock lock(&mutex_);
     std::vector<tensorflow::Var*> variables;

@@ -1,4 +1,4 @@
-// TensorFlow's intra-op threads, as the CPU engine takes them.
+// TensorFlow's intra-op threads for the CPU engine.
 #ifndef TF_OPT_CC_KERNELS_WORKER_THREADS_H_
 #define TF_OPT_CC_KERNELS_WORKER_THREADS_H_
 
@@ -12,9 +12,9 @@
 
 namespace tf_opt {
 
-// How ThreadPool::ParallelFor makes blocks of a fixed size. TensorFlow 2.20 has
-// a function for it and deprecates the constructor that was there before: taken
-// is the function where it exists.
+// Parameters of ThreadPool::ParallelFor for blocks of a fixed size. TensorFlow
+// 2.20 adds a function for them and deprecates the constructor; this uses the
+// function if it exists.
 template <typename Params>
 auto FixedBlocks(int64_t block_size, int)
     -> decltype(Params::Fixed(block_size)) {
@@ -27,7 +27,7 @@ Params FixedBlocks(int64_t block_size, ...) {
       std::nullopt, block_size);
 }
 
-// The threads of the op's device.
+// Threads of the op's device.
 class WorkerThreads {
  public:
   explicit WorkerThreads(tensorflow::OpKernelContext* context)
@@ -35,7 +35,7 @@ class WorkerThreads {
 
   int count() const { return workers_.num_threads; }
 
-  // Valid as long as the device.
+  // Valid as long as the device lives.
   ParallelFor parallel_for() const {
     return [workers = workers_.workers](
                int64_t total, int64_t block_size,

@@ -11,7 +11,7 @@ ResourceApplyOp Op() {
   op.rule = R"doc(
 One step of Adam or AdamW, with or without AMSGrad, over a list of variables.
 
-For each variable p with gradient g, all at the time t that `step` gives:
+For each variable p with gradient g, with t given by `step`:
 
   g <- -g                                  if maximize
   p <- p - learning_rate * weight_decay * p      if decoupled_weight_decay,
@@ -23,9 +23,9 @@ For each variable p with gradient g, all at the time t that `step` gives:
            * m / (sqrt(v / (1 - beta_2^t)) + epsilon))doc";
   op.arguments =
       R"doc(m: Handles of the first moments, float32 (double if T is double) or shorter, one
-  for each of `variables`; or, likewise, one group.
-v: Likewise, the second moments.
-v_max: Likewise, their running maximum. Empty: no AMSGrad.
+  for each of `variables`; or one TfOpt>VariableGroup of them.
+v: Handles of the second moments, stored like m.
+v_max: Handles of the running maximum of v, stored like m. Empty: no AMSGrad.
 learning_rate: Scalar.
 step: Scalar, counted from 1: t.
 beta_1: Scalar in [0, 1), the decay of the first moment.

@@ -21,13 +21,13 @@ For each variable p with gradient g, and y the row `batch_index` of its table:
 The other rows of y are not touched.)doc";
   op.arguments =
       R"doc(d: Handles of the sums of the rows of y, float32 (double if T is double), one
-  for each of `variables`; or, likewise, one group.
-y: Likewise, tables with the last gradient of each batch: the shape of the
+  for each of `variables`; or one TfOpt>VariableGroup of them.
+y: Handles of tables with the last gradient of each batch: the shape of the
   variable behind a dimension of batches. All may be stored shorter; then
   the gradient is rounded to that, to nearest, before it becomes part of d.
 learning_rate: Scalar.
-batch_index: Scalar in [0, the rows of y): which batch the gradients are of.
-seen_batches: Scalar >= 1: how many different batches there have been, this one
+batch_index: Scalar in [0, the rows of y): the batch of the gradients.
+seen_batches: Scalar >= 1: the number of different batches so far, this one
   included.
 )doc";
   return op;

@@ -23,12 +23,12 @@ mu = 1 / max(1, t - 1 - t0):
 `learning_rate_factors` multiply eta as well.)doc";
   op.arguments =
       R"doc(ax: Handles of the averages, float32 (double if T is double) or shorter, one
-  for each of `variables`; or, likewise, one group.
+  for each of `variables`; or one TfOpt>VariableGroup of them.
 learning_rate: Scalar; for the decoupled weight decay.
 eta: Scalar >= 0, the step size.
 step: Scalar, counted from 1: t.
-lambd: Scalar >= 0, how strongly the variable decays with the step size.
-t0: Scalar >= 0, after how many steps the averaging begins.
+lambd: Scalar >= 0, the decay of the variable by the step size.
+t0: Scalar >= 0, the number of steps before averaging begins.
 )doc";
   return op;
 }

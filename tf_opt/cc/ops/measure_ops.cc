@@ -24,21 +24,21 @@ For each gradient g, with its accumulator if there are any:
   sum_of_squares <- sum of x^2
   finite <- whether no x is infinite or a NaN
 
-x is computed in float32 (float64 if T is double), `gradient_scale` rounded to
-that; the squares and their sum in float64, in an order that depends on nothing
-but the number of elements. Nothing is written to the accumulators, which are
-read under their locks.
+x and `gradient_scale` are float32 (float64 if T is double); the squares and their
+sum are float64, in an order that depends only on the number of elements. The op
+reads the accumulators under their locks and doesn't write to them.
 
-On a GPU all inputs but the handles are in its memory, and nothing is read back.
+On a GPU all inputs except the handles are in device memory, and nothing is read
+back.
 
 gradients: Tensors of any shapes.
 accumulators: Handles of variables, float32 (double if T is double), one for
   each of `gradients` and of its shape; or one TfOpt>VariableGroup of them; or
   none.
 gradient_scale: Scalar.
-enabled: Scalar. If false nothing is read: the sums are 0 and all is finite.
-sums_of_squares: Vector, one element for each of `gradients`; infinite where it
-  is too large for float64 although all is finite.
+enabled: Scalar. If false, nothing is read: the sums are 0 and all is finite.
+sums_of_squares: Vector, one element for each of `gradients`; infinite if a sum
+  is too large for float64, even if all is finite.
 finite: Vector, one element for each of `gradients`.
 )doc");
 
@@ -62,26 +62,24 @@ REGISTER_OP("TfOpt>MeasureSparseGradients")
     .SetIsStateful()
     .SetShapeFn(MeasureSparseShapes)
     .Doc(R"doc(
-Measures sparse gradients: as TfOpt>MeasureGradients the dense ones they mean.
+Measures sparse gradients, as TfOpt>MeasureGradients measures dense ones.
 
-Rows that are of the same row are summed first; what is measured are the sums,
-with the same bits as those of a dense gradient, which is not made. Inside XLA what
-has a row that isn't there is not finite. There is no kernel for GPUs.
+The op sums rows for the same table row first and measures the sums, with the same
+bits as for a dense gradient, which it doesn't make. There is no kernel for GPUs.
 
-gradients: For each table, some rows of its gradient.
-indices: For each of `gradients`, a vector that says which row of the table each
-  of its rows is.
+gradients: Some rows of the gradient of each table.
+indices: For each of `gradients`, a vector with the table row of each of its rows.
 accumulated_rows: Rows of each table, with repetitions, that were accumulated;
   or empty.
 accumulators: As in TfOpt>MeasureGradients, of the tables' shapes.
 gradient_scale: Scalar.
-enabled: Scalar. If false nothing is read: the sums are 0 and all is finite.
-rows: Vector in the host's memory, how many rows each table has. Inside XLA its
-  value must be known when it compiles.
-lazy: Whether, of what was accumulated, only the rows that occur are read.
-tables: What an error calls the variables; or empty.
+enabled: Scalar. If false, nothing is read: the sums are 0 and all is finite.
+rows: Vector in the host's memory, the number of rows of each table. Inside XLA
+  its value must be known at compile time.
+lazy: If true, only the rows that occur are read from the accumulators.
+tables: Names of the variables for error messages; or empty.
 sums_of_squares: Vector, one element for each of `gradients`.
-finite: Vector, likewise.
+finite: Vector, one element for each of `gradients`.
 )doc");
 
 }  // namespace tf_opt

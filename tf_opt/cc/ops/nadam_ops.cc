@@ -23,8 +23,8 @@ to mu_t (`momentum_product`, which ends at t - 1, times mu_t):
            / (sqrt(v / (1 - beta_2^t)) + epsilon))doc";
   op.arguments =
       R"doc(m: Handles of the first moments, float32 (double if T is double) or shorter, one
-  for each of `variables`; or, likewise, one group.
-v: Likewise, the second moments.
+  for each of `variables`; or one TfOpt>VariableGroup of them.
+v: Handles of the second moments, stored like m.
 learning_rate: Scalar.
 step: Scalar, counted from 1: t.
 momentum_product: Scalar, the product of mu_1 to mu_{t-1}; 1 in the first step.

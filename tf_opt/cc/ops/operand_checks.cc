@@ -1,6 +1,7 @@
 #include "tf_opt/cc/ops/operand_checks.h"
 
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
 
@@ -87,8 +88,7 @@ absl::StatusOr<TensorShape> TableShape(int64_t rows,
   TensorShape shape = values;
   // One without rows is for CheckSliceShapes to refuse.
   if (shape.dims() == 0) return shape;
-  absl::Status status = shape.SetDimWithStatus(0, rows);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(shape.SetDimWithStatus(0, rows));
   return shape;
 }
 

@@ -1,4 +1,4 @@
-// What type an operand's elements may have, as TensorFlow names it.
+// TensorFlow's types of an operand's elements.
 #ifndef TF_OPT_CC_OPS_OPERAND_TYPES_H_
 #define TF_OPT_CC_OPS_OPERAND_TYPES_H_
 
@@ -40,13 +40,13 @@ class TypeList {
   int count_ = 0;
 };
 
-// The type of the arithmetic on variables of type `variable`.
+// Type of the arithmetic on variables of type `variable`.
 inline tensorflow::DataType ArithmeticType(tensorflow::DataType variable) {
   return variable == tensorflow::DT_DOUBLE ? tensorflow::DT_DOUBLE
                                            : tensorflow::DT_FLOAT;
 }
 
-// Those of an operand where the variables are of type `variable`.
+// Types that an operand may have if the variables are of type `variable`.
 inline TypeList TypesOf(const Operand& operand, tensorflow::DataType variable) {
   if (operand.storage == Storage::kVariable) return variable;
   const tensorflow::DataType arithmetic = ArithmeticType(variable);
@@ -58,8 +58,8 @@ inline TypeList TypesOf(const Operand& operand, tensorflow::DataType variable) {
   return types;
 }
 
-// The error for the i-th variable of the list `name` of slots, which hasn't the
-// type of the i-th of the list `whose`.
+// The error for the i-th slot of the list `name` with another type than the
+// i-th of the list `whose`.
 inline absl::Status OtherSlotType(const std::string& name, int i,
                                   tensorflow::DataType found,
                                   const std::string& whose,
@@ -70,7 +70,7 @@ inline absl::Status OtherSlotType(const std::string& name, int i,
                    tensorflow::DataTypeString(found)));
 }
 
-// Why variables of type `variable` have no master weights.
+// The error for master weights of variables of type `variable`.
 inline absl::Status NoMasterWeights(tensorflow::DataType variable) {
   return absl::InvalidArgumentError(absl::StrCat(
       "`master_weights` must be empty where variables aren't half or bfloat16; "

@@ -14,8 +14,8 @@ namespace {
 
 constexpr char kCommonDoc[] = R"doc(
 
-Around the rule, for each variable with its gradient g, and where there are any
-its accumulator a and its average e:
+The step around the rule, for each variable with its gradient g, its accumulator
+a and its average e, if there are any:
 
   g <- gradient_scale * g
   g <- g + a;  a <- 0
@@ -25,55 +25,54 @@ its accumulator a and its average e:
   e <- ema_momentum * e + (1 - ema_momentum) * p
   p <- e                                   if overwrite_with_average
 
-Where `update` is false a step only accumulates, a <- a + gradient_scale * g, and
-averages; where `enabled` is false nothing is read or written.
+If `update` is false, the step only accumulates, a <- a + gradient_scale * g, and
+averages. If `enabled` is false, nothing is read or written.
 
-The variables and slots are written in place, under all their locks; a buffer
-that somebody else still reads is copied first. If anything is wrong with the
-arguments nothing is written. The arithmetic is float32 (float64 if T is
-double), the step's scalars are double.
+The op writes variables and slots in place, under all their locks. It first
+copies a buffer that another tensor shares. If an argument is invalid, nothing is
+written. The arithmetic is float32 (float64 if T is double); the scalars of a step
+are double.
 
-Slots and averages may be stored shorter than that: in bfloat16, or in float32
-if T is double. In bfloat16 they are rounded at random, such that the mean is
-right, but for a running maximum and what is no sum of small steps, which are
-rounded to nearest. The random bits are a function of `seed`, `iteration`,
-`variable_numbers` and the element.
+Slots and averages may be stored in bfloat16, or in float32 if T is double. In
+bfloat16 they are rounded at random, so that the mean is right; a running maximum
+and stored gradients are rounded to nearest. The random bits are a function of
+`seed`, `iteration`, `variable_numbers` and the element.
 
-Where there are master weights they are p, and the variables, in 16 bits, their
-copies, rounded to nearest. One that doesn't round to its variable, which
-somebody else has set then, becomes the variable before anything else is done.
+If there are master weights, p is the master weight, and the 16-bit variable is
+its copy, rounded to nearest. If a variable was assigned from outside, so that
+its master weight doesn't round to it, the master weight first takes its value.
 
-On a GPU all inputs except the handles and the seed are in its memory, and nothing
-is read back: a number out of its range is printed by the device, and nothing is
-written. Sparse gradients have no kernel there.
+On a GPU all inputs except the handles and the seed are in device memory, and
+nothing is read back: the device prints a number out of its range, and nothing is
+written. GPUs have no kernel for sparse gradients.
 
 variables: Handles of the variables to update, of type T; or one
   TfOpt>VariableGroup of them.
 accumulators: Handles of sums of gradients, float32 (double if T is double), one
-  for each of `variables`; or, likewise, one group. Empty: nothing is
-  accumulated.
-averages: Likewise, the variables' moving averages; or in bfloat16. Empty: none
-  are kept.
+  for each of `variables`, or one group. Empty: nothing is accumulated.
+averages: Handles of the variables' moving averages, stored like slots; one for
+  each of `variables`, or one group. Empty: no averages.
 master_weights: Handles of the variables in float32, if T is half or bfloat16;
-  one for each of `variables`, or one group. Empty: there are none.
-weight_decay: Scalar, or a vector with one element for each of `variables`; 0 is
-  no decay.
-learning_rate_factors: Likewise, what the learning rate is multiplied by.
-gradient_factors: Likewise, what the gradient is multiplied by.
-variable_numbers: Likewise, which of all variables of an optimizer it is, for
-  its random bits: integers in [-2^53, 2^53].
-gradient_scale: Scalar, what the gradient is multiplied by before it is added to
-  what was accumulated.
-clip_value: Scalar >= 0; infinity is no clipping.
-ema_momentum: Scalar in [0, 1], how much of an average stays.
-overwrite_with_average: Scalar, whether the variables become their averages.
-enabled: Scalar, whether there is a step at all.
-update: Scalar, whether it updates or only accumulates.
-iteration: Scalar, how many steps there were, for the random bits.
-seed: Scalar in the host's memory, what the random bits are made of.
-stochastic_rounding: Whether variables in 16 bits that have no master weights
-  are rounded at random too.
-decoupled_weight_decay: Decay the variable rather than add to the gradient (L2).
+  one for each of `variables`, or one group. Empty: no master weights.
+weight_decay: Scalar, or a vector with one element for each of `variables`; 0
+  for no decay.
+learning_rate_factors: Factors of the learning rate, as a scalar or a vector.
+gradient_factors: Factors of the gradient, as a scalar or a vector.
+variable_numbers: Number of each variable in its optimizer, for the random bits,
+  as a scalar or a vector: integers in [-2^53, 2^53].
+gradient_scale: Scalar factor of the gradient before it is added to the
+  accumulator.
+clip_value: Scalar >= 0; infinity for no clipping.
+ema_momentum: Scalar in [0, 1], the part of an average that remains.
+overwrite_with_average: Scalar; if true, the variables become their averages.
+enabled: Scalar; if false, the op does nothing.
+update: Scalar; if false, the step only accumulates.
+iteration: Scalar, the number of steps so far, for the random bits.
+seed: Scalar in the host's memory, for the random bits.
+stochastic_rounding: If true, 16-bit variables without master weights are rounded
+  at random too.
+decoupled_weight_decay: If true, decays the variable instead of adding to the
+  gradient (L2).
 maximize: Ascend instead of descend.
 )doc";
 
@@ -82,17 +81,16 @@ gradients: One for each of `variables`, of its shape.
 )doc";
 
 constexpr char kSparseDoc[] = R"doc(
-gradients: For each of `variables`, which are tables of rows, some rows of its
-  gradient: any number of rows of its shape.
-indices: For each of `gradients`, a vector that says which row of the table each
-  of its rows is, as in tf.IndexedSlices. The rows of `gradients` that are of
-  the same row are summed, in their order, in the type of the arithmetic, and
-  rounded to T.
+gradients: Some rows of the gradient of each of `variables`, which are tables of
+  rows: any number of rows of its shape.
+indices: For each of `gradients`, a vector with the table row of each of its rows,
+  as in tf.IndexedSlices. Rows for the same table row are summed, in their order,
+  in the type of the arithmetic, and rounded to T.
 accumulated_rows: Rows of each table, with repetitions, that were accumulated:
-  they are treated as if they occurred, with a gradient of zero. Or empty.
-lazy: False: all rows are updated, those that do not occur with a gradient of
-  zero. True: the rows that do not occur are neither read nor written.
-tables: What an error calls the variables; or empty.
+  the op treats them as if they occurred, with a gradient of zero. Or empty.
+lazy: If false, all rows are updated; those that don't occur have a gradient of
+  zero. If true, rows that don't occur are neither read nor written.
+tables: Names of the variables for error messages; or empty.
 )doc";
 
 std::string SparseName(const std::string& name) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/ops/operand_types.h"
 
 namespace tf_opt {
@@ -58,10 +59,8 @@ absl::Status CheckSlices(InferenceContext* c,
                          const std::vector<ShapeHandle>& gradients,
                          std::vector<ShapeHandle>* tables) {
   std::vector<ShapeHandle> indices, more_rows;
-  absl::Status s = c->input("indices", &indices);
-  if (!s.ok()) return s;
-  s = c->input("accumulated_rows", &more_rows);
-  if (!s.ok()) return s;
+  TF_RETURN_IF_ERROR(c->input("indices", &indices));
+  TF_RETURN_IF_ERROR(c->input("accumulated_rows", &more_rows));
   const int n = gradients.size();
   if (!more_rows.empty() && static_cast<int>(more_rows.size()) != n) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -87,11 +86,11 @@ absl::Status CheckSlices(InferenceContext* c,
           "shape ", c->DebugString((*tables)[i])));
     }
     if (c->RankKnown((*tables)[i])) {
-      s = c->ReplaceDim((*tables)[i], 0, c->NumElements(indices[i]), &expected);
+      TF_RETURN_IF_ERROR(c->ReplaceDim((*tables)[i], 0,
+                                       c->NumElements(indices[i]), &expected));
     } else {
       expected = c->UnknownShape();
     }
-    if (!s.ok()) return s;
     ShapeHandle values;
     if (!c->Merge(expected, gradients[i], &values).ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -107,8 +106,7 @@ absl::Status CheckScalars(InferenceContext* c,
                           const std::vector<std::string>& scalars) {
   std::vector<ShapeHandle> inputs;
   for (const std::string& scalar : scalars) {
-    absl::Status s = c->input(scalar, &inputs);
-    if (!s.ok()) return s;
+    TF_RETURN_IF_ERROR(c->input(scalar, &inputs));
     ShapeHandle unused;
     if (!c->WithRank(inputs[0], 0, &unused).ok()) {
       return absl::InvalidArgumentError(
@@ -136,11 +134,10 @@ absl::Status CheckApplyShapes(InferenceContext* c,
                               const std::vector<std::string>& scalars,
                               bool sparse) {
   DataType dtype;
-  if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
+  TF_RETURN_IF_ERROR(c->GetAttr("T", &dtype));
 
   std::vector<ShapeHandle> gradients;
-  absl::Status s = c->input("gradients", &gradients);
-  if (!s.ok()) return s;
+  TF_RETURN_IF_ERROR(c->input("gradients", &gradients));
   const int n = gradients.size();
   // One for each: a shared handle would say that all have the same shape, and
   // graph optimization would believe it.
@@ -151,8 +148,7 @@ absl::Status CheckApplyShapes(InferenceContext* c,
   std::vector<ShapeHandle> inputs;
   int begin = 0;
   for (const Operand& list : InputOrder(slots)) {
-    s = c->input(list.name, &inputs);
-    if (!s.ok()) return s;
+    TF_RETURN_IF_ERROR(c->input(list.name, &inputs));
     const int count = inputs.size();
     if (list.role == Role::kRead) {
       begin += count;
@@ -169,16 +165,14 @@ absl::Status CheckApplyShapes(InferenceContext* c,
       return NoMasterWeights(dtype);
     }
     if (count == n) {
-      s = MergeHandles(c, list, begin, count, TypesOf(list, dtype), "variables",
-                       &shapes);
-      if (!s.ok()) return s;
+      TF_RETURN_IF_ERROR(MergeHandles(
+          c, list, begin, count, TypesOf(list, dtype), "variables", &shapes));
     }
     begin += count;
   }
 
   if (sparse) {
-    s = CheckSlices(c, gradients, &shapes);
-    if (!s.ok()) return s;
+    TF_RETURN_IF_ERROR(CheckSlices(c, gradients, &shapes));
   }
   for (int i = 0; i < n && !sparse; ++i) {
     ShapeHandle merged;
@@ -189,12 +183,10 @@ absl::Status CheckApplyShapes(InferenceContext* c,
     }
   }
 
-  s = CheckScalars(c, scalars);
-  if (!s.ok()) return s;
+  TF_RETURN_IF_ERROR(CheckScalars(c, scalars));
 
   for (const char* vector : kPerVariableInputs) {
-    s = c->input(vector, &inputs);
-    if (!s.ok()) return s;
+    TF_RETURN_IF_ERROR(c->input(vector, &inputs));
     ShapeHandle unused;
     if (c->RankKnown(inputs[0]) && c->Rank(inputs[0]) > 0 &&
         !c->Merge(inputs[0], c->Vector(n), &unused).ok()) {
@@ -215,10 +207,9 @@ absl::Status CheckMeasure(InferenceContext* c, int begin,
                           const std::string& whose,
                           std::vector<ShapeHandle> shapes) {
   DataType dtype;
-  if (absl::Status s = c->GetAttr("T", &dtype); !s.ok()) return s;
+  TF_RETURN_IF_ERROR(c->GetAttr("T", &dtype));
   std::vector<ShapeHandle> accumulators;
-  absl::Status s = c->input("accumulators", &accumulators);
-  if (!s.ok()) return s;
+  TF_RETURN_IF_ERROR(c->input("accumulators", &accumulators));
   const int n = shapes.size();
   const int count = accumulators.size();
   // One handle for several gradients is a group's; it carries no shapes.
@@ -228,12 +219,10 @@ absl::Status CheckMeasure(InferenceContext* c, int begin,
         " `gradients` or be one group, got ", count));
   }
   if (count == n) {
-    s = MergeHandles(c, "accumulators", begin, count, ArithmeticType(dtype),
-                     whose, &shapes);
-    if (!s.ok()) return s;
+    TF_RETURN_IF_ERROR(MergeHandles(c, "accumulators", begin, count,
+                                    ArithmeticType(dtype), whose, &shapes));
   }
-  s = CheckScalars(c, {"gradient_scale", "enabled"});
-  if (!s.ok()) return s;
+  TF_RETURN_IF_ERROR(CheckScalars(c, {"gradient_scale", "enabled"}));
   c->set_output(0, c->Vector(n));
   c->set_output(1, c->Vector(n));
   return absl::OkStatus();
@@ -243,22 +232,18 @@ absl::Status CheckMeasure(InferenceContext* c, int begin,
 
 absl::Status MeasureShapes(InferenceContext* c) {
   std::vector<ShapeHandle> gradients;
-  absl::Status s = c->input("gradients", &gradients);
-  if (!s.ok()) return s;
+  TF_RETURN_IF_ERROR(c->input("gradients", &gradients));
   const int n = gradients.size();
   return CheckMeasure(c, n, "gradients", std::move(gradients));
 }
 
 absl::Status MeasureSparseShapes(InferenceContext* c) {
   std::vector<ShapeHandle> gradients, more_rows;
-  absl::Status s = c->input("gradients", &gradients);
-  if (!s.ok()) return s;
-  s = c->input("accumulated_rows", &more_rows);
-  if (!s.ok()) return s;
+  TF_RETURN_IF_ERROR(c->input("gradients", &gradients));
+  TF_RETURN_IF_ERROR(c->input("accumulated_rows", &more_rows));
   const int n = gradients.size();
   std::vector<ShapeHandle> rows_shapes;
-  s = c->input("rows", &rows_shapes);
-  if (!s.ok()) return s;
+  TF_RETURN_IF_ERROR(c->input("rows", &rows_shapes));
   ShapeHandle unused;
   if (!c->Merge(rows_shapes[0], c->Vector(n), &unused).ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -279,11 +264,10 @@ absl::Status MeasureSparseShapes(InferenceContext* c) {
       }
     }
     if (!c->RankKnown(gradients[i]) || c->Rank(gradients[i]) == 0) continue;
-    s = c->ReplaceDim(gradients[i], 0, c->MakeDim(count), &tables[i]);
-    if (!s.ok()) return s;
+    TF_RETURN_IF_ERROR(
+        c->ReplaceDim(gradients[i], 0, c->MakeDim(count), &tables[i]));
   }
-  s = CheckSlices(c, gradients, &tables);
-  if (!s.ok()) return s;
+  TF_RETURN_IF_ERROR(CheckSlices(c, gradients, &tables));
   const int begin = 2 * n + more_rows.size();
   return CheckMeasure(c, begin, "variables", std::move(tables));
 }

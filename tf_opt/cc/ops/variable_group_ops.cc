@@ -24,7 +24,7 @@ REGISTER_OP("TfOpt>VariableGroupFill")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Says, once, which variables a group stands for.
+Fills a group with its variables; a group is filled once.
 
 group: An empty group, from TfOpt>VariableGroup.
 variables: Handles of its variables, in order.

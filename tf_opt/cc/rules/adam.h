@@ -34,12 +34,12 @@ struct AdamHyperparameters {
   double epsilon = 1e-8;
   int64_t step = 1;  // t, counted from 1.
   bool maximize = false;
-  // Where epsilon stands: false is Algorithm 1 of the paper, as above; true is
+  // Position of epsilon: false is Algorithm 1 of the paper, as above; true is
   // "epsilon hat", added to the uncorrected root (Keras, TensorFlow).
   bool epsilon_hat = false;
 };
 
-// What is the same for every variable of a step. In float64, computed once.
+// A step's scalars, computed once in float64, the same for every variable.
 struct AdamStep {
   using Hyperparameters = AdamHyperparameters;
   TF_OPT_HOST_DEVICE explicit AdamStep(const Hyperparameters& h)
@@ -61,7 +61,7 @@ struct AdamRule {
   using Value = V;
   using Step = AdamStep;
   static constexpr int kSlots = kAmsgrad ? 3 : 2;
-  static constexpr bool kAsksHowSlotHolds = false;
+  static constexpr bool kRoundsGradientLikeSlot = false;
   static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE AdamRule(const Step& step, const VariableInputs& own)
@@ -103,14 +103,14 @@ struct AdamRule {
   V epsilon;
 };
 
-// What the op and the engines need to know.
+// Description of the rule for the op and the engines.
 struct Adam {
   using Hyperparameters = AdamHyperparameters;
 
   static constexpr Operand kSlotOperands[] = {
       {"m"},
       {"v"},
-      // A maximum of what was rounded at random would be too large.
+      // Rounded at random, a maximum would grow too large.
       Operand::Optional("v_max").Rounded(Rounding::kToNearest)};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &AdamHyperparameters::learning_rate},
@@ -119,7 +119,8 @@ struct Adam {
       {"beta_2", &AdamHyperparameters::beta_2, Range::kDecayRate},
       {"epsilon", &AdamHyperparameters::epsilon, Range::kNonNegative}};
 
-  // Returns use(TypeTag<...>()) with the rule of these modes.
+  // Calls use(TypeTag<...>()) with the rule for these modes and returns the
+  // result.
   template <typename V, typename Use>
   static auto ChooseRule(bool amsgrad, bool l2, const Use& use) {
     if (amsgrad) {

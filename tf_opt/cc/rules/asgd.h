@@ -1,5 +1,5 @@
-// ASGD, the stochastic average gradient: of every batch the last gradient is
-// kept, and a step follows the mean of all of them.
+// ASGD, the stochastic average gradient: it stores the last gradient of every
+// batch and steps along their average.
 //
 //   g <- -g                               if maximize
 //   g <- g + wd * p                       L2 decay, or
@@ -32,7 +32,7 @@ struct AsgdHyperparameters {
   bool maximize = false;
 };
 
-// What is the same for every variable of a step. In float64, computed once.
+// A step's scalars, computed once in float64, the same for every variable.
 struct AsgdStep {
   using Hyperparameters = AsgdHyperparameters;
   TF_OPT_HOST_DEVICE explicit AsgdStep(const Hyperparameters& h)
@@ -43,8 +43,8 @@ struct AsgdStep {
 };
 
 // sum - old_term + new_term, rounded once. Rounding the intermediate result too
-// would leave an error of the terms' size in every step, and the same one again
-// and again once the terms have settled: in a million steps that was as much as
+// would leave an error of the terms' size in every step, and the same error
+// again and again once the terms have settled: after a million steps it reached
 // 6 % of a term. This is Knuth's TwoSum, twice: each sum with its exact error.
 template <typename V>
 TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
@@ -66,7 +66,7 @@ struct AsgdRule {
   using Value = V;
   using Step = AsgdStep;
   static constexpr int kSlots = 2;
-  static constexpr bool kAsksHowSlotHolds = true;
+  static constexpr bool kRoundsGradientLikeSlot = true;
   static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE AsgdRule(const Step& step, const VariableInputs& own)
@@ -74,12 +74,12 @@ struct AsgdRule {
                 step.hyperparameters.maximize, own.weight_decay),
         step_size(own.learning_rate_factor * step.step_size) {}
 
-  // held(x) is x as the last slot, y, holds it.
+  // held(x) is x rounded to the type of the last slot, y.
   template <typename Held>
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& d, V& y,
                                      const Held& held) const {
-    // Before it becomes part of the sum: what leaves that must be what entered
-    // it, or the sum is wrong by the difference for ever.
+    // Round before the gradient enters the sum: it must leave the sum with the
+    // same bits, or the sum stays wrong for ever.
     g = held(descent.Gradient(g, p));
     d = ReplaceTerm(d, y, g);
     y = g;
@@ -90,7 +90,7 @@ struct AsgdRule {
   V step_size;
 };
 
-// What the op and the engines need to know.
+// Description of the rule for the op and the engines.
 struct Asgd {
   using Hyperparameters = AsgdHyperparameters;
 
@@ -101,7 +101,8 @@ struct Asgd {
       {"learning_rate", &AsgdHyperparameters::learning_rate},
       {"seen_batches", &AsgdHyperparameters::seen_batches, Range::kPositive}};
 
-  // Returns use(TypeTag<...>()) with the rule of these modes.
+  // Calls use(TypeTag<...>()) with the rule for these modes and returns the
+  // result.
   template <typename V, typename Use>
   static auto ChooseRule(bool l2, const Use& use) {
     return l2 ? use(TypeTag<AsgdRule<V, true>>())

@@ -36,7 +36,7 @@ struct AveragedSgdHyperparameters {
   bool maximize = false;
 };
 
-// What is the same for every variable of a step. In float64, computed once.
+// A step's scalars, computed once in float64, the same for every variable.
 struct AveragedSgdStep {
   using Hyperparameters = AveragedSgdHyperparameters;
   TF_OPT_HOST_DEVICE explicit AveragedSgdStep(const Hyperparameters& h)
@@ -53,7 +53,7 @@ struct AveragedSgdRule {
   using Value = V;
   using Step = AveragedSgdStep;
   static constexpr int kSlots = 1;
-  static constexpr bool kAsksHowSlotHolds = false;
+  static constexpr bool kRoundsGradientLikeSlot = false;
   static constexpr bool kVariableShowsNan = false;
 
   TF_OPT_HOST_DEVICE AveragedSgdRule(const Step& step,
@@ -67,9 +67,9 @@ struct AveragedSgdRule {
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& ax) const {
     p = descent.keep * p - eta * descent.Gradient(g, p);
-    // While mu is 1 a copy, also of what was no number. And not
-    // (1 - mu) * ax + mu * p: the first factor's rounding would shrink or grow
-    // a long average by the same bit in every step.
+    // A copy while mu is 1, even of a NaN. Not (1 - mu) * ax + mu * p: the
+    // rounding of the first factor would shrink or grow a long average by the
+    // same bit in every step.
     ax = Select(mu == V(1), p, ax + mu * (p - ax));
   }
 
@@ -78,20 +78,21 @@ struct AveragedSgdRule {
   V mu;
 };
 
-// What the op and the engines need to know.
+// Description of the rule for the op and the engines.
 struct AveragedSgd {
   using Hyperparameters = AveragedSgdHyperparameters;
 
   static constexpr Operand kSlotOperands[] = {{"ax"}};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &AveragedSgdHyperparameters::learning_rate},
-      // Negative while the average is in the variables' place.
+      // Negative while the averages are in the variables.
       {"eta", &AveragedSgdHyperparameters::eta, Range::kNonNegative},
       {"step", &AveragedSgdHyperparameters::step, Range::kPositive},
       {"lambd", &AveragedSgdHyperparameters::lambd, Range::kNonNegative},
       {"t0", &AveragedSgdHyperparameters::t0, Range::kNonNegative}};
 
-  // Returns use(TypeTag<...>()) with the rule of these modes.
+  // Calls use(TypeTag<...>()) with the rule for these modes and returns the
+  // result.
   template <typename V, typename Use>
   static auto ChooseRule(bool l2, const Use& use) {
     return l2 ? use(TypeTag<AveragedSgdRule<V, true>>())

@@ -12,14 +12,14 @@ namespace tf_opt {
 
 template <typename V, bool kL2>
 struct Descent {
-  // `part` is what another decay of the rule leaves of the variable.
+  // `part` is the factor that another decay of the rule leaves of the variable.
   TF_OPT_HOST_DEVICE Descent(double learning_rate, bool maximize,
                              double weight_decay, double part = 1.0)
       : gradient_sign(maximize ? -1.0 : 1.0),
         l2(weight_decay),
         keep((kL2 ? 1.0 : 1.0 - learning_rate * weight_decay) * part) {}
 
-  // The gradient to follow downhill, of the variable as it was.
+  // Gradient to descend along, for the variable before the step.
   TF_OPT_RULE_INLINE V Gradient(V g, const V& p) const {
     g = gradient_sign * g;
     if constexpr (kL2) g = g + l2 * p;
@@ -28,7 +28,7 @@ struct Descent {
 
   V gradient_sign;
   V l2;
-  V keep;  // What the decays leave of the variable.
+  V keep;  // Factor that the decays leave of the variable.
 };
 
 }  // namespace tf_opt

@@ -1,7 +1,7 @@
-// float32 as bits, and rounded to 16 of them: to the nearest or, by random
-// bits, up or down such that the mean is right. Select-only forms without a
-// branch, so that a compiler can vectorize them; no arithmetic on what could be
-// subnormal, so that the flush-to-zero mode changes nothing.
+// float32 as bits, rounded to 16 bits: to nearest, or by random bits up or down
+// so that the mean is right. All functions select instead of branching, so that
+// compilers vectorize them, and do no arithmetic on subnormal numbers, so that
+// flush-to-zero mode changes nothing.
 #ifndef TF_OPT_CC_RULES_FLOAT_BITS_H_
 #define TF_OPT_CC_RULES_FLOAT_BITS_H_
 
@@ -23,12 +23,13 @@ TF_OPT_RULE_INLINE float FloatOf(uint32_t bits) {
   return value;
 }
 
-// Towards zero, of what is between 0 and 2^31.
+// Rounds a number in [0, 2^31) towards zero.
 TF_OPT_RULE_INLINE uint32_t Truncated(float value) {
   return static_cast<uint32_t>(static_cast<int32_t>(value));
 }
 
-// The bits of a bfloat16, a float32 without its lower half: to nearest even.
+// Bits of a bfloat16, a float32 without its lower half, rounded to nearest
+// even.
 TF_OPT_RULE_INLINE uint32_t BFloat16Nearest(float value) {
   const uint32_t bits = BitsOf(value);
   const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
@@ -37,14 +38,15 @@ TF_OPT_RULE_INLINE uint32_t BFloat16Nearest(float value) {
   return Select((bits & 0x7fffffff) > 0x7f800000, nan, rounded);
 }
 
-// The same of what is no NaN, or the one of CanonicalNan(): half of the work.
+// The same for a number that is no NaN, or for CanonicalNan(): half of the
+// work.
 TF_OPT_RULE_INLINE uint32_t BFloat16NearestOfCanonical(float value) {
   const uint32_t bits = BitsOf(value);
   return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 }
 
-// The bits of an IEEE binary16, to nearest even. Infinities, NaNs and
-// subnormals stay what they are, whatever the flush-to-zero mode.
+// Bits of an IEEE binary16, rounded to nearest even. Keeps infinities, NaNs and
+// subnormals, whatever the flush-to-zero mode.
 TF_OPT_RULE_INLINE uint32_t HalfNearest(float value) {
   constexpr uint32_t kInfinity = 255u << 23;
   constexpr uint32_t kOverflow = (127u + 16u) << 23;  // 2^16.
@@ -52,11 +54,12 @@ TF_OPT_RULE_INLINE uint32_t HalfNearest(float value) {
   constexpr uint32_t kHalf = 126u << 23;              // 0.5.
   const uint32_t bits = BitsOf(value);
   const uint32_t magnitude = bits & 0x7fffffff;
-  // The last bit kept decides a tie: to even. A carry may make it infinite.
+  // The last bit kept decides ties, to even. A carry may make it infinite.
   const uint32_t normal =
       (magnitude - ((127u - 15u) << 23) + 0xfff + ((magnitude >> 13) & 1)) >>
       13;
-  // Adding 0.5 lines a subnormal's bits up at the low end, rounded by the add.
+  // Adding 0.5 aligns a subnormal's bits at the low end, rounded by the
+  // addition.
   const uint32_t subnormal = BitsOf(FloatOf(magnitude) + 0.5f) - kHalf;
   const uint32_t special = Select(magnitude > kInfinity, 0x7e00u, 0x7c00);
   const uint32_t result =
@@ -65,29 +68,28 @@ TF_OPT_RULE_INLINE uint32_t HalfNearest(float value) {
   return result | ((bits >> 16) & 0x8000);
 }
 
-// With 16 random bits: up with the probability that the lower half is of the
-// distance. (Behind the largest finite number up is to infinity, as it may be
-// to nearest.) A NaN must be that of CanonicalNan().
+// Rounds by 16 random bits: up with a probability equal to the dropped
+// fraction. (Above the largest finite number, up is infinity, as in rounding to
+// nearest.) A NaN must be CanonicalNan().
 TF_OPT_RULE_INLINE uint32_t BFloat16AtRandom(float value, uint32_t random) {
   return (BitsOf(value) + random) >> 16;
 }
 
-// The same for an IEEE binary16, but that above its largest finite number,
-// which isn't that large, it rounds to nearest: with the infinity for a
-// neighbour no mean is right.
+// The same for an IEEE binary16. Above the largest finite number it rounds to
+// nearest: no mean is right next to infinity.
 TF_OPT_RULE_INLINE uint32_t HalfAtRandom(float value, uint32_t random) {
   constexpr uint32_t kInfinity = 255u << 23;
   constexpr uint32_t kLargest = 0x477fe000;          // 65504.
-  constexpr uint32_t kNoLongerLargest = 0x477ff000;  // 65520, half way up.
+  constexpr uint32_t kNoLongerLargest = 0x477ff000;  // 65520, halfway to 2^16.
   constexpr uint32_t kSmallestNormal = 113u << 23;   // 2^-14.
   const uint32_t bits = BitsOf(value);
   const uint32_t magnitude = bits & 0x7fffffff;
   const uint32_t finite = Select(magnitude < kNoLongerLargest, 0x7bffu, 0x7c00);
   const uint32_t large = Select(magnitude > kInfinity, 0x7e00u, finite);
-  // 13 bits go.
+  // Drops 13 bits.
   const uint32_t normal =
       ((magnitude + (random >> 3)) >> 13) - ((127u - 15u) << 10);
-  // All have the same distance, 2^-24; with 16 more bits an integer.
+  // Subnormals have one distance, 2^-24; times 2^16 it is an integer.
   const uint32_t small = Select(magnitude < kSmallestNormal, magnitude, 0);
   const uint32_t fixed = Truncated(FloatOf(small) * 0x1p40f);
   const uint32_t subnormal = (fixed + random) >> 16;
@@ -97,7 +99,7 @@ TF_OPT_RULE_INLINE uint32_t HalfAtRandom(float value, uint32_t random) {
   return rounded | ((bits >> 16) & 0x8000);
 }
 
-// To the nearest bfloat16; of a float64 by way of float32.
+// Rounds to the nearest bfloat16; a float64 is rounded to float32 first.
 TF_OPT_RULE_INLINE float AsBFloat16(float value) {
   return FloatOf(BFloat16Nearest(value) << 16);
 }

@@ -42,7 +42,7 @@ struct NAdamHyperparameters {
   bool maximize = false;
 };
 
-// What is the same for every variable of a step. In float64, computed once.
+// A step's scalars, computed once in float64, the same for every variable.
 struct NAdamStep {
   using Hyperparameters = NAdamHyperparameters;
   TF_OPT_HOST_DEVICE explicit NAdamStep(const Hyperparameters& h)
@@ -75,7 +75,7 @@ struct NAdamRule {
   using Value = V;
   using Step = NAdamStep;
   static constexpr int kSlots = 2;
-  static constexpr bool kAsksHowSlotHolds = false;
+  static constexpr bool kRoundsGradientLikeSlot = false;
   static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE NAdamRule(const Step& step, const VariableInputs& own)
@@ -102,7 +102,7 @@ struct NAdamRule {
   V epsilon;
 };
 
-// What the op and the engines need to know.
+// Description of the rule for the op and the engines.
 struct NAdam {
   using Hyperparameters = NAdamHyperparameters;
 
@@ -117,7 +117,8 @@ struct NAdam {
       {"momentum_decay", &NAdamHyperparameters::momentum_decay,
        Range::kNonNegative}};
 
-  // Returns use(TypeTag<...>()) with the rule of these modes.
+  // Calls use(TypeTag<...>()) with the rule for these modes and returns the
+  // result.
   template <typename V, typename Use>
   static auto ChooseRule(bool l2, const Use& use) {
     return l2 ? use(TypeTag<NAdamRule<V, true>>())

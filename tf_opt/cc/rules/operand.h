@@ -1,6 +1,6 @@
-// What a pass over variables reads and writes, as data: op, shape function,
-// kernels and engines all read it here. An operand is an input of the op, one
-// array for each variable.
+// Operands of a step as data, which the op, its shape function, the kernels and
+// the engines all read. An operand is an input of the op with one array for
+// each variable.
 #ifndef TF_OPT_CC_RULES_OPERAND_H_
 #define TF_OPT_CC_RULES_OPERAND_H_
 
@@ -11,18 +11,18 @@ enum class Role {
   kUpdated,  // Read and written: a variable.
 };
 
-// What type its elements have.
+// Type of its elements.
 enum class Storage {
-  kVariable,    // That of the variable.
-  kArithmetic,  // That of the arithmetic (engines/storage_types.h).
-  kState,       // That of the arithmetic, or a shorter one.
+  kVariable,    // The variable's type.
+  kArithmetic,  // The arithmetic's type (engines/storage_types.h).
+  kState,       // The arithmetic's type or a shorter one.
 };
 
-// How state is stored: as the arithmetic has it, or shorter.
+// Type of stored state: the arithmetic's or a shorter one.
 enum class StateType : unsigned char { kArithmetic, kFloat, kBFloat16 };
 
-// How state is rounded where it is stored in 16 bits. What moves by small steps
-// would stand still if it were rounded to nearest.
+// Rounding of state that is stored in 16 bits. Rounded to nearest, state that
+// changes in small steps would never change.
 enum class Rounding { kAtRandom, kToNearest };
 
 struct Operand {
@@ -31,16 +31,15 @@ struct Operand {
   constexpr Operand(const char* name, Role role, Storage storage)
       : name(name), role(role), storage(storage) {}
 
-  // One that the op may be given empty: a mode without it.
+  // An operand that may be empty, which turns its mode off.
   static constexpr Operand Optional(const char* name) {
     Operand operand(name);
     operand.optional = true;
     return operand;
   }
 
-  // One row of a table, that which the scalar input `row_input` names. The
-  // shape of the variable behind it is [rows] + the shape of what it belongs
-  // to.
+  // One row of a table, whose number is the scalar input `row_input`. The
+  // variable's shape is [rows] + the shape of the variable that is updated.
   static constexpr Operand RowOfTable(const char* name, const char* row_input) {
     Operand operand(name);
     operand.row_input = row_input;
@@ -69,8 +68,8 @@ struct Operand {
   const char* row_input = nullptr;
 };
 
-// What every step has, whatever its rule; the rule's slots come after them. An
-// operand's number is also that of its random bits: a new one goes to the end.
+// Operands of every step; the rule's slots follow. An operand's index also
+// selects its random bits: append new ones.
 enum FrameOperand {
   kVariable,
   kGradient,

@@ -1,15 +1,14 @@
 // base^exponent in double, with the same bits on every processor, with every
 // compiler and C library, and on a GPU.
 //
-// A C library's pow differs between its versions and, in the last bit, between
-// processors with and without fused multiply-adds. This one is nothing but
-// + - * / and the bits of a double. Its error is at most 0.5 units in the last
-// place and a millionth, so that it is correctly rounded but for near ties.
+// pow() differs between versions of a C library and, in the last bit, between
+// processors with and without fused multiply-adds. This function uses only + -
+// * / and the bits of a double. Its error is at most 0.500001 units in the last
+// place: it is correctly rounded except near ties.
 //
-// It counts on each operation being rounded to double: compile without
-// contraction into fused multiply-adds (-ffp-contract=off, -fmad=false). As the
-// bits may not depend on whether subnormal numbers are flushed to zero, they
-// are taken for zero, in arguments and result.
+// Every operation must be rounded to double: compile without contraction into
+// fused multiply-adds (-ffp-contract=off, -fmad=false). Subnormal arguments and
+// results become zero, because the bits may not depend on flush-to-zero mode.
 #ifndef TF_OPT_CC_RULES_POWER_H_
 #define TF_OPT_CC_RULES_POWER_H_
 
@@ -21,7 +20,7 @@
 namespace tf_opt {
 namespace power {
 
-// The unevaluated sum of two doubles, high rounded to nearest: some 105 bits.
+// Unevaluated sum of two doubles, high rounded to nearest: about 105 bits.
 struct DoubleDouble {
   double high;
   double low;
@@ -40,7 +39,7 @@ TF_OPT_HOST_DEVICE constexpr DoubleDouble TwoSum(double a, double b) {
   return {sum, (a - (sum - b_part)) + (b - b_part)};
 }
 
-// The upper half of a number's digits (Veltkamp).
+// Upper half of a number's digits (Veltkamp).
 TF_OPT_HOST_DEVICE constexpr double UpperHalf(double a) {
   const double scaled = 134217729.0 * a;  // 2^27 + 1.
   return scaled - (scaled - a);
@@ -95,8 +94,8 @@ struct Reciprocals {
   DoubleDouble values[kCount] = {};
 };
 
-// Each term of the series below is smaller than the one before, and from some
-// term on a double is precise enough.
+// Each term of the series below is smaller than the one before. A double is
+// precise enough from some term on.
 
 // 2 artanh(s) = 2 (s + s^3 / 3 + s^5 / 5 + ...), for |s| < 0.172.
 TF_OPT_HOST_DEVICE inline DoubleDouble TwiceArtanh(DoubleDouble s) {
@@ -182,10 +181,11 @@ TF_OPT_HOST_DEVICE inline double ExpRounded(DoubleDouble x) {
 
 }  // namespace power
 
-// For the scalars of a step. As C's pow, but that a negative base is no number.
+// For the scalars of a step. As pow(), but a negative base gives NaN.
 TF_OPT_HOST_DEVICE inline double Power(double base, double exponent) {
   constexpr double kSmallestNormal = 0x1p-1022;
-  // Beyond it every power of a number other than 1 is zero or infinite.
+  // Beyond this exponent every power of a number other than 1 is zero or
+  // infinite.
   constexpr double kLargestExponent = 0x1p64;
   const double infinity = __builtin_huge_val();
   const double size = exponent < 0 ? -exponent : exponent;

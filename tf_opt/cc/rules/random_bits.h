@@ -1,18 +1,18 @@
-// Random bits to round by: a function of the seed, the step, the variable, the
-// operand and the element, and of nothing else. So they are the same on any
-// device, in any order, and nothing about them has to be kept.
+// Random bits for rounding: a function of the seed, the step, the variable, the
+// operand and the element, and of nothing else. So they are the same on every
+// device and in any order, and need no state.
 //
 // A key for each variable is made by the finalizer of SplitMix64 (Steele, Lea &
 // Flood 2014, "Fast Splittable Pseudorandom Number Generators"), once a step;
 // then two multiplications in 32 bits are two elements' bits (the constants are
 // those that Ettinger's "hash-prospector" found to mix best).
 //
-// The operands of an element share them: each has a stream of its own, whose
-// bits are those of the stream before it times a constant, modulo 2^16. So the
-// bits of any two streams, drawn together, are a point of a lattice that fills
-// the square evenly: whether one is rounded up says next to nothing about the
-// other. (Any of the 2^16 bits gives the other, but nothing rounds by more than
-// by comparing.)
+// The operands of an element share these bits: each operand has a stream, whose
+// bits are those of the stream before it times a constant, modulo 2^16. The
+// bits of any two streams together are points of a lattice that fills the
+// square evenly, so whether one operand is rounded up hardly depends on the
+// other. (Given all 16 bits of one stream, the other's follow, but rounding
+// only compares.)
 #ifndef TF_OPT_CC_RULES_RANDOM_BITS_H_
 #define TF_OPT_CC_RULES_RANDOM_BITS_H_
 
@@ -26,7 +26,7 @@ namespace tf_opt {
 // short vectors.
 inline constexpr uint32_t kRandomStreamFactor = 51517;
 
-// A key made of several numbers, each of which changes all of it.
+// A key of several numbers, each of which changes all of its bits.
 class RandomKey {
  public:
   TF_OPT_RULE_INLINE RandomKey With(int64_t number) const {
@@ -38,7 +38,7 @@ class RandomKey {
     return key;
   }
 
-  // The key of the stream with this number: of an operand.
+  // Key of the stream with this number, an operand's.
   TF_OPT_RULE_INLINE RandomKey Stream(int number) const {
     RandomKey key = *this;
     for (int k = 0; k < number; ++k) {
@@ -47,7 +47,7 @@ class RandomKey {
     return key;
   }
 
-  // What the stream's bits are the shared ones multiplied by, modulo 2^16.
+  // Factor of the stream's bits over the shared ones, modulo 2^16.
   TF_OPT_RULE_INLINE uint32_t factor() const { return factor_; }
 
   TF_OPT_RULE_INLINE uint32_t low() const {
@@ -62,19 +62,20 @@ class RandomKey {
   uint32_t factor_ = 1;
 };
 
-// The words of neighbours, which all streams share: each has the 16 bits of an
-// even element in its lower half and those of the next one in its upper half.
+// Words of neighbouring elements, which all streams share. A word has the 16
+// bits of an even element in its lower half and those of the next element in
+// its upper half.
 class RandomWords {
  public:
-  // From the word of this element on.
+  // Starts at the word of this element.
   TF_OPT_RULE_INLINE RandomWords(const RandomKey& key, int64_t element)
       : RandomWords(key, static_cast<uint64_t>(element) >> 1, 0) {}
 
-  // Whether the i-th of them still has the same upper half of its number, as
-  // all that are asked for must.
+  // Returns whether the i-th word has the same upper half of its number as the
+  // first, which all words in one call must have.
   TF_OPT_RULE_INLINE bool GoOn(uint32_t i) const { return word_ + i >= word_; }
 
-  // The i-th of them.
+  // The i-th word.
   TF_OPT_RULE_INLINE uint32_t operator[](uint32_t i) const {
     uint32_t x = first_ + i;
     x = (x ^ (x >> 16)) * 0x21f0aaad;
@@ -88,12 +89,12 @@ class RandomWords {
         first_(key.low() + static_cast<uint32_t>(word)),
         key_(key.high() + static_cast<uint32_t>(word >> 32) * 0x9e3779b9) {}
 
-  uint32_t word_;  // The lower half of the first one's number.
+  uint32_t word_;  // Lower half of the first word's number.
   uint32_t first_;
   uint32_t key_;
 };
 
-// The bits of the element with this number.
+// Bits of the element with this number.
 TF_OPT_RULE_INLINE uint32_t RandomBitsOf(const RandomKey& key,
                                          int64_t element) {
   const uint32_t place = static_cast<uint32_t>(element) & 1;

@@ -1,6 +1,6 @@
-// The numbers that a step goes by, as data: what the op calls each, where it
-// belongs and what it may be. So they can be read wherever they are, in the
-// memory of a host or of a device, and checked there.
+// Scalar inputs of a step as data: the op's name for each, its place in a
+// struct and its range. So they can be read and checked in the memory of a host
+// or of a device.
 #ifndef TF_OPT_CC_RULES_SCALAR_INPUT_H_
 #define TF_OPT_CC_RULES_SCALAR_INPUT_H_
 
@@ -10,8 +10,8 @@
 
 namespace tf_opt {
 
-// A number in memory that another library may share, and write to at any time:
-// what is checked and what is used must be one value.
+// Reads a number in memory that another library may share and write to at any
+// time: the value that is checked must be the one that is used.
 template <typename N>
 TF_OPT_HOST_DEVICE N ReadOnce(const N* from) {
   return *static_cast<const volatile N*>(from);
@@ -20,14 +20,13 @@ TF_OPT_HOST_DEVICE N ReadOnce(const N* from) {
 enum class Range {
   kAny,
   kNonNegative,
-  kDecayRate,  // Of a moving average: in [0, 1).
+  kDecayRate,  // For a moving average: [0, 1).
   kFraction,   // In [0, 1].
-  // A step, whose bias corrections divide by zero at 0, or a count that
-  // something is divided by.
+  // A step, because bias corrections divide by zero at 0, or a divisor.
   kPositive,
 };
 
-// What an error says was expected.
+// The range as an error names it.
 TF_OPT_HOST_DEVICE inline const char* Describe(Range range) {
   switch (range) {
     case Range::kNonNegative:
@@ -43,7 +42,7 @@ TF_OPT_HOST_DEVICE inline const char* Describe(Range range) {
   }
 }
 
-// One of the numbers in Hyperparameters, a double, an int64_t or a bool.
+// A number in Hyperparameters: a double, an int64_t or a bool.
 template <typename Hyperparameters>
 struct ScalarInput {
   constexpr ScalarInput() = default;
@@ -56,7 +55,7 @@ struct ScalarInput {
   constexpr ScalarInput(const char* name, bool Hyperparameters::* boolean)
       : name(name), boolean(boolean) {}
 
-  // Sets it from memory that holds its type.
+  // Sets the number from memory that holds its type.
   TF_OPT_HOST_DEVICE void Read(const void* from, Hyperparameters* to) const {
     if (integer != nullptr) {
       to->*integer = ReadOnce(static_cast<const int64_t*>(from));
@@ -67,7 +66,7 @@ struct ScalarInput {
     }
   }
 
-  // Where it lies, as such memory.
+  // Address of the number, as such memory.
   const void* Address(const Hyperparameters& in) const {
     if (integer != nullptr) return &(in.*integer);
     if (boolean != nullptr) return &(in.*boolean);
@@ -80,7 +79,7 @@ struct ScalarInput {
     return from.*number;
   }
 
-  // A NaN is in no range but kAny.
+  // A NaN is in no range except kAny.
   TF_OPT_HOST_DEVICE bool InRange(const Hyperparameters& from) const {
     const double value = Get(from);
     switch (range) {
@@ -104,7 +103,7 @@ struct ScalarInput {
   Range range = Range::kAny;
 };
 
-// A type as a value: how a choice among rules reaches what uses them.
+// A type as a value: passes a chosen rule to a generic function.
 template <typename T>
 struct TypeTag {
   using type = T;

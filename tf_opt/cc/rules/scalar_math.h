@@ -1,5 +1,5 @@
-// The functions that a rule needs besides + - * /, as overloads that it calls
-// unqualified.
+// The functions that a rule needs besides + - * /, as overloads for unqualified
+// calls.
 #ifndef TF_OPT_CC_RULES_SCALAR_MATH_H_
 #define TF_OPT_CC_RULES_SCALAR_MATH_H_
 
@@ -13,9 +13,9 @@
 #define TF_OPT_HOST_DEVICE
 #endif
 
-// Rules are instantiated in translation units compiled for different
-// instruction sets. An out-of-line copy would be merged by the linker across
-// them, and a baseline machine could be handed AVX-512 code; so: always inline.
+// Always inlined: rules are compiled for several instruction sets, and the
+// linker would merge out-of-line copies, so that a baseline machine could run
+// AVX-512 code.
 #define TF_OPT_RULE_INLINE \
   TF_OPT_HOST_DEVICE inline __attribute__((always_inline))
 
@@ -30,11 +30,12 @@ TF_OPT_RULE_INLINE double Sqrt(double x) { return __builtin_sqrt(x); }
 #endif
 
 // A NaN in `b` wins, so that a NaN second moment is never hidden behind an
-// older maximum. Written so that it compiles to one maxps.
+// older maximum. This form compiles to one maxps.
 TF_OPT_RULE_INLINE float Max(float a, float b) { return a > b ? a : b; }
 TF_OPT_RULE_INLINE double Max(double a, double b) { return a > b ? a : b; }
 
-// One of two values; both are computed. V is deduced from the first one.
+// Selects one of two values, both of which are computed. V is deduced from the
+// first.
 template <typename V>
 struct SameType {
   using type = V;
@@ -44,14 +45,14 @@ TF_OPT_RULE_INLINE V Select(bool condition, V a, typename SameType<V>::type b) {
   return condition ? a : b;
 }
 
-// The integer that a number is; what is none, or is too large, becomes one.
+// Converts a number to an integer; one that isn't an integer, or is too large,
+// becomes some integer.
 TF_OPT_RULE_INLINE int64_t WholeNumber(double x) {
   return x >= -0x1p53 && x <= 0x1p53 ? static_cast<int64_t>(x) : 0;
 }
 
-// What is written where a result is no number. Which of its operands' NaNs an
-// operation passes on, and with which sign, differs between processors and
-// orders of the operands.
+// The NaN that results store. Processors differ in which operand's NaN, and
+// which sign, an operation returns.
 TF_OPT_RULE_INLINE float CanonicalNan(float x) {
   return x == x ? x : __builtin_nanf("");
 }

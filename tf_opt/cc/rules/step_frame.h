@@ -1,4 +1,4 @@
-// What a step does around its rule, in every optimizer alike:
+// The steps around every rule, the same for all optimizers:
 //
 //   x <- gradient_scale * g
 //   x <- x + a;  a <- 0                   if gradients were accumulated
@@ -8,15 +8,16 @@
 //   e <- ema_momentum * e + (1 - ema_momentum) * p      if an average is kept
 //   p <- e                                if overwrite_with_average
 //
-// Where a variable has a master weight, that is p; the variable is its copy,
-// rounded to 16 bits. (A master weight that doesn't round to its variable,
-// which somebody else has set then, becomes the variable first.)
+// If a variable has a master weight, p is the master weight, and the variable
+// is its copy, rounded to 16 bits. (If a master weight doesn't round to its
+// variable, the variable was set from outside: its value then becomes the
+// master weight.)
 //
-// A step that is no update only accumulates:
+// A step that only accumulates does:
 //
 //   a <- a + gradient_scale * g;  e as above
 //
-// and one that is not enabled does nothing at all.
+// A step that is not enabled does nothing.
 #ifndef TF_OPT_CC_RULES_STEP_FRAME_H_
 #define TF_OPT_CC_RULES_STEP_FRAME_H_
 
@@ -30,7 +31,7 @@
 
 namespace tf_opt {
 
-// The numbers that it goes by, the same for all variables of a step.
+// Scalars of the frame, the same for all variables of a step.
 struct FrameInputs {
   double gradient_scale = 1.0;
   double clip_value = __builtin_inf();
@@ -38,19 +39,19 @@ struct FrameInputs {
   bool overwrite_with_average = false;
   bool enabled = true;
   bool update = true;
-  // What random bits are made of besides the variable and the element: how many
-  // steps there were, and a number that is chosen once.
+  // Source of random bits besides the variable and the element: the number of
+  // steps so far, and a number that is chosen once.
   int64_t iteration = 0;
   int64_t seed = 0;
-  // Whether variables in 16 bits are rounded at random.
+  // True if 16-bit variables are rounded at random.
   bool stochastic_rounding = false;
-  // Whether anything is: it costs a little for each variable.
+  // True if anything is rounded at random, which costs a little per variable.
   bool uses_random_bits = false;
 
   static constexpr int kScalarCount = 7;
 };
 
-// Not in the struct itself, which is not complete there.
+// Outside of the struct, which is not complete inside.
 inline constexpr ScalarInput<FrameInputs>
     kFrameScalars[FrameInputs::kScalarCount] = {
         {"gradient_scale", &FrameInputs::gradient_scale},
@@ -61,7 +62,7 @@ inline constexpr ScalarInput<FrameInputs>
         {"update", &FrameInputs::update},
         {"iteration", &FrameInputs::iteration}};
 
-// The gradient that the rule is given.
+// Computes the gradient that the rule receives.
 template <typename V>
 struct GradientTransform {
   GradientTransform() = default;
@@ -71,7 +72,7 @@ struct GradientTransform {
         factor(gradient_factor),
         clip_value(inputs.clip_value) {}
 
-  // Whether it leaves a gradient as it is.
+  // True if the gradient stays unchanged.
   TF_OPT_HOST_DEVICE bool IsIdentity() const {
     return scale == 1 && factor == 1 &&
            clip_value == static_cast<V>(__builtin_inf());
@@ -83,12 +84,12 @@ struct GradientTransform {
 
   TF_OPT_RULE_INLINE V operator()(V g) const { return Finish(scale * g); }
 
-  // With what was accumulated.
+  // With the accumulated gradient.
   TF_OPT_RULE_INLINE V operator()(V g, V accumulated) const {
     return Finish(Accumulate(accumulated, g));
   }
 
-  // A NaN stays one.
+  // A NaN stays NaN.
   TF_OPT_RULE_INLINE V Finish(V x) const {
     x = factor * x;
     x = Select(x > clip_value, clip_value, x);
@@ -100,7 +101,7 @@ struct GradientTransform {
   V clip_value = __builtin_inf();
 };
 
-// The exponential moving average of a variable.
+// Exponential moving average of a variable.
 template <typename V>
 struct MovingAverage {
   MovingAverage() = default;
@@ -139,7 +140,7 @@ struct FramedRule {
     for (int k = 0; k < kOperands; ++k) random_keys[k] = key.Stream(k);
   }
 
-  // The key of an operand that is rounded to 16 bits at random; null if it is
+  // Key of an operand that is rounded to 16 bits at random; null if it is
   // rounded to nearest.
   template <int kOperand>
   TF_OPT_RULE_INLINE const Key* KeyOf() const {

@@ -1,4 +1,4 @@
-// What a step knows of a single variable, besides what all share.
+// Scalars of a step for one variable.
 #ifndef TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
 #define TF_OPT_CC_RULES_VARIABLE_INPUTS_H_
 
@@ -14,11 +14,11 @@ struct VariableInputs {
     return learning_rate_factor * shared.learning_rate;
   }
 
-  // Whether `number` is an integer, as it must be.
+  // Returns whether `number` is an integer, as it must be.
   TF_OPT_HOST_DEVICE bool HasNumber() const {
     return number == static_cast<double>(whole_number());
   }
-  // Also where it isn't one, on a device that can't return an error.
+  // Valid even if `number` is no integer: a device can't return an error.
   TF_OPT_HOST_DEVICE int64_t whole_number() const {
     return WholeNumber(number);
   }
@@ -26,7 +26,7 @@ struct VariableInputs {
   double weight_decay = 0.0;
   double learning_rate_factor = 1.0;
   double gradient_factor = 1.0;
-  // Which of all variables it is, for its random bits.
+  // Number of the variable, for its random bits.
   double number = 0.0;
 };
 

@@ -1,6 +1,5 @@
-// A resource-apply op in a program that XLA compiles for the CPU: calls of a
-// function of ours, which update in place. apply_call.h is the other side of
-// it.
+// The kernel of a resource-apply op for what XLA compiles for CPUs. It writes
+// calls that update in place; apply_call.h runs them.
 #ifndef TF_OPT_CC_XLA_APPLY_XLA_OP_H_
 #define TF_OPT_CC_XLA_APPLY_XLA_OP_H_
 
@@ -13,7 +12,6 @@
 namespace tf_opt {
 
 struct ApplyXlaOp {
-  // That of an optimizer.
   template <typename Optimizer>
   static ApplyXlaOp Of(const std::string& name, bool sparse) {
     ApplyXlaOp op;
@@ -27,10 +25,10 @@ struct ApplyXlaOp {
     return op;
   }
 
-  std::string name;  // Of the op, and of the function.
+  std::string name;  // The op's and the function's.
   std::vector<Operand> slots;
   std::vector<std::string> scalars;  // The rule's.
-  bool sparse = false;               // Whether gradients are slices.
+  bool sparse = false;               // True if gradients are slices.
 };
 
 // Registers the op's kernels.

@@ -2,99 +2,60 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "tensorflow/core/framework/op.h"
-#include "tensorflow/core/framework/op_def.pb.h"
+#include "tensorflow/core/framework/kernel_def_builder.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/lib/strings/proto_serialization.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/statusor.h"
 #include "xla/layout_util.h"
 #include "xla/shape_util.h"
 
 namespace tf_opt {
 namespace {
 
-// As MLIR reads them.
-std::string Quoted(const std::vector<std::string>& strings) {
+// A string as MLIR reads it.
+std::string Quoted(const std::string& bytes) {
   std::string quoted = "\"";
-  for (const std::string& string : strings) {
-    for (const char c : string) {
-      absl::ascii_isalnum(c)
-          ? absl::StrAppend(&quoted, std::string(1, c))
-          : absl::StrAppend(
-                &quoted, "\\",
-                absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
-    }
-    absl::StrAppend(&quoted, "\\00");
+  for (const char byte : bytes) {
+    absl::StrAppend(
+        &quoted, "\\",
+        absl::Hex(static_cast<unsigned char>(byte), absl::kZeroPad2));
   }
   return absl::StrCat(quoted, "\"");
 }
 
-}  // namespace
+using Make =
+    std::function<tensorflow::OpKernel*(tensorflow::OpKernelConstruction*)>;
 
-std::string ArrayOf(const std::vector<int64_t>& numbers) {
-  return absl::StrCat("array<i64", numbers.empty() ? "" : ": ",
-                      absl::StrJoin(numbers, ", "), ">");
-}
-
-namespace {
-
-// The value of an op's attribute as that of a call; empty if calls don't have
-// attributes of its type.
-absl::StatusOr<std::string> ValueOf(
-    tensorflow::OpKernelConstruction* context,
-    const tensorflow::OpDef::AttrDef& attribute) {
-  const auto value_as = [&](auto value, const auto& print) {
-    absl::Status status = context->GetAttr(attribute.name(), &value);
-    return status.ok() ? absl::StatusOr<std::string>(print(value)) : status;
-  };
-  const auto print_number = [](int64_t number) {
-    return absl::StrCat(number, " : i64");
-  };
-  if (attribute.type() == "int") return value_as(int64_t{}, print_number);
-  if (attribute.type() == "bool") return value_as(bool{}, print_number);
-  if (attribute.type() == "list(int)") {
-    return value_as(std::vector<int64_t>(), ArrayOf);
+class Factory : public tensorflow::kernel_factory::OpKernelFactory {
+ public:
+  explicit Factory(const Make& make) : make_(make) {}
+  tensorflow::OpKernel* Create(
+      tensorflow::OpKernelConstruction* context) override {
+    return make_(context);
   }
-  if (attribute.type() == "list(string)") {
-    return value_as(std::vector<std::string>(), Quoted);
-  }
-  return std::string();
-}
+
+ private:
+  const Make make_;
+};
 
 }  // namespace
-
-absl::Status AttributesOf(tensorflow::OpKernelConstruction* context,
-                          std::string* attributes) {
-  const tensorflow::OpDef* op;
-  absl::Status status =
-      tensorflow::OpRegistry::Global()->LookUpOpDef(context->def().op(), &op);
-  if (!status.ok()) return status;
-  std::vector<std::string> all;
-  for (const auto& attribute : op->attr()) {
-    const absl::StatusOr<std::string> value = ValueOf(context, attribute);
-    if (!value.ok()) return value.status();
-    if (value->empty()) continue;
-    all.push_back(absl::StrCat(attribute.name(), " = ", *value));
-  }
-  *attributes = absl::StrJoin(all, ", ");
-  return absl::OkStatus();
-}
 
 absl::Status CustomCall::AddArgument(xla::XlaOp value) {
-  absl::StatusOr<xla::Shape> shape = builder_->GetShape(value);
-  if (!shape.ok()) return shape.status();
-  // As it lies in TensorFlow's memory.
-  xla::LayoutUtil::SetToDefaultLayout(&*shape);
+  TF_ASSIGN_OR_RETURN(xla::Shape shape, builder_->GetShape(value));
+  // The layout of TensorFlow's tensors.
+  xla::LayoutUtil::SetToDefaultLayout(&shape);
   arguments_.push_back(value);
-  argument_shapes_.push_back(*shape);
+  argument_shapes_.push_back(shape);
   return absl::OkStatus();
 }
 
 absl::Status CustomCall::AddUpdated(xla::XlaOp* value) {
-  absl::Status status = AddArgument(*value);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(AddArgument(*value));
   aliases_.push_back(
       {xla::ShapeIndex({static_cast<int64_t>(result_shapes_.size())}),
        {static_cast<int64_t>(arguments_.size()) - 1, xla::ShapeIndex()}});
@@ -108,18 +69,46 @@ void CustomCall::AddResult(const xla::Shape& shape, xla::XlaOp* result) {
 }
 
 void CustomCall::Make(const std::string& function,
-                      const std::string& attributes) {
+                      const tensorflow::NodeDef& attributes) {
+  // In a fixed order, so that equal programs stay equal.
+  std::string serialized;
+  tensorflow::SerializeToStringDeterministic(attributes, &serialized);
   const xla::XlaOp results = xla::CustomCallWithLayout(
       builder_, function, arguments_,
       xla::ShapeUtil::MakeTupleShape(result_shapes_), argument_shapes_,
-      // Its error is one: XLA may not leave it out, also where no result of it
-      // is used or has elements.
-      absl::StrCat("{", attributes, "}"), /*has_side_effect=*/true, aliases_,
-      /*literal=*/nullptr, xla::CustomCallSchedule::SCHEDULE_NONE,
+      absl::StrCat("{attributes = ", Quoted(serialized), "}"),
+      // The call may fail: XLA must keep it even if no result is used or has
+      // elements.
+      /*has_side_effect=*/true, aliases_, /*literal=*/nullptr,
+      xla::CustomCallSchedule::SCHEDULE_NONE,
       xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
   for (std::size_t i = 0; i < results_.size(); ++i) {
     *results_[i] = xla::GetTupleElement(results, i);
   }
+}
+
+tensorflow::NodeDef AttributesOf(const tensorflow::NodeDef& node) {
+  tensorflow::NodeDef attributes;
+  for (const auto& [name, value] : node.attr()) {
+    if (name[0] != '_') (*attributes.mutable_attr())[name] = value;
+  }
+  return attributes;
+}
+
+// Not with REGISTER_XLA_OP: XLA would not see the kernels of a library that is
+// loaded after the process's first compilation.
+bool RegisterXlaKernel(const std::string& op, const Make& make) {
+  for (const tensorflow::DataType type :
+       {tensorflow::DT_HALF, tensorflow::DT_BFLOAT16, tensorflow::DT_FLOAT,
+        tensorflow::DT_DOUBLE}) {
+    tensorflow::kernel_factory::OpKernelRegistrar(
+        tensorflow::KernelDefBuilder(op.c_str())
+            .Device("XLA_CPU_JIT")
+            .TypeConstraint("T", type)
+            .Build(),
+        op, std::make_unique<Factory>(make));
+  }
+  return true;
 }
 
 }  // namespace tf_opt

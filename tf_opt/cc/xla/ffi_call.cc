@@ -2,59 +2,63 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <new>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "tensorflow/core/platform/denormal.h"
+#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/exceptions.h"
 
 namespace xla::ffi {
-// Of TensorFlow's library; its header needs others that TensorFlow leaves out.
+// Defined in TensorFlow's library. TensorFlow ships its header without the
+// headers that it includes.
 const XLA_FFI_Api* GetXlaFfiApi();
 }  // namespace xla::ffi
 
 namespace tf_opt {
 namespace {
 
-tensorflow::DataType TypeOf(XLA_FFI_DataType type) {
+tensorflow::DataType TypeOf(xla::ffi::DataType type) {
   switch (type) {
-    case XLA_FFI_DataType_PRED:
+    case xla::ffi::DataType::PRED:
       return tensorflow::DT_BOOL;
-    case XLA_FFI_DataType_S32:
+    case xla::ffi::DataType::S32:
       return tensorflow::DT_INT32;
-    case XLA_FFI_DataType_S64:
+    case xla::ffi::DataType::S64:
       return tensorflow::DT_INT64;
-    case XLA_FFI_DataType_F16:
+    case xla::ffi::DataType::F16:
       return tensorflow::DT_HALF;
-    case XLA_FFI_DataType_BF16:
+    case xla::ffi::DataType::BF16:
       return tensorflow::DT_BFLOAT16;
-    case XLA_FFI_DataType_F32:
+    case xla::ffi::DataType::F32:
       return tensorflow::DT_FLOAT;
-    case XLA_FFI_DataType_F64:
+    case xla::ffi::DataType::F64:
       return tensorflow::DT_DOUBLE;
     default:
       return tensorflow::DT_INVALID;
   }
 }
 
-FfiArray ArrayOf(const void* opaque) {
-  const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(opaque);
-  const int64_t rows = buffer.rank > 0 ? buffer.dims[0] : 1;
-  // Where there are no rows it may be any product.
+FfiArray ArrayOf(const xla::ffi::AnyBuffer& buffer) {
+  FfiArray array;
+  array.data = buffer.untyped_data();
+  array.type = TypeOf(buffer.element_type());
+  const auto sizes = buffer.dimensions();
+  if (sizes.size() > 0) array.rows = sizes[0];
+  // Unsigned: without rows, the product of the other dimensions may overflow.
   uint64_t width = 1;
-  for (int64_t i = 1; i < buffer.rank; ++i) width *= buffer.dims[i];
-  return {buffer.data,
-          TypeOf(buffer.dtype),
-          rows,
-          static_cast<int64_t>(width),
-          static_cast<int64_t>(rows * width),
-          static_cast<int>(buffer.rank)};
+  for (std::size_t i = 1; i < sizes.size(); ++i) width *= sizes[i];
+  array.width = static_cast<int64_t>(width);
+  array.elements = static_cast<int64_t>(array.rows * width);
+  return array;
 }
 
-// Work in pieces that whoever comes takes: the caller, who may be one of the
-// pool's threads itself, and as many others as find time before it is done.
+// Work in pieces for the caller, which may be one of the pool's threads itself,
+// and for as many other threads as find time before it is done.
 class SharedWork {
  public:
   SharedWork(int64_t total, int64_t piece,
@@ -68,7 +72,7 @@ class SharedWork {
       const int64_t begin = next_.fetch_add(piece_);
       if (begin >= total_) break;
       const int64_t end = std::min(begin + piece_, total_);
-      // Alive, as not all is done.
+      // Alive, because the caller waits for this piece.
       body_(begin, end);
       done += end - begin;
     }
@@ -92,108 +96,88 @@ class SharedWork {
   int64_t done_ = 0;
 };
 
-// What XLA answers is null or an error, which belongs to whoever asked. Returns
-// whether it was null.
-bool Succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
-  if (error == nullptr) return true;
-  XLA_FFI_Error_Destroy_Args arguments = {};
-  arguments.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-  arguments.error = error;
-  api->XLA_FFI_Error_Destroy(&arguments);
-  return false;
-}
-
-// One more thread for it.
-void TakePiecesOf(void* work) {
-  const std::unique_ptr<std::shared_ptr<SharedWork>> own(
-      static_cast<std::shared_ptr<SharedWork>*>(work));
-  (*own)->TakePieces();
-}
-
 }  // namespace
 
-const void* FfiCall::FindAttr(std::string_view name,
-                              XLA_FFI_AttrType type) const {
-  const XLA_FFI_Attrs& attributes = frame_.attrs;
-  for (int64_t i = 0; i < attributes.size; ++i) {
-    const XLA_FFI_ByteSpan& found = *attributes.names[i];
-    if (std::string_view(found.ptr, found.len) != name) continue;
-    return attributes.types[i] == type ? attributes.attrs[i] : nullptr;
-  }
-  return nullptr;
+FfiCall::FfiCall(xla::ffi::RemainingArgs arguments,
+                 xla::ffi::RemainingRets results, std::string_view attributes,
+                 xla::ffi::ThreadPool threads)
+    : arguments_(arguments), results_(results), threads_(threads) {
+  // If it can't be parsed, an attribute is missing: an error of its reader.
+  attributes_.ParseFromArray(attributes.data(),
+                             static_cast<int>(attributes.size()));
 }
 
-absl::Status FfiCall::GetAttr(std::string_view name, int64_t* value) const {
-  const auto* const scalar = static_cast<const XLA_FFI_Scalar*>(
-      FindAttr(name, XLA_FFI_AttrType_SCALAR));
-  if (scalar == nullptr || scalar->dtype != XLA_FFI_DataType_S64) {
-    return OtherArguments();
-  }
-  *value = *static_cast<const int64_t*>(scalar->value);
+absl::Status FfiCall::Next(FfiArray* array) {
+  if (next_argument_ >= arguments_.size()) return OtherArguments();
+  const auto buffer = arguments_.get<xla::ffi::AnyBuffer>(next_argument_++);
+  if (!buffer.has_value()) return OtherArguments();
+  *array = ArrayOf(*buffer);
   return absl::OkStatus();
 }
 
-absl::Status FfiCall::GetAttr(std::string_view name,
-                              std::vector<int64_t>* value) const {
-  const auto* const array =
-      static_cast<const XLA_FFI_Array*>(FindAttr(name, XLA_FFI_AttrType_ARRAY));
-  if (array == nullptr || array->dtype != XLA_FFI_DataType_S64) {
-    return OtherArguments();
-  }
-  const auto* const numbers = static_cast<const int64_t*>(array->data);
-  value->assign(numbers, numbers + array->size);
+absl::Status FfiCall::NextResult(FfiArray* array) {
+  if (next_result_ >= results_.size()) return OtherArguments();
+  auto buffer = results_.get<xla::ffi::AnyBuffer>(next_result_++);
+  if (!buffer.has_value()) return OtherArguments();
+  *array = ArrayOf(**buffer);
   return absl::OkStatus();
 }
 
-absl::Status FfiCall::GetAttr(std::string_view name,
-                              std::vector<std::string>* value) const {
-  const auto* const found = static_cast<const XLA_FFI_ByteSpan*>(
-      FindAttr(name, XLA_FFI_AttrType_STRING));
-  if (found == nullptr) return OtherArguments();
-  value->clear();
-  // Each ends with a zero; see AttributesOf.
-  for (std::string_view rest(found->ptr, found->len); !rest.empty();) {
-    const std::size_t length = rest.find('\0');
-    if (length == rest.npos) return OtherArguments();
-    value->emplace_back(rest.substr(0, length));
-    rest.remove_prefix(length + 1);
+absl::Status FfiCall::NextUpdated(FfiArray* array) {
+  FfiArray argument;
+  TF_RETURN_IF_ERROR(Next(&argument));
+  TF_RETURN_IF_ERROR(NextResult(array));
+  if (array->data != argument.data) {
+    copies_.push_back(
+        {array->data, argument.data,
+         argument.elements * tensorflow::DataTypeSize(argument.type)});
   }
   return absl::OkStatus();
 }
 
-absl::Status FfiCall::GetAttr(std::string_view name, int* value) const {
-  int64_t number = 0;
-  absl::Status status = GetAttr(name, &number);
-  *value = static_cast<int>(number);
-  return status;
+void FfiCall::CopyUpdated() const {
+  for (const Copy& copy : copies_) {
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  }
 }
 
-absl::Status FfiCall::GetAttr(std::string_view name, bool* value) const {
-  int64_t number = 0;
-  absl::Status status = GetAttr(name, &number);
-  *value = number != 0;
-  return status;
+absl::Status FfiCall::CheckAllRead() const {
+  return next_argument_ == arguments_.size() && next_result_ == results_.size()
+             ? absl::OkStatus()
+             : OtherArguments();
 }
 
-FfiArray FfiCall::argument(int64_t i) const {
-  return ArrayOf(frame_.args.args[i]);
-}
-
-FfiArray FfiCall::result(int64_t i) const {
-  return ArrayOf(frame_.rets.rets[i]);
+absl::Status FfiCall::FindSlices(const SliceAttributes& attributes, int count,
+                                 std::vector<RowSlices>* slices) {
+  int accumulated = 0;
+  TF_RETURN_IF_ERROR(
+      GetNodeAttr(attributes_, "num_accumulated_rows", &accumulated));
+  std::vector<FfiArray> arrays((accumulated > 0 ? 3 : 2) * count);
+  for (FfiArray& array : arrays) TF_RETURN_IF_ERROR(Next(&array));
+  FfiArray last;
+  TF_RETURN_IF_ERROR(Next(&last));
+  const auto* const rows = static_cast<const int64_t*>(last.data);
+  const auto numbers = [&](int k) -> RowNumbers {
+    return {arrays[k].data, rows[k], arrays[k].type == tensorflow::DT_INT64};
+  };
+  slices->resize(count);
+  for (int i = 0; i < count; ++i) {
+    RowSlices& one = (*slices)[i];
+    one.values = arrays[i].data;
+    one.width = arrays[i].width;
+    one.indices = numbers(count + i);
+    if (accumulated > 0) one.accumulated_rows = numbers(2 * count + i);
+    if (rows[i] == one.indices.count) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`gradients[", i, "]`", attributes.Name(i),
+        " must have one row of `variables[", i, "]` for each of the ",
+        one.indices.count, " `indices[", i, "]`, got ", rows[i]));
+  }
+  return absl::OkStatus();
 }
 
 int FfiCall::num_threads() const {
-  int64_t count = 1;
-  XLA_FFI_ThreadPool_NumThreads_Args arguments = {};
-  arguments.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
-  arguments.ctx = frame_.ctx;
-  arguments.num_threads = &count;
-  // An error: there is no pool.
-  return Succeeded(frame_.api,
-                   frame_.api->XLA_FFI_ThreadPool_NumThreads(&arguments))
-             ? static_cast<int>(count)
-             : 1;
+  return static_cast<int>(std::max<int64_t>(1, threads_.num_threads()));
 }
 
 ParallelFor FfiCall::parallel_for() const {
@@ -202,22 +186,14 @@ ParallelFor FfiCall::parallel_for() const {
     const auto work = std::make_shared<SharedWork>(total, block_size, body);
     const int64_t pieces = (total + block_size - 1) / block_size;
     const int64_t helpers = std::min<int64_t>(num_threads(), pieces) - 1;
-    for (int64_t i = 0; i < helpers; ++i) {
-      XLA_FFI_ThreadPool_Schedule_Args arguments = {};
-      arguments.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
-      arguments.ctx = frame_.ctx;
-      arguments.task = TakePiecesOf;
-      // Without memory for another helper those do it that there are; while
-      // they work nothing may be thrown.
-      std::unique_ptr<std::shared_ptr<SharedWork>> own(
-          new (std::nothrow) std::shared_ptr<SharedWork>(work));
-      if (own == nullptr) break;
-      arguments.data = own.get();
-      if (!Succeeded(frame_.api,
-                     frame_.api->XLA_FFI_ThreadPool_Schedule(&arguments))) {
-        break;
+    xla::ffi::ThreadPool threads = threads_;
+    // No exception may leave this while helpers work: without memory for
+    // another helper, the present ones do everything.
+    try {
+      for (int64_t i = 0; i < helpers; ++i) {
+        threads.Schedule([work] { work->TakePieces(); });
       }
-      own.release();  // The task's.
+    } catch (const std::bad_alloc&) {
     }
     work->TakePieces();
     work->WaitUntilDone();
@@ -230,40 +206,28 @@ absl::Status OtherArguments() {
       "compiled by another version?");
 }
 
-XLA_FFI_Error* AnswerFfiCall(XLA_FFI_CallFrame* frame, FfiFunction function) {
-  for (XLA_FFI_Extension_Base* extension = frame->extension_start;
-       extension != nullptr; extension = extension->next) {
-    if (extension->type != XLA_FFI_Extension_Metadata) continue;
-    // XLA asks for which version of the interface this was made.
-    XLA_FFI_Metadata* const metadata =
-        reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
-    metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
-    metadata->api_version.major_version = XLA_FFI_API_MAJOR;
-    metadata->api_version.minor_version = XLA_FFI_API_MINOR;
-    metadata->traits = 0;
-    return nullptr;
-  }
-  const absl::Status status =
-      StatusOf([&] { return function(FfiCall(frame)); });
-  if (status.ok()) return nullptr;
-  const std::string message(status.message());
-  XLA_FFI_Error_Create_Args arguments = {};
-  arguments.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
-  arguments.message = message.c_str();
-  // The codes are the same.
-  arguments.errc = static_cast<XLA_FFI_Error_Code>(status.code());
-  return frame->api->XLA_FFI_Error_Create(&arguments);
+xla::ffi::Error RunFfiFunction(FfiFunction function,
+                               xla::ffi::RemainingArgs arguments,
+                               xla::ffi::RemainingRets results,
+                               std::string_view attributes,
+                               xla::ffi::ThreadPool threads) {
+  const absl::Status status = StatusOf([&] {
+    FfiCall call(arguments, results, attributes, threads);
+    return function(&call);
+  });
+  if (status.ok()) return xla::ffi::Error::Success();
+  // Both kinds of codes have the same numbers.
+  return xla::ffi::Error(static_cast<xla::ffi::ErrorCode>(status.code()),
+                         std::string(status.message()));
 }
 
 bool RegisterFfiHandler(const std::string& name, XLA_FFI_Handler* handler) {
   const XLA_FFI_Api* const api = xla::ffi::GetXlaFfiApi();
-  const std::string platform = "Host";
-  XLA_FFI_Handler_Register_Args arguments = {};
-  arguments.struct_size = XLA_FFI_Handler_Register_Args_STRUCT_SIZE;
-  arguments.name = {name.data(), name.size()};
-  arguments.platform = {platform.data(), platform.size()};
-  arguments.bundle.execute = handler;
-  return Succeeded(api, api->XLA_FFI_Handler_Register(&arguments));
+  XLA_FFI_Error* const error =
+      xla::ffi::Ffi::RegisterStaticHandler(api, name, "Host", handler);
+  if (error == nullptr) return true;
+  xla::ffi::internal::DestroyError(api, error);
+  return false;
 }
 
 }  // namespace tf_opt

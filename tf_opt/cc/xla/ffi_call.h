@@ -1,6 +1,4 @@
-// A call that a program compiled by XLA makes to code of ours: what it is
-// given, and how it answers. Through XLA's C interface, which is versioned and
-// which no other library can take the place of.
+// A call from a program compiled by XLA into this library.
 #ifndef TF_OPT_CC_XLA_FFI_CALL_H_
 #define TF_OPT_CC_XLA_FFI_CALL_H_
 
@@ -10,59 +8,75 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/engines/parallel_for.h"
-#include "xla/ffi/api/c_api.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
+#include "tf_opt/cc/kernels/row_slices.h"
+#include "xla/ffi/api/ffi.h"
 
 namespace tf_opt {
 
-// An array that a call is given. One to be written is given twice, as an
-// argument and as a result.
-struct FfiArray {
-  void* data;
-  tensorflow::DataType type;
-  int64_t rows;      // The first dimension; 1 of a scalar.
-  int64_t width;     // How many elements a row has: of the other dimensions.
-  int64_t elements;  // Of all dimensions.
-  int rank;
+struct FfiArray : LaunchArray {
+  int64_t width = 1;  // Elements of a row.
 };
 
+// The arguments of a call are read in order. An array that the call writes is
+// an argument and a result, usually in the same memory.
 class FfiCall {
  public:
-  explicit FfiCall(XLA_FFI_CallFrame* frame) : frame_(*frame) {}
+  // `attributes` is a serialized NodeDef; see CustomCall::Make.
+  FfiCall(xla::ffi::RemainingArgs arguments, xla::ffi::RemainingRets results,
+          std::string_view attributes, xla::ffi::ThreadPool threads);
 
-  // Sets `value` to the attribute of this name, as of an op's kernel.
-  absl::Status GetAttr(std::string_view name, int64_t* value) const;
-  absl::Status GetAttr(std::string_view name, int* value) const;
-  absl::Status GetAttr(std::string_view name, bool* value) const;
-  absl::Status GetAttr(std::string_view name,
-                       std::vector<int64_t>* value) const;
-  absl::Status GetAttr(std::string_view name,
-                       std::vector<std::string>* value) const;
+  tensorflow::AttrSlice attributes() const { return attributes_; }
 
-  int64_t argument_count() const { return frame_.args.size; }
-  FfiArray argument(int64_t i) const;
-  int64_t result_count() const { return frame_.rets.size; }
-  FfiArray result(int64_t i) const;
+  // Finds the next argument.
+  absl::Status Next(FfiArray* array);
+  // Finds the next argument and the next result, which becomes a copy of it
+  // when CopyUpdated() is called.
+  absl::Status NextUpdated(FfiArray* array);
+  void CopyUpdated() const;
+  // Finds the next result, which is not an argument.
+  absl::Status NextResult(FfiArray* array);
+  // Checks that no argument or result is left.
+  absl::Status CheckAllRead() const;
 
-  // The threads of the program.
+  // Finds the sparse gradients of `count` tables, which are the last arguments:
+  // all values, all indices, all accumulated rows if there are any, and an
+  // int64 vector with the number of rows of each, since arrays may have room
+  // for more.
+  absl::Status FindSlices(const SliceAttributes& attributes, int count,
+                          std::vector<RowSlices>* slices);
+
+  // The program's threads.
   int num_threads() const;
-  // Valid during the call. What it returns works with any number of threads,
-  // also if the caller is one of them and the others are at work elsewhere.
+  // Valid during the call. It also works on one of the pool's threads while all
+  // others are busy.
   ParallelFor parallel_for() const;
 
  private:
-  // The attribute of this name, if it is of this type; or null.
-  const void* FindAttr(std::string_view name, XLA_FFI_AttrType type) const;
+  struct Copy {
+    void* to;
+    const void* from;
+    int64_t bytes;
+  };
 
-  const XLA_FFI_CallFrame& frame_;
+  const xla::ffi::RemainingArgs arguments_;
+  const xla::ffi::RemainingRets results_;
+  const xla::ffi::ThreadPool threads_;
+  tensorflow::NodeDef attributes_;
+  std::size_t next_argument_ = 0;
+  std::size_t next_result_ = 0;
+  std::vector<Copy> copies_;
 };
 
 // The error for a call with other arguments than its function expects.
 absl::Status OtherArguments();
 
-// Calls use(T()) with TensorFlow's type of variables of this type. Returns
-// false if there are none.
+// Calls use(T()) with TensorFlow's C++ type of variables of this type. Returns
+// false if there is none.
 template <typename Use>
 bool WithElementType(tensorflow::DataType type, const Use& use) {
   if (type == tensorflow::DT_HALF) {
@@ -79,19 +93,37 @@ bool WithElementType(tensorflow::DataType type, const Use& use) {
   return true;
 }
 
-// Does the work of a call.
-using FfiFunction = absl::Status (*)(const FfiCall& call);
+// The work of a call.
+using FfiFunction = absl::Status (*)(FfiCall* call);
 
-// The answer to a call: null, or the error.
-XLA_FFI_Error* AnswerFfiCall(XLA_FFI_CallFrame* frame, FfiFunction function);
+// Runs `function`; no exception leaves it.
+xla::ffi::Error RunFfiFunction(FfiFunction function,
+                               xla::ffi::RemainingArgs arguments,
+                               xla::ffi::RemainingRets results,
+                               std::string_view attributes,
+                               xla::ffi::ThreadPool threads);
 
-// Returns whether it could be registered.
+// Registers a handler for CPUs and returns whether XLA accepted it.
 bool RegisterFfiHandler(const std::string& name, XLA_FFI_Handler* handler);
 
 template <FfiFunction kFunction>
 bool RegisterFfiFunction(const std::string& name) {
   return RegisterFfiHandler(name, [](XLA_FFI_CallFrame* frame) {
-    return AnswerFfiCall(frame, kFunction);
+    // Never deleted: calls may outlive static objects.
+    static auto* const handler =
+        xla::ffi::Ffi::Bind()
+            .RemainingArgs()
+            .RemainingRets()
+            .Attr<std::string_view>("attributes")
+            .Ctx<xla::ffi::ThreadPool>()
+            .To([](xla::ffi::RemainingArgs arguments,
+                   xla::ffi::RemainingRets results, std::string_view attributes,
+                   xla::ffi::ThreadPool threads) {
+              return RunFfiFunction(kFunction, arguments, results, attributes,
+                                    threads);
+            })
+            .release();
+    return handler->Call(frame);
   });
 }
 

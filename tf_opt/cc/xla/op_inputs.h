@@ -1,4 +1,4 @@
-// The inputs of an op that XLA compiles.
+// Inputs of an op that XLA compiles.
 #ifndef TF_OPT_CC_XLA_OP_INPUTS_H_
 #define TF_OPT_CC_XLA_OP_INPUTS_H_
 
@@ -12,33 +12,33 @@
 
 namespace tf_opt {
 
-// An op's input that is a list.
+// An input that is a list.
 struct InputList {
-  int begin;  // The first one's number among the op's inputs.
+  int begin;  // Index of the first one among the op's inputs.
   int count;
 };
 
 absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
                                  const std::string& name);
 
-// The shape of an op's input; the largest one, if it isn't known.
+// Returns the shape of an input; its upper bound if XLA doesn't know it.
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(
     tensorflow::XlaOpKernelContext* context, int input);
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(
     tensorflow::XlaOpKernelContext* context, const std::string& name);
 
-// That of a value of the program.
+// Returns the shape of a value of the program.
 absl::StatusOr<tensorflow::TensorShape> ShapeOf(xla::XlaOp value);
 
-// An op's input that is a tensor. XLA may know only how large it can be:
-// `count` becomes how many of its elements are there or, where a row isn't
-// full, are zeros in place of those; in int64.
+// Reads a tensor. XLA may know only an upper bound of its size: `count` becomes
+// the number of elements that count, in int64. Missing elements within a row
+// are read as zeros.
 absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
                         xla::XlaOp* value, xla::XlaOp* count);
 
-// One that should have this shape: then it is cut to that if it can be larger,
-// and `fits` becomes a boolean of the program, whether it is as large.
-// Otherwise `fits` isn't changed.
+// Reads a tensor that should have this shape. If XLA knows only an upper bound
+// of its size, the value is cut to the shape and `fits` becomes a boolean of
+// the program, true if the size is right; otherwise `fits` isn't changed.
 absl::Status ReadTensorOfShape(tensorflow::XlaOpKernelContext* context,
                                int input,
                                const tensorflow::TensorShape& expected,

@@ -2,8 +2,11 @@
 
 #include "absl/status/statusor.h"
 #include "tensorflow/compiler/tf2xla/shape_util.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tensorflow/core/platform/statusor.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/xla/op_inputs.h"
+#include "xla/hlo/builder/xla_builder.h"
 #include "xla/shape.h"
 
 namespace tf_opt {
@@ -12,8 +15,8 @@ namespace {
 using ::tensorflow::TensorShape;
 using ::tensorflow::XlaOpKernelContext;
 
-// The shapes of slices' values and indices; where not known is how many rows
-// these have, the same number of both.
+// Finds the shapes of slices' values and indices. If the number of rows is not
+// known, both get the same one.
 absl::Status ShapesOf(XlaOpKernelContext* context, int values, int indices,
                       TensorShape* values_shape, TensorShape* indices_shape) {
   const absl::StatusOr<xla::Shape> shapes[] = {context->InputXlaShape(values),
@@ -28,11 +31,10 @@ absl::Status ShapesOf(XlaOpKernelContext* context, int values, int indices,
           "a sparse gradient must have rows whose size is known inside XLA");
     }
   }
-  absl::Status status =
-      tensorflow::XLAShapeToTensorShape(*shapes[0], values_shape);
-  if (!status.ok()) return status;
-  status = tensorflow::XLAShapeToTensorShape(*shapes[1], indices_shape);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(
+      tensorflow::XLAShapeToTensorShape(*shapes[0], values_shape));
+  TF_RETURN_IF_ERROR(
+      tensorflow::XLAShapeToTensorShape(*shapes[1], indices_shape));
   if (!is_known && values_shape->dims() > 0 && indices_shape->dims() > 0) {
     return values_shape->SetDimWithStatus(0, indices_shape->dim_size(0));
   }
@@ -44,64 +46,63 @@ absl::Status CheckShapes(XlaOpKernelContext* context,
                          const std::vector<TensorShape>& tables,
                          const InputList& values, const InputList& indices,
                          const InputList& accumulated) {
-  absl::Status status = CheckAccumulatedRows(values.count, accumulated.count);
-  for (int i = 0; status.ok() && i < values.count; ++i) {
+  TF_RETURN_IF_ERROR(CheckAccumulatedRows(values.count, accumulated.count));
+  for (int i = 0; i < values.count; ++i) {
     TensorShape values_shape, indices_shape;
-    status = ShapesOf(context, values.begin + i, indices.begin + i,
-                      &values_shape, &indices_shape);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(ShapesOf(context, values.begin + i, indices.begin + i,
+                                &values_shape, &indices_shape));
     absl::StatusOr<TensorShape> accumulated_shape = TensorShape();
     if (accumulated.count > 0) {
       accumulated_shape = ShapeOf(context, accumulated.begin + i);
       if (!accumulated_shape.ok()) return accumulated_shape.status();
     }
-    status = CheckSliceShapes(
+    TF_RETURN_IF_ERROR(CheckSliceShapes(
         i, attributes.Name(i), tables[i], values_shape, indices_shape,
-        accumulated.count > 0 ? &*accumulated_shape : nullptr);
+        accumulated.count > 0 ? &*accumulated_shape : nullptr));
   }
-  return status;
+  return absl::OkStatus();
 }
 
-absl::Status ReadArrays(XlaOpKernelContext* context, const InputList& list,
-                        std::vector<SliceArray>* arrays) {
+// Adds the arrays of a list to a call. Only the program may know how many rows
+// they have: then an array has the rows that XLA made room for. `counts` become
+// the rows that count, in int64.
+absl::Status AddArrays(XlaOpKernelContext* context, const InputList& list,
+                       CustomCall* call, std::vector<xla::XlaOp>* counts) {
   for (int i = list.begin; i < list.begin + list.count; ++i) {
-    const absl::StatusOr<xla::Shape> shape = context->InputXlaShape(i);
-    if (!shape.ok()) return shape.status();
-    SliceArray array;
-    array.value = context->Input(i);
-    if (shape->is_dynamic_dimension(0)) {
-      array.count = xla::ConvertElementType(
-          xla::GetDimensionSize(array.value, 0), xla::S64);
-      array.value = xla::RemoveDynamicDimension(array.value, 0);
+    TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(i));
+    xla::XlaOp value = context->Input(i);
+    xla::XlaOp count;
+    if (shape.is_dynamic_dimension(0)) {
+      count =
+          xla::ConvertElementType(xla::GetDimensionSize(value, 0), xla::S64);
+      value = xla::RemoveDynamicDimension(value, 0);
     } else {
-      array.count =
-          xla::ConstantR0<int64_t>(context->builder(), shape->dimensions(0));
+      count = xla::ConstantR0<int64_t>(context->builder(), shape.dimensions(0));
     }
-    arrays->push_back(array);
+    counts->push_back(xla::Reshape(count, {1}));
+    TF_RETURN_IF_ERROR(call->AddArgument(value));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status SliceOperands::Read(XlaOpKernelContext* context,
-                                 const SliceAttributes& attributes,
-                                 const std::vector<TensorShape>& tables) {
-  const absl::StatusOr<InputList> value_list = ListOf(context, "gradients");
-  if (!value_list.ok()) return value_list.status();
-  const absl::StatusOr<InputList> index_list = ListOf(context, "indices");
-  if (!index_list.ok()) return index_list.status();
-  const absl::StatusOr<InputList> accumulated =
-      ListOf(context, "accumulated_rows");
-  if (!accumulated.ok()) return accumulated.status();
-  absl::Status status = CheckShapes(context, attributes, tables, *value_list,
-                                    *index_list, *accumulated);
-  if (status.ok()) status = ReadArrays(context, *value_list, &values);
-  if (status.ok()) status = ReadArrays(context, *index_list, &indices);
-  if (status.ok()) {
-    status = ReadArrays(context, *accumulated, &accumulated_rows);
+absl::Status AddSlices(XlaOpKernelContext* context,
+                       const SliceAttributes& attributes,
+                       const std::vector<TensorShape>& tables,
+                       CustomCall* call) {
+  TF_ASSIGN_OR_RETURN(const InputList values, ListOf(context, "gradients"));
+  TF_ASSIGN_OR_RETURN(const InputList indices, ListOf(context, "indices"));
+  TF_ASSIGN_OR_RETURN(const InputList accumulated,
+                      ListOf(context, "accumulated_rows"));
+  TF_RETURN_IF_ERROR(
+      CheckShapes(context, attributes, tables, values, indices, accumulated));
+  std::vector<xla::XlaOp> counts;
+  for (const InputList& list : {values, indices, accumulated}) {
+    TF_RETURN_IF_ERROR(AddArrays(context, list, call, &counts));
   }
-  return status;
+  return call->AddArgument(
+      xla::ConcatInDim(context->builder(), counts, /*dimension=*/0));
 }
 
 }  // namespace tf_opt

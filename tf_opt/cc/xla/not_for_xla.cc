@@ -1,7 +1,7 @@
-// Kernels that explain why XLA can't compile an op: for GPUs, and for CPUs in a
-// build without XLA's kernels. A step that is traced where XLA compiles holds
-// no such op. But a function that was traced outside first is not traced again
-// when a compiled one calls it.
+// Kernels that explain why XLA can't compile an op: on GPUs, and on CPUs in a
+// build without XLA's kernels. A step that is traced inside a compiled function
+// contains no such op, but a function that was traced before is not traced
+// again when a compiled function calls it.
 #include <string>
 
 #include "absl/status/status.h"

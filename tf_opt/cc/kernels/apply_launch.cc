@@ -1,0 +1,107 @@
+#include "tf_opt/cc/kernels/apply_launch.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "tf_opt/cc/ops/operand_types.h"
+
+namespace tf_opt {
+namespace {
+
+bool Has16Bits(tensorflow::DataType type) {
+  return type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
+}
+
+}  // namespace
+
+ApplyLaunch::ApplyLaunch(const std::vector<Operand>& slots, int size)
+    : operands_(std::begin(kFrameOperands), std::end(kFrameOperands)),
+      size_(size) {
+  operands_.insert(operands_.end(), slots.begin(), slots.end());
+  arrays_.resize(operands_.size() * size);
+  for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
+    if (operands_[k].is_row_of_table()) table_ = k;
+  }
+}
+
+int64_t ApplyLaunch::SmallestTable() const {
+  int64_t rows = array(table_, 0).rows;
+  for (int i = 1; i < size_; ++i) {
+    rows = std::min(rows, array(table_, i).rows);
+  }
+  return rows;
+}
+
+absl::Status ApplyLaunch::CheckTypes() const {
+  if (has(kMasterWeight) && !Has16Bits(array(kVariable, 0).type)) {
+    return NoMasterWeights(array(kVariable, 0).type);
+  }
+  // The engines have a loop for each type of slot, not for each mixture.
+  for (int i = 0; i < size_; ++i) {
+    int first = -1;
+    for (int k = kFrameOperandCount; k < static_cast<int>(operands_.size());
+         ++k) {
+      if (operands_[k].storage != Storage::kState || !has(k)) continue;
+      if (first < 0) first = k;
+      const tensorflow::DataType expected = array(first, i).type;
+      if (array(k, i).type == expected) continue;
+      return OtherSlotType(operands_[k].name, i, array(k, i).type,
+                           operands_[first].name, expected);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyLaunch::CheckRow(int64_t* number) const {
+  if (!has_table()) return absl::OkStatus();
+  *number = ReadOnce(row);
+  if (*number >= 0 && *number < table_rows) return absl::OkStatus();
+  const Operand& operand = operands_[table_];
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", operand.row_input, "` must be in [0, ", table_rows,
+                   "), the rows of `", operand.name, "`, got ", *number));
+}
+
+absl::Status ApplyLaunch::CheckVariableNumbers() const {
+  const PerVariable& numbers = vectors[3];
+  for (int64_t k = 0; k < numbers.count; ++k) {
+    VariableInputs own;
+    own.number = ReadOnce(numbers.numbers + k);
+    if (own.HasNumber()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`variable_numbers` must be integers in [-2^53, 2^53], got ",
+        own.number));
+  }
+  return absl::OkStatus();
+}
+
+bool ApplyLaunch::UsesRandomBits(const FrameInputs& frame) const {
+  if (frame.stochastic_rounding && Has16Bits(array(kVariable, 0).type) &&
+      !has(kMasterWeight)) {
+    return true;
+  }
+  for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
+    if (operands_[k].storage != Storage::kState ||
+        operands_[k].rounding != Rounding::kAtRandom) {
+      continue;
+    }
+    for (int i = 0; i < size_; ++i) {
+      if (array(k, i).type == tensorflow::DT_BFLOAT16) return true;
+    }
+  }
+  return false;
+}
+
+StateType ApplyLaunch::StateTypeOf(int operand, int i) const {
+  if (operands_[operand].storage != Storage::kState) {
+    return StateType::kArithmetic;
+  }
+  const tensorflow::DataType type = array(operand, i).type;
+  if (type == tensorflow::DT_BFLOAT16) return StateType::kBFloat16;
+  return type == ArithmeticType(array(kVariable, i).type)
+             ? StateType::kArithmetic
+             : StateType::kFloat;
+}
+
+}  // namespace tf_opt

@@ -1,0 +1,5 @@
+"""Compiler flags of everything that computes."""
+
+# No fused multiply-adds: each operation rounds, and results are the same bit for
+# bit on every processor.
+EXACT = ["-ffp-contract=off"]
