@@ -175,6 +175,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed.output.mkdir(parents=True, exist_ok=True)
     path = parsed.output / f"{name}.csv"
     path.write_text(found.to_csv())
+    # The CSV is rounded; a later `--from` must write the same tables.
+    found = Results.read(path)
     path.with_suffix(".md").write_text(results.to_markdown(suite, found))
     plots.save(suite, found, path.with_suffix(".png"))
     for table in results.tables(suite, found):

@@ -252,8 +252,9 @@ def test_quick_run_writes_a_table_a_csv_and_a_picture(
     )
     options.append(f"--output={tmp_path}")
     if name == "features":
-        # Tracing these with every feature takes a minute.
+        # Tracing these with every feature takes a minute; "results" has them.
         options += ["--without", variants.KERAS, variants.KERAS_EAGER]
+        options += [variants.TF_CORE, variants.CALL, variants.TF_OPT_EAGER]
     run.main([*options, "--quick", "--workloads", *workloads])
     written = Results.read(tmp_path / f"{name}.csv")
     measured = {(row.variant, row.workload) for row in written.rows}
