@@ -43,9 +43,8 @@ def unroll(
             counted from 0. Returns a real scalar.
         variables: The initial values: tensors in any structure.
         steps: The number of steps, at least 1.
-        state: The state that an earlier call returned, to continue; None to
-            start. It holds `iterations` and, by name and each in the structure
-            of `variables`, the arguments that the rule also returns.
+        state: The `state` of an earlier result, to continue; None to start. It
+            has `iterations` and the arguments that the rule returns, by name.
         transform_gradients: A function that clips the gradients, for example.
         while_loop: False repeats the step in a graph, not in a `tf.while_loop`.
         **hyperparameters: The rule's other arguments. A number may be a scalar,
@@ -88,8 +87,9 @@ def unroll(
     numbers = {name: _by_step(value, steps) for name, value in given.items()}
     zeros = [tf.zeros_like(x, arithmetic.slot_dtype(x.dtype)) for x in leaves]
     if state is None:
-        rate = arithmetic.float64(numbers["learning_rate"](0, 0))
-        first = {"momentum_product": tf.constant(1.0, tf.float64), "eta": rate}
+        rate = scalars.real("learning_rate", numbers["learning_rate"](0, 0))
+        one, rate = arithmetic.float64(1.0), arithmetic.float64(rate)
+        first = {"momentum_product": one, "eta": rate}
         names = [name for name in spec.args[2:] if name != "v_max"]
         state = {k: pack([first.get(k, zero) for zero in zeros]) for k in names}
     state = {"iterations": 0, **state}
