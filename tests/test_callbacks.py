@@ -81,7 +81,7 @@ def test_shuffled_batches_says_what_does_not_fit():
     with pytest.raises(ValueError, match="compiled with tf_opt.ASGD"):
         model.fit(batches.dataset, callbacks=[batches], verbose=0)
     model.compile(tf_opt.ASGD(batch_num=4), "mse")
-    with pytest.raises(ValueError, match="this object's `dataset`.*ndarray"):
+    with pytest.raises(ValueError, match="this object's `dataset`.* 8 steps"):
         model.fit(x, x, batch_size=1, callbacks=[batches], verbose=0)
     model.compile(
         tf_opt.ASGD(batch_num=4, gradient_accumulation_steps=2), "mse"
@@ -362,13 +362,3 @@ def test_the_callback_refuses_another_optimizer():
     swap = tf_opt.callbacks.SwapAveragedWeights()
     with pytest.raises(ValueError, match="compiled with tf_opt.AveragedSGD"):
         model.evaluate(X, Y, callbacks=[swap], verbose=0)
-
-
-def test_shuffled_batches_must_be_what_fit_goes_through():
-    x = np.ones((6, 2), "float32")
-    batches = tf_opt.callbacks.ShuffledBatches(x, x, batch_size=2)
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
-    model.compile(tf_opt.ASGD(0.1, batch_num=len(batches)), "mse")
-    with pytest.raises(ValueError, match="must be given this object's `data"):
-        model.fit(x, x, batch_size=2, shuffle=False, callbacks=[batches])
-    model.fit(batches.dataset, shuffle=False, callbacks=[batches], verbose=0)

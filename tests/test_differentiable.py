@@ -298,6 +298,11 @@ def _ours(name: str, how: Callable, while_loop: bool) -> Arrays:
     else:
         options.update(learning_rate=0.05)
 
+    if options.pop("amsgrad", False):
+        options["state"] = {
+            name: np.zeros_like(START) for name in ("m", "v", "v_max")
+        }
+
     def loss(w: tf.Tensor, iteration: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.cos(tf.linalg.matvec(MATRIX, w)) + w**2 / 2)
 

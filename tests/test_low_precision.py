@@ -607,47 +607,6 @@ def test_a_row_that_does_not_occur_keeps_its_master(implementation):
     np.testing.assert_array_equal(numbers(table), [[5.0], [6.0], [7.0]])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
-@pytest.mark.parametrize("name", ["Adam", "AveragedSGD"])
-def test_swapping_brings_back_all_bits(name, dtype):
-    keras.utils.set_random_seed(0)
-    model = keras.Sequential(
-        [keras.Input((3,)), keras.layers.Dense(2, dtype=dtype)]
-    )
-    arguments = {"t0": 1} if name == "AveragedSGD" else {"use_ema": True}
-    model.compile(
-        getattr(tf_opt, name)(
-            0.1,
-            state_dtype="bfloat16",
-            seed=1,
-            master_weights=True,
-            **arguments,
-        ),
-        "mse",
-    )
-    x = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
-    data = (x, x[:, :2])
-    model.fit(*data, epochs=2, verbose=0)
-    callback = tf_opt.callbacks.SwapAveragedWeights()
-    callback.set_model(model)
-    everything = [*model.variables, *model.optimizer.variables]
-    before = [v.numpy().copy() for v in everything]
-    callback.on_test_begin()
-    average = callback._optimizer()
-    assert average.average_is_swapped_in
-    callback.on_test_end()
-    for variable, value in zip(everything, before, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), value)
-    # And what a step does next is the same.
-    model.train_on_batch(*data)
-    after = [v.numpy().copy() for v in everything]
-    for variable, value in zip(everything, before, strict=True):
-        variable.assign(value)
-    model.train_on_batch(*data)
-    for variable, value in zip(everything, after, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), value)
-
-
 @implementations
 @settings
 def test_a_step_that_is_skipped_changes_nothing(setting, implementation):

@@ -193,7 +193,8 @@ def test_a_value_that_keras_takes_means_the_same(name, value):
             optimizer.apply([gradient], [variable])
         optimizer.finalize_variable_values([variable])
         results.append(variable.numpy())
-    np.testing.assert_allclose(results[1], results[0], rtol=1e-4)
+    # Keras computes in float32, and the first one comes near to zero.
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["ema_momentum", "ema_overwrite_frequency"])

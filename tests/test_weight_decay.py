@@ -86,7 +86,9 @@ def test_variables_without_a_name_are_excluded_one_by_one():
 
 def test_exclusions_are_found_again_by_path_and_by_name():
     variables = [
-        keras.Variable([1.0], name=name) for name in ("kernel", "bias", "gamma")
+        # Of other shapes: the same ones would be found by their positions.
+        keras.Variable([1.0] * (i + 1), name=name)
+        for i, name in enumerate(("kernel", "bias", "gamma"))
     ]
     optimizer = tf_opt.AdamW(0.1, weight_decay=0.5)
     optimizer.exclude_from_weight_decay(

@@ -97,8 +97,9 @@ def unroll(
     numbers = {name: _by_step(value, steps) for name, value in given.items()}
     zeros = [tf.zeros_like(x, arithmetic.slot_dtype(x.dtype)) for x in leaves]
     if state is None:
-        rate = arithmetic.float64(numbers["learning_rate"](0, 0))
-        first = {"momentum_product": tf.constant(1.0, tf.float64), "eta": rate}
+        rate = scalars.real("learning_rate", numbers["learning_rate"](0, 0))
+        one, rate = arithmetic.float64(1.0), arithmetic.float64(rate)
+        first = {"momentum_product": one, "eta": rate}
         names = [name for name in spec.args[2:] if name != "v_max"]
         state = {k: pack([first.get(k, zero) for zero in zeros]) for k in names}
     state = {"iterations": 0, **state}

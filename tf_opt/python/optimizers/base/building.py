@@ -85,6 +85,22 @@ class BuiltOptimizer(ConfiguredOptimizer):
             unsaved=self._unsaved,
         )
 
+    def exclude_from_weight_decay(
+        self,
+        var_list: Sequence[keras.Variable] | None = None,
+        var_names: Sequence[str] | None = None,
+    ) -> None:
+        """Excludes variables from weight decay; saved with the optimizer.
+
+        Args:
+            var_list: Variables to exclude.
+            var_names: Regular expressions. A variable is excluded if one of
+                them is found in its name.
+        """
+        super().exclude_from_weight_decay(var_list, var_names)
+        if self._state is not None:
+            object.__setattr__(self, "_state", self._collect_state())
+
     def _list_all(self) -> list[keras.Variable]:
         return self.variables
 

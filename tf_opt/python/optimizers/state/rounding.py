@@ -108,7 +108,7 @@ class Rounding:
     ) -> None:
         self._settings = settings
         self._state = state
-        self._key: stochastic_rounding.Integer | None = None
+        self._once = arithmetic.OncePerGraph()
 
     def variable(
         self,
@@ -165,14 +165,16 @@ class Rounding:
     ) -> tf.Tensor:
         if not storage_rounding.is_16_bit(dtype):
             return tf.cast(value, dtype)
-        if self._key is None:
-            self._key = stochastic_rounding.key_of_step(
+        key = self._once(
+            "key",
+            lambda: stochastic_rounding.key_of_step(
                 self._settings.seed, access.as_number(self._state.iterations)
-            )
+            ),
+        )
         return stochastic_rounding.round_stochastically(
             value,
             dtype,
-            stochastic_rounding.key_of_stream(self._key, index, stream),
+            stochastic_rounding.key_of_stream(key, index, stream),
             shape=self._state.variables[index].shape,
             rows=rows,
         )
