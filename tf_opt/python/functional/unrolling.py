@@ -50,13 +50,10 @@ def unroll(
             counted from 0. Returns a real scalar.
         variables: The initial values: tensors in any structure.
         steps: The number of steps, at least 1.
-        state: The state that an earlier call returned, to continue; None to
-            start. It contains `iterations` and, by name, the arguments that the
-            rule also returns, each in the structure of `variables`.
-        transform_gradients: A function that changes the gradients, such as by
-            clipping them.
-        while_loop: Whether a graph uses a `tf.while_loop`. If false, the graph
-            repeats the ops of a step.
+        state: The `state` of an earlier result, to continue; None to start. It
+            has `iterations` and the arguments that the rule returns, by name.
+        transform_gradients: A function that clips the gradients, for example.
+        while_loop: False repeats the step's ops in a graph without a loop.
         **hyperparameters: The rule's other arguments. A number may be a scalar,
             a vector with one element per step, or a function of the iteration.
 

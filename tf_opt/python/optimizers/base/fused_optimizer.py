@@ -319,8 +319,8 @@ class FusedOptimizer(AveragedOptimizer):
         )
         dtype = tf.dtypes.as_dtype(variable.dtype).name
         raise ValueError(
-            f"`{argument}` must be False where `update_step` updates a variable "
-            f"of {dtype} itself, as {type(self).__name__}'s does with "
+            f"`{argument}` must be False where `update_step` updates a "
+            f"variable of {dtype} itself, as {type(self).__name__}'s does with "
             f"`{gradients.path_of(variable)}`. Call `super().update_step` to "
             f"update it. Received: {argument}=True"
         )
