@@ -136,12 +136,12 @@ void ExpectTheMean(float x, const Round& round, const ValueOf& value_of) {
 TEST(RoundingAtRandom, HasTheRightMean) {
   for (const double x :
        {1.0, 1.001, 1.0039, -1.3, 3.1415926, 1e-3, -2e-20, 6e4, 1e-40, 0.0}) {
-    ExpectTheMean(x, BFloat16AtRandom<float, uint32_t>, BFloat16Value);
+    ExpectTheMean(x, BFloat16AtRandom, BFloat16Value);
   }
   // The last ones are subnormal, or become so.
   for (const double x : {1.0, 1.0001, -1.3, 3.1415926, 1e-3, 65503.0, -7e-5,
                          6.1035e-5, 6.1e-5, 1e-6, -3e-8, 1e-9, 0.0}) {
-    ExpectTheMean(x, HalfAtRandom<float, uint32_t>, HalfValue);
+    ExpectTheMean(x, HalfAtRandom, HalfValue);
   }
 }
 
