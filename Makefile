@@ -39,7 +39,7 @@ test: lint cc-test install torch-once ## Runs every check, with the newest Tenso
 	@tests/gpu/run.sh --compile-only
 
 .PHONY: test-tensorflows
-test-tensorflows: wheel ## Tests the core on every TensorFlow and Keras minor
+test-tensorflows: wheel ## Tests every TensorFlow and Keras minor
 	@tools/setup.sh test
 	@tests/tensorflows.sh $(PYTEST_ARGS)
 
@@ -52,7 +52,7 @@ bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorc
 .PHONY: bench-training
 bench-training: install ## Measures whole train steps with Keras' optimizer and ours
 	@tools/setup.sh demo
-	$(bin)/python benchmarks/training.py $(BENCH_ARGS)
+	$(bin)/python benchmarks/run.py --training $(BENCH_ARGS)
 
 .PHONY: gpu-test
 gpu-test: ## Checks and measures the engine on a GPU, with nvcc alone

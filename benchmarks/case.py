@@ -1,131 +1,82 @@
-"""Measures one optimizer on one workload, in a process of its own.
+"""Measures one case, in a process of its own.
 
-run.py starts it once for each case: TensorFlow never frees the graph of
-Keras' optimizers with all that it captured, and several cases would not fit
-into memory. What it has to say it prints as JSON, a line a message: first
-`{"doing": ..., "part": ...}` before every step, at last
-`{"machine": ..., "rows": ...}`.
+run.py starts it once for each case: TensorFlow never frees the graph of Keras'
+optimizers with all that it captured, and several cases would not fit into
+memory. It prints JSON, one message a line: `{"doing": ..., "part": ...}` before
+every step, and at last the machine, the software and the rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import logging
 import os
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 # Before the imports that import TensorFlow.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
-import contenders
-import low_precision_contenders
-import low_precision_variants
-import machine
-import measure
-import sparse_contenders
-import variants
-from all_variants import ALL_VARIANTS
-from all_workloads import ALL_WORKLOADS
-from low_precision_variants import LowPrecision
-from shapes import Workload
-from sparse_workloads import SparseWorkload
-from variants import Variant
+from suites import SUITES
 
 
-def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("variant", choices=ALL_VARIANTS)
-    parser.add_argument("workload", choices=ALL_WORKLOADS)
-    parser.add_argument("--rounds", type=int, required=True)
-    parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--without", nargs="*", default=[])
-    return parser.parse_args()
+class Options(NamedTuple):
+    """How to measure a case.
+
+    Attributes:
+        rounds: How many samples each contender has.
+        quick: Whether to finish soon.
+        without: The contenders to leave out.
+        on_progress: Called with what runs now and the part of the work done.
+    """
+
+    rounds: int
+    quick: bool
+    without: Sequence[str]
+    on_progress: Callable[[str, float], None]
 
 
-def _make(
-    variant: Variant,
-    workload: Workload | SparseWorkload,
-    without: list[str],
-) -> dict[str, measure.Contender]:
-    """The case's contenders."""
-    if isinstance(variant, LowPrecision):
-        return low_precision_contenders.make(variant, workload, without)
-    if isinstance(workload, SparseWorkload):
-        return sparse_contenders.make(variant, workload, without)
-    return contenders.make(variant, workload, without)
-
-
-def _references(
-    variant: Variant, workload: Workload | SparseWorkload, name: str
-) -> tuple[str | None, str]:
-    """Which floor and which of tf_opt's a contender is compared with."""
-    if isinstance(variant, LowPrecision):
-        return variant.floor_of(name), low_precision_variants.PLAIN.tf_opt
-    if isinstance(workload, SparseWorkload):
-        return variants.ROW_FLOOR, variants.TF_OPT_LAZY
-    return variants.FLOOR, variants.TF_OPT
-
-
-def _rows(
-    variant: str,
-    workload: str,
-    measurements: dict[str, measure.Measurement],
-) -> list[dict]:
-    """One row for each contender, ready for JSON."""
-    medians = {name: m.median_ms for name, m in measurements.items()}
-
-    def ratio(name: str, reference: str | None) -> float | None:
-        if reference not in medians:
-            return None
-        return medians[name] / medians[reference]
-
-    rows = []
-    for name, measurement in measurements.items():
-        floor, tf_opt = _references(
-            ALL_VARIANTS[variant], ALL_WORKLOADS[workload], name
-        )
-        row = {
-            "workload": workload,
-            "tensors": len(ALL_WORKLOADS[workload].shapes),
-            "parameters": ALL_WORKLOADS[workload].parameters,
-            "variant": variant,
-            "contender": name,
-            "median_ms": medians[name],
-            "samples_ms": measurement.samples_ms,
-            "first_call_ms": measurement.first_call_ms,
-            "ratio_to_floor": ratio(name, floor),
-            "ratio_to_tf_opt": ratio(name, tf_opt),
-        }
-        rows.append(row)
-    return rows
-
-
-def _say(**message: object) -> None:
+def _print(**message: object) -> None:
     print(json.dumps(message), flush=True)
 
 
-def main() -> None:
+def main(
+    arguments: Sequence[str] | None = None,
+    write: Callable[..., None] = _print,
+) -> None:
     """Measures the case that the command line names."""
-    arguments = _parse_arguments()
-    # One function for each contender looks to TensorFlow like retracing.
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("variant")
+    parser.add_argument("workload")
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--without", nargs="*", default=[])
+    parsed = parser.parse_args(arguments)
+    # To TensorFlow, one function for each contender looks like retracing.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    contenders.use_cores(machine.count_cores())
-    contenders.check_prerequisites()
-
-    _say(doing="building", part=0.0)
-    variant = ALL_VARIANTS[arguments.variant]
-    workload = ALL_WORKLOADS[arguments.workload]
-    measurements = measure.measure(
-        _make(variant, workload, arguments.without),
-        rounds=arguments.rounds,
-        seconds=arguments.seconds,
-        # The loops of accumulating optimizers are no longer than the others'.
-        steps=max(1, workload.steps // variant.micro_steps),
-        on_progress=lambda doing, part: _say(doing=doing, part=part),
-        micro_steps=variant.micro_steps,
+    write(doing="building", part=0.0)
+    # It may import torch, and some versions crash if TensorFlow came first.
+    module = importlib.import_module(SUITES[parsed.suite].module)
+    rows = module.measure(
+        parsed.variant,
+        parsed.workload,
+        Options(
+            parsed.rounds,
+            parsed.quick,
+            parsed.without,
+            lambda doing, part: write(doing=doing, part=part),
+        ),
     )
-    rows = _rows(arguments.variant, arguments.workload, measurements)
-    _say(machine=machine.describe(), rows=rows)
+    machine = importlib.import_module("machine")
+    write(
+        machine=machine.describe(),
+        software=machine.software(),
+        rows=rows,
+    )
 
 
 if __name__ == "__main__":

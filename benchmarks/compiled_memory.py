@@ -1,34 +1,20 @@
-"""Measures the memory of steps compiled by XLA, each in a process of its own.
-
-    python benchmarks/compiled_memory.py
-
-The peak of a step and of a `fit`, Keras' Adam beside tf_opt's, and by how much
-10,000 steps grow.
-"""
+"""Measures the memory of steps compiled by XLA."""
 
 from __future__ import annotations
 
-import json
-import os
 import pathlib
 import resource
-import sys
 from collections.abc import Callable
-
-# Before the imports that import TensorFlow.
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import keras
 import numpy as np
-import rich.console
 import tensorflow as tf
 import tf_opt
 
-import terminal
-from table import Table
+from case import Options
+from results import Row
 
 _OPTIMIZERS = {"Keras": keras.optimizers.Adam, "tf_opt": tf_opt.Adam}
-_STEPS = 10_000
 
 
 def _compiled_step(
@@ -42,14 +28,14 @@ def _compiled_step(
     )
 
 
-def _peak_of_a_step(name: str) -> float:
+def _peak_of_step(name: str, steps: int) -> float:
     step = _compiled_step(_OPTIMIZERS[name](), [[16 << 20]] * 2)
     for _ in range(5):
         step()
     return _peak()
 
 
-def _peak_of_fit(name: str) -> float:
+def _peak_of_fit(name: str, steps: int) -> float:
     layers = [keras.layers.Dense(4096, "relu") for _ in range(2)]
     model = keras.Sequential(
         [keras.Input((2048,)), *layers, keras.layers.Dense(1)]
@@ -60,19 +46,19 @@ def _peak_of_fit(name: str) -> float:
     return _peak()
 
 
-def _growth(name: str) -> float:
+def _growth(name: str, steps: int) -> float:
     optimizer = _OPTIMIZERS[name](use_ema=True)
     step = _compiled_step(optimizer, [[300, 100]] * 6)
     for _ in range(200):
         step()
     before = _now()
-    for _ in range(_STEPS):
+    for _ in range(steps):
         step()
     return _now() - before
 
 
 def _peak() -> float:
-    """The most that this process has had, in MiB."""
+    """Returns the largest memory that this process has had, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -81,46 +67,16 @@ def _now() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
+# The title and the function of each workload.
 _MEASURES = {
-    "peak: a step of two variables of 16 M elements": _peak_of_a_step,
-    "peak: fit of a network of 25 M parameters": _peak_of_fit,
-    f"growth over {_STEPS:,} steps with averages": _growth,
+    "step": ("peak: a step of two variables of 16 M elements", _peak_of_step),
+    "fit": ("peak: fit of a network of 25 M parameters", _peak_of_fit),
+    "growth": ("growth over 10,000 steps with averages", _growth),
 }
 
 
-def main() -> None:
-    """Runs all measures, or the one that the command line names."""
-    if len(sys.argv) == 3:
-        measure, name = sys.argv[1:]
-        print(json.dumps({"MiB": _MEASURES[measure](name)}), flush=True)
-        return
-    console = rich.console.Console()
-    cases = [(measure, name) for measure in _MEASURES for name in _OPTIMIZERS]
-    results = terminal.run(
-        [
-            terminal.Process(
-                f"{measure}, {name}", [sys.executable, __file__, measure, name]
-            )
-            for measure, name in cases
-        ],
-        console,
-    )
-    found = {
-        case: result["MiB"] for case, result in zip(cases, results, strict=True)
-    }
-    terminal.show(
-        Table(
-            "Memory of compiled steps",
-            "MiB of the process.",
-            ["", *_OPTIMIZERS],
-            [
-                [measure, *(f"{found[measure, x]:,.1f}" for x in _OPTIMIZERS)]
-                for measure in _MEASURES
-            ],
-        ),
-        console,
-    )
-
-
-if __name__ == "__main__":
-    main()
+def measure(variant: str, workload: str, options: Options) -> list[Row]:
+    """Measures this process' memory."""
+    title, function = _MEASURES[workload]
+    value = function(variant, 1000 if options.quick else 10_000)
+    return [Row.of(title, "Adam", variant, samples=[value])]

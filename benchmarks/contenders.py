@@ -1,14 +1,14 @@
-"""Everyone whose optimizer step is timed, one entry each."""
+"""Contenders for dense gradients: TensorFlow, Keras, tf_opt and the floors."""
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Callable
-from collections.abc import Collection
 from typing import Any
 
-# Before TensorFlow: some versions of torch crash when they are imported second.
-from optional_torch import torch
+# Before TensorFlow.
+import torch_contenders
 
 # isort: split
 import keras
@@ -16,43 +16,48 @@ import tensorflow as tf
 import tf_opt
 
 import memory_floor
-import torch_contenders
 import variants
 from measure import Contender
 from shapes import Shape
 from shapes import Workload
+from torch_contenders import torch
+from variants import Precision
 from variants import Variant
 
 
-def use_cores(cores: int) -> None:
-    """Gives TensorFlow and torch the same number of threads.
+def tf_opt_optimizer(
+    variant: Variant, **options: Any
+) -> keras.optimizers.Optimizer:
+    """Makes tf_opt's optimizer, with Keras' formula where Keras has one."""
+    optimizer = getattr(tf_opt, variant.optimizer)(
+        **variant.arguments,
+        **variant.own_arguments,
+        **{"implementation": "custom_op", **options},
+    )
+    return (
+        tf_opt.LossScaleOptimizer(optimizer)
+        if variant.loss_scaled
+        else optimizer
+    )
 
-    Args:
-        cores: That number. TensorFlow must not have run anything yet.
-    """
-    tf.config.threading.set_intra_op_parallelism_threads(cores)
-    tf.config.threading.set_inter_op_parallelism_threads(cores)
-    if torch is not None:
-        torch.set_num_threads(cores)
 
-
-def check_prerequisites() -> None:
-    """Raises if a contender that is always there can't run."""
-    memory_floor.load()
-    info = tf_opt.build_info()
-    if info["custom_ops"] != "loaded":
-        raise RuntimeError(
-            "Expected tf_opt's custom ops to be loaded, but: "
-            f"{info['custom_ops']}. Run `make bench`, which installs them."
-        )
+def keras_optimizer(variant: Variant) -> keras.optimizers.Optimizer:
+    """Makes Keras' optimizer."""
+    name = "Nadam" if variant.optimizer == "NAdam" else variant.optimizer
+    optimizer = getattr(keras.optimizers, name)(**variant.arguments)
+    return (
+        keras.optimizers.LossScaleOptimizer(optimizer)
+        if variant.loss_scaled
+        else optimizer
+    )
 
 
 class Problem:
-    """One optimizer on one model: what contenders share.
+    """One optimizer on one model, and what contenders share.
 
     Contenders of one family (tf_opt in a graph and eager, say) share their
-    variables and slots, and all share the gradients, so that everybody fits
-    into memory together, also with the largest model.
+    variables and slots, all share the gradients, and floors share their
+    arrays, so that they fit into memory together with the largest model.
     """
 
     def __init__(
@@ -61,26 +66,21 @@ class Problem:
         workload: Workload,
         gradients: list[tf.Tensor] | None = None,
     ) -> None:
-        """States the problem.
-
-        Args:
-            variant: The optimizer.
-            workload: The model.
-            gradients: Another problem's, to share them.
-        """
+        """Draws the gradients."""
         self.variant = variant
         self.workload = workload
         self.gradients = gradients or [
             self.random(shape) for shape in workload.shapes
         ]
+        self._floor_arrays: dict[str, list[tf.Variable]] = {}
 
-    def random(self, shape: Shape) -> tf.Tensor:
-        """Values like a model's; not zeros, whose speed may be another."""
+    def random(self, shape: Shape, dtype: str = "") -> tf.Tensor:
+        """Draws values like a model's; zeros may be faster or slower."""
         values = tf.random.normal(shape, stddev=0.02)
-        return tf.cast(values, self.variant.dtype)
+        return tf.cast(values, dtype or self.variant.dtype)
 
-    def keras_variables(self) -> list[keras.Variable]:
-        """New variables."""
+    def variables(self) -> list[keras.Variable]:
+        """Makes new variables."""
         return [
             keras.Variable(self.random(shape), dtype=self.variant.dtype)
             for shape in self.workload.shapes
@@ -88,50 +88,28 @@ class Problem:
 
     @functools.cached_property
     def tf_opt_eager(self) -> Contender:
-        """tf_opt's optimizer, with Keras' formula where Keras has one."""
-        return self.tf_opt("custom_op")
-
-    def tf_opt(self, implementation: str) -> Contender:
-        """The same.
-
-        Args:
-            implementation: Which one.
-        """
-        optimizer_class = getattr(tf_opt, self.variant.optimizer)
-        optimizer = optimizer_class(
-            **self.variant.arguments,
-            **self.variant.own_arguments,
-            implementation=implementation,
-        )
-        if self.variant.loss_scaled:
-            optimizer = tf_opt.LossScaleOptimizer(optimizer)
-        return self.eager(optimizer)
+        """tf_opt's optimizer."""
+        return self.eager(tf_opt_optimizer(self.variant))
 
     @functools.cached_property
     def keras_eager(self) -> Contender:
         """Keras' optimizer."""
-        optimizer_class = getattr(
-            keras.optimizers, self.variant.keras_optimizer
-        )
-        optimizer = optimizer_class(**self.variant.arguments)
-        if self.variant.loss_scaled:
-            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        return self.eager(optimizer)
+        optimizer = keras_optimizer(self.variant)
+        contender = self.eager(optimizer)
+        if self.variant.dtype != "bfloat16":
+            return contender
+        # In bfloat16 beta_2 is 1 and the step size is 0: the variables don't
+        # change, only the moments do.
+        moments = [slot.value for slot in optimizer.variables[2:]]
+        return Contender(contender.step, _norms_of(moments))
 
     def eager(self, optimizer: keras.optimizers.Optimizer) -> Contender:
-        """An optimizer's step on new variables.
-
-        Args:
-            optimizer: One that isn't built yet.
-
-        Returns:
-            The contender.
-        """
-        variables = self.keras_variables()
+        """Makes a contender with new variables."""
+        variables = self.variables()
         optimizer.build(variables)
         return Contender(
             lambda: optimizer.apply(self.gradients, variables),
-            norms_of([variable.value for variable in variables]),
+            _norms_of([variable.value for variable in variables]),
         )
 
     @functools.cached_property
@@ -146,28 +124,50 @@ class Problem:
             self.variant,
         )
 
+    @functools.cached_property
+    def in_float32(self) -> Problem:
+        """The same model with float32 variables."""
+        if self.variant.dtype == "float32":
+            return self
+        return Problem(variants.VARIANTS["adam"], self.workload)
 
-def norms_of(variables: list[tf.Variable]) -> Callable[[], list[float]]:
-    """Their squared norms, at any time."""
-    # In float64: in float32 a small step may leave one as it was.
+    @functools.cached_property
+    def floor_gradient(self) -> tf.Tensor:
+        """The gradient that the floors read."""
+        return self.random(
+            (self.workload.parameters,), _stand_in(self.variant.dtype)
+        )
+
+    def floor_arrays(self, types: tuple[str, ...]) -> list[tf.Variable]:
+        """Returns arrays for a floor, which share memory with other floors'."""
+        arrays = []
+        for dtype, count in collections.Counter(map(_stand_in, types)).items():
+            known = self._floor_arrays.setdefault(dtype, [])
+            while len(known) < count:
+                size = (self.workload.parameters,)
+                known.append(tf.Variable(self.random(size, dtype)))
+            arrays += known[:count]
+        return arrays
+
+
+def _stand_in(dtype: str) -> str:
+    """Returns a type of the same size that the floors know."""
+    return "bfloat16" if dtype == "float16" else dtype
+
+
+def _norms_of(variables: list[tf.Variable]) -> Callable[[], list[float]]:
+    # In float64: in float32 a small step may not change a norm.
     return lambda: [
         2 * float(tf.nn.l2_loss(tf.cast(variable, tf.float64)))
         for variable in variables
     ]
 
 
-def in_graph(eager: Contender, **options: Any) -> Contender:
-    """The same step as a tf.function.
+def _in_graph(eager: Contender, **options: Any) -> Contender:
+    """Makes a tf.function of a step.
 
     It has neither arguments nor results: gradients are captured, because a
     list of a thousand arguments costs more than many a step.
-
-    Args:
-        eager: The step.
-        **options: Those of `tf.function`.
-
-    Returns:
-        The contender.
     """
 
     @tf.function(**options)
@@ -177,49 +177,78 @@ def in_graph(eager: Contender, **options: Any) -> Contender:
     return Contender(step, eager.norms)
 
 
-def _step(problem: Problem, call: Contender) -> Contender:
-    """A whole step, of one call of Keras' `apply` for each micro-step."""
-    micro_steps = problem.variant.micro_steps
-    if micro_steps == 1:
-        return call
+# Options of tf.function.
+_GRAPH = {"jit_compile": None}
+_XLA = {"jit_compile": True}
 
-    def step() -> None:
-        for _ in range(micro_steps):
-            call.step()
 
-    return Contender(step, call.norms)
+def _step(
+    make: Callable[[Problem], Contender], **options: Any
+) -> Callable[[Problem], Contender]:
+    """Makes the builder of a whole step: one call for each micro-step."""
+
+    def build(problem: Problem) -> Contender:
+        call = make(problem)
+        if options:
+            call = _in_graph(call, **options)
+        micro_steps = problem.variant.micro_steps
+        if micro_steps == 1:
+            return call
+
+        def step() -> None:
+            for _ in range(micro_steps):
+                call.step()
+
+        return Contender(step, call.norms)
+
+    return build
+
+
+def _composed(problem: Problem) -> Contender:
+    return problem.eager(
+        tf_opt_optimizer(problem.variant, implementation="composed")
+    )
 
 
 def _without(problem: Problem) -> Contender:
-    """tf_opt's step without what the variant is about."""
-    other = Problem(
-        variants.VARIANTS[problem.variant.without],
-        problem.workload,
-        problem.gradients,
-    )
-    return _step(problem, in_graph(other.tf_opt_eager))
+    """tf_opt's step without the variant's feature."""
+    variant = variants.VARIANTS[problem.variant.without]
+    return Problem(variant, problem.workload, problem.gradients).tf_opt_eager
+
+
+def _floor(problem: Problem, types: tuple[str, ...]) -> Contender:
+    # Made here: variables made in the function would belong to it.
+    gradient = problem.floor_gradient
+    arrays = problem.floor_arrays(types)
+    passes = problem.variant.passes
+
+    def step() -> None:
+        memory_floor.move(gradient, arrays, (*passes[:-1], len(arrays)))
+
+    return _in_graph(Contender(step, _norms_of(arrays)))
 
 
 def _memory_floor(problem: Problem) -> Contender:
-    size = problem.workload.parameters
-    passes = problem.variant.passes
-    gradient = problem.random((size,))
-    variable = tf.Variable(problem.random((size,)))
-    slots = [
-        tf.Variable(tf.random.normal([size]))
-        for _ in range(problem.variant.slots)
-    ]
+    slots = ("float32",) * problem.variant.slots
+    return _floor(problem, (*slots, problem.variant.dtype))
 
-    def step() -> None:
-        memory_floor.move(gradient, [*slots, variable], passes)
 
-    return in_graph(Contender(step, norms_of([variable])))
+def _with_precision(problem: Problem, precision: Precision) -> Contender:
+    optimizer = tf_opt_optimizer(
+        problem.variant,
+        master_weights=precision.master_weights,
+        stochastic_rounding=precision.stochastic_rounding,
+        # Keras' next seed would differ from run to run.
+        seed=0,
+        state_dtype=precision.state,
+    )
+    return _in_graph(problem.eager(optimizer))
 
 
 def _call(problem: Problem) -> Contender:
-    """A tf.function with a step's variables and slots that leaves them alone.
+    """A tf.function with a step's variables and slots that doesn't use them.
 
-    What TensorFlow takes for calling it, no optimizer can save.
+    No optimizer can save the time that TensorFlow takes to call it.
     """
     variables = [
         tf.Variable(tf.zeros(shape))
@@ -234,12 +263,12 @@ def _call(problem: Problem) -> Contender:
             # So that the function has it among its inputs.
             tf.raw_ops.VarIsInitializedOp(resource=variable.handle)
 
-    return in_graph(Contender(step, norms_of([calls])))
+    return _in_graph(Contender(step, _norms_of([calls])))
 
 
 def _tf_core(problem: Problem) -> Contender:
     variant = problem.variant
-    variables = [variable.value for variable in problem.keras_variables()]
+    variables = [variable.value for variable in problem.variables()]
     slots = [
         [tf.Variable(tf.zeros(shape)) for _ in range(variant.slots)]
         for shape in problem.workload.shapes
@@ -259,10 +288,10 @@ def _tf_core(problem: Problem) -> Contender:
         for p, (m, v, *v_max), g in zip(
             variables, slots, problem.gradients, strict=True
         ):
-            if variant.weight_decay is not None:
-                # The op has no decay: this is how one adds it.
-                decay = variants.LEARNING_RATE * variant.weight_decay
-                p.assign_sub(decay * p)
+            if "weight_decay" in variant.arguments:
+                # The op has no decay.
+                decay = variant.arguments["weight_decay"]
+                p.assign_sub(variants.LEARNING_RATE * decay * p)
             moments = {"var": p.handle, "m": m.handle, "v": v.handle}
             if v_max:
                 tf.raw_ops.ResourceApplyAdamWithAmsgrad(
@@ -271,63 +300,49 @@ def _tf_core(problem: Problem) -> Contender:
             else:
                 tf.raw_ops.ResourceApplyAdam(**moments, grad=g, **scalars)
 
-    return in_graph(Contender(step, norms_of(variables)))
+    return _in_graph(Contender(step, _norms_of(variables)))
 
 
-def _torch(problem: Problem, implementation: str) -> Contender:
-    return torch_contenders.contender(
-        problem.torch_model, problem.variant, implementation
-    )
+def _torch(
+    implementation: str, in_float32: bool = False
+) -> Callable[[Problem], Contender]:
+    def build(problem: Problem) -> Contender:
+        model = (problem.in_float32 if in_float32 else problem).torch_model
+        return torch_contenders.contender(
+            model, problem.variant, implementation
+        )
+
+    return build
 
 
 # How to make each contender, by its name in the tables.
-BUILDERS: dict[str, Callable[[Problem], Contender]] = {
+_BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.FLOOR: _memory_floor,
     variants.CALL: _call,
-    variants.TF_OPT: lambda problem: _step(
-        problem, in_graph(problem.tf_opt_eager)
+    variants.TF_OPT: _step(lambda problem: problem.tf_opt_eager, **_GRAPH),
+    variants.TF_OPT_EAGER: _step(lambda problem: problem.tf_opt_eager),
+    variants.TF_OPT_WITHOUT: _step(_without, **_GRAPH),
+    variants.TF_OPT_XLA: _step(
+        lambda problem: problem.eager(tf_opt_optimizer(problem.variant)), **_XLA
     ),
-    variants.TF_OPT_EAGER: lambda problem: _step(problem, problem.tf_opt_eager),
-    variants.TF_OPT_WITHOUT: _without,
-    variants.KERAS: lambda problem: _step(
-        problem, in_graph(problem.keras_eager)
-    ),
-    variants.KERAS_XLA: lambda problem: _step(
-        problem, in_graph(problem.keras_eager, jit_compile=True)
-    ),
-    variants.KERAS_EAGER: lambda problem: _step(problem, problem.keras_eager),
-    variants.TF_OPT_XLA: lambda problem: _step(
-        problem, in_graph(problem.tf_opt("custom_op"), jit_compile=True)
-    ),
-    variants.COMPOSED_XLA: lambda problem: _step(
-        problem, in_graph(problem.tf_opt("composed"), jit_compile=True)
-    ),
-    variants.COMPOSED_EAGER: lambda problem: _step(
-        problem, problem.tf_opt("composed")
-    ),
+    variants.COMPOSED_XLA: _step(_composed, **_XLA),
+    variants.COMPOSED_EAGER: _step(_composed),
+    variants.KERAS: _step(lambda problem: problem.keras_eager, **_GRAPH),
+    variants.KERAS_XLA: _step(lambda problem: problem.keras_eager, **_XLA),
+    variants.KERAS_EAGER: _step(lambda problem: problem.keras_eager),
     variants.TF_CORE: _tf_core,
-    variants.TORCH_FUSED: functools.partial(_torch, implementation="fused"),
-    variants.TORCH_FOREACH: functools.partial(_torch, implementation="foreach"),
+    variants.TORCH_FUSED: _torch("fused"),
+    variants.TORCH_FOREACH: _torch("foreach"),
+    variants.TORCH_FLOAT32: _torch("fused", in_float32=True),
+    variants.TORCH_BFLOAT16: _torch("fused"),
 }
 
 
-def make(
-    variant: Variant, workload: Workload, without: Collection[str]
-) -> dict[str, Contender]:
-    """Makes the contenders that can run on this machine.
-
-    Args:
-        variant: The optimizer.
-        workload: The model.
-        without: The names of those to leave out.
-
-    Returns:
-        The contenders, by name.
-    """
-    problem = Problem(variant, workload)
-    return {
-        name: BUILDERS[name](problem)
-        for name in variant.contenders
-        if name not in without
-        and (torch is not None or not name.startswith("torch"))
-    }
+def build(problem: Problem, name: str) -> Contender:
+    """Makes a contender."""
+    variant = problem.variant
+    if name in variant.floors:
+        return _floor(problem, variant.floors[name].arrays)
+    if name in _BUILDERS:
+        return _BUILDERS[name](problem)
+    return _with_precision(problem, variant.precisions[name])

@@ -1,49 +1,29 @@
-"""What the engine's loop can do where memory doesn't limit it."""
+"""Measures the CPU engine's loop where memory doesn't limit it."""
 
 from __future__ import annotations
 
 import json
 import pathlib
 import subprocess
-from typing import Any
 
-from table import Table
+from case import Options
+from results import Row
 
-_PROGRAM = (
+PROGRAM = [
     pathlib.Path(__file__).parents[1] / "bazel-bin" / "benchmarks" / "in_cache"
-)
-TITLE = "Adam on arrays in the second cache"
+]
 
 
-def measure() -> list[dict[str, Any]]:
-    """Runs the program, which takes some seconds.
-
-    Returns:
-        For each mode and instruction set, what it measured.
-    """
-    result = subprocess.run(
-        [_PROGRAM], stdout=subprocess.PIPE, text=True, check=True
-    )
-    return json.loads(result.stdout)
-
-
-def table(rows: list[dict[str, Any]]) -> Table:
-    """Mode by instruction set."""
-    cells = {
-        (row["mode"], row["target"]): (
-            f"{row['elements_per_second'] / 1e9:.2f} "
-            f"({row['cycles_per_element']:.2f})"
+def measure(variant: str, workload: str, options: Options) -> list[Row]:
+    """Runs the program, which takes some seconds."""
+    output = subprocess.run(
+        PROGRAM, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    return [
+        Row.of(each["mode"], measured, each["target"], samples=[value])
+        for each in json.loads(output)
+        for measured, value in (
+            ("cycles", each["cycles_per_element"]),
+            ("nanoseconds", 1e9 / each["elements_per_second"]),
         )
-        for row in rows
-    }
-    modes, targets = (
-        list(dict.fromkeys(row[key] for row in rows))
-        for key in ("mode", "target")
-    )
-    return Table(
-        TITLE,
-        "Billions of elements per second, all cores together (in brackets: "
-        "cycles per element of one core), the fastest of 5,000 steps.",
-        ["", *targets],
-        [[mode, *(cells[mode, name] for name in targets)] for mode in modes],
-    )
+    ]

@@ -1,4 +1,4 @@
-"""On what a benchmark ran."""
+"""The machine and the software that a benchmark ran on."""
 
 from __future__ import annotations
 
@@ -21,38 +21,27 @@ _PACKAGES = (
 
 
 def count_cores() -> int:
-    """The cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
-def _cpu_model() -> str:
+def describe() -> str:
+    """Returns the processor, its cores and the memory."""
     text = pathlib.Path("/proc/cpuinfo").read_text()
     found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found.group(1) if found else platform.processor()
+    cpu = found.group(1) if found else platform.processor()
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return f"{cpu}, {count_cores()} cores, {memory / 2**30:.1f} GiB"
 
 
-def _memory_gib() -> float:
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return round(pages / 2**30, 1)
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
+def software() -> str:
+    """Returns the versions, and the instruction set of the kernels."""
+    versions = [f"python {platform.python_version()}"]
     for package in _PACKAGES:
         try:
-            versions[package] = importlib.metadata.version(package)
+            version = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return versions
-
-
-def describe() -> dict:
-    """The machine and the software, ready for JSON."""
-    return {
-        "cpu": _cpu_model(),
-        "cores": count_cores(),
-        "memory_gib": _memory_gib(),
-        "system": platform.platform(),
-        "versions": _versions(),
-        "tf_opt_build_info": tf_opt.build_info(),
-    }
+        versions.append(f"{package} {version}")
+    kernels = tf_opt.build_info()["cpu_kernels"]
+    return f"{', '.join(versions)}; CPU kernels: {kernels}"

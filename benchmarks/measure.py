@@ -6,29 +6,28 @@ import dataclasses
 import gc
 import math
 import random
-import statistics
 import time
 from collections.abc import Callable
 from collections.abc import Mapping
+from typing import NamedTuple
 
 # Called with what runs now and the part of the work done, from 0 to 1.
 OnProgress = Callable[[str, float], None]
 
-# Before each step, until the progress is drawn and the threads of the contender
+# Before each step: the progress is drawn, and the threads of the contender
 # before stop spinning in wait for more work.
 _PAUSE_SECONDS = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """Somebody's optimizer, ready to step.
+    """An optimizer that is ready to step.
 
     Attributes:
         step: One whole optimizer step, with all its micro-steps.
         norms: The squared norm of each variable that `step` updates: enough
             to see whether they changed and are finite.
-        steps: How many steps a sample is the mean of; None for as many as of
-            the others.
+        steps: How many steps a sample is the mean of; None for the default.
     """
 
     step: Callable[[], None]
@@ -36,26 +35,20 @@ class Contender:
     steps: int | None = None
 
 
-@dataclasses.dataclass
-class Measurement:
-    """What was seen of one contender, in milliseconds.
+class Measurement(NamedTuple):
+    """The times of one contender, in milliseconds.
 
     Attributes:
-        first_call_ms: The first step: with tracing, compiling, allocating.
-        samples_ms: The timed steps after it, or micro-steps.
+        first_call: The first step: with tracing, compiling, allocating.
+        samples: The timed steps after it, or micro-steps.
     """
 
-    first_call_ms: float
-    samples_ms: list[float] = dataclasses.field(default_factory=list)
-
-    @property
-    def median_ms(self) -> float:
-        """The median of the samples."""
-        return statistics.median(self.samples_ms)
+    first_call: float
+    samples: list[float]
 
 
 def _timed_ms(step: Callable[[], None], steps: int = 1) -> float:
-    """Milliseconds of a step, of which so many are timed together."""
+    """Returns the mean milliseconds of several steps."""
     start = time.perf_counter()
     for _ in range(steps):
         step()
@@ -73,9 +66,9 @@ def _check_finite(name: str, norms: list[float]) -> None:
 
 def _first_call(name: str, contender: Contender) -> Measurement:
     before = contender.norms()
-    # What the contender before left behind isn't this one's.
+    # The garbage of the contender before isn't this one's.
     gc.collect()
-    measurement = Measurement(_timed_ms(contender.step))
+    measurement = Measurement(_timed_ms(contender.step), [])
     after = contender.norms()
     _check_finite(name, after)
     unchanged = [i for i, norm in enumerate(before) if norm == after[i]]
@@ -97,18 +90,19 @@ def measure(
 ) -> dict[str, Measurement]:
     """Times every contender's step, interleaved.
 
-    In each round everybody has one turn, in random order: whatever else the
-    machine does hits all alike, so that the ratios hold where times don't.
+    In each round each contender has one turn, in random order: other load on
+    the machine hits all of them, so that ratios hold where times don't.
 
     Args:
-        contenders: Whom to time, by name.
+        contenders: The contenders, by name.
         rounds: How many samples of each.
         seconds: A contender too slow for `rounds` samples in this time sits
             out rounds, evenly spread; it has one sample at least.
         steps: How many steps a sample is the mean of. If several, some more are
-            done before, so that all begin alike.
+            done before, so that all begin with warm caches.
         on_progress: Called before each step.
-        micro_steps: Of how many a step consists: samples are the mean of one.
+        micro_steps: How many micro-steps a step has; a sample is the time of
+            one.
 
     Returns:
         The measurements, by name.
@@ -139,7 +133,7 @@ def measure(
                 for _ in range(timed // 5):
                     step()
                 sample = _timed_ms(step, timed)
-                measurements[name].samples_ms.append(sample / micro_steps)
+                measurements[name].samples.append(sample / micro_steps)
                 spent_ms[name] += sample * timed
     finally:
         gc.enable()

@@ -1,16 +1,12 @@
-"""Times tf_opt's optimizer step beside everybody else's.
+"""Measures tf_opt's optimizers beside Keras', TensorFlow's and PyTorch's.
 
     python benchmarks/run.py [--quick] [--workloads ...] [--optimizers ...]
     python benchmarks/run.py --features [--quick] [--workloads ...]
-    python benchmarks/run.py --sparse [--quick] [--workloads ...]
-    python benchmarks/run.py --low-precision [--quick] [--workloads ...]
-    python benchmarks/run.py --compiled [--workloads ...]
-    python benchmarks/run.py --in-cache
 
-It prints tables and writes results.json, results.md and results.png (with
---features steps.*, with --sparse sparse.*, with --low-precision
-low-precision.*, with --compiled compiled.*, with --in-cache in-cache.* without
-a picture). Use an otherwise idle machine with 16 GB of memory.
+One option each names another suite: --features, --sparse, --low-precision,
+--compiled, --compiled-fit, --compiled-memory, --in-cache or --training. A run
+prints tables and writes SUITE.csv, SUITE.md and SUITE.png. Use an otherwise
+idle machine with 16 GB of memory.
 """
 
 from __future__ import annotations
@@ -20,54 +16,34 @@ import datetime
 import pathlib
 import shlex
 import sys
+from collections.abc import Sequence
 
 import rich.console
 
-import compiled
-import in_cache
-import low_precision
-import low_precision_plot
-import low_precision_variants
-import machine as machines
-import plot
-import report
-import sparse
-import sparse_plot
-import step_time
-import step_time_plot
-import targets
+import plots
+import results
+import suites
 import terminal
-from all_variants import ALL_VARIANTS
-from all_workloads import ALL_WORKLOADS
-from low_precision_variants import LOW_PRECISION
-from shapes import WORKLOADS
-from sparse_workloads import SPARSE_WORKLOADS
-from variants import COMPILED
-from variants import FEATURE_WORKLOADS
+from results import Results
+from results import Row
 from variants import KERAS_XLA
+from variants import LEFT_OUT
 from variants import OPTIMIZERS
 from variants import VARIANTS
-
-_CASE = pathlib.Path(__file__).with_name("case.py")
 
 _QUICK_OPTIMIZERS = ("adam",)
 # Compiling alone would take most of a quick run.
 _QUICK_WITHOUT = (KERAS_XLA,)
 
 
-def _parse_arguments() -> argparse.Namespace:
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Times tf_opt's optimizer step beside everybody else's."
-    )
-    parser.add_argument(
-        "--workloads",
-        nargs="+",
-        choices=ALL_WORKLOADS,
-        metavar="NAME",
-        help=f"models to measure, of: {', '.join(WORKLOADS)}; with --sparse "
-        f"tables, of: {', '.join(SPARSE_WORKLOADS)}; with --low-precision, of: "
-        f"{', '.join(low_precision_variants.WORKLOADS)} (unless said "
-        "otherwise, all)",
+        description=__doc__.splitlines()[0],
+        epilog="Workloads: "
+        + "; ".join(
+            f"{name}: {', '.join(dict.fromkeys(w for _, w in suite.cases))}"
+            for name, suite in suites.SUITES.items()
+        ),
     )
     measured = parser.add_mutually_exclusive_group()
     measured.add_argument(
@@ -75,37 +51,32 @@ def _parse_arguments() -> argparse.Namespace:
         nargs="+",
         choices=VARIANTS,
         metavar="NAME",
-        help=f"optimizers to measure, of: {', '.join(VARIANTS)} (unless said "
-        f"otherwise, the first {len(OPTIMIZERS)})",
+        help=f"optimizers to measure, of: {', '.join(VARIANTS)} (by default "
+        f"the first {len(OPTIMIZERS)})",
     )
-    measured.add_argument(
-        "--features",
-        action="store_true",
-        help="measure what clipping, averages and so on add to AdamW's step "
-        "and write steps.*, instead of optimizers and results.*",
+    for name, suite in suites.SUITES.items():
+        if name != suites.DEFAULT:
+            measured.add_argument(
+                f"--{name}",
+                dest="suite",
+                action="store_const",
+                const=name,
+                default=suites.DEFAULT,
+                help=f"measure {suite.help} and write {name}.*",
+            )
+    parser.add_argument(
+        "--workloads",
+        "--tasks",
+        nargs="+",
+        metavar="NAME",
+        help="models, tables or tasks to measure (by default all of the suite)",
     )
-    measured.add_argument(
-        "--sparse",
-        action="store_true",
-        help="measure sparse gradients of embedding tables and write sparse.*",
-    )
-    measured.add_argument(
-        "--low-precision",
-        action="store_true",
-        help="measure Adam with variables and state of 16 bits and write "
-        "low-precision.*",
-    )
-    measured.add_argument(
-        "--compiled",
-        action="store_true",
-        help="measure Adam compiled by XLA, with compiling, and write "
-        "compiled.*",
-    )
-    measured.add_argument(
-        "--in-cache",
-        action="store_true",
-        help="measure the engine's loop by instruction set on arrays in the "
-        "second cache and write in-cache.*",
+    parser.add_argument(
+        "--without",
+        nargs="+",
+        default=[],
+        metavar="CONTENDER",
+        help="contenders to leave out",
     )
     parser.add_argument(
         "--repeats",
@@ -116,8 +87,15 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="few repeats, no compiling with XLA and, unless said otherwise, "
-        f"{' and '.join(_QUICK_OPTIMIZERS)} only",
+        help="few repeats, no compiling with XLA and, by default, only "
+        f"{' and '.join(_QUICK_OPTIMIZERS)}",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        type=pathlib.Path,
+        metavar="CSV",
+        help="write the tables and the picture of an earlier run",
     )
     parser.add_argument(
         "--output",
@@ -126,135 +104,85 @@ def _parse_arguments() -> argparse.Namespace:
         metavar="DIR",
         help="where the results go (%(default)s)",
     )
-    arguments = parser.parse_args()
-    if arguments.repeats is None:
-        arguments.repeats = 5 if arguments.quick else 15
-    if arguments.repeats < 1:
-        parser.error(f"--repeats must be at least 1, got {arguments.repeats}")
-    if arguments.workloads is None:
-        if arguments.sparse:
-            arguments.workloads = SPARSE_WORKLOADS
-        elif arguments.low_precision:
-            arguments.workloads = low_precision_variants.WORKLOADS
-        else:
-            arguments.workloads = WORKLOADS
-    if arguments.features:
-        arguments.optimizers = step_time.VARIANTS
-    elif arguments.sparse:
-        arguments.optimizers = sparse.VARIANTS
-    elif arguments.low_precision:
-        arguments.optimizers = LOW_PRECISION
-    elif arguments.compiled:
-        arguments.optimizers = tuple(COMPILED)
-    elif arguments.optimizers is None:
-        arguments.optimizers = (
-            _QUICK_OPTIMIZERS if arguments.quick else tuple(OPTIMIZERS)
-        )
-    return arguments
+    parsed = parser.parse_args(arguments)
+    if parsed.repeats is None:
+        parsed.repeats = 5 if parsed.quick else 15
+    if parsed.repeats < 1:
+        parser.error(f"--repeats must be at least 1, got {parsed.repeats}")
+    return parsed
 
 
-def _cases(arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    """The (variant, workload) pairs to measure."""
-    if arguments.sparse:
-        return [
-            (variant, workload)
-            for variant in arguments.optimizers
-            for workload in arguments.workloads
-            if workload in SPARSE_WORKLOADS
-            and variant in SPARSE_WORKLOADS[workload].optimizers
-        ]
-    # The update alone is measured where the features are.
-    default = FEATURE_WORKLOADS if arguments.features else WORKLOADS
+def _cases(parsed: argparse.Namespace) -> list[tuple[str, str]]:
+    """Returns the variant and the workload of each case to measure."""
+    cases = suites.SUITES[parsed.suite].cases
+    if parsed.optimizers:
+        cases = suites.cases_of(parsed.optimizers)
+    elif parsed.quick and parsed.suite == suites.DEFAULT:
+        cases = suites.cases_of(_QUICK_OPTIMIZERS)
     return [
         (variant, workload)
-        for variant in arguments.optimizers
-        for workload in arguments.workloads
-        if workload in (ALL_VARIANTS[variant].workloads or default)
+        for variant, workload in cases
+        if not parsed.workloads or workload in parsed.workloads
     ]
 
 
-def _process(
-    variant: str, workload: str, arguments: argparse.Namespace
-) -> terminal.Process:
-    command = [sys.executable, str(_CASE), variant, workload]
-    command += [f"--rounds={arguments.repeats}"]
-    command += [f"--seconds={1.5 if arguments.quick else 6.0}"]
-    without = low_precision_variants.WITHOUT.get((variant, workload), ())
-    if arguments.quick:
-        without = (*_QUICK_WITHOUT, *without)
-    if without:
-        command += ["--without", *without]
-    title = f"{ALL_WORKLOADS[workload].title}, {ALL_VARIANTS[variant].title}"
-    return terminal.Process(title, command)
+def _case_arguments(
+    variant: str, workload: str, parsed: argparse.Namespace
+) -> list[str]:
+    without = (*parsed.without, *LEFT_OUT.get((variant, workload), ()))
+    if parsed.quick:
+        without = (*without, *_QUICK_WITHOUT)
+    return [
+        parsed.suite,
+        variant,
+        workload,
+        f"--rounds={parsed.repeats}",
+        *(["--quick"] if parsed.quick else []),
+        *(["--without", *without] if without else []),
+    ]
 
 
-def _measure_in_cache(output: pathlib.Path) -> None:
-    rows = in_cache.measure()
-    found = in_cache.table(rows)
-    command = shlex.join(["python", *sys.argv])
-    head = (machines.describe(), command, datetime.date.today().isoformat())
-    path = output / "in-cache"
-    path.with_suffix(".json").write_text(report.to_json(*head, rows))
-    path.with_suffix(".md").write_text(
-        report.to_markdown(in_cache.TITLE, *head, [found])
-    )
-    terminal.show(found, rich.console.Console())
-
-
-def main() -> None:
-    """Runs the benchmark that the command line asks for."""
-    arguments = _parse_arguments()
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    if arguments.in_cache:
-        _measure_in_cache(arguments.output)
-        return
-    console = rich.console.Console()
-    cases = _cases(arguments)
+def _measure(
+    parsed: argparse.Namespace, console: rich.console.Console
+) -> Results:
+    cases = _cases(parsed)
     if not cases:
-        raise SystemExit("These optimizers are not measured on these models.")
-    results = terminal.run(
-        [_process(*case, arguments) for case in cases], console
-    )
-    machine = results[-1]["machine"]
-    rows = [row for result in results for row in result["rows"]]
-
-    if arguments.features:
-        path, title = arguments.output / "steps", step_time.TITLE
-        overviews, draw = step_time.tables(rows), step_time_plot.save
-    elif arguments.sparse:
-        path, title = arguments.output / "sparse", sparse.TITLE
-        overviews, draw = sparse.tables(rows), sparse_plot.save
-    elif arguments.low_precision:
-        path = arguments.output / "low-precision"
-        title = low_precision.TITLE
-        overviews, draw = low_precision.tables(rows), low_precision_plot.save
-    elif arguments.compiled:
-        path, title = arguments.output / "compiled", compiled.TITLE
-        overviews, draw = compiled.tables(rows), plot.save
-    else:
-        path = arguments.output / "results"
-        title = "Milliseconds per optimizer step"
-        overviews, draw = report.overviews(rows), plot.save
-    command = shlex.join(["python", *sys.argv])
-    date = datetime.date.today().isoformat()
-    reached = targets.table(rows)
-    path.with_suffix(".json").write_text(
-        report.to_json(machine, command, date, rows)
-    )
-    path.with_suffix(".md").write_text(
-        report.to_markdown(
-            title,
-            machine,
-            command,
-            date,
-            [reached, *overviews, report.details(rows)],
+        raise SystemExit(
+            f"No case of {parsed.suite} has one of these workloads: "
+            f"{', '.join(parsed.workloads)}. See --help."
         )
+    messages = terminal.run(
+        [_case_arguments(*case, parsed) for case in cases], console
     )
-    draw(rows, machine, path.with_suffix(".png"))
-    for table in (*overviews, reached):
+    command = shlex.join(["python", *sys.argv])
+    return Results(
+        messages[-1]["machine"],
+        messages[-1]["software"],
+        f"`{command}`, {datetime.date.today().isoformat()}",
+        [Row(*row) for message in messages for row in message["rows"]],
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the suite that the command line names."""
+    parsed = _parse_arguments(arguments)
+    suite = suites.SUITES[parsed.suite]
+    console = rich.console.Console()
+    if parsed.source:
+        found, name = Results.read(parsed.source), parsed.source.stem
+    else:
+        found, name = _measure(parsed, console), parsed.suite
+    parsed.output.mkdir(parents=True, exist_ok=True)
+    path = parsed.output / f"{name}.csv"
+    path.write_text(found.to_csv())
+    # The CSV is rounded; a later `--from` must write the same tables.
+    found = Results.read(path)
+    path.with_suffix(".md").write_text(results.to_markdown(suite, found))
+    plots.save(suite, found, path.with_suffix(".png"))
+    for table in results.tables(suite, found):
         terminal.show(table, console)
-    for suffix in (".json", ".md", ".png"):
-        console.print(f"Written: {path}{suffix}", soft_wrap=True)
+    for suffix in (".csv", ".md", ".png"):
+        console.print(f"Written: {path.with_suffix(suffix)}", soft_wrap=True)
 
 
 if __name__ == "__main__":

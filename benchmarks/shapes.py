@@ -1,9 +1,11 @@
-"""The models that are measured: the shapes of their parameters."""
+"""The models and the embedding tables that are measured."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import NamedTuple
+
+import variants
 
 Shape = tuple[int, ...]
 
@@ -48,20 +50,35 @@ def bert_base() -> list[Shape]:
     return [*embeddings, *(12 * layer), *dense(width, width)]
 
 
-class Workload(NamedTuple):
-    """A model, as an optimizer sees it.
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """A model or embedding tables, as an optimizer sees them.
 
     Attributes:
-        title: What people call it.
+        title: The title in tables.
         shapes: The shape of each trainable variable.
-        steps: How many steps are timed together. Small models are trained in
-            loops: a single step after somebody else's would be timed with cold
-            caches and sleeping threads.
+        steps: How many steps a sample is the mean of. Small models are trained
+            in loops: a single step after another contender's would be timed
+            with cold caches and sleeping threads.
+        ids: How many rows of each table a batch looks up; 0 if the variables
+            are no tables, and gradients are dense.
+        zipf: Whether few rows are looked up often, by Zipf's law, instead of
+            uniformly.
+        contenders: The contenders; empty for the variant's.
+        variants: The optimizers, if the variables are tables.
+        family: The workloads that differ in one size only; empty for none.
+        size: That size.
     """
 
     title: str
     shapes: list[Shape]
     steps: int = 1
+    ids: int = 0
+    zipf: bool = False
+    contenders: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    family: str = ""
+    size: int = 0
 
     @property
     def parameters(self) -> int:
@@ -87,3 +104,93 @@ WORKLOADS: dict[str, Workload] = {
     "1000x256": Workload("1,000 x 256", [(256,)] * 1000),
     "single": Workload("one of 33.5 M", [(33_554_432,)]),
 }
+
+# Criteo's click logs (the Kaggle challenge of 2014) have 26 categorical
+# features with this many values. Large ones are hashed into fewer rows.
+_CRITEO_VALUES = (
+    *(1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683),
+    *(8351593, 3194, 27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18),
+    *(15, 286181, 105, 142572),
+)
+_CRITEO_ROWS = 1_000_000
+
+_SCALING = (
+    variants.ROW_FLOOR,
+    variants.TF_OPT_LAZY,
+    variants.TF_OPT_MEASURING,
+    variants.KERAS,
+)
+_COMPARED = (
+    variants.ROW_FLOOR,
+    variants.TF_OPT_LAZY,
+    variants.TF_OPT_LAZY_EAGER,
+    variants.TF_OPT_MEASURING,
+    variants.TF_OPT,
+    variants.TF_OPT_EAGER,
+    variants.TORCH_SPARSE,
+    variants.KERAS,
+)
+
+
+def _table(title: str, zipf: bool) -> Workload:
+    return Workload(
+        title,
+        [(1_000_000, 64)],
+        steps=10,
+        ids=8192,
+        zipf=zipf,
+        contenders=(variants.ALL_ROWS_FLOOR, *_COMPARED),
+        variants=("adam", "adam-amsgrad"),
+    )
+
+
+def _by_ids(ids: int, steps: int) -> Workload:
+    return Workload(
+        f"{ids:,} ids",
+        [(1_000_000, 64)],
+        steps,
+        ids,
+        contenders=_SCALING,
+        variants=("adam",),
+        family="by ids in a batch, 1,000,000 x 64",
+        size=ids,
+    )
+
+
+def _by_rows(rows: int) -> Workload:
+    return Workload(
+        f"{rows:,} rows",
+        # Narrower, so that the largest fits into memory with Keras' copy of it.
+        [(rows, 16)],
+        steps=10,
+        ids=8192,
+        contenders=_SCALING,
+        variants=("adam",),
+        family="by rows of the table, of width 16, 8,192 ids in a batch",
+        size=rows,
+    )
+
+
+SPARSE_WORKLOADS: dict[str, Workload] = {
+    "table-uniform": _table("1 M x 64, uniform", zipf=False),
+    "table-zipf": _table("1 M x 64, Zipf", zipf=True),
+    "26-tables": Workload(
+        "26 tables",
+        [(min(rows, _CRITEO_ROWS), 16) for rows in _CRITEO_VALUES],
+        steps=5,
+        ids=2048,
+        zipf=True,
+        contenders=_COMPARED,
+        variants=("adam", "adam-amsgrad"),
+    ),
+    "100-ids": _by_ids(100, steps=50),
+    "1000-ids": _by_ids(1000, steps=50),
+    "10000-ids": _by_ids(10_000, steps=10),
+    "100000-ids": _by_ids(100_000, steps=2),
+    "100000-rows": _by_rows(100_000),
+    "300000-rows": _by_rows(300_000),
+    "1000000-rows": _by_rows(1_000_000),
+    "3000000-rows": _by_rows(3_000_000),
+    "10000000-rows": _by_rows(10_000_000),
+}
+ALL_WORKLOADS = WORKLOADS | SPARSE_WORKLOADS

@@ -1,15 +1,15 @@
-"""Everyone whose step with sparse gradients is timed, one entry each."""
+"""Contenders for sparse gradients of embedding tables."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 from collections.abc import Callable
-from collections.abc import Collection
+from collections.abc import Iterator
 from typing import NamedTuple
 
-# Before TensorFlow: some versions of torch crash when they are imported second.
-from optional_torch import torch
+# Before TensorFlow.
+from torch_contenders import torch
 
 # isort: split
 import keras
@@ -17,15 +17,20 @@ import numpy as np
 import tensorflow as tf
 import tf_opt
 
+import contenders
 import memory_floor
 import variants
 from measure import Contender
-from sparse_workloads import Lookup
-from sparse_workloads import SparseWorkload
+from shapes import Shape
+from shapes import Workload
 from variants import Variant
 
-# Together, batches have so many ids for each table, that none of their rows is
-# still in a cache when its batch comes again; within bounds.
+# A part of uniformly drawn ids repeats others of its batch.
+_REPEATED = 0.1
+_ZIPF_EXPONENT = 1.1
+
+# All batches together have this many ids for each table, within bounds, so that
+# a row has left the caches when its batch comes again.
 _IDS_OF_ALL_BATCHES = 2**18
 _MOST_BATCHES = 256
 _FEWEST_BATCHES = 8
@@ -36,7 +41,7 @@ class Batch(NamedTuple):
 
     Attributes:
         values: A row for each id.
-        ids: The ids.
+        ids: The ids, as a batch has them.
         rows: The rows among them, sorted and without repeats.
     """
 
@@ -45,169 +50,146 @@ class Batch(NamedTuple):
     rows: list[tf.Tensor]
 
 
+# A step takes values, and ids or rows.
+Step = Callable[[list[tf.Tensor], list[tf.Tensor]], object]
+
+
+def draw_ids(
+    rows: int, workload: Workload, generator: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Draws the ids that one batch after the other looks up in a table."""
+    if workload.zipf:
+        weights = np.arange(1, rows + 1) ** -_ZIPF_EXPONENT
+        cumulative = np.cumsum(weights / weights.sum())
+        # Frequent rows may be anywhere in the table.
+        row_of_rank = generator.permutation(rows)
+        while True:
+            places = generator.random(workload.ids)
+            ranks = np.searchsorted(cumulative, places)
+            # The last sum may round to less than 1.
+            ids = row_of_rank[np.minimum(ranks, rows - 1)]
+            yield ids.astype(np.int32)
+    distinct = min(rows, round((1 - _REPEATED) * workload.ids))
+    while True:
+        chosen = generator.choice(rows, distinct, replace=False)
+        repeated = generator.choice(chosen, workload.ids - distinct)
+        ids = generator.permutation(np.concatenate([chosen, repeated]))
+        yield ids.astype(np.int32)
+
+
 class Problem:
-    """One optimizer on some tables: what contenders share.
+    """One optimizer on some tables, and what contenders share.
 
     As in `contenders.Problem`, contenders of one family share their variables
     and slots, and all share the gradients.
     """
 
-    def __init__(self, variant: Variant, workload: SparseWorkload) -> None:
-        """States the problem.
-
-        Args:
-            variant: The optimizer.
-            workload: The tables.
-        """
+    def __init__(self, variant: Variant, workload: Workload) -> None:
+        """Draws the batches."""
         self.variant = variant
         self.workload = workload
         generator = np.random.default_rng(0)
-        lookups = [
-            Lookup(rows, workload.ids, workload.zipf, generator)
-            for rows, _ in workload.shapes
+        drawn = [
+            draw_ids(rows, workload, generator) for rows, _ in workload.shapes
         ]
         count = _IDS_OF_ALL_BATCHES // workload.ids
         count = max(_FEWEST_BATCHES, min(count, _MOST_BATCHES))
-        self.batches = [self._batch(lookups) for _ in range(count)]
-
-    def _batch(self, lookups: list[Lookup]) -> Batch:
-        drawn = [lookup.draw() for lookup in lookups]
-        return Batch(
-            [
-                tf.random.normal([self.workload.ids, width], stddev=0.02)
-                for _, width in self.workload.shapes
-            ],
-            [tf.constant(ids.all) for ids in drawn],
-            [tf.constant(ids.rows) for ids in drawn],
-        )
-
-    def next_batch(self) -> Callable[[], Batch]:
-        """Batch after batch, from the first on."""
-        return functools.partial(next, itertools.cycle(self.batches))
-
-    def variables(self) -> list[keras.Variable]:
-        """New tables."""
-        return [
-            keras.Variable(tf.random.normal(shape, stddev=0.02))
-            for shape in self.workload.shapes
+        self.batches = [
+            self._batch(list(map(next, drawn))) for _ in range(count)
         ]
 
-    @functools.cached_property
-    def tf_opt_lazy(self) -> Model:
-        """tf_opt's optimizer that leaves other rows alone."""
-        return Model(self, self._tf_opt(lazy_mode=True))
+    def _batch(self, ids: list[np.ndarray]) -> Batch:
+        values = [
+            _random((self.workload.ids, width))
+            for _, width in self.workload.shapes
+        ]
+        rows = list(map(tf.constant, map(np.unique, ids)))
+        return Batch(values, list(map(tf.constant, ids)), rows)
 
     @functools.cached_property
-    def tf_opt_exact(self) -> Model:
-        """tf_opt's optimizer, which updates all rows."""
-        return Model(self, self._tf_opt(lazy_mode=False))
-
-    def _tf_opt(self, lazy_mode: bool) -> keras.optimizers.Optimizer:
-        optimizer_class = getattr(tf_opt, self.variant.optimizer)
-        return optimizer_class(
-            **self.variant.arguments,
-            **self.variant.own_arguments,
-            lazy_mode=lazy_mode,
-            implementation="custom_op",
+    def lazy(self) -> tuple[Step, list[tf.Variable]]:
+        """A step of tf_opt's that updates the rows that occur."""
+        return self._step_of(
+            contenders.tf_opt_optimizer(self.variant, lazy_mode=True)
         )
 
     @functools.cached_property
-    def keras(self) -> Model:
-        """Keras' optimizer."""
-        optimizer_class = getattr(
-            keras.optimizers, self.variant.keras_optimizer
-        )
-        return Model(self, optimizer_class(**self.variant.arguments))
+    def exact(self) -> tuple[Step, list[tf.Variable]]:
+        """A step of tf_opt's that updates all rows."""
+        return self._step_of(contenders.tf_opt_optimizer(self.variant))
+
+    @functools.cached_property
+    def keras(self) -> tuple[Step, list[tf.Variable]]:
+        """A step of Keras'."""
+        return self._step_of(contenders.keras_optimizer(self.variant))
+
+    def _step_of(
+        self, optimizer: keras.optimizers.Optimizer
+    ) -> tuple[Step, list[tf.Variable]]:
+        shapes = self.workload.shapes
+        variables = [keras.Variable(_random(shape)) for shape in shapes]
+        optimizer.build(variables)
+        sizes = list(map(tf.constant, shapes))
+
+        def step(values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
+            gradients = list(map(tf.IndexedSlices, values, ids, sizes))
+            optimizer.apply(gradients, variables)
+
+        return step, [variable.value for variable in variables]
 
     @functools.cached_property
     def floor_arrays(self) -> list[list[tf.Variable]]:
-        """Of each table, what the floors move."""
+        """The arrays of each table that the floors move."""
         return [
-            [
-                tf.Variable(tf.random.normal(shape, stddev=0.02))
-                for _ in range(1 + self.variant.slots)
-            ]
+            [tf.Variable(_random(shape)) for _ in range(1 + self.variant.slots)]
             for shape in self.workload.shapes
         ]
 
-    def norms_of(
-        self, variables: list[tf.Variable]
-    ) -> Callable[[], list[float]]:
-        """Norms of the first batch's rows: of all, a step changes too little.
+    def function(self, step: Step) -> Step:
+        """Makes a tf.function that doesn't know how many rows there are.
 
-        Args:
-            variables: One for each table.
-
-        Returns:
-            Their squared norms, at any time.
+        As in training, where only the batch knows it.
         """
-        rows = self.batches[0].rows
-        return lambda: [
-            2 * float(tf.nn.l2_loss(tf.gather(variable, some)))
-            for variable, some in zip(variables, rows, strict=True)
-        ]
+        shapes = self.workload.shapes
+        return tf.function(
+            step,
+            input_signature=(
+                [tf.TensorSpec([None, width]) for _, width in shapes],
+                [tf.TensorSpec([None], tf.int32) for _ in shapes],
+            ),
+        )
+
+    def contender(
+        self,
+        step: Step,
+        variables: list[tf.Variable],
+        rows: list[tf.Tensor] | str = "ids",
+        **options: int,
+    ) -> Contender:
+        """Makes a contender that takes a batch in each step."""
+        batches = itertools.cycle(self.batches)
+        first = self.batches[0].rows
+
+        def take() -> None:
+            batch = next(batches)
+            step(
+                batch.values,
+                getattr(batch, rows) if isinstance(rows, str) else rows,
+            )
+
+        # A step changes the norm of all rows too little to see.
+        return Contender(
+            take,
+            lambda: [
+                2 * float(tf.nn.l2_loss(tf.gather(variable, some)))
+                for variable, some in zip(variables, first, strict=True)
+            ],
+            **options,
+        )
 
 
-class Model:
-    """Tables and the optimizer that updates them."""
-
-    def __init__(
-        self, problem: Problem, optimizer: keras.optimizers.Optimizer
-    ) -> None:
-        """Makes the tables.
-
-        Args:
-            problem: What tables.
-            optimizer: What updates them.
-        """
-        self._problem = problem
-        self._optimizer = optimizer
-        self._variables = problem.variables()
-        optimizer.build(self._variables)
-        self._shapes = [tf.constant(s) for s in problem.workload.shapes]
-
-    def _apply(self, values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
-        gradients = list(map(tf.IndexedSlices, values, ids, self._shapes))
-        self._optimizer.apply(gradients, self._variables)
-
-    def contender(self, in_graph: bool, steps: int | None = None) -> Contender:
-        """The optimizer's step.
-
-        Args:
-            in_graph: Whether as a tf.function. It takes batches of any size.
-            steps: How many are timed together, unless the workload says.
-
-        Returns:
-            The contender.
-        """
-        apply = self._apply
-        if in_graph:
-            apply = _function_of_rows(self._problem.workload, apply)
-        next_batch = self._problem.next_batch()
-
-        def step() -> None:
-            batch = next_batch()
-            apply(batch.values, batch.ids)
-
-        variables = [variable.value for variable in self._variables]
-        return Contender(step, self._problem.norms_of(variables), steps)
-
-
-def _function_of_rows(
-    workload: SparseWorkload,
-    step: Callable[[list[tf.Tensor], list[tf.Tensor]], tf.Tensor | None],
-) -> tf.types.experimental.PolymorphicFunction:
-    """A tf.function of values and of rows or ids, of which it sees no number.
-
-    As in training, where only the batch knows it.
-    """
-    return tf.function(
-        step,
-        input_signature=(
-            [tf.TensorSpec([None, width]) for _, width in workload.shapes],
-            [tf.TensorSpec([None], tf.int32) for _ in workload.shapes],
-        ),
-    )
+def _random(shape: Shape) -> tf.Tensor:
+    return tf.random.normal(shape, stddev=0.02)
 
 
 def _measuring(problem: Problem) -> Contender:
@@ -219,50 +201,39 @@ def _measuring(problem: Problem) -> Contender:
             gradients, rows=rows, lazy_mode=True
         ).sums_of_squares
 
-    function = _function_of_rows(problem.workload, measure)
-    next_batch = problem.next_batch()
-    # It updates nothing: what it returns is to change instead.
+    function = problem.function(measure)
+    # It updates nothing: its results have to change instead.
     measured = tf.zeros(len(rows))
 
-    def step() -> None:
+    def step(values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
         nonlocal measured
-        batch = next_batch()
-        measured = function(batch.values, batch.ids)
+        measured = function(values, ids)
 
-    return Contender(step, lambda: measured.numpy().tolist())
+    taking = problem.contender(step, problem.lazy[1])
+    return Contender(taking.step, lambda: measured.numpy().tolist())
 
 
-def _row_floor(problem: Problem) -> Contender:
+def _move(
+    problem: Problem,
+) -> tuple[Step, list[tf.Variable]]:
+    """A step that only moves the bytes of some rows."""
     arrays = problem.floor_arrays
 
-    def move(values: list[tf.Tensor], rows: list[tf.Tensor]) -> None:
+    def step(values: list[tf.Tensor], rows: list[tf.Tensor]) -> None:
         for gradient, some, updated in zip(values, rows, arrays, strict=True):
             memory_floor.move_rows(gradient, some, updated)
 
-    function = _function_of_rows(problem.workload, move)
-    next_batch = problem.next_batch()
+    return step, [array[0] for array in arrays]
 
-    def step() -> None:
-        batch = next_batch()
-        function(batch.values, batch.rows)
 
-    return Contender(step, problem.norms_of([array[0] for array in arrays]))
+def _row_floor(problem: Problem) -> Contender:
+    step, variables = _move(problem)
+    return problem.contender(problem.function(step), variables, "rows")
 
 
 def _all_rows_floor(problem: Problem) -> Contender:
-    arrays = problem.floor_arrays
     all_rows = [tf.range(rows) for rows, _ in problem.workload.shapes]
-    next_batch = problem.next_batch()
-
-    def step() -> None:
-        for gradient, rows, updated in zip(
-            next_batch().values, all_rows, arrays, strict=True
-        ):
-            memory_floor.move_rows(gradient, rows, updated)
-
-    return Contender(
-        step, problem.norms_of([array[0] for array in arrays]), steps=1
-    )
+    return problem.contender(*_move(problem), all_rows, steps=1)
 
 
 def _torch(problem: Problem) -> Contender:
@@ -308,49 +279,32 @@ def _torch(problem: Problem) -> Contender:
     )
 
 
-# How to make each contender, by its name in the tables. Those that take time
-# for all rows do a step at a time.
-BUILDERS: dict[str, Callable[[Problem], Contender]] = {
+def _in_graph(
+    problem: Problem, family: tuple[Step, list[tf.Variable]], **options: int
+) -> Contender:
+    step, variables = family
+    return problem.contender(problem.function(step), variables, **options)
+
+
+# How to make each contender, by its name in the tables. Contenders that take
+# time for all rows do one step at a time.
+_BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.ROW_FLOOR: _row_floor,
     variants.ALL_ROWS_FLOOR: _all_rows_floor,
-    variants.TF_OPT_LAZY: lambda problem: problem.tf_opt_lazy.contender(
-        in_graph=True
-    ),
-    variants.TF_OPT_LAZY_EAGER: lambda problem: problem.tf_opt_lazy.contender(
-        in_graph=False
+    variants.TF_OPT_LAZY: lambda problem: _in_graph(problem, problem.lazy),
+    variants.TF_OPT_LAZY_EAGER: lambda problem: problem.contender(
+        *problem.lazy
     ),
     variants.TF_OPT_MEASURING: _measuring,
-    variants.TF_OPT: lambda problem: problem.tf_opt_exact.contender(
-        in_graph=True, steps=1
-    ),
-    variants.TF_OPT_EAGER: lambda problem: problem.tf_opt_exact.contender(
-        in_graph=False, steps=1
+    variants.TF_OPT: lambda problem: _in_graph(problem, problem.exact, steps=1),
+    variants.TF_OPT_EAGER: lambda problem: problem.contender(
+        *problem.exact, steps=1
     ),
     variants.TORCH_SPARSE: _torch,
-    variants.KERAS: lambda problem: problem.keras.contender(
-        in_graph=True, steps=1
-    ),
+    variants.KERAS: lambda problem: _in_graph(problem, problem.keras, steps=1),
 }
 
 
-def make(
-    variant: Variant, workload: SparseWorkload, without: Collection[str]
-) -> dict[str, Contender]:
-    """Makes the contenders that can run on this machine.
-
-    Args:
-        variant: The optimizer.
-        workload: The tables.
-        without: The names of those to leave out.
-
-    Returns:
-        The contenders, by name.
-    """
-    problem = Problem(variant, workload)
-    # SparseAdam has no AMSGrad.
-    has_torch = torch is not None and not variant.amsgrad
-    return {
-        name: BUILDERS[name](problem)
-        for name in workload.contenders
-        if name not in without and (has_torch or name != variants.TORCH_SPARSE)
-    }
+def build(problem: Problem, name: str) -> Contender:
+    """Makes a contender."""
+    return _BUILDERS[name](problem)

@@ -1,61 +1,41 @@
-"""What a benchmark shows in the terminal: its progress and its tables."""
+"""Runs cases in processes of their own, and shows progress and tables."""
 
 from __future__ import annotations
 
 import json
+import pathlib
 import shlex
 import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import rich.console
 import rich.progress
 import rich.table
 
-from table import Table
+from results import Table
 
-
-class Process(NamedTuple):
-    """A part of a benchmark that runs by itself.
-
-    Attributes:
-        title: What it measures.
-        command: How to start it. It prints JSON, a line a message: first
-            `{"doing": ..., "part": ...}` before every step, at last its
-            results.
-    """
-
-    title: str
-    command: list[str]
+_CASE = pathlib.Path(__file__).with_name("case.py")
 
 
 def run(
-    processes: Sequence[Process], console: rich.console.Console
+    cases: Sequence[list[str]], console: rich.console.Console
 ) -> list[dict[str, Any]]:
-    """Runs one process after the other and shows how far they are.
-
-    Args:
-        processes: What to run.
-        console: Where to show it.
-
-    Returns:
-        The last message of each.
-
-    Raises:
-        SystemExit: If one fails.
-    """
+    """Runs one case after the other and shows their progress."""
     results = []
-    # Drawn when a process reports a step, which it does before a pause: a
-    # thread that draws whenever it likes would take time from what is timed.
+    # Drawn when a case reports a step, which it does before a pause: a thread
+    # that draws at any time would take time from what is timed.
     with rich.progress.Progress(
         *rich.progress.Progress.get_default_columns(),
         rich.progress.TimeElapsedColumn(),
         console=console,
         auto_refresh=False,
     ) as progress:
-        task = progress.add_task("starting", total=len(processes))
-        for done, (title, command) in enumerate(processes):
+        task = progress.add_task("starting", total=len(cases))
+        for done, arguments in enumerate(cases):
+            title = " ".join(arguments[1:3])
+            command = [sys.executable, str(_CASE), *arguments]
             with subprocess.Popen(
                 command, stdout=subprocess.PIPE, text=True
             ) as process:
@@ -72,12 +52,12 @@ def run(
             if process.returncode != 0:
                 raise SystemExit(
                     f"Measuring {title} failed with status "
-                    f"{process.returncode}; what it said is above. The command "
+                    f"{process.returncode}; its output is above. The command "
                     f"was: {shlex.join(command)}"
                 )
             results.append(message)
         progress.update(
-            task, completed=len(processes), description="done", refresh=True
+            task, completed=len(cases), description="done", refresh=True
         )
     return results
 

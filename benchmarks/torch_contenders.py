@@ -1,4 +1,7 @@
-"""PyTorch's optimizer steps, and what people write around them."""
+"""PyTorch's optimizer steps, and the usual calls around them.
+
+Import it before TensorFlow: some versions of torch crash otherwise.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,12 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 from measure import Contender
-from optional_torch import torch
 from variants import Variant
 
 # Lets GradScaler do all its work and leave the gradients as they are: in a loop
@@ -20,20 +27,15 @@ class Model:
     """Parameters with gradients, for all of torch's contenders."""
 
     def __init__(self, gradients: Sequence[Any], variant: Variant) -> None:
-        """Makes new parameters.
-
-        Args:
-            gradients: Tensors that share their memory with others.
-            variant: What the contenders' steps do.
-        """
-        # These write into the gradients, which then may not be shared.
+        """Makes new parameters."""
+        # These write into the gradients, which can't be shared then.
         in_place = (
-            variant.global_clipnorm is not None
+            "global_clipnorm" in variant.arguments
             or variant.loss_scaled
             or variant.micro_steps > 1
         )
         self.gradients = gradients
-        # Of each parameter, its slots.
+        # The slots of each parameter.
         self.state: dict[Any, dict[str, Any]] = collections.defaultdict(dict)
         self.parameters = []
         for gradient in gradients:
@@ -47,8 +49,8 @@ def _accumulation(model: Model, micro_steps: int) -> Callable[[], None]:
     sums = [parameter.grad for parameter in model.parameters]
 
     def accumulate() -> None:
-        # The first micro-step is for nothing: the backward pass hands over
-        # the gradients that it made.
+        # The first micro-step costs nothing: the backward pass hands over the
+        # gradients that it made.
         for _ in range(micro_steps - 1):
             torch._foreach_add_(sums, model.gradients)
         torch._foreach_div_(sums, micro_steps)
@@ -73,19 +75,22 @@ def _averaging(model: Model, momentum: float) -> Callable[[], None]:
     return average
 
 
+def _arguments(variant: Variant) -> dict[str, Any]:
+    """Translates the arguments of tf_opt's class to torch's."""
+    given = variant.arguments | variant.own_arguments
+    arguments = {"lr": given["learning_rate"]}
+    if "beta_1" in given:
+        arguments["betas"] = (given["beta_1"], given["beta_2"])
+        arguments["eps"] = given["epsilon"]
+    shared = ("amsgrad", "weight_decay", "momentum_decay", "t0")
+    return arguments | {name: given[name] for name in shared if name in given}
+
+
 def contender(model: Model, variant: Variant, implementation: str) -> Contender:
-    """A torch optimizer's step, with what the variant has around it.
-
-    Args:
-        model: What it trains.
-        variant: The optimizer and its settings.
-        implementation: "fused" or "foreach".
-
-    Returns:
-        The contender.
-    """
-    optimizer = getattr(torch.optim, variant.torch_optimizer)(
-        model.parameters, **variant.torch_arguments, **{implementation: True}
+    """Makes a torch optimizer's step, with the calls that the variant needs."""
+    name = "ASGD" if variant.optimizer == "AveragedSGD" else variant.optimizer
+    optimizer = getattr(torch.optim, name)(
+        model.parameters, **_arguments(variant), **{implementation: True}
     )
     optimizer.state = model.state
 
@@ -96,15 +101,15 @@ def contender(model: Model, variant: Variant, implementation: str) -> Contender:
         scaler = torch.amp.GradScaler("cpu", init_scale=_LOSS_SCALE)
         scaler.scale(torch.zeros(()))  # Makes its scale.
         parts.append(lambda: scaler.unscale_(optimizer))
-    if variant.global_clipnorm is not None:
-        parts.append(_clipping(model, variant.global_clipnorm))
+    if "global_clipnorm" in variant.arguments:
+        parts.append(_clipping(model, variant.arguments["global_clipnorm"]))
     if variant.loss_scaled:
         parts.append(lambda: scaler.step(optimizer))
         parts.append(scaler.update)
     else:
         parts.append(optimizer.step)
-    if variant.ema_momentum is not None:
-        parts.append(_averaging(model, variant.ema_momentum))
+    if "ema_momentum" in variant.arguments:
+        parts.append(_averaging(model, variant.arguments["ema_momentum"]))
 
     def step() -> None:
         for part in parts:

@@ -1,4 +1,4 @@
-"""The optimizers that are measured, alone and with what a step does besides."""
+"""Optimizers, their options and their contenders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KERAS_EAGER = "Keras, eager"
 TF_CORE = "TF core op, tf.function"
 TORCH_FUSED = "torch, fused"
 TORCH_FOREACH = "torch, foreach"
-# Of sparse gradients.
+# Sparse gradients.
 ROW_FLOOR = "row floor"
 ALL_ROWS_FLOOR = "floor of all rows"
 TF_OPT_LAZY = "tf_opt lazy, tf.function"
@@ -27,8 +27,12 @@ TF_OPT_LAZY_EAGER = "tf_opt lazy, eager"
 # What `global_clipnorm` adds to a lazy step.
 TF_OPT_MEASURING = "tf_opt measuring, tf.function"
 TORCH_SPARSE = "torch, SparseAdam"
+# Variables and state of 16 bits.
+TORCH_FLOAT32 = "torch, fused, float32"
+TORCH_BFLOAT16 = "torch, fused, bfloat16"
 
-ALL_CONTENDERS = (
+_OURS = (FLOOR, TF_OPT, TF_OPT_EAGER)
+_DENSE = (
     FLOOR,
     CALL,
     TF_OPT,
@@ -41,15 +45,44 @@ ALL_CONTENDERS = (
     KERAS_EAGER,
 )
 
-LEARNING_RATE = 1e-3
-# A step of gradient descent must change a variable's norm visibly, too.
-SGD_LEARNING_RATE = 0.1
-BETA_1 = 0.9
-BETA_2 = 0.999
-EPSILON = 1e-7
-# Below the gradients' norm, also the smallest model's: all are scaled.
-GLOBAL_CLIPNORM = 1.0
-EMA_MOMENTUM = 0.99
+
+@dataclasses.dataclass(frozen=True)
+class Precision:
+    """The types of Adam's arrays, and how the variables are rounded.
+
+    Attributes:
+        variables: The type of the variables and of their gradients.
+        state: The type of both moments.
+        master_weights: Whether there is a float32 copy of the variables.
+        stochastic_rounding: Whether the variables are rounded at random.
+    """
+
+    variables: str
+    state: str = "float32"
+    master_weights: bool = False
+    stochastic_rounding: bool = False
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The type of each array that a step reads and writes."""
+        masters = ("float32",) * self.master_weights
+        return (self.variables, *masters, self.state, self.state)
+
+    @property
+    def _kept(self) -> str:
+        masters = "master weights, " if self.master_weights else ""
+        return f"{masters}{self.state} state"
+
+    @property
+    def floor(self) -> str:
+        """The contender that only moves the same bytes."""
+        return f"floor, {self._kept}"
+
+    @property
+    def tf_opt(self) -> str:
+        """The contender that is tf_opt with these types."""
+        rounded = ", stochastic" if self.stochastic_rounding else ""
+        return f"tf_opt, {self._kept}{rounded}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,58 +90,31 @@ class Variant:
     """One optimizer with its settings.
 
     Attributes:
-        title: What people call it.
+        title: The title in tables.
         optimizer: The name of the class in tf_opt.
-        arguments: Its arguments that Keras' class takes too.
-        own_arguments: Those that only tf_opt's takes: so that both compute
-            the same formula.
-        keras_optimizer: The name of the class in Keras.
-        torch_optimizer: The name of the class in torch.
-        torch_arguments: Its arguments.
+        arguments: The arguments that tf_opt's and Keras' class share.
+        own_arguments: The arguments of tf_opt's class alone, with which both
+            compute the same formula.
         loss_scaled: Whether a LossScaleOptimizer is around it.
-        passes: The passes over memory that a step can't do without, with all
-            its micro-steps: each reads the gradient, and reads and writes so
-            many arrays of its size. The variable is one of the last pass'.
-        without: The variant that lacks what this one is about, to be measured
+        without: The variant that lacks this one's feature, to be measured
             beside it; empty for none.
         dtype: The type of variables and gradients.
-        contenders: Who takes part.
-        workloads: Whose shapes are measured; None for all.
+        contenders: The names of the contenders.
+        workloads: The names of the models; None for all.
+        precisions: The types that each of tf_opt's contenders keeps, by its
+            name; empty where all contenders keep the same.
     """
 
     title: str
     optimizer: str
     arguments: dict[str, Any]
     own_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
-    keras_optimizer: str = ""
-    torch_optimizer: str = ""
-    torch_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
     loss_scaled: bool = False
-    passes: tuple[int, ...] = (3,)
     without: str = ""
     dtype: str = "float32"
-    contenders: tuple[str, ...] = ALL_CONTENDERS
+    contenders: tuple[str, ...] = _DENSE
     workloads: tuple[str, ...] | None = None
-
-    @property
-    def amsgrad(self) -> bool:
-        """Whether AMSGrad's maximum is kept."""
-        return self.arguments.get("amsgrad", False)
-
-    @property
-    def weight_decay(self) -> float | None:
-        """The decoupled decay; None for none."""
-        return self.arguments.get("weight_decay")
-
-    @property
-    def global_clipnorm(self) -> float | None:
-        """The norm to which all gradients together are clipped."""
-        return self.arguments.get("global_clipnorm")
-
-    @property
-    def ema_momentum(self) -> float | None:
-        """The momentum of the variables' averages; None for no averages."""
-        return self.arguments.get("ema_momentum")
+    precisions: dict[str, Precision] = dataclasses.field(default_factory=dict)
 
     @property
     def micro_steps(self) -> int:
@@ -117,103 +123,68 @@ class Variant:
 
     @property
     def slots(self) -> int:
-        """How many arrays a step reads and writes besides the variable."""
-        return self.passes[-1] - 1
+        """How many arrays a step updates besides the variable."""
+        moments = 1 if self.optimizer == "AveragedSGD" else 2
+        options = ("amsgrad", "use_ema", "gradient_accumulation_steps")
+        return moments + sum(bool(self.arguments.get(x)) for x in options)
 
     @property
-    def bytes_per_parameter(self) -> float:
-        """The traffic of a micro-step, the mean of all; slots are float32."""
-        size = {"bfloat16": 2, "float32": 4}[self.dtype]
-        narrower = 2 * (4 - size)  # The variable's, in and out.
-        traffic = size * len(self.passes) + 8 * sum(self.passes) - narrower
-        return traffic / self.micro_steps
+    def passes(self) -> tuple[int, ...]:
+        """How many arrays each pass of a step over the gradient updates.
+
+        Each micro-step before the last adds to a sum, and norms take a pass
+        of their own that updates nothing.
+        """
+        measured = "global_clipnorm" in self.arguments or (
+            "skip_nonfinite" in self.own_arguments
+        )
+        accumulating = (1,) * (self.micro_steps - 1)
+        return (*accumulating, *(0,) * measured, 1 + self.slots)
+
+    @property
+    def floors(self) -> dict[str, Precision]:
+        """The precision of each floor, by its name."""
+        return {each.floor: each for each in self.precisions.values()}
 
 
+LEARNING_RATE = 1e-3
+# A step of gradient descent must change a variable's norm visibly, too.
+_SGD = {"learning_rate": 0.1}
+BETA_1 = 0.9
+BETA_2 = 0.999
+EPSILON = 1e-7
 _MOMENTS = {
     "learning_rate": LEARNING_RATE,
     "beta_1": BETA_1,
     "beta_2": BETA_2,
     "epsilon": EPSILON,
 }
-_TORCH_MOMENTS = {
-    "lr": LEARNING_RATE,
-    "betas": (BETA_1, BETA_2),
-    "eps": EPSILON,
-}
 
 
 def _adam(
     title: str,
     optimizer: str = "Adam",
-    amsgrad: bool = False,
-    weight_decay: float | None = None,
     options: dict[str, Any] | None = None,
     own_options: dict[str, Any] | None = None,
-    passes: tuple[int, ...] | None = None,
     **variant: Any,
 ) -> Variant:
-    """Adam or AdamW; `options` are for Keras' base class or only for ours."""
-    arguments = {**_MOMENTS, "amsgrad": amsgrad, **(options or {})}
-    if weight_decay is not None:
-        arguments["weight_decay"] = weight_decay
+    """Adam or AdamW with options of Keras' class, and with tf_opt's own."""
+    decay = {"weight_decay": 0.01} if optimizer == "AdamW" else {}
     return Variant(
         title,
         optimizer,
-        arguments,
-        own_arguments={"epsilon_hat": True, **(own_options or {})},
-        keras_optimizer=optimizer,
-        torch_optimizer=optimizer,
-        torch_arguments={
-            **_TORCH_MOMENTS,
-            "amsgrad": amsgrad,
-            "weight_decay": weight_decay or 0.0,
-        },
-        passes=passes or ((4,) if amsgrad else (3,)),
+        _MOMENTS | decay | (options or {}),
+        {"epsilon_hat": True, **(own_options or {})},
         **variant,
     )
 
 
-FEATURE_WORKLOADS = ("mlp", "resnet-50", "bert-base", "1000x256")
-# Without XLA, which compiles 1,000 tensors for half a minute and more.
-_FEATURE_CONTENDERS = (
-    FLOOR,
-    TF_OPT,
-    TF_OPT_EAGER,
-    TF_OPT_WITHOUT,
-    TORCH_FUSED,
-    KERAS,
-    KERAS_EAGER,
-)
-_ONLY_OURS = (FLOOR, TF_OPT, TF_OPT_EAGER, TF_OPT_WITHOUT)
-
-
-def _feature(title: str, passes: tuple[int, ...], **variant: Any) -> Variant:
-    """AdamW, and what else a user's step does."""
-    defaults = {
-        "without": "adamw",
-        "contenders": _FEATURE_CONTENDERS,
-        "workloads": FEATURE_WORKLOADS,
-    }
-    return _adam(
-        title,
-        "AdamW",
-        weight_decay=0.01,
-        passes=passes,
-        **{**defaults, **variant},
-    )
-
-
-_CLIP = {"global_clipnorm": GLOBAL_CLIPNORM}
-_EMA = {"use_ema": True, "ema_momentum": EMA_MOMENTUM}
-
-
+_AMSGRAD = {"amsgrad": True}
 OPTIMIZERS: dict[str, Variant] = {
     "adam": _adam("Adam"),
-    "adam-amsgrad": _adam("Adam, AMSGrad", amsgrad=True),
-    "adamw": _adam("AdamW", "AdamW", weight_decay=0.01),
-    "adamw-amsgrad": _adam(
-        "AdamW, AMSGrad", "AdamW", amsgrad=True, weight_decay=0.01
-    ),
+    "adam-amsgrad": _adam("Adam, AMSGrad", options=_AMSGRAD),
+    "adamw": _adam("AdamW", "AdamW"),
+    "adamw-amsgrad": _adam("AdamW, AMSGrad", "AdamW", _AMSGRAD),
     "adam-bfloat16": _adam(
         "Adam, bfloat16",
         dtype="bfloat16",
@@ -224,72 +195,65 @@ OPTIMIZERS: dict[str, Variant] = {
         "NAdam",
         "NAdam",
         _MOMENTS,
-        own_arguments={"momentum_decay": 1.0},
-        keras_optimizer="Nadam",
-        torch_optimizer="NAdam",
-        torch_arguments={**_TORCH_MOMENTS, "momentum_decay": 1.0},
-        contenders=(
-            FLOOR,
-            TF_OPT,
-            TF_OPT_EAGER,
-            KERAS,
-            TORCH_FOREACH,
-            KERAS_EAGER,
-        ),
+        {"momentum_decay": 1.0},
+        contenders=(*_OURS, KERAS, TORCH_FOREACH, KERAS_EAGER),
     ),
-    # Nobody else has it. One batch: the rows of the others aren't touched.
-    "asgd": Variant(
-        "ASGD",
-        "ASGD",
-        {"learning_rate": SGD_LEARNING_RATE},
-        own_arguments={"batch_num": 1},
-        contenders=(FLOOR, TF_OPT, TF_OPT_EAGER),
-    ),
+    # Only tf_opt has it. With several batches, a step reads and writes no
+    # more: it leaves the other batches' rows alone.
+    "asgd": Variant("ASGD", "ASGD", _SGD, {"batch_num": 1}, contenders=_OURS),
     "averaged-sgd": Variant(
         "AveragedSGD",
         "AveragedSGD",
-        {"learning_rate": SGD_LEARNING_RATE},
-        own_arguments={"t0": 0},
-        torch_optimizer="ASGD",
-        torch_arguments={"lr": SGD_LEARNING_RATE, "t0": 0},
-        passes=(2,),
-        contenders=(FLOOR, TF_OPT, TF_OPT_EAGER, TORCH_FOREACH),
+        _SGD,
+        {"t0": 0},
+        contenders=(*_OURS, TORCH_FOREACH),
     ),
 }
 
-# The norm takes a pass of its own over the gradients, and an average is one
-# array more in the other; so are accumulated gradients, which is where each of
-# the micro-steps before goes.
+FEATURE_WORKLOADS = ("mlp", "resnet-50", "bert-base", "1000x256")
+_FEATURE_OURS = (*_OURS, TF_OPT_WITHOUT)
+# Without XLA, which compiles 1,000 tensors for half a minute and more.
+_FEATURE = (*_FEATURE_OURS, TORCH_FUSED, KERAS, KERAS_EAGER)
+
+
+def _feature(title: str, without: str = "adamw", **variant: Any) -> Variant:
+    return _adam(
+        title,
+        "AdamW",
+        without=without,
+        workloads=FEATURE_WORKLOADS,
+        **{"contenders": _FEATURE, **variant},
+    )
+
+
+# Below the gradients' norm of the smallest model: all are scaled.
+_CLIP = {"global_clipnorm": 1.0}
+_EMA = {"use_ema": True, "ema_momentum": 0.99}
 FEATURES: dict[str, Variant] = {
-    "adamw-clip": _feature("AdamW + global_clipnorm", (0, 3), options=_CLIP),
-    "adamw-ema": _feature("AdamW + EMA", (4,), options=_EMA),
+    "adamw-clip": _feature("AdamW + global_clipnorm", options=_CLIP),
+    "adamw-ema": _feature("AdamW + EMA", options=_EMA),
     "adamw-clip-ema": _feature(
         "AdamW + global_clipnorm + EMA",
-        (0, 4),
         options=_CLIP | _EMA,
-        contenders=(*_FEATURE_CONTENDERS, CALL, KERAS_XLA),
+        contenders=(*_FEATURE, CALL, KERAS_XLA),
     ),
     "adamw-clip-ema-loss-scale": _feature(
         "AdamW + global_clipnorm + EMA + loss scale",
-        (0, 4),
+        "adamw-clip-ema",
         options=_CLIP | _EMA,
         loss_scaled=True,
-        without="adamw-clip-ema",
     ),
     "adamw-skip-nonfinite": _feature(
         "AdamW + skip_nonfinite",
-        (0, 3),
         own_options={"skip_nonfinite": True},
-        contenders=_ONLY_OURS,
+        contenders=_FEATURE_OURS,
     ),
     "adamw-accumulate": _feature(
         "AdamW, 4 gradients accumulated",
-        (1, 1, 1, 4),
         options={"gradient_accumulation_steps": 4},
     ),
 }
 
-# A process of its own: what XLA compiled keeps memory, and takes its time.
 COMPILED: dict[str, Variant] = {
     "adam-compiled": _adam(
         "Adam under XLA",
@@ -298,20 +262,59 @@ COMPILED: dict[str, Variant] = {
     ),
 }
 
-# Where the custom ops aren't: asked for by name.
+# The implementation for machines without the custom ops.
 COMPOSED: dict[str, Variant] = {
     "adam-composed": _adam(
         "Adam, composed",
-        contenders=(
-            FLOOR,
-            TF_OPT,
-            TF_OPT_EAGER,
-            COMPOSED_EAGER,
-            KERAS,
-            KERAS_EAGER,
-        ),
+        contenders=(*_OURS, COMPOSED_EAGER, KERAS, KERAS_EAGER),
         workloads=("60-tensors", "resnet-50", "1000x256"),
     ),
 }
 
+
+def _low_precision(
+    dtype: str,
+    kinds: list[dict[str, bool]],
+    others: tuple[str, ...] = (),
+    workloads: tuple[str, ...] = ("single", "bert-base"),
+) -> Variant:
+    """Adam with variables of one type, and several types of state."""
+    precisions = [
+        Precision(dtype, state, **kind)
+        for kind in kinds
+        for state in ("float32", "bfloat16")
+    ]
+    variant = _adam(
+        f"{dtype} variables",
+        dtype=dtype,
+        workloads=workloads,
+        precisions={each.tf_opt: each for each in precisions},
+    )
+    return dataclasses.replace(
+        variant,
+        contenders=(
+            *variant.floors,
+            *variant.precisions,
+            TORCH_FLOAT32,
+            *others,
+        ),
+    )
+
+
+_KINDS = [{}, {"stochastic_rounding": True}, {"master_weights": True}]
+# A process for each type of variables: all together would not fit into memory.
+# PyTorch in float32, the reference, takes part in each.
+LOW_PRECISION: dict[str, Variant] = {
+    "float32-variables": _low_precision("float32", [{}], (KERAS,)),
+    "bfloat16-variables": _low_precision(
+        "bfloat16", _KINDS, (TORCH_BFLOAT16, KERAS)
+    ),
+    "float16-variables": _low_precision(
+        "float16", _KINDS, workloads=("single",)
+    ),
+}
+# There is no memory left for Keras.
+LEFT_OUT = {("bfloat16-variables", "bert-base"): (KERAS,)}
+
 VARIANTS = OPTIMIZERS | FEATURES | COMPILED | COMPOSED
+ALL_VARIANTS = VARIANTS | LOW_PRECISION

@@ -1,11 +1,11 @@
-"""Solves ridge regression with tf_opt.ASGD, to the last digit.
+"""Solves ridge regression with tf_opt.ASGD, to float64 precision.
 
     python examples/asgd.py [--epochs N] [--output FILE]
 
 The data are scikit-learn's 442 diabetes patients, in 26 fixed batches of 17.
-After every epoch the weights are compared with the exact solution. With a
-constant step size SGD stalls at a distance from it; ASGD, with steps of the
-same size and cost, halves the distance again and again, whether it visits the
+After every epoch, the example compares the weights with the exact solution.
+With a constant step size, SGD stalls at a distance from the solution. With
+steps of the same size and cost, ASGD converges to it, whether it visits the
 batches in order or shuffled.
 """
 
@@ -18,7 +18,7 @@ import pathlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-# Before TensorFlow is imported.
+# TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import common
@@ -33,29 +33,29 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import scale
 
-# 442 = 26 * 17: the batches are of one size, so that the mean of their losses
-# is the loss of all.
+# 442 = 26 * 17: all batches have the same size, so the mean of their losses is
+# the loss of all data.
 BATCH_SIZE = 17
-# A float32 has it exactly: Keras takes it through one.
+# Exact in float32, through which Keras passes the number.
 RIDGE = 0.125
 SEED = 0
 ROW_EVERY = 50
-# Distances from the first to the last of these show the rate: nearer to the
-# start other directions than the slowest count, nearer to the end rounding.
+# The range of distances from which to measure the rate. Larger ones depend on
+# more than the slowest direction, smaller ones on rounding.
 RATE_RANGE = (1e-3, 1e-12)
 COLORS = ("#999999", "#0b4f6c", "#f5a04c")
 STYLES = ("-", "-", "--")
 
 
 class Problem(NamedTuple):
-    """Ridge regression: the mean of (x w - y)^2, plus RIDGE |w|^2.
+    """Ridge regression, which minimizes the mean of (x w - y)^2 + RIDGE |w|^2.
 
     Attributes:
         x: Standardized inputs.
         y: Standardized targets, a column.
         solution: The exact weights, a column.
         curvatures: The eigenvalues of the loss's second derivative, ascending.
-        batch_curvature: The largest of any batch's.
+        batch_curvature: The largest curvature of any batch.
     """
 
     x: np.ndarray
@@ -71,33 +71,33 @@ class Problem(NamedTuple):
 
     @property
     def learning_rate(self) -> float:
-        """The step size, 1 / (4 L), L the largest curvature of a batch.
+        """The step size, 1 / (4 L), with L the largest curvature of a batch.
 
-        Proven is 1 / (16 L), for batches drawn at random. Who visits each once
-        an epoch can't take much more than `largest_stable`: the gradients are
-        up to an epoch old, and with larger steps the delay lets them swing up.
-        On these data 1 / (4 L) is a little below.
+        Convergence is proven for 1 / (16 L), if batches are drawn at random.
+        If each batch is visited once an epoch, ASGD diverges above about
+        `largest_stable`, because gradients are up to an epoch old. On these
+        data 1 / (4 L) is a little smaller.
         """
         return 1 / (4 * self.batch_curvature)
 
     @property
     def largest_stable(self) -> float:
-        """About the step size from which the delay lets steps swing up."""
+        """The step size above which ASGD diverges, approximately."""
         return math.pi**2 / (2 * self.batches * self.curvatures[-1])
 
     @property
     def full_gradient_rate(self) -> float:
-        """By which factor as many steps with the full gradient would shrink."""
+        """The factor by which as many full gradient steps shrink the error."""
         return (1 - self.learning_rate * self.curvatures[0]) ** self.batches
 
 
 def second_derivative(x: np.ndarray) -> np.ndarray:
-    """That of the loss on these inputs, by the weights."""
+    """Computes the second derivative of the loss by the weights."""
     return 2 * (x.T @ x / len(x) + RIDGE * np.eye(x.shape[1]))
 
 
 def load_problem() -> Problem:
-    """The data and, from the normal equations, the solution."""
+    """Loads the data and solves the normal equations."""
     x, y = load_diabetes(return_X_y=True)
     x, y = scale(x), scale(y)[:, np.newaxis]
     batches = np.split(x, len(x) // BATCH_SIZE)
@@ -115,14 +115,14 @@ def load_problem() -> Problem:
 
 
 class RecordDistance(keras.callbacks.Callback):
-    """Notes after each epoch how far the weights are from the solution.
+    """Records the distance of the weights from the solution after each epoch.
 
     Args:
         solution: The exact weights.
         advance: Called after each epoch, to show progress.
 
     Attributes:
-        distances: One after each epoch.
+        distances: The distance after each epoch.
     """
 
     def __init__(
@@ -164,8 +164,7 @@ def train(
         optimizer=optimizer,
         loss="mean_squared_error",
         steps_per_execution=problem.batches,
-        # On a machine with a GPU Keras would choose XLA, which takes seconds to
-        # compile (benchmarks/compiled_fit.py).
+        # With a GPU, Keras would choose XLA, which takes seconds to compile.
         jit_compile=False,
     )
     record = RecordDistance(problem.solution, advance)
@@ -184,7 +183,7 @@ def train(
 
 
 def compare(problem: Problem, epochs: int) -> dict[str, list[float]]:
-    """The distances of all contenders, showing progress."""
+    """Trains with all optimizers; shows progress and returns distances."""
     learning_rate = problem.learning_rate
     contenders = {
         "SGD": (keras.optimizers.SGD(learning_rate), False),
@@ -212,7 +211,7 @@ def compare(problem: Problem, epochs: int) -> dict[str, list[float]]:
 
 
 def measured_rate(distances: list[float]) -> float | None:
-    """The factor per epoch of a line through the logarithms in RATE_RANGE."""
+    """Fits the factor per epoch to the distances in RATE_RANGE."""
     largest, smallest = RATE_RANGE
     values = np.array(distances)
     epochs = np.flatnonzero((values < largest) & (values > smallest))
@@ -222,7 +221,7 @@ def measured_rate(distances: list[float]) -> float | None:
 
 
 def make_table(distances: dict[str, list[float]]) -> rich.table.Table:
-    """The distance every so many epochs, and the rate."""
+    """Makes a table of distances every ROW_EVERY epochs, and of rates."""
     table = rich.table.Table(title="Distance from the exact solution")
     table.add_column("epoch", justify="right")
     for name in distances:

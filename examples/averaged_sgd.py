@@ -1,11 +1,11 @@
-"""Averages the iterates of noisy SGD with tf_opt.AveragedSGD.
+"""Averages the weights of noisy SGD with tf_opt.AveragedSGD.
 
     python examples/averaged_sgd.py [--epochs N] [--output FILE]
 
-Logistic regression on scikit-learn's handwritten digits, in batches of 2 and
-with a large constant step: the weights wander about the solution. Their average
-is in the middle. After every epoch both are tested; at the end the averaged
-model is saved and loaded.
+The model is logistic regression on scikit-learn's handwritten digits, in
+batches of 2. With a large constant step size, the weights wander around the
+solution, and their average is close to it. The example tests both after every
+epoch. At the end it saves and loads the averaged model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tempfile
 from typing import Any
 
-# Before TensorFlow is imported.
+# TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import common
@@ -33,12 +33,12 @@ from sklearn.model_selection import train_test_split
 SEED = 0
 BATCH_SIZE = 2
 LEARNING_RATE = 1.0
-# The first epochs are the way to the solution, which is no part of the average.
+# The average leaves out the first epochs, which approach the solution.
 EPOCHS_BEFORE_AVERAGING = 2
 
 
 class TestLastIterate(keras.callbacks.Callback):
-    """Tests the weights themselves after every epoch.
+    """Tests the trained weights, not their average, after every epoch.
 
     Args:
         data: (inputs, labels) to test with.
@@ -53,14 +53,14 @@ class TestLastIterate(keras.callbacks.Callback):
         self.scores: list[dict[str, float]] = []
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Tests; without callbacks, so that nobody swaps the average in."""
+        """Tests without callbacks, so that the average isn't swapped in."""
         self.scores.append(
             self.model.evaluate(*self.data, verbose=0, return_dict=True)
         )
 
 
 def load_data() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """(pixels, labels) to train on, and to test with."""
+    """Returns (pixels, labels) for training and for testing."""
     x, y = load_digits(return_X_y=True)
     train_x, test_x, train_y, test_y = train_test_split(
         (x / 16).astype("float32"),
@@ -73,7 +73,7 @@ def load_data() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
 
 
 def make_model(steps_per_epoch: int) -> keras.Model:
-    """Logistic regression, to be trained with AveragedSGD."""
+    """Makes a logistic regression that trains with AveragedSGD."""
     keras.utils.set_random_seed(SEED)
     model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10)])
     model.compile(
@@ -84,8 +84,7 @@ def make_model(steps_per_epoch: int) -> keras.Model:
         ),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        # On a machine with a GPU Keras would choose XLA, which takes seconds to
-        # compile (benchmarks/compiled_fit.py).
+        # With a GPU, Keras would choose XLA, which takes seconds to compile.
         jit_compile=False,
     )
     return model
@@ -97,9 +96,9 @@ def train(
     test_data: tuple[np.ndarray, ...],
     epochs: int,
 ) -> dict[str, list[dict[str, float]]]:
-    """Trains; returns the scores of both after each epoch."""
+    """Trains; returns the scores of weights and average after each epoch."""
     last_iterate = TestLastIterate(test_data)
-    # Not left to fit: under a fixed seed that shuffles every epoch alike.
+    # With a fixed seed, `fit` would shuffle every epoch in the same way.
     batches = (
         tf.data.Dataset.from_tensor_slices(train_data)
         .shuffle(len(train_data[0]), seed=SEED)
@@ -109,10 +108,10 @@ def train(
         batches,
         shuffle=False,
         epochs=epochs,
-        # Validation sees the average.
+        # Validation uses the average.
         validation_data=test_data,
         callbacks=[last_iterate, tf_opt.callbacks.SwapAveragedWeights()],
-        # A progress bar is for terminals: in a log it is a flood.
+        # A progress bar would flood a log file.
         verbose=1 if sys.stdout.isatty() else 2,
     ).history
     average = [
@@ -127,7 +126,7 @@ def train(
 def save_and_load_average(
     model: keras.Model, data: tuple[np.ndarray, ...]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """The average's score, and that of the model loaded from its file."""
+    """Returns the average's score, before and after saving and loading."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "average.keras"
         with model.optimizer.averaged_weights():
@@ -140,7 +139,7 @@ def save_and_load_average(
 def make_table(
     scores: dict[str, list[dict[str, float]]],
 ) -> rich.table.Table:
-    """Mean and spread of the scores, from when averaging began."""
+    """Makes a table of the scores since averaging began."""
     table = rich.table.Table(
         title="Test scores of the epochs with averaging",
         caption="Mean ± standard deviation over the epochs.",
@@ -163,7 +162,7 @@ def make_table(
 
 
 def plot(scores: dict[str, list[dict[str, float]]], path: pathlib.Path) -> None:
-    """Draws the test loss after each epoch, of both."""
+    """Draws the test losses of weights and average after each epoch."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     for (name, each), color in zip(

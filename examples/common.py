@@ -1,4 +1,4 @@
-"""What the examples share: their command line, plots, and how they time."""
+"""Common parts of the examples: command line, plots and timing."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def parse_arguments(
     plot: str | None = None,
     plotted: str = "",
 ) -> argparse.Namespace:
-    """The command line of an example.
+    """Parses the command line of an example.
 
     Args:
-        description: What the example does.
-        epochs: How many there are unless the user says otherwise.
-        fewest_epochs: How many there must be.
-        plot: The name of the file it plots into; None if it doesn't plot.
-        plotted: What that shows.
+        description: The description of the example.
+        epochs: The default number of epochs.
+        fewest_epochs: The smallest allowed number of epochs.
+        plot: The file name of the plot; None without a plot.
+        plotted: The contents of the plot, for the help text.
 
     Returns:
-        The user's `epochs` and, if it plots, `output`.
+        The arguments `epochs` and, with a plot, `output`.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
@@ -53,16 +53,16 @@ def parse_arguments(
 def parse_quick_arguments(
     description: str, *, quick: str, plot: str, plotted: str
 ) -> argparse.Namespace:
-    """The command line of an example that can also be run briefly.
+    """Parses the command line of an example with a quick mode.
 
     Args:
-        description: What the example does.
-        quick: What is less then.
-        plot: The name of the file it plots into.
-        plotted: What that shows.
+        description: The description of the example.
+        quick: The description of the quick mode, for the help text.
+        plot: The file name of the plot.
+        plotted: The contents of the plot, for the help text.
 
     Returns:
-        The user's `quick` and `output`.
+        The arguments `quick` and `output`.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
@@ -81,8 +81,8 @@ def add_output(
 
     Args:
         parser: The command line.
-        plot: The name of the file it plots into.
-        plotted: What that shows.
+        plot: The file name of the plot.
+        plotted: The contents of the plot, for the help text.
     """
     parser.add_argument(
         "--output",
@@ -94,7 +94,7 @@ def add_output(
 
 
 def save_plot(figure: Figure, path: pathlib.Path) -> None:
-    """Gives all axes the same look and writes the figure."""
+    """Formats all axes and writes the figure."""
     for axes in figure.axes:
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
@@ -105,7 +105,7 @@ def save_plot(figure: Figure, path: pathlib.Path) -> None:
 def make_step(
     model: keras.Model, inputs: np.ndarray, labels: np.ndarray
 ) -> Callable[[], None]:
-    """The optimizer step alone, on the model's gradients for a batch."""
+    """Returns a function that runs only the optimizer, on fixed gradients."""
     with tf.GradientTape() as tape:
         loss = model.compute_loss(y=labels, y_pred=model(inputs, training=True))
     gradients = tape.gradient(loss, model.trainable_weights)
@@ -118,10 +118,10 @@ def make_step(
 
 
 def time_in_turns(steps: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """The median milliseconds of each step, taken in turns."""
+    """Runs the steps in turns; returns the median milliseconds of each."""
     times = {name: [] for name in steps}
     for step in steps.values():
-        step()  # Traces it.
+        step()  # The first call traces.
     for _ in range(TIMED_STEPS):
         for name, step in steps.items():
             start = time.perf_counter()

@@ -3,8 +3,8 @@
     python examples/digits.py [--epochs N] [--output FILE]
 
 The data are scikit-learn's 1,797 handwritten digits. Both runs start from the
-same weights and see the same batches, so the loss curves should coincide; what
-differs is the time of an optimizer step.
+same weights and see the same batches, so the loss curves should coincide. Only
+the time of an optimizer step differs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import pathlib
 import sys
 
-# Before TensorFlow is imported.
+# TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import common
@@ -36,16 +36,16 @@ HYPERPARAMETERS = {
 
 
 def make_optimizers() -> dict[str, keras.optimizers.Optimizer]:
-    """The two contenders, set up alike."""
+    """Makes the two optimizers, with the same settings."""
     return {
         "keras.optimizers.AdamW": keras.optimizers.AdamW(**HYPERPARAMETERS),
-        # Where epsilon stands: as in Keras, not as in the paper.
+        # `epsilon_hat` adds epsilon as Keras does, not as the paper does.
         "tf_opt.AdamW": tf_opt.AdamW(**HYPERPARAMETERS, epsilon_hat=True),
     }
 
 
 def load_data() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """(images, labels) to train on, and to test with."""
+    """Returns (images, labels) for training and for testing."""
     digits = load_digits()
     images = (digits.images[..., np.newaxis] / 16).astype("float32")
     train_x, test_x, train_y, test_y = train_test_split(
@@ -59,13 +59,13 @@ def load_data() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
 
 
 def make_model(seed: int = SEED) -> keras.Model:
-    """A small convolutional network; the same weights for the same seed."""
+    """Makes a small convolutional network with weights from a seed."""
     keras.utils.set_random_seed(seed)
     layers = [keras.Input((8, 8, 1))]
     for filters in (32, 32, 64, 64):
         layers += [
             keras.layers.Conv2D(filters, 3, padding="same", use_bias=False),
-            # The run is short: averages over the last steps, not thousands.
+            # The run is short, so average over few steps.
             keras.layers.BatchNormalization(momentum=0.9),
             keras.layers.ReLU(),
         ]
@@ -89,28 +89,27 @@ def train(
         optimizer=optimizer,
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        # On a machine with a GPU Keras would choose XLA, which takes seconds to
-        # compile (benchmarks/compiled_fit.py).
+        # With a GPU, Keras would choose XLA, which takes seconds to compile.
         jit_compile=False,
     )
-    keras.utils.set_random_seed(SEED)  # The same batches for everybody.
+    keras.utils.set_random_seed(SEED)  # All optimizers see the same batches.
     history = model.fit(
         *data,
         batch_size=BATCH_SIZE,
         epochs=epochs,
-        # A progress bar is for terminals: in a log it is a flood.
+        # A progress bar would flood a log file.
         verbose=1 if sys.stdout.isatty() else 2,
     )
     return history.history["loss"]
 
 
 def plot(losses: dict[str, list[float]], path: pathlib.Path) -> None:
-    """Draws both loss curves, and how far they are apart."""
+    """Draws both loss curves and their difference."""
     (keras_name, keras_losses), (tf_opt_name, tf_opt_losses) = losses.items()
     epochs = np.arange(1, len(keras_losses) + 1)
     figure = Figure(figsize=(8, 6), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-    # They nearly coincide: a thin line on a broad one shows both.
+    # A thin line on a broad one shows both, though they nearly coincide.
     top.plot(epochs, keras_losses, color="#f5a04c", lw=8, label=keras_name)
     top.plot(
         epochs,

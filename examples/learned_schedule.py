@@ -1,14 +1,14 @@
-"""Learns a learning rate for each step, by gradient through the training.
+"""Learns the learning rate of each step by gradients through the training.
 
     python examples/learned_schedule.py [--quick] [--output FILE]
 
 A small network learns scikit-learn's handwritten digits in 100 steps of Adam.
 The whole training is one function, `tf_opt.functional.unroll`, of its 100
-learning rates: the loss after it, on digits that it wasn't trained on, is
-differentiated with respect to them, and a second Adam goes downhill, from the
-best constant rate. That one and the best cosines are found by trying. All are
-compared from first weights, with batches and on digits that none has seen.
-About a minute and a half on two cores.
+learning rates. The example differentiates the final loss on other digits with
+respect to the learning rates. A second Adam optimizes them, starting from the
+best constant rate. A search finds the best constant rate and the best cosine
+schedules. The comparison uses initial weights, batches and digits that none of
+them has seen. It takes about a minute and a half on two cores.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import pathlib
 
-# Before TensorFlow is imported.
+# TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import itertools
@@ -38,7 +38,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 BATCH_SIZE = 64
-# What is tried, by half octaves: 0.001 to 0.25.
+# The peak rates to try: 0.001 to 0.25, in half octaves.
 PEAKS = 2.0 ** np.arange(-10, -1.5, 0.5)
 OUTER_LEARNING_RATE = 0.03
 
@@ -46,14 +46,14 @@ Data = tuple[np.ndarray, np.ndarray]
 
 
 class Size(NamedTuple):
-    """How much is computed.
+    """Size of the experiment.
 
     Attributes:
-        steps: Of a training.
-        outer_steps: Of learning the rates.
-        outer_batch: How many trainings there are in each of these.
-        choosing: How many trainings choose the best peak of a shape.
-        testing: How many trainings compare the results.
+        steps: The number of steps of a training.
+        outer_steps: The number of steps that learn the rates.
+        outer_batch: The number of trainings in each of these steps.
+        choosing: The number of trainings that choose the best peak of a shape.
+        testing: The number of trainings that compare the results.
     """
 
     steps: int
@@ -66,7 +66,7 @@ class Size(NamedTuple):
 FULL = Size(100, outer_steps=200, outer_batch=8, choosing=32, testing=100)
 QUICK = Size(10, outer_steps=10, outer_batch=2, choosing=2, testing=10)
 
-# What is made by hand: functions of how much of the training is over.
+# Schedules to compare with: functions of the finished part of the training.
 SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "best constant": np.ones_like,
     "best cosine": lambda part: (1 + np.cos(np.pi * part)) / 2,
@@ -78,7 +78,7 @@ LEARNED = "learned"
 
 
 def load_data() -> tuple[Data, Data, Data]:
-    """(pixels, labels): to train on, to choose rates with, to test with."""
+    """Returns (pixels, labels) to train on, to choose rates, and to test."""
     x, y = load_digits(return_X_y=True)
     x = (x / 16).astype("float32")
     rest_x, test_x, rest_y, test_y = train_test_split(
@@ -91,10 +91,10 @@ def load_data() -> tuple[Data, Data, Data]:
 
 
 class Training:
-    """A training, and its score, as a function of rates and a seed."""
+    """Training and its score, as functions of learning rates and a seed."""
 
     def __init__(self, data: Data, steps: int) -> None:
-        """Makes a model and takes what it is trained on."""
+        """Makes a model and stores its training data."""
         self._model = keras.Sequential(
             [
                 keras.Input((64,)),
@@ -106,13 +106,13 @@ class Training:
         self._steps = steps
 
     def start(self, seed: int) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """First weights, and which digits are in the batch of each step."""
+        """Returns initial weights, and the digits of each step's batch."""
         generator = np.random.default_rng(seed)
 
         def first(shape: Sequence[int]) -> tf.Tensor:
             if len(shape) == 1:
                 return tf.zeros(shape)
-            limit = np.sqrt(6 / sum(shape))  # Glorot's.
+            limit = np.sqrt(6 / sum(shape))  # Glorot's initialization.
             return tf.constant(
                 generator.uniform(-limit, limit, shape), "float32"
             )
@@ -126,7 +126,7 @@ class Training:
     def score(
         self, weights: Sequence[tf.Tensor], x: tf.Tensor, y: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Cross-entropy and accuracy of the model with these weights."""
+        """Computes cross-entropy and accuracy of the model for some weights."""
         logits, _ = self._model.stateless_call(weights, [], x)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
         correct = keras.ops.argmax(logits, -1) == keras.ops.cast(y, "int32")
@@ -137,7 +137,7 @@ class Training:
     def run(
         self, rates: tf.Tensor, weights: list[tf.Tensor], digits: tf.Tensor
     ) -> list[tf.Tensor]:
-        """The weights at the end."""
+        """Trains and returns the final weights."""
 
         def loss(weights, iteration):
             batch = digits[iteration]
@@ -153,7 +153,7 @@ class Training:
         ).variables
 
     def make_scorer(self, data: Data) -> Callable[..., np.ndarray]:
-        """A function of rates and seeds: the scores, a row for each seed."""
+        """Returns a function from rates and seeds to scores, one row a seed."""
         x, y = map(tf.constant, data)
 
         @tf.function(jit_compile=True)
@@ -167,7 +167,7 @@ class Training:
         return scores
 
     def make_gradient(self, data: Data) -> Callable[..., tuple]:
-        """A function of logarithms of rates and a seed: loss and gradient."""
+        """Returns a function from log rates and a seed to loss and gradient."""
         x, y = map(tf.constant, data)
 
         @tf.function(jit_compile=True)
@@ -184,7 +184,7 @@ class Training:
 def choose_by_hand(
     training: Training, data: Data, size: Size, seeds: Sequence[int]
 ) -> dict[str, np.ndarray]:
-    """Of each shape the rates with the least loss, over all peaks."""
+    """Finds the rates of each shape with the smallest loss over all peaks."""
     scores = training.make_scorer(data)
     part = np.arange(size.steps) / size.steps
     best = {}
@@ -205,7 +205,7 @@ def learn(
     start: np.ndarray,
     seeds: Iterator[int],
 ) -> np.ndarray:
-    """Goes downhill with a rate for each step; each training has a new seed."""
+    """Optimizes the rate of each step; each training has a new seed."""
     gradient = training.make_gradient(data)
     logarithms = tf.Variable(np.log(start), dtype="float32")
     optimizer = tf_opt.Adam(
@@ -235,7 +235,7 @@ def learn(
 
 
 def make_table(scores: dict[str, np.ndarray]) -> rich.table.Table:
-    """Test losses and accuracies, and how often the learned rates win."""
+    """Makes a table of test scores and of the learned rates' wins."""
     learned = scores[LEARNED]
     table = rich.table.Table(
         title="Tested on other digits, from other weights, with other batches",
@@ -261,7 +261,7 @@ def plot(
     scores: dict[str, np.ndarray],
     path: pathlib.Path,
 ) -> None:
-    """Draws the rates of each step, and the test losses."""
+    """Draws the rates of each step and the test losses."""
     figure = Figure(figsize=(10, 4.5), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
     colors = ("#999999", "#f5a04c", "#7fb069", "#0b4f6c")
@@ -308,7 +308,7 @@ def main() -> None:
     console = rich.console.Console()
     train_data, choose_data, test_data = load_data()
     training = Training(train_data, size.steps)
-    # No training of one purpose starts as one of another.
+    # Trainings for choosing, learning and testing have different seeds.
     seeds = itertools.count()
     choosing = list(itertools.islice(seeds, size.choosing))
     testing = list(itertools.islice(seeds, size.testing))

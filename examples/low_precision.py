@@ -1,22 +1,23 @@
-"""Trains in float32 and with less, five seeds each, and compares.
+"""Compares trainings in float32 and in lower precision, with five seeds each.
 
     python examples/low_precision.py [--quick] [--output FILE]
 
 A convolutional network learns scikit-learn's handwritten digits, and a small
-transformer Python's own standard library, character by character. Variables,
-the optimizer's state or both are in bfloat16, in all the ways that
-examples/precisions.py lists. For a seed all start from the same weights,
-rounded if need be, and see the same batches.
+transformer learns Python's standard library, character by character. The
+variables, the optimizer's state or both are in bfloat16, in all the ways that
+examples/precisions.py lists. With the same seed, all trainings start from the
+same weights, rounded if necessary, and see the same batches.
 
-Each training has one thread, and as many run at a time as there are cores:
-about 8 minutes on two. A table goes beside the plot, its ending is `.csv`.
+Each training uses one thread, and each core runs one training at a time. That
+takes about 8 minutes on two cores. The example also writes a `.csv` table
+beside the plot.
 """
 
 from __future__ import annotations
 
 import os
 
-# Before TensorFlow is imported.
+# TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import concurrent.futures
@@ -46,8 +47,8 @@ from precisions import Task
 
 SEEDS = 5
 EPOCHS = 10
-# Colours by Okabe and Ito, which colour-blind readers can tell apart. Each kind
-# of variable has one colour; dotted lines have state in 16 bits.
+# Okabe's and Ito's colours, for colour-blind readers. Each type of variable has
+# one colour. Dotted lines mean state in 16 bits.
 LOOKS = {
     "float32": ("#000000", "-"),
     "float32, bfloat16 state": ("#000000", ":"),
@@ -65,10 +66,10 @@ class Run(NamedTuple):
     """One training.
 
     Attributes:
-        task: What is learned.
-        precision: Its name, in PRECISIONS.
-        seed: Of weights, batches and random bits.
-        epochs: How many there are.
+        task: The task to learn.
+        precision: The name in PRECISIONS.
+        seed: The seed of weights, batches and random bits.
+        epochs: The number of epochs.
     """
 
     task: Task
@@ -78,13 +79,14 @@ class Run(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came out of a training.
+    """Result of a training.
 
     Attributes:
-        train_loss: The mean over each epoch.
-        test_loss: After each epoch.
-        test_accuracy: After each epoch.
-        bytes_per_parameter: Of the trained variables and the optimizer's state.
+        train_loss: The mean training loss of each epoch.
+        test_loss: The test loss after each epoch.
+        test_accuracy: The test accuracy after each epoch.
+        bytes_per_parameter: The memory of the trained variables and the
+            optimizer's state.
     """
 
     train_loss: np.ndarray
@@ -94,7 +96,7 @@ class Result(NamedTuple):
 
 
 def use_one_thread() -> None:
-    """What a worker does first."""
+    """Initializes a worker process to use one thread."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
 
@@ -110,11 +112,10 @@ def train(run: Run) -> Result:
             keras.optimizers.schedules.CosineDecay(task.learning_rate, steps),
             run.seed,
         ),
-        # In float32, whatever the model computes in.
+        # The loss is float32 for all precisions.
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        # On a machine with a GPU Keras would choose XLA, which takes seconds to
-        # compile (benchmarks/compiled_fit.py).
+        # With a GPU, Keras would choose XLA, which takes seconds to compile.
         jit_compile=False,
     )
     batches, test_data = task.make_data(steps, run.seed)
@@ -137,7 +138,7 @@ def train(run: Run) -> Result:
 
 
 def train_all(runs: list[Run]) -> dict[Run, Result]:
-    """Trains as often as told, showing progress."""
+    """Runs all trainings in processes and shows progress."""
     with (
         concurrent.futures.ProcessPoolExecutor(
             len(os.sched_getaffinity(0)),
@@ -168,28 +169,30 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, values: Iterable[np.ndarray]) -> Spread:
-        """That of the seeds' values, or of their rows of values."""
+        """Computes mean and deviation over the first axis, the seeds."""
         values = np.array(list(values))
-        # One seed says nothing about the spread, but --quick has one.
+        # --quick has one seed, whose deviation is then 0.
         freedom = min(1, len(values) - 1)
         return cls(values.mean(0), values.std(0, ddof=freedom))
 
     def last(self) -> tuple[float, float]:
-        """The last mean, and its deviation."""
+        """Returns the last mean and its deviation."""
         return float(self.mean[-1]), float(self.deviation[-1])
 
 
 class Outcome(NamedTuple):
-    """What a contender's trainings came to.
+    """Summary of a precision's trainings.
 
     Attributes:
-        bytes_per_parameter: Of the trained variables and the optimizer's state.
-        train_loss: By epoch.
-        test_loss: By epoch.
-        test_accuracy: By epoch.
-        train_gap: By how much the training loss is above that of float32 with
-            the same seed, by epoch.
-        test_gap: The same of the test loss.
+        bytes_per_parameter: The memory of the trained variables and the
+            optimizer's state.
+        train_loss: The training loss by epoch.
+        test_loss: The test loss by epoch.
+        test_accuracy: The test accuracy by epoch.
+        train_gap: The difference of the training loss from float32's with the
+            same seed, by epoch.
+        test_gap: The difference of the test loss from float32's with the same
+            seed, by epoch.
     """
 
     bytes_per_parameter: float
@@ -201,7 +204,7 @@ class Outcome(NamedTuple):
 
 
 def compare(results: list[Result], float32: list[Result]) -> Outcome:
-    """Summarizes the trainings of one contender, seed by seed."""
+    """Summarizes the trainings of one precision, seed by seed."""
     pairs = list(zip(results, float32, strict=True))
     return Outcome(
         results[0].bytes_per_parameter,
@@ -216,7 +219,7 @@ def compare(results: list[Result], float32: list[Result]) -> Outcome:
 def make_table(
     task: str, title: str, outcomes: dict[tuple[str, str], Outcome]
 ) -> rich.table.Table:
-    """The ends of all trainings of a task."""
+    """Makes a table of the final results of all trainings of a task."""
     table = rich.table.Table(
         title=title,
         caption="Mean ± standard deviation over the seeds. Above float32: "
@@ -247,7 +250,7 @@ def make_table(
 
 
 def write(outcomes: dict[tuple[str, str], Outcome], path: pathlib.Path) -> None:
-    """Writes the curves of all trainings as a table, a row for each epoch."""
+    """Writes a table with the results of all trainings after each epoch."""
     spreads = [
         name for name in Outcome._fields if name != "bytes_per_parameter"
     ]
@@ -269,7 +272,7 @@ def write(outcomes: dict[tuple[str, str], Outcome], path: pathlib.Path) -> None:
 
 
 def _plot_curves(axes: Axes, outcomes: dict[str, Outcome]) -> None:
-    """The training loss of each contender by epoch, with its spread."""
+    """Draws each precision's training loss by epoch, with its spread."""
     for precision, outcome in outcomes.items():
         color, style = LOOKS[precision]
         mean, deviation = outcome.train_loss
@@ -284,7 +287,7 @@ def _plot_curves(axes: Axes, outcomes: dict[str, Outcome]) -> None:
             lw=0,
         )
     axes.set_yscale("log")
-    # Not as powers: one of the tasks stays within one.
+    # Powers of ten would be too coarse for one of the tasks.
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))
     axes.set_xlabel("epoch")
@@ -293,12 +296,12 @@ def _plot_curves(axes: Axes, outcomes: dict[str, Outcome]) -> None:
 
 
 def _plot_gaps(axes: Axes, outcomes: dict[str, Outcome]) -> None:
-    """How far above float32 each contender's test loss ends."""
+    """Draws the difference of each final test loss from float32's."""
     names = [name for name in outcomes if name != FLOAT32]
     for row, name in enumerate(names):
         mean, deviation = outcomes[name].test_gap.last()
         color, style = LOOKS[name]
-        if name == KERAS:  # The others would be one point beside it.
+        if name == KERAS:  # On its scale the others would be one point.
             axes.annotate(
                 f"+{mean:.2f} \N{RIGHTWARDS ARROW}",
                 (0.99, row),
@@ -328,7 +331,7 @@ def plot(
     outcomes: dict[tuple[str, str], Outcome],
     path: pathlib.Path,
 ) -> None:
-    """Draws the curves of each task, and how far off their ends are."""
+    """Draws the curves of each task and the final differences."""
     figure = Figure(figsize=(12, 8), layout="constrained")
     panels = figure.subplots(2, len(titles), squeeze=False)
     for (task, title), (curves, gaps) in zip(
@@ -362,7 +365,7 @@ def main() -> None:
     seeds = range(1 if arguments.quick else SEEDS)
     epochs = 4 if arguments.quick else EPOCHS
     console = rich.console.Console()
-    # Seed by seed: the long trainings aren't all at the end.
+    # In the order of seeds, so that the long trainings aren't all at the end.
     runs = [
         Run(task, precision, seed, epochs)
         for seed in seeds

@@ -4,9 +4,10 @@
     python examples/multi_worker.py --worker 1
 
 The data are scikit-learn's handwritten digits. Each worker is a process with a
-copy of the network; of every batch each takes a half. Killed at any time and
-started again, they go on from the last checkpoint. On two machines both get
-`--addresses`, and a `--checkpoints` folder that both can read.
+copy of the network and processes half of every batch. You may kill the workers
+at any time; when started again, they continue from the last checkpoint. To use
+two machines, pass both the same `--addresses` and a `--checkpoints` folder that
+both can read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pathlib
 import tempfile
 import zlib
 
-# Before TensorFlow is imported.
+# TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import keras
@@ -30,14 +31,14 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 SEED = 0
-# Of all workers together.
+# The size of a batch over all workers.
 BATCH_SIZE = 64
 
 Data = tuple[np.ndarray, np.ndarray]
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         description="Trains one network on two workers with tf_opt.AdamW."
     )
@@ -79,11 +80,11 @@ def parse_arguments() -> argparse.Namespace:
 def connect(
     worker: int, addresses: list[str]
 ) -> tf.distribute.MultiWorkerMirroredStrategy:
-    """Waits for the other workers; nothing of TensorFlow's comes before it."""
+    """Waits for the other workers; must come before any use of TensorFlow."""
     others = [a for i, a in enumerate(addresses) if i != worker]
     print(
-        f"Worker {worker} waits for the one at {', '.join(others)} "
-        "(kill -9 ends it)",
+        f"Worker {worker} waits for the worker at {', '.join(others)} "
+        "(to stop it, use kill -9)",
         flush=True,
     )
     os.environ["TF_CONFIG"] = json.dumps(
@@ -96,7 +97,7 @@ def connect(
 
 
 def load_data() -> tuple[Data, Data]:
-    """(images, labels) to train on, and to test with."""
+    """Returns (images, labels) for training and for testing."""
     x, y = load_digits(return_X_y=True)
     train_x, test_x, train_y, test_y = train_test_split(
         (x.reshape(-1, 8, 8, 1) / 16).astype("float32"),
@@ -109,7 +110,7 @@ def load_data() -> tuple[Data, Data]:
 
 
 def make_model() -> keras.Model:
-    """A small convolutional network."""
+    """Makes a small convolutional network."""
     return keras.Sequential(
         [
             keras.Input((8, 8, 1)),
@@ -124,13 +125,14 @@ def make_model() -> keras.Model:
 def make_batches(
     data: Data, epoch: int, strategy: tf.distribute.Strategy
 ) -> tf.distribute.DistributedDataset:
-    """An epoch's batches, each worker's share of each.
+    """Returns this worker's share of an epoch's batches.
 
-    Every epoch has an order of its own, also when training begins with it.
+    An epoch's order depends only on its number, so that training can continue
+    from any epoch.
     """
     dataset = tf.data.Dataset.from_tensor_slices(data)
     dataset = dataset.shuffle(len(data[0]), seed=SEED + epoch)
-    # All of one size: the mean over a batch is over as many as in the others.
+    # All batches have the same size, so `make_step` can divide by it.
     dataset = dataset.batch(BATCH_SIZE, drop_remainder=True)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = (
@@ -146,7 +148,7 @@ def make_step(
     optimizer: keras.optimizers.Optimizer,
     strategy: tf.distribute.Strategy,
 ) -> tf.types.experimental.PolymorphicFunction:
-    """A step on a batch; returns its loss."""
+    """Returns a function that trains on a batch and returns its loss."""
     losses = keras.losses.SparseCategoricalCrossentropy(
         from_logits=True, reduction="none"
     )
@@ -170,13 +172,13 @@ def make_step(
 
 
 def accuracy(model: keras.Model, data: Data) -> float:
-    """Of this worker's copy; Keras' `evaluate` doesn't run on workers."""
+    """Returns the accuracy; Keras' `evaluate` doesn't run on workers."""
     images, labels = data
     return float(np.mean(np.argmax(model(images), axis=-1) == labels))
 
 
 def digest(variables: list[keras.Variable]) -> str:
-    """Says whether two workers have the same bits."""
+    """Returns a checksum, to see that all workers have the same bits."""
     checksum = 0
     for variable in variables:
         checksum = zlib.crc32(variable.numpy().tobytes(), checksum)
@@ -184,7 +186,7 @@ def digest(variables: list[keras.Variable]) -> str:
 
 
 def main() -> None:
-    """Trains, or goes on; prints a line an epoch."""
+    """Trains, or continues a training; prints a line per epoch."""
     arguments = parse_arguments()
     worker = arguments.worker
     console = rich.console.Console(soft_wrap=True)
@@ -202,13 +204,13 @@ def main() -> None:
     latest = tf.train.latest_checkpoint(arguments.checkpoints)
     if latest is not None:
         checkpoint.restore(latest).assert_consumed()
-        console.print(f"Worker {worker} goes on from {latest}")
+        console.print(f"Worker {worker} continues from {latest}")
 
     step = make_step(model, optimizer, strategy)
     with tempfile.TemporaryDirectory() as thrown_away:
         manager = tf.train.CheckpointManager(
             checkpoint,
-            # All take part in saving, but only the first one's files count.
+            # All workers must save, but only the first one's files are kept.
             arguments.checkpoints if worker == 0 else thrown_away,
             max_to_keep=2,
         )

@@ -3,9 +3,9 @@
     python examples/nadam.py [--epochs N]
 
 The data are scikit-learn's 569 breast tumours, benign or malignant. All runs
-start from the same weights and see the same batches. tf_opt's optimizer is made
-in two ways, by its own name and out of Keras'; both give Keras' numbers, up to
-rounding.
+start from the same weights and see the same batches. The example creates
+tf_opt's optimizer in two ways, directly and by converting Keras' optimizer.
+Both match Keras to rounding.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
-# Before TensorFlow is imported.
+# TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import common
@@ -32,10 +32,10 @@ HYPERPARAMETERS = {"learning_rate": 1e-3, "epsilon": 1e-7}
 
 
 def make_optimizers() -> dict[str, keras.optimizers.Optimizer]:
-    """Keras' optimizer, and tf_opt's in two ways."""
+    """Makes Keras' optimizer, and tf_opt's in two ways."""
     return {
         "keras.optimizers.Nadam": keras.optimizers.Nadam(**HYPERPARAMETERS),
-        # How fast the momentum grows: as in Keras, not as in PyTorch.
+        # The momentum grows as in Keras, not as in PyTorch.
         "tf_opt.NAdam": tf_opt.NAdam(**HYPERPARAMETERS, momentum_decay=1.0),
         "tf_opt.from_keras": tf_opt.from_keras(
             keras.optimizers.Nadam(**HYPERPARAMETERS)
@@ -44,7 +44,7 @@ def make_optimizers() -> dict[str, keras.optimizers.Optimizer]:
 
 
 def load_data() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-    """(measurements, labels) to train on, and to test with."""
+    """Returns (measurements, labels) for training and for testing."""
     x, y = load_breast_cancer(return_X_y=True)
     train_x, test_x, train_y, test_y = train_test_split(
         x, y, test_size=0.2, random_state=SEED, stratify=y
@@ -57,7 +57,7 @@ def load_data() -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
 
 
 def make_model() -> keras.Model:
-    """A small network; the same weights every time."""
+    """Makes a small network, always with the same weights."""
     keras.utils.set_random_seed(SEED)
     hidden = [keras.layers.Dense(32, activation="relu") for _ in range(3)]
     return keras.Sequential(
@@ -76,22 +76,21 @@ def train(
         optimizer=optimizer,
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        # On a machine with a GPU Keras would choose XLA, which takes seconds to
-        # compile (benchmarks/compiled_fit.py).
+        # With a GPU, Keras would choose XLA, which takes seconds to compile.
         jit_compile=False,
     )
-    keras.utils.set_random_seed(SEED)  # The same batches for everybody.
+    keras.utils.set_random_seed(SEED)  # All optimizers see the same batches.
     model.fit(
         *data,
         batch_size=BATCH_SIZE,
         epochs=epochs,
-        # A progress bar is for terminals: in a log it is a flood.
+        # A progress bar would flood a log file.
         verbose=1 if sys.stdout.isatty() else 2,
     )
 
 
 def flat_weights(model: keras.Model) -> np.ndarray:
-    """All weights of the model, one after the other."""
+    """Returns all weights of the model in one vector."""
     return np.concatenate([array.ravel() for array in model.get_weights()])
 
 

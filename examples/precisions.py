@@ -1,7 +1,8 @@
-"""What examples/low_precision.py trains: the tasks, and what is in 16 bits.
+"""Tasks and precisions of examples/low_precision.py.
 
-One task is scikit-learn's handwritten digits, the other predicts the next
-character of Python's standard library. Both data sets are on every machine.
+One task is to recognize scikit-learn's handwritten digits. The other one is to
+predict the next character of Python's standard library. Both data sets come
+with installed packages.
 """
 
 from __future__ import annotations
@@ -18,30 +19,29 @@ import numpy as np
 import tensorflow as tf
 import tf_opt
 
-# With epsilon where it stands in Keras.
+# Keras' value of epsilon; `epsilon_hat` adds it as Keras does.
 EPSILON = 1e-7
 _ADAM = functools.partial(tf_opt.Adam, epsilon=EPSILON, epsilon_hat=True)
 _16_BIT_STATE = functools.partial(_ADAM, state_dtype="bfloat16")
 # Characters are ASCII.
 VOCABULARY = 128
-# Of what the model reads at a time.
+# The number of characters in an excerpt.
 LENGTH = 64
 WIDTH = 64
 HEADS = 4
 BLOCKS = 2
 _TEST_SHARE = 0.1
-# Folders with something other than the library itself.
+# Folders with code that isn't part of the library itself.
 _LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
 
 
 class Precision(NamedTuple):
-    """A way to train.
+    """Types of variables and state in a training.
 
     Attributes:
         policy: The model's dtype policy.
-        make_optimizer: Makes the optimizer of a learning rate, or of a schedule
-            of it.
-        needs_seed: Whether it rounds at random.
+        make_optimizer: Makes the optimizer from a learning rate or a schedule.
+        needs_seed: Whether the optimizer rounds at random.
     """
 
     policy: str
@@ -57,7 +57,7 @@ PRECISIONS = {
     "float32, bfloat16 state": Precision(
         "float32", _16_BIT_STATE, needs_seed=True
     ),
-    # Float32 variables, bfloat16 arithmetic: what the model itself loses.
+    # float32 variables, bfloat16 arithmetic in the model.
     "mixed_bfloat16": Precision("mixed_bfloat16", _ADAM),
     "bfloat16, master weights": Precision(
         "bfloat16", functools.partial(_ADAM, master_weights=True)
@@ -89,12 +89,12 @@ def make_optimizer(
     learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
     seed: int,
 ) -> keras.optimizers.Optimizer:
-    """The optimizer of a contender.
+    """Makes the optimizer of a precision.
 
     Args:
-        name: The contender's, in PRECISIONS.
+        name: The name in PRECISIONS.
         learning_rate: A number or a schedule.
-        seed: Of what is rounded at random, if anything is.
+        seed: The seed of random rounding, if there is any.
     """
     precision = PRECISIONS[name]
     arguments = {"seed": seed} if precision.needs_seed else {}
@@ -104,12 +104,12 @@ def make_optimizer(
 def make_model(
     name: str, make: Callable[[int], keras.Model], seed: int
 ) -> keras.Model:
-    """A contender's model, with the rounded weights of the float32 one.
+    """Makes the model of a precision, with the rounded float32 weights.
 
     Args:
-        name: The contender's, in PRECISIONS.
-        make: Makes the model in the global dtype policy, of a seed.
-        seed: Of the weights.
+        name: The name in PRECISIONS.
+        make: Makes the model in the global dtype policy from a seed.
+        seed: The seed of the weights.
     """
     weights = make(seed).get_weights()
     usual = keras.config.dtype_policy()
@@ -118,35 +118,35 @@ def make_model(
         model = make(seed)
     finally:
         keras.config.set_dtype_policy(usual)
-    # In 16 bits the initializers draw other numbers.
+    # Initializers draw different numbers in 16 bits.
     model.set_weights(weights)
     return model
 
 
 def bytes_per_parameter(model: keras.Model) -> float:
-    """What the trained variables and the optimizer's state take.
+    """Measures the memory of the trained variables and the optimizer's state.
 
     Args:
-        model: It has been compiled and trained.
+        model: A model that has been compiled and trained.
     """
     trained = model.trainable_variables
     kept = [*trained, *model.optimizer.variables]
-    # Counters and the learning rate are scalars.
+    # This leaves out scalars, such as counters and the learning rate.
     size = sum(each.numpy().nbytes for each in kept if len(each.shape))
     return size / sum(each.numpy().size for each in trained)
 
 
 class Task(NamedTuple):
-    """Something to learn.
+    """Training task.
 
     Attributes:
-        title: What it is.
-        make_model: Makes the model of a seed.
-        make_data: Makes the batches of a number of steps and a seed, and what
-            to test with.
-        steps: How many there are in an epoch.
-        learning_rate: Of the first step; it falls to 0 along a cosine. Chosen
-            with float32 alone.
+        title: The title of the task.
+        make_model: Makes the model from a seed.
+        make_data: Makes the batches, from a number of steps and a seed, and the
+            test data.
+        steps: The number of steps in an epoch.
+        learning_rate: The first learning rate of a cosine schedule down to 0,
+            chosen for float32.
     """
 
     title: str
@@ -159,21 +159,21 @@ class Task(NamedTuple):
 
 
 class _Positions(keras.layers.Layer):
-    """Adds a vector of its own to each place."""
+    """Layer that adds a trained vector to each position."""
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Makes the vectors."""
+        """Creates the vectors."""
         self.vectors = self.add_weight(
             shape=input_shape[1:], initializer="uniform"
         )
 
     def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
-        """Adds them."""
+        """Adds the vectors."""
         return inputs + self.vectors
 
 
 def _block(inputs: keras.KerasTensor) -> keras.KerasTensor:
-    """Attention to what came before, then a layer for each place."""
+    """Applies causal attention, then a dense network to each position."""
     normal = keras.layers.LayerNormalization()(inputs)
     attention = keras.layers.MultiHeadAttention(HEADS, WIDTH // HEADS)
     hidden = inputs + attention(normal, normal, use_causal_mask=True)
@@ -183,7 +183,7 @@ def _block(inputs: keras.KerasTensor) -> keras.KerasTensor:
 
 
 def _transformer(seed: int) -> keras.Model:
-    """The logits of the next character; the same weights for the same seed."""
+    """Makes a transformer that predicts the next character, from a seed."""
     keras.utils.set_random_seed(seed)
     characters = keras.Input((LENGTH,), dtype="int32")
     hidden = keras.layers.Embedding(VOCABULARY, WIDTH)(characters)
@@ -196,14 +196,14 @@ def _transformer(seed: int) -> keras.Model:
 
 @functools.cache
 def _texts() -> tuple[np.ndarray, np.ndarray]:
-    """The characters of the library: modules to train on, others to test."""
+    """Returns the characters of the modules for training and for testing."""
     root = pathlib.Path(sysconfig.get_path("stdlib"))
     modules = [
         path.read_bytes()
         for path in sorted(root.rglob("*.py"))
         if not _LEFT_OUT & set(path.relative_to(root).parts)
     ]
-    # The same modules to test with, whatever the seed of the training.
+    # All trainings have the same test modules.
     np.random.default_rng(0).shuffle(modules)
     tested = int(_TEST_SHARE * len(modules))
     test, train = (
@@ -216,7 +216,7 @@ def _texts() -> tuple[np.ndarray, np.ndarray]:
 def _windows(
     text: np.ndarray, count: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the text at random: characters, and the ones after them."""
+    """Returns random excerpts of a text, and the characters to predict."""
     starts = np.random.default_rng(seed).integers(
         len(text) - LENGTH, size=count
     )
@@ -228,7 +228,7 @@ def _windows(
 def _digits(
     steps: int, seed: int
 ) -> tuple[tf.data.Dataset, tuple[np.ndarray, ...]]:
-    """Handwritten digits, in another order in every epoch."""
+    """Returns batches of digits, shuffled in every epoch, and test data."""
     train_data, test_data = digits.load_data()
     batches = (
         tf.data.Dataset.from_tensor_slices(train_data)
@@ -241,7 +241,7 @@ def _digits(
 def _characters(
     steps: int, seed: int
 ) -> tuple[tf.data.Dataset, tuple[np.ndarray, ...]]:
-    """Random excerpts of the standard library; always the same for tests."""
+    """Returns random excerpts of the library, and fixed ones for testing."""
     batch_size = 8
     windows = _windows(_texts()[0], steps * batch_size, seed)
     batches = tf.data.Dataset.from_tensor_slices(windows).batch(batch_size)
@@ -249,7 +249,7 @@ def _characters(
 
 
 def _small_model(seed: int) -> keras.Model:
-    """A dense network for digits; the same weights for the same seed."""
+    """Makes a dense network for digits with weights from a seed."""
     keras.utils.set_random_seed(seed)
     return keras.Sequential(
         [
@@ -261,7 +261,7 @@ def _small_model(seed: int) -> keras.Model:
     )
 
 
-# 23 steps show all digits once.
+# 23 batches contain all digits once.
 TASKS = {
     "digits": Task(
         title="Handwritten digits, convolutional network",

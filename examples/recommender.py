@@ -1,17 +1,17 @@
-"""Trains a two-tower recommender with sparse gradients, with three optimizers.
+"""Trains a two-tower recommender on sparse gradients, with three optimizers.
 
     python examples/recommender.py [--seconds N] [--output FILE]
 
-The data are the functions of Python's own standard library, and what they call:
-from a function's names and its other calls the model says which call is
-missing. One tower makes a vector of the function, the other one of the call;
-their features are hashed into two large tables of embeddings. A batch reads few
-rows of them, and their gradients have only those.
+The data are the functions of Python's standard library and their calls. From a
+function's names and other calls, the model predicts a missing call. One tower
+computes a vector for the function, the other one for the call. Their features
+are hashed into two large embedding tables. A batch reads few rows of the
+tables, and the gradients contain only these rows.
 
-Keras' Adam and tf_opt's move all rows in every step, tf_opt's with
-`lazy_mode=True` only those that occur. All start from the same weights, see the
-same batches and have the same time, once in `model.fit` and once in a loop of
-one's own.
+Keras' Adam and tf_opt's Adam update all rows in every step. With
+`lazy_mode=True`, tf_opt's Adam only updates the rows that occur. All trainings
+start from the same weights, see the same batches and take the same time. Each
+optimizer trains once in `model.fit` and once in a custom loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# Before TensorFlow is imported.
+# TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import common
@@ -40,7 +40,7 @@ import two_towers
 from matplotlib.figure import Figure
 
 SEED = 0
-# How often each training is tested, besides once before it.
+# The number of tests during a training. One more comes before it.
 TESTS = 12
 HYPERPARAMETERS = {"learning_rate": 2e-3, "epsilon": 1e-7}
 COLORS = ("#f5a04c", "#0b4f6c", "#3a9d5d")
@@ -48,20 +48,19 @@ STYLES = ("-", ":")
 
 
 class Recorder(keras.callbacks.Callback):
-    """Tests every so often, and ends the training when its time is up.
+    """Tests the model regularly, and ends the training when its time is over.
 
-    The clock starts after the first step, which traces, and stands still during
-    tests.
+    The clock starts after the first step, which traces, and stops during tests.
 
     Args:
-        data: What to test with.
-        budget: How many seconds to train.
-        advance: Called with the seconds that went by.
+        data: The test data.
+        budget: The seconds to train.
+        advance: Called with the seconds of each step.
 
     Attributes:
-        seconds: When each test was.
-        scores: What each test said.
-        steps: How many steps the clock has seen.
+        seconds: The time of each test.
+        scores: The score of each test.
+        steps: The number of timed steps.
     """
 
     def __init__(
@@ -81,11 +80,11 @@ class Recorder(keras.callbacks.Callback):
         self._started: float | None = None
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Tests the model as it is at first."""
+        """Tests the untrained model."""
         self._test()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Looks at the clock."""
+        """Advances the clock; tests or ends the training when it is time."""
         if self._started is not None:
             step = time.perf_counter() - self._started
             self.advance(step)
@@ -102,12 +101,12 @@ class Recorder(keras.callbacks.Callback):
 
 
 def make_loss() -> keras.losses.Loss:
-    """The loss of a batch: its own calls are all that there are."""
+    """Makes the loss of a batch, which chooses among the batch's calls."""
     return keras.losses.CategoricalCrossentropy(from_logits=True)
 
 
 def make_optimizers() -> dict[str, Callable[[], keras.optimizers.Optimizer]]:
-    """Makes each contender, with epsilon where it stands in Keras."""
+    """Returns functions that make the optimizers, all with Keras' epsilon."""
     ours = functools.partial(tf_opt.Adam, **HYPERPARAMETERS, epsilon_hat=True)
     return {
         "keras.optimizers.Adam": functools.partial(
@@ -124,12 +123,11 @@ def train_with_fit(
     batches: tf.data.Dataset,
     recorder: Recorder,
 ) -> None:
-    """Trains as Keras does."""
+    """Trains with `fit`."""
     model.compile(
         optimizer=optimizer,
         loss=make_loss(),
-        # On a machine with a GPU Keras would choose XLA, which takes seconds to
-        # compile (benchmarks/compiled_fit.py).
+        # With a GPU, Keras would choose XLA, which takes seconds to compile.
         jit_compile=False,
     )
     model.fit(batches, callbacks=[recorder], shuffle=False, verbose=0)
@@ -141,7 +139,7 @@ def train_in_loop(
     batches: tf.data.Dataset,
     recorder: Recorder,
 ) -> None:
-    """Trains in a loop of one's own."""
+    """Trains in a custom loop."""
     optimizer.build(model.trainable_variables)
     compute_loss = make_loss()
 
@@ -150,7 +148,7 @@ def train_in_loop(
         with tf.GradientTape() as tape:
             loss = compute_loss(probabilities, model(inputs, training=True))
         weights = [w.value for w in model.trainable_variables]
-        # Those of the tables are tf.IndexedSlices.
+        # The tables' gradients are tf.IndexedSlices.
         optimizer.apply(tape.gradient(loss, weights), model.trainable_variables)
 
     recorder.set_model(model)
@@ -177,10 +175,10 @@ def compare(
                 )
                 keras.utils.set_random_seed(SEED)  # The same weights.
                 model = two_towers.TwoTowers()
-                # Anew: who goes through them again finds them in another order.
+                # A second pass over the same dataset would have another order.
                 batches = two_towers.make_batches(data, SEED)
                 train(model, make_optimizer(), batches, recorder)
-                recorder.set_model(None)  # Lets go of its tables.
+                recorder.set_model(None)  # Frees the tables.
                 recorders[name, way] = recorder
     return recorders
 
@@ -188,7 +186,7 @@ def compare(
 def make_table(
     recorders: dict[tuple[str, str], Recorder], budget: float
 ) -> rich.table.Table:
-    """How far each optimizer came, and how fast."""
+    """Makes a table of the optimizers' final scores and speeds."""
     start = next(iter(recorders.values())).scores[0]
     table = rich.table.Table(
         title=f"{budget:g} seconds of training, from a test loss of "
@@ -247,7 +245,7 @@ def plot(
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         description="Trains a recommender with Keras' Adam, with tf_opt's and "
         "with its lazy mode, and compares."

@@ -1,6 +1,6 @@
-"""Which function of Python's standard library calls what, to learn from.
+"""Data set of the functions of Python's standard library and their calls.
 
-The data are on every machine: the sources that come with Python, parsed.
+It is parsed from the source files that come with Python.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 import rich.progress
 
-# Folders with something other than the library itself.
+# Folders with code that isn't part of the library itself.
 _LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
-# A call that only one function makes can't be learned from the others.
+# A model can't learn a call that only one function makes.
 _FEWEST_FUNCTIONS = 2
 _TEST_SHARE = 0.1
-# The row of a table that stands for nothing.
+# The table row for padding.
 _PADDING = 0
 FUNCTION_FEATURES = 64
 CALL_FEATURES = 24
@@ -34,8 +34,8 @@ class Function(NamedTuple):
     """A function of the library.
 
     Attributes:
-        module: Where it is, "json/decoder" for example.
-        words: Those of its name and of its arguments' names.
+        module: The function's module, such as "json/decoder".
+        words: The words of its name and its arguments' names.
         calls: The names that it calls, each once; ".name" for a method.
     """
 
@@ -45,11 +45,11 @@ class Function(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Functions that lack one of their calls, and that call.
+    """Functions with one missing call, and the missing calls.
 
     Attributes:
         functions: The features of each function, (pairs, FUNCTION_FEATURES).
-        calls: The number of each call in the catalogue.
+        calls: The number of each missing call in the catalogue.
     """
 
     functions: np.ndarray
@@ -57,12 +57,12 @@ class Pairs(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Everything to train and to test with.
+    """Data for training and testing.
 
     Attributes:
         catalogue: The features of all calls, (calls, CALL_FEATURES).
-        train: The pairs to train on.
-        test: Those of other functions.
+        train: The pairs for training.
+        test: The pairs for testing, made of other functions.
     """
 
     catalogue: np.ndarray
@@ -71,18 +71,18 @@ class Data(NamedTuple):
 
 
 def _words(name: str) -> list[str]:
-    """The words in snake_case or CamelCase, in lower case."""
+    """Splits a snake_case or CamelCase name into lower-case words."""
     found = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)
     return [word.lower() for word in found]
 
 
 def _unique(items: Iterable[str]) -> list[str]:
-    """Each once, in order of first appearance."""
+    """Removes repetitions and keeps the order."""
     return list(dict.fromkeys(items))
 
 
 def _calls(function: ast.AST) -> Iterator[str]:
-    """The names that are called in a function."""
+    """Yields the names that a function calls."""
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute):
@@ -92,11 +92,11 @@ def _calls(function: ast.AST) -> Iterator[str]:
 
 
 def _functions(module: str, source: bytes) -> Iterator[Function]:
-    """The functions and methods of a module."""
+    """Yields the functions and methods of a module."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return  # Some files are there to be wrong.
+        return  # Some files have errors on purpose.
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             names = [node.name, *(each.arg for each in node.args.args)]
@@ -105,7 +105,7 @@ def _functions(module: str, source: bytes) -> Iterator[Function]:
 
 
 def _parse() -> list[Function]:
-    """All functions of the library, in order of their modules."""
+    """Returns all functions of the library, in order of their modules."""
     root = pathlib.Path(sysconfig.get_path("stdlib"))
     modules = {path.relative_to(root): path for path in root.rglob("*.py")}
     return [
@@ -121,7 +121,7 @@ def _parse() -> list[Function]:
 
 
 def _function_features(function: Function, missing: str) -> Iterator[str]:
-    """What is known of a function that lacks a call; pairs come last."""
+    """Yields the features of a function without one call; pairs come last."""
     calls = [f"call {call}" for call in function.calls if call != missing]
     words = [f"word {word}" for word in function.words]
     yield f"module {function.module}"
@@ -135,7 +135,7 @@ def _function_features(function: Function, missing: str) -> Iterator[str]:
 
 
 def _call_features(name: str) -> list[str]:
-    """A call's name, its words and its trigrams."""
+    """Returns a call's name, words and trigrams."""
     framed = f"<{name}>"
     trigrams = (framed[i : i + 3] for i in range(len(framed) - 2))
     words = (f"word {word}" for word in _words(name))
@@ -143,8 +143,8 @@ def _call_features(name: str) -> list[str]:
 
 
 def _rows(features: Iterable[str], table: int, length: int) -> list[int]:
-    """A row of a table for each feature, padded; the last ones are cut."""
-    # Not hash(): that differs from one start of Python to the next.
+    """Hashes features to table rows, padded or cut to `length`."""
+    # Python's hash() gives different results in every process.
     rows = [
         1 + zlib.crc32(feature.encode()) % (table - 1)
         for feature in itertools.islice(features, length)
@@ -155,7 +155,7 @@ def _rows(features: Iterable[str], table: int, length: int) -> list[int]:
 def _make_pairs(
     functions: list[Function], numbers: dict[str, int], table: int
 ) -> Pairs:
-    """A pair for each call in the catalogue that a function makes."""
+    """Makes a pair for each call of a function that is in the catalogue."""
     pairs = [
         (
             _rows(_function_features(function, call), table, FUNCTION_FEATURES),
@@ -170,12 +170,12 @@ def _make_pairs(
 
 
 def load_data(table: int, seed: int) -> Data:
-    """Parses the library, showing progress, and makes pairs of it.
+    """Parses the library, showing progress, and makes the data set.
 
     Args:
-        table: How many rows a table of embeddings has: the features are
-            hashed into it.
-        seed: Chooses the functions to test with.
+        table: The number of rows of an embedding table, into which features
+            are hashed.
+        seed: The seed that chooses the functions for testing.
     """
     functions = _parse()
     np.random.default_rng(seed).shuffle(functions)

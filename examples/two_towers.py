@@ -1,4 +1,4 @@
-"""A two-tower model: recommends calls for functions, and is tested on that."""
+"""Two-tower model that recommends calls for functions, and its test."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 import tensorflow as tf
 from standard_library import Data
 
-# Of each table of embeddings.
+# The shape of each embedding table.
 ROWS = 400_000
 WIDTH = 64
-# Of a function's or a call's features, in training: pairs of words are known by
-# heart too soon.
+# Part of the features to drop in training. Otherwise the model overfits to
+# pairs of words.
 DROPOUT = 0.5
 # Divides the cosine of two vectors.
 TEMPERATURE = 0.1
 BATCH_SIZE = 256
-# How many calls are recommended.
+# The number of recommended calls.
 TOP = 10
 
 
 class Score(NamedTuple):
-    """How good a model is on functions that it hasn't seen.
+    """Score of a model on functions that it hasn't seen.
 
     Attributes:
-        loss: The cross-entropy, over the whole catalogue.
-        recall: The share of missing calls that are among the first TOP.
+        loss: The cross-entropy over the whole catalogue.
+        recall: The share of missing calls among the first TOP.
     """
 
     loss: float
@@ -35,7 +35,7 @@ class Score(NamedTuple):
 
 
 def _make_tower() -> keras.Model:
-    """Makes a vector of length one from the rows of some features."""
+    """Makes a network from the rows of features to a vector of length 1."""
     return keras.Sequential(
         [
             keras.Input((None,), dtype="int32"),
@@ -50,7 +50,7 @@ def _make_tower() -> keras.Model:
 
 
 class TwoTowers(keras.Model):
-    """Scores how well functions and calls go together."""
+    """Model that scores how well functions and calls match."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class TwoTowers(keras.Model):
         calls: tf.Tensor,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The functions are the rows, the calls the columns."""
+        """Returns the scores, with a row per function and a column per call."""
         cosines = tf.matmul(
             self.function_tower(functions, training=training),
             self.call_tower(calls, training=training),
@@ -74,23 +74,23 @@ class TwoTowers(keras.Model):
     def call(
         self, inputs: dict[str, tf.Tensor], training: bool | None = None
     ) -> tf.Tensor:
-        """The logits of a batch's calls, for each of its functions."""
+        """Returns the logits of a batch's calls for each of its functions."""
         scores = self.scores(inputs["functions"], inputs["calls"], training)
-        # A call that many functions make is in many batches, as a wrong answer
-        # mostly: its score is corrected for that.
+        # Frequent calls are in many batches, mostly as wrong answers. The
+        # frequencies correct for that.
         return scores - inputs["log_frequencies"]
 
 
 def make_batches(data: Data, seed: int) -> tf.data.Dataset:
-    """Batches without end; the same ones for the same seed.
+    """Makes an endless dataset of batches.
 
     Args:
-        data: What to learn.
-        seed: Of their order.
+        data: The data set.
+        seed: The seed of the batches' order.
 
     Returns:
-        The model's inputs, and the probability of each call of the batch for
-        each function.
+        Batches of the model's inputs and, for each function, the probabilities
+        of the batch's calls.
     """
     pairs = len(data.train.calls)
     counts = np.bincount(data.train.calls, minlength=len(data.catalogue))
@@ -105,7 +105,7 @@ def make_batches(data: Data, seed: int) -> tf.data.Dataset:
             "calls": tf.gather(catalogue, numbers),
             "log_frequencies": tf.gather(log_frequencies, numbers),
         }
-        # Another pair's call is as right where it is the same one.
+        # Several pairs of a batch may have the same call.
         right = tf.cast(numbers[:, tf.newaxis] == numbers, tf.float32)
         return inputs, right / tf.reduce_sum(right, axis=1, keepdims=True)
 
@@ -120,7 +120,7 @@ def make_batches(data: Data, seed: int) -> tf.data.Dataset:
 
 
 def test(model: TwoTowers, data: Data) -> Score:
-    """Looks for the missing calls in the whole catalogue."""
+    """Tests a model, which ranks all calls of the catalogue."""
     scores = model.scores(data.test.functions, data.catalogue)
     losses = keras.losses.sparse_categorical_crossentropy(
         data.test.calls, scores, from_logits=True

@@ -37,11 +37,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Registers the markers and checks what is under test."""
     config.addinivalue_line(
         "markers",
-        "core: the subset that also runs on older Kerases and TensorFlows",
+        "core: what meets Keras; it also runs on older Kerases",
     )
     config.addinivalue_line(
         "markers",
-        "kernels: the subset that also runs on other builds of the library",
+        "kernels: it also runs on other builds and other TensorFlows",
     )
     source = pathlib.Path(__file__).parents[1] / "tf_opt"
     imported = pathlib.Path(tf_opt.__file__).parent

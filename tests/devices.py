@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import resource
+from collections.abc import Callable
 from collections.abc import Iterator
 
 import pytest
@@ -75,3 +77,10 @@ def refusal(
         match=message,
     ):
         yield
+
+
+def page_faults(function: Callable[[], object]) -> int:
+    """How many pages of memory are touched for the first time meanwhile."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    function()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before

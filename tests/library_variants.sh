@@ -33,5 +33,5 @@ bazel build --config=cuda //...
 "$TF_OPT_PYTHON" tools/stage_package.py "$temporary/cuda" bazel-bin
 PYTHONPATH=$temporary/cuda .venv/bin/python -m tf_opt | grep -E '^(wheel|cuda)'
 # Its kernels for CPUs are those of the wheel: that they are there is to be seen.
-PYTHONPATH=$temporary/cuda .venv/bin/pytest -m "kernels and core" \
-  -k "$with_ops" "$@" tests/test_update_rules.py tests/test_whole_step.py
+PYTHONPATH=$temporary/cuda .venv/bin/pytest -m kernels "$@" \
+  tests/test_ops.py tests/test_whole_step.py

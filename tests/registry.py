@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from reference.adam import adam
 from reference.asgd import asgd
@@ -445,3 +446,23 @@ THOROUGH_MODES = [
     for name, optimizer in OPTIMIZERS.items()
     if optimizer.thorough_mode
 ]
+
+
+def pairwise(
+    modes: Sequence[tuple[str, str]], *choices: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """Cases in which every pair of choices occurs with each optimizer.
+
+    Each optimizer has its own pairs: a new one leaves the others' cases alone.
+
+    Args:
+        modes: (optimizer, mode) pairs.
+        *choices: What else a case consists of.
+    """
+    cases = []
+    for name in dict.fromkeys(name for name, _ in modes):
+        own = [mode for mode in modes if mode[0] == name]
+        cases += [
+            (*mode, *chosen) for mode, *chosen in AllPairs([own, *choices])
+        ]
+    return cases

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the core tests with the wheel in dist/ on each TensorFlow minor that it
 # has a library for, with the oldest Keras and the newest; on the newest
-# TensorFlow also with the Keras minors between. Prints one table last.
+# TensorFlow also with the Keras minors between. With the newest Keras it tests
+# the library's kernels as well. Prints one table last.
 #
 #   tests/tensorflows.sh [PYTEST ARGUMENTS...]
 set -euo pipefail
@@ -12,9 +13,10 @@ source tools/tensorflow_minors.sh
 table=()
 failed=
 
-# Core tests with the environment's Keras, or with the one in a folder.
+# Core tests with the Keras in a folder; core and kernels with the environment's.
 run() {
-  local environment=$1 keras_folder=$2
+  local environment=$1 keras_folder=$2 marks=core
+  [[ -n $keras_folder ]] || marks="core or kernels"
   shift 2
   local versions result outcome=passed
   # Not the source tree, whose package `python -c` would import.
@@ -22,9 +24,9 @@ run() {
     "$environment/bin/python" -c 'import keras, tensorflow as tf, tf_opt
 assert tf_opt.build_info()["custom_ops"] == "loaded", tf_opt.build_info()
 print("TensorFlow", tf.__version__, "Keras", keras.__version__)')
-  say "Testing the core with $versions"
+  say "Testing $marks with $versions"
   result=$(mktemp)
-  PYTHONPATH=$keras_folder "$environment/bin/pytest" -m core "$@" |
+  PYTHONPATH=$keras_folder "$environment/bin/pytest" -m "$marks" "$@" |
     tee "$result" || outcome=FAILED failed=yes
   table+=("$versions: $outcome $(tail -n 1 "$result" | tr -d =)")
   rm "$result"

@@ -1,16 +1,12 @@
-"""What only ASGD has: which batch a step is on, and the size of its state."""
+"""What only ASGD has: which batch a step is on."""
 
 from __future__ import annotations
-
-import re
-import warnings
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.optimizers import state_size
 
 from devices import refusal
 
@@ -39,7 +35,6 @@ ORDERS = {
 GRADIENTS = np.random.default_rng(0).normal(size=12)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("how", ["eager", "tf.function", "jit_compile"])
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_batch_may_be_said_before_each_step(order, how):
@@ -121,26 +116,6 @@ def test_which_batches_have_been_seen_is_found_out_once():
     assert types.count("LogicalOr") == 1
 
 
-@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-def test_accumulated_batches_count_as_the_one_that_they_make(in_graph):
-    gradients = np.random.default_rng(5).normal(size=(24, 2))
-    optimizer = tf_opt.ASGD(0.25, batch_num=4, gradient_accumulation_steps=2)
-    variable = keras.Variable(1.0, dtype="float64")
-    optimizer.build([variable])
-
-    def step(gradient: tf.Tensor) -> None:
-        optimizer.apply([gradient], [variable])
-
-    step = tf.function(step) if in_graph else step
-    expected = stochastic_average_gradient(
-        1.0, gradients.mean(axis=1), list(range(4)) * 6, 4, 0.25
-    )
-    for pair, value in zip(gradients, expected, strict=True):
-        for gradient in pair:
-            step(tf.constant(gradient))
-        assert variable.numpy() == pytest.approx(value, abs=1e-14)
-
-
 @pytest.mark.parametrize("index", [-1, 3, 2**40])
 def test_a_batch_that_is_none_is_refused(index, device, capfd):
     variable = keras.Variable(1.0)
@@ -168,96 +143,6 @@ def test_a_batch_that_is_none_is_refused(index, device, capfd):
     assert variable.numpy() == 1.0
 
 
-def test_only_one_row_of_the_table_is_written():
-    variable = keras.Variable([1.0, 2.0])
-    optimizer = tf_opt.ASGD(0.25, batch_num=3)
-    optimizer.build([variable])
-    table = optimizer.variables[3]
-    marks = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    table.assign(marks)
-    optimizer.batch_index = 1
-    optimizer.apply([tf.constant([7.0, 8.0])], [variable])
-    marks[1] = [7.0, 8.0]
-    np.testing.assert_array_equal(table.numpy(), marks)
-
-
-def test_a_large_state_is_said_and_too_large_a_one_refused(monkeypatch):
-    variable = keras.Variable(tf.zeros((1000, 10), tf.bfloat16))
-    monkeypatch.setattr(state_size, "LARGE", 100_000)
-    with pytest.warns(UserWarning, match=r"batch_num=9\) keeps 10 times the"):
-        tf_opt.ASGD(batch_num=9).build([variable])
-    monkeypatch.setattr(state_size, "machine_memory", lambda: 399_999)
-    with pytest.raises(ValueError, match="more than this machine's.*larger"):
-        tf_opt.ASGD(batch_num=9).build([variable])
-
-
-def test_a_million_batches_are_refused_before_anything_is_allocated():
-    optimizer = tf_opt.ASGD(batch_num=10**6)
-    with pytest.raises(ValueError, match="1000001 times the parameters"):
-        optimizer.build([keras.Variable(tf.zeros(100_000))])
-    assert not optimizer.built
-
-
-def line() -> keras.Model:
-    return keras.Sequential(
-        [keras.layers.Input((1,)), keras.layers.Dense(1, use_bias=False)]
-    )
-
-
-X = np.ones((12, 1), "float32")
-SHUFFLED = "shuffle=True.*ShuffledBatches"
-
-
-@pytest.mark.parametrize(
-    ("data", "batch_num", "arguments", "warning"),
-    [
-        ("arrays", 3, {"batch_size": 4}, SHUFFLED),
-        ("arrays", 3, {"batch_size": 4, "run_eagerly": True}, SHUFFLED),
-        ("arrays", 3, {"batch_size": 4, "shuffle": False}, None),
-        ("arrays", 2, {"batch_size": 4, "shuffle": False}, "3 batches, .* 2 "),
-        ("arrays", 3, {"validation_split": 0.5, "shuffle": False}, "1 batches"),
-        ("dataset", 4, {}, "3 batches, .* 4 "),
-        ("dataset", 3, {"steps_per_epoch": 1}, None),
-        ("endless", 3, {"steps_per_epoch": 2}, "2 batches, .* 3 "),
-        ("dataset", 3, {"gradient_accumulation_steps": 2}, "3 batches, .* 6 "),
-        ("arrays", 1, {"batch_size": 4}, None),
-    ],
-)
-def test_fit_warns_of_batches_that_are_not_those(
-    data, batch_num, arguments, warning
-):
-    arguments = dict(arguments)
-    model = line()
-    steps = arguments.pop("gradient_accumulation_steps", None)
-    model.compile(
-        tf_opt.ASGD(
-            0.01, batch_num=batch_num, gradient_accumulation_steps=steps
-        ),
-        "mse",
-        run_eagerly=arguments.pop("run_eagerly", False),
-    )
-    dataset = tf.data.Dataset.from_tensor_slices((X, X)).batch(4)
-    given = {
-        "arrays": (X, X),
-        "dataset": (dataset,),
-        "endless": (dataset.repeat(),),
-    }[data]
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(*given, epochs=2, verbose=0, **arguments)
-    said = [str(w.message) for w in caught if "ASGD" in str(w.message)]
-    assert len(said) == (warning is not None)
-    assert warning is None or re.search(warning, said[0])
-
-
-def test_fit_warns_also_when_nothing_is_traced_anew():
-    model = line()
-    model.compile(tf_opt.ASGD(0.01, batch_num=3), "mse")
-    model.fit(X, X, batch_size=4, shuffle=False, verbose=0)
-    with pytest.warns(UserWarning, match=SHUFFLED):
-        model.fit(X, X, batch_size=4, verbose=0)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -279,3 +164,36 @@ def test_what_is_no_number_of_a_batch_is_named(name, value):
     with pytest.raises(ValueError, match=f"`{name}` must be"):
         setattr(optimizer, name, value)
     np.testing.assert_array_equal(optimizer.batch_order, [0, 1, 2])
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+def test_accumulated_batches_count_as_the_one_that_they_make(in_graph):
+    gradients = np.random.default_rng(5).normal(size=(24, 2))
+    optimizer = tf_opt.ASGD(0.25, batch_num=4, gradient_accumulation_steps=2)
+    variable = keras.Variable(1.0, dtype="float64")
+    optimizer.build([variable])
+
+    def step(gradient: tf.Tensor) -> None:
+        optimizer.apply([gradient], [variable])
+
+    step = tf.function(step) if in_graph else step
+    expected = stochastic_average_gradient(
+        1.0, gradients.mean(axis=1), list(range(4)) * 6, 4, 0.25
+    )
+    for pair, value in zip(gradients, expected, strict=True):
+        for gradient in pair:
+            step(tf.constant(gradient))
+        assert variable.numpy() == pytest.approx(value, abs=1e-14)
+
+
+def test_only_one_row_of_the_table_is_written():
+    variable = keras.Variable([1.0, 2.0])
+    optimizer = tf_opt.ASGD(0.25, batch_num=3)
+    optimizer.build([variable])
+    table = optimizer.variables[3]
+    marks = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    table.assign(marks)
+    optimizer.batch_index = 1
+    optimizer.apply([tf.constant([7.0, 8.0])], [variable])
+    marks[1] = [7.0, 8.0]
+    np.testing.assert_array_equal(table.numpy(), marks)

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
+
+from low_precision_cases import SETTINGS
 
 X = np.random.default_rng(4).normal(size=(16, 2)).astype("float32")
 Y = X[:, :1] - 2 * X[:, 1:]
@@ -110,9 +113,11 @@ def test_what_was_saved_with_the_average_in_place_says_so(make, save, tmp_path):
     assert_same(state(restored), state(model))
 
 
+@pytest.mark.parametrize("arguments", [{}, SETTINGS["masters, state"]], ids=str)
 @makes
-def test_swapping_in_and_out_changes_nothing(make):
-    model = trained(make(), "bfloat16")
+def test_swapping_in_and_out_changes_nothing(make, arguments):
+    config = make().get_config() | arguments
+    model = trained(type(make()).from_config(config), "bfloat16")
     step(model)
     before = state(model)
     with model.optimizer.averaged_weights():
@@ -143,15 +148,23 @@ def test_an_optimizer_without_an_average_says_so():
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
-@pytest.mark.parametrize("how", ["eager", "graph", "xla"])
-@pytest.mark.parametrize("implementation", ["auto", "composed"])
-@makes
+@pytest.mark.parametrize(
+    ("name", "how", "implementation", "scaled"),
+    AllPairs(
+        [
+            list(MAKES),
+            ["eager", "graph", "xla"],
+            ["auto", "composed"],
+            [False, True],
+        ]
+    ),
+)
 def test_a_step_meanwhile_neither_writes_nor_counts(
-    make, implementation, how, scaled
+    name, how, implementation, scaled
 ):
-    config = make().get_config() | {"implementation": implementation}
-    inner = optimizer = type(make()).from_config(config)
+    made = MAKES[name]()
+    config = made.get_config() | {"implementation": implementation}
+    inner = optimizer = type(made).from_config(config)
     if scaled:
         optimizer = tf_opt.LossScaleOptimizer(
             inner, initial_scale=4.0, dynamic_growth_steps=3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 
@@ -11,8 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-
-from xla_kernels import needs_xla_kernels
 
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
@@ -66,6 +63,8 @@ def trained() -> tuple[keras.Variable, tf_opt.AveragedSGD]:
 
 
 def test_the_average_swaps_in_and_out():
+    with pytest.raises(RuntimeError, match="has not been built"):
+        tf_opt.AveragedSGD().swap_in_average()
     variable, optimizer = trained()
     assert float(variable.numpy()[0]) == 5
     with optimizer.averaged_weights():
@@ -88,45 +87,6 @@ def test_the_average_comes_out_also_after_an_error():
     assert float(variable.numpy()[0]) == 5
 
 
-STEP_WHILE_SWAPPED_IN = (RuntimeError, tf.errors.InvalidArgumentError)
-
-
-@pytest.mark.parametrize("accumulation", [None, 2])
-@pytest.mark.parametrize("how", ["eager", "tf.function", "loss scaling"])
-@implementations
-def test_a_step_raises_while_the_average_is_swapped_in(
-    implementation, how, accumulation
-):
-    variable = keras.Variable([0.0])
-    inner = tf_opt.AveragedSGD(
-        1.0,
-        t0=1,
-        implementation=implementation,
-        gradient_accumulation_steps=accumulation,
-    )
-    optimizer = inner
-    if how == "loss scaling":
-        optimizer = keras.optimizers.LossScaleOptimizer(inner)
-
-    def step() -> None:
-        optimizer.apply([tf.constant([-1.0])], [variable])
-
-    optimizer.build([variable])
-    step = tf.function(step) if how != "eager" else step
-    for _ in range(10):
-        step()
-    before = [v.numpy() for v in [variable, *inner.variables]]
-    with inner.averaged_weights():
-        assert variable.numpy() != before[0]
-        with pytest.raises(STEP_WHILE_SWAPPED_IN, match="swap_out_average"):
-            step()
-    for known, v in zip(before, [variable, *inner.variables], strict=True):
-        np.testing.assert_array_equal(v, known)
-    step()
-    if accumulation is None:
-        assert variable.numpy() != before[0]
-
-
 def test_a_function_that_built_the_optimizer_raises_too():
     variable = keras.Variable([1.0])
     optimizer = tf_opt.AveragedSGD(0.5)
@@ -137,48 +97,12 @@ def test_a_function_that_built_the_optimizer_raises_too():
 
     step()
     with optimizer.averaged_weights():
-        with pytest.raises(STEP_WHILE_SWAPPED_IN, match="swap_out_average"):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="swap_out_average"
+        ):
             step()
     with pytest.raises(RuntimeError, match="outside of `tf.function`"):
         tf.function(optimizer.swap_in_average)()
-
-
-@pytest.mark.parametrize(
-    "implementation",
-    [pytest.param("custom_op", marks=needs_xla_kernels), "composed"],
-)
-def test_a_step_inside_xla_leaves_the_swapped_in_average_as_it_is(
-    implementation,
-):
-    variable = keras.Variable([0.0])
-    optimizer = tf_opt.AveragedSGD(
-        1.0, weight_decay=0.1, t0=1, implementation=implementation
-    )
-    optimizer.build([variable])
-
-    @tf.function(jit_compile=True)
-    def step() -> None:
-        optimizer.apply([tf.constant([-1.0])], [variable])
-
-    for _ in range(5):
-        step()
-    average, eta = optimizer.variables[2:]
-    before = [v.numpy() for v in (variable, average, eta)]
-    assert optimizer.iterations.numpy() == 5
-    # Of the two only the op can say so.
-    refusal = (
-        pytest.raises(tf.errors.InvalidArgumentError, match="`step` must be")
-        if implementation == "custom_op"
-        else contextlib.nullcontext()
-    )
-    with optimizer.averaged_weights():
-        with refusal:
-            step()
-        np.testing.assert_array_equal(variable, before[1])
-        assert optimizer.iterations.numpy() == 5
-    for known, v in zip(before, (variable, average, eta), strict=True):
-        np.testing.assert_array_equal(v, known)
-    assert optimizer.iterations.numpy() == 5
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])
@@ -216,28 +140,6 @@ def test_what_is_set_while_the_average_is_in_place_is_the_average():
     assert float(optimizer.variables[2].numpy()[0]) == 7
 
 
-def test_a_checkpoint_of_the_swapped_in_average_holds_everything(tmp_path):
-    variable = keras.Variable([0.0, 1.0])
-    optimizer = tf_opt.AveragedSGD(0.5, t0=1)
-    optimizer.build([variable])
-    for step in range(5):
-        optimizer.apply([tf.constant([0.3, step])], [variable])
-    before = [v.numpy() for v in [variable, *optimizer.variables]]
-    checkpoint = tf.train.Checkpoint(v=variable.value, optimizer=optimizer)
-    with optimizer.averaged_weights():
-        path = checkpoint.write(str(tmp_path / "swapped"))
-
-    other = keras.Variable([8.0, 9.0])
-    restored = tf_opt.AveragedSGD(0.5, t0=1)
-    restored.build([other])
-    checkpoint = tf.train.Checkpoint(v=other.value, optimizer=restored)
-    checkpoint.read(path).assert_consumed()
-    np.testing.assert_array_equal(other, before[3])
-    restored.swap_out_average()
-    for known, v in zip(before, [other, *restored.variables], strict=True):
-        np.testing.assert_array_equal(v, known)
-
-
 @pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
 @implementations
 def test_averages_begin_as_what_the_variables_are_then(
@@ -266,77 +168,6 @@ def test_averages_begin_as_what_the_variables_are_then(
         # 4.5, 4.0 and 3.5, of which the average is of the last two.
         assert variables[0].numpy() == [3.75]
         assert variables[1].numpy() == [6.0]
-
-
-def test_before_training_the_average_is_the_variable():
-    with pytest.raises(RuntimeError, match="has not been built"):
-        tf_opt.AveragedSGD().swap_in_average()
-    variables = [keras.Variable([3.0]), keras.Variable([4.0])]
-    optimizer = tf_opt.AveragedSGD(0.5, t0=0)
-    optimizer.build(variables)
-    for _ in range(3):  # The second never has a gradient.
-        optimizer.apply([tf.constant([1.0])], variables[:1])
-    with optimizer.averaged_weights():
-        assert variables[1].numpy() == [4.0]
-        assert variables[0].numpy() != [3.0]
-
-
-def make_model() -> keras.Model:
-    keras.utils.set_random_seed(6)
-    model = keras.Sequential(
-        [keras.layers.Input((2,)), keras.layers.Dense(1, name="only")]
-    )
-    model.compile(tf_opt.AveragedSGD(0.1, t0=3), "mse")
-    return model
-
-
-X = np.random.default_rng(4).normal(size=(32, 2)).astype("float32")
-Y = X[:, :1] - 2 * X[:, 1:]
-
-
-def test_a_saved_average_is_a_model_to_use(tmp_path):
-    model = make_model()
-    model.fit(X, Y, epochs=3, batch_size=8, verbose=0)
-    with model.optimizer.averaged_weights():
-        model.save(tmp_path / "average.keras")
-    model.save(tmp_path / "state.keras")
-    used = keras.models.load_model(tmp_path / "average.keras")
-    restored = keras.models.load_model(tmp_path / "state.keras")
-    average = model.optimizer.variables[2].numpy()
-    np.testing.assert_array_equal(used.get_weights()[0], average)
-    # It also holds what training goes on from.
-    used.optimizer.swap_out_average()
-    for continued in used, restored:
-        continued.fit(X, Y, batch_size=8, shuffle=False, verbose=0)
-    for one, other in zip(used.variables, restored.variables, strict=True):
-        np.testing.assert_array_equal(one, other)
-    for one, other in zip(
-        used.optimizer.variables, restored.optimizer.variables, strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
-    restored = keras.models.load_model(tmp_path / "state.keras")
-    np.testing.assert_array_equal(
-        restored.get_weights()[0], model.get_weights()[0]
-    )
-    with restored.optimizer.averaged_weights():
-        np.testing.assert_array_equal(restored.get_weights()[0], average)
-
-
-def test_a_traced_train_step_raises_and_training_can_go_on():
-    model, twin = make_model(), make_model()
-    arguments = {"batch_size": 8, "shuffle": False, "verbose": 0}
-    for one in model, twin:
-        one.fit(X, Y, **arguments)
-    model.optimizer.swap_in_average()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="swap_out_aver"):
-        model.fit(X, Y, **arguments)
-    model.optimizer.swap_out_average()
-    for one in model, twin:
-        one.fit(X, Y, **arguments)
-    np.testing.assert_array_equal(model.get_weights()[0], twin.get_weights()[0])
-    np.testing.assert_array_equal(
-        model.optimizer.iterations, twin.optimizer.iterations
-    )
 
 
 REPLICAS = """
@@ -412,6 +243,19 @@ def test_iterations_that_were_set_before_the_first_step():
         np.testing.assert_array_equal(variable.numpy(), expected)
     with optimizer.averaged_weights():
         assert untouched.numpy() == [3.0]
+
+
+def test_before_training_the_average_is_the_variable():
+    with pytest.raises(RuntimeError, match="has not been built"):
+        tf_opt.AveragedSGD().swap_in_average()
+    variables = [keras.Variable([3.0]), keras.Variable([4.0])]
+    optimizer = tf_opt.AveragedSGD(0.5, t0=0)
+    optimizer.build(variables)
+    for _ in range(3):  # The second never has a gradient.
+        optimizer.apply([tf.constant([1.0])], variables[:1])
+    with optimizer.averaged_weights():
+        assert variables[1].numpy() == [4.0]
+        assert variables[0].numpy() != [3.0]
 
 
 @pytest.mark.parametrize("rates", [(0.0, 0.5, 0.5), (0.5, 0.0, 0.5)])

@@ -37,23 +37,20 @@ def fit_on_cpu(name: str, mode: str) -> keras.Model:
 thorough_modes = pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
 
 
-@thorough_modes
-def test_fit_as_keras_compiles_it_by_itself(name, mode):
+@pytest.mark.parametrize(
     # jit_compile="auto": on a single GPU that turns XLA on.
-    under_test = OPTIMIZERS[name]
-    model = fit(under_test.make(0.01, **under_test.modes[mode]))
-    assert "GPU" in model.optimizer.iterations.value.device
-    assert_trained_alike(model, fit_on_cpu(name, mode))
-
-
+    ("implementation", "jit_compile"),
+    [("auto", "auto"), ("custom_op", False)],
+)
 @thorough_modes
-def test_fit_with_the_custom_op(name, mode):
+def test_fit(name, mode, implementation, jit_compile):
     under_test = OPTIMIZERS[name]
     optimizer = under_test.make(
-        0.01, implementation="custom_op", **under_test.modes[mode]
+        0.01, implementation=implementation, **under_test.modes[mode]
     )
-    model = fit(optimizer, jit_compile=False)
+    model = fit(optimizer, jit_compile=jit_compile)
     assert all("GPU" in v.value.device for v in model.trainable_variables)
+    assert all("GPU" in v.value.device for v in optimizer.variables[2:])
     assert_trained_alike(model, fit_on_cpu(name, mode))
 
 
@@ -153,15 +150,3 @@ def test_measuring_takes_nothing_back_to_the_host():
     )
     assert "GPU" in measures.sums_of_squares.device
     assert measures.sums_of_squares.numpy().tolist() == [13]
-
-
-def test_variables_and_slots_stay_on_the_gpu():
-    with tf.device("GPU:0"):
-        variables = [keras.Variable(tf.ones(4097)) for _ in range(3)]
-        gradients = [tf.ones(4097)] * 3
-    optimizer = tf_opt.Adam(0.1, implementation="custom_op")
-    optimizer.build(variables)
-    optimizer.apply(gradients, variables)
-    for slot in optimizer.variables[2:]:
-        assert "GPU" in slot.value.device
-    np.testing.assert_allclose(variables[0].numpy(), 0.9, rtol=1e-5)

@@ -26,7 +26,7 @@ from reference.storage import VARIABLE
 from reference.storage import Storage
 from registry import OPTIMIZERS
 
-pytestmark = [pytest.mark.core, pytest.mark.kernels]
+pytestmark = pytest.mark.kernels
 
 SHAPES = ((9, 7), (70,), ())
 STEPS = 5

@@ -15,7 +15,6 @@ import paddle_cases as cases
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "paddle.npz"
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 @pytest.mark.parametrize("name", cases.CASES)

@@ -14,9 +14,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from tensorflow.python.framework import op_callbacks
-from tf_opt.python.optimizers import rule_function
-
-pytestmark = pytest.mark.core
+from tf_opt.python.optimizers.step import rule_function
 
 MODES = {
     "Adam": {"amsgrad": True},

@@ -127,15 +127,6 @@ def test_a_loaded_model_trains_on_bit_for_bit(make, optimizer, tmp_path):
     assert_goes_on(again, model)
 
 
-def test_fit_goes_on_bit_for_bit(tmp_path):
-    model = trained("sequential", by_the_models_name)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    for one in model, loaded:
-        one.fit(X, Y, batch_size=8, shuffle=False, verbose=0)
-    assert_goes_on(loaded, model)
-
-
 def test_the_paths_do_change(tmp_path):
     # Otherwise nothing of this is tested.
     model = trained("sequential", layerwise)

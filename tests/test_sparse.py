@@ -8,11 +8,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from xla_kernels import assert_same_under_xla
-from xla_kernels import needs_sparse_xla_kernels
-
-pytestmark = pytest.mark.kernels
-
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
 )
@@ -85,39 +80,35 @@ def test_repeated_rows_equal_the_dense_gradient(
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=0)
 
 
-@needs_sparse_xla_kernels
-@pytest.mark.parametrize(
-    ("make", "dtype", "options"),
-    [
-        *((tf_opt.Adam, "float32", options) for options in OPTIONS),
-        (tf_opt.Adam, "bfloat16", {"master_weights": True}),
-        (tf_opt.Adam, "float16", {"stochastic_rounding": True, "seed": 3}),
-        (tf_opt.ASGD, "float64", {"batch_num": 2, "skip_nonfinite": True}),
-        (tf_opt.NAdam, "float32", {"gradient_accumulation_steps": 2}),
-        (tf_opt.AveragedSGD, "float64", {"t0": 1}),
-    ],
-)
-def test_under_xla_a_step_has_the_bits_that_it_has_outside(
-    make, dtype, options
-):
-    found = [
-        run(
-            repeated_rows(dtype),
-            make=make,
-            dtype=dtype,
-            jit_compile=jit_compile,
-            in_graph=True,
-            **options,
+def test_an_embedding_compiled_by_xla_trains_as_with_keras():
+    random = np.random.default_rng(0)
+    # No row twice in a batch: Keras squares what is said of it one by one.
+    batches = [random.permutation(30)[:24].reshape(8, 3) for _ in range(4)]
+    tokens = np.concatenate(batches)
+    targets = tokens.mean(axis=1, keepdims=True) / 30
+
+    def train(optimizer: keras.optimizers.Optimizer) -> list[np.ndarray]:
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential(
+            [
+                keras.layers.Input((3,)),
+                keras.layers.Embedding(30, 4),
+                keras.layers.GlobalAveragePooling1D(),
+                keras.layers.Dense(1),
+            ]
         )
-        for jit_compile in (False, True)
-    ]
-    # A number that these keep between steps is a power of TensorFlow's, or of
-    # XLA's.
-    keeps_a_power = make in (tf_opt.NAdam, tf_opt.AveragedSGD)
-    for outside, inside in zip(*found, strict=True):
-        assert_same_under_xla(
-            inside, outside, tolerance=1e-14 if keeps_a_power else 0
+        model.compile(optimizer, "mse", jit_compile=True)
+        model.fit(
+            tokens, targets, epochs=3, batch_size=8, shuffle=False, verbose=0
         )
+        return model.get_weights()
+
+    for a, b in zip(
+        train(tf_opt.Adam(0.01, epsilon=1e-7, epsilon_hat=True)),
+        train(keras.optimizers.Adam(0.01)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -141,21 +132,6 @@ def test_other_optimizers(make, arguments, implementation):
         run(dense, make=make, implementation=implementation, **arguments),
         strict=True,
     ):
-        np.testing.assert_array_equal(a, b)
-
-
-@implementations
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_other_types(implementation, dtype):
-    sparse = run(
-        repeated_rows(dtype), dtype=dtype, implementation=implementation
-    )
-    dense = run(
-        tf.constant([[3.0, -1.0], [0, 0], [1.5, 2.5], [0, 0]], dtype),
-        dtype=dtype,
-        implementation=implementation,
-    )
-    for a, b in zip(sparse, dense, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -190,34 +166,3 @@ def test_an_embedding_trains_as_its_one_hot_form_does(jit_compile):
         return model.get_weights()[0]
 
     np.testing.assert_allclose(train(False), train(True), atol=2e-5)
-
-
-def test_an_embedding_compiled_by_xla_trains_as_with_keras():
-    random = np.random.default_rng(0)
-    # No row twice in a batch: Keras squares what is said of it one by one.
-    batches = [random.permutation(30)[:24].reshape(8, 3) for _ in range(4)]
-    tokens = np.concatenate(batches)
-    targets = tokens.mean(axis=1, keepdims=True) / 30
-
-    def train(optimizer: keras.optimizers.Optimizer) -> list[np.ndarray]:
-        keras.utils.set_random_seed(1)
-        model = keras.Sequential(
-            [
-                keras.layers.Input((3,)),
-                keras.layers.Embedding(30, 4),
-                keras.layers.GlobalAveragePooling1D(),
-                keras.layers.Dense(1),
-            ]
-        )
-        model.compile(optimizer, "mse", jit_compile=True)
-        model.fit(
-            tokens, targets, epochs=3, batch_size=8, shuffle=False, verbose=0
-        )
-        return model.get_weights()
-
-    for a, b in zip(
-        train(tf_opt.Adam(0.01, epsilon=1e-7, epsilon_hat=True)),
-        train(keras.optimizers.Adam(0.01)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

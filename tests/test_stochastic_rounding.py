@@ -12,8 +12,6 @@ from tf_opt.python.functional import storage_rounding
 
 from reference import rounding as reference
 
-pytestmark = pytest.mark.core
-
 DTYPES = ["bfloat16", "float16"]
 WAYS = {
     "eager": lambda function: function,

@@ -228,7 +228,6 @@ GOOD = {"rule": functional.adam, "loss": _bowl, "variables": START, "steps": 2}
 STATE = {"m": np.zeros(2), "v": np.zeros(2)}
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,47 +19,44 @@ from reference.comparison import assert_is_reference_step
 from registry import MODES
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
+from registry import pairwise
 from xla_kernels import needs_xla_kernels
 
 SHAPES = [(0,), (), (3,), (17,), (17, 241)]
-# What costs time. It joins the others in the thorough modes: there in every
-# type, way to run and implementation.
-LARGE_SHAPE = (2**20 + 1,)
+DTYPES = ["float16", "bfloat16", "float32", "float64"]
+EAGER_OP = ("eager", "custom_op")
+OTHER_RUNS = [
+    ("eager", "composed"),
+    ("tf.function", "custom_op"),
+    ("tf.function", "composed"),
+    ("jit_compile", "custom_op"),
+    ("jit_compile", "composed"),
+]
 
+every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 every_mode = pytest.mark.parametrize(("name", "mode"), MODES)
 thorough_modes = pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
-every_dtype = pytest.mark.parametrize(
-    "dtype",
-    [
-        "float16",
-        "bfloat16",
-        pytest.param("float32", marks=pytest.mark.core),
-        "float64",
-    ],
-)
-every_run = pytest.mark.parametrize(
-    ("how", "implementation"),
-    [
-        pytest.param("eager", "custom_op", marks=pytest.mark.kernels),
-        ("eager", "composed"),
-        pytest.param("tf.function", "custom_op", marks=pytest.mark.kernels),
-        ("tf.function", "composed"),
-        pytest.param(
-            "jit_compile",
-            "custom_op",
-            marks=[needs_xla_kernels, pytest.mark.kernels],
-        ),
-        ("jit_compile", "composed"),
-    ],
-)
-amsgrad_modes = pytest.mark.parametrize(
-    ("name", "mode"),
-    [
-        (name, mode)
-        for name, mode in MODES
-        if OPTIMIZERS[name].modes[mode].get("amsgrad")
-    ],
-)
+
+
+def every_run(modes: list[tuple[str, str]]) -> pytest.MarkDecorator:
+    """Eager custom ops in all modes and types, the other runs in pairs."""
+    cases = [
+        *((*mode, dtype, EAGER_OP) for mode in modes for dtype in DTYPES),
+        *pairwise(modes, DTYPES, OTHER_RUNS),
+    ]
+    parameters = []
+    for name, mode, dtype, (how, implementation) in cases:
+        marks = []
+        if implementation == "custom_op":
+            marks.append(pytest.mark.kernels)
+            if how == "jit_compile":
+                marks.append(needs_xla_kernels)
+        parameters.append(
+            pytest.param(name, mode, dtype, how, implementation, marks=marks)
+        )
+    return pytest.mark.parametrize(
+        ("name", "mode", "dtype", "how", "implementation"), parameters
+    )
 
 
 def assert_same_bits(
@@ -74,26 +72,16 @@ def assert_same_bits(
             )
 
 
-@every_run
-@every_dtype
-@every_mode
-def test_each_step_is_the_reference_step(
-    name: str, mode: str, dtype: str, how: str, implementation: str, device: str
-) -> None:
+def assert_steps_are_reference_steps(
+    name: str, mode: str, dtype: str, shapes: list[tuple[int, ...]], **how: Any
+) -> int:
+    """Returns in how many steps a second moment was below its maximum."""
     under_test = OPTIMIZERS[name]
     arguments = under_test.modes[mode]
-    shapes = list(SHAPES)
-    if (name, mode) in THOROUGH_MODES:
-        shapes.append(LARGE_SHAPE)
     slots = under_test.slots(arguments)
     slot_dtype = np.float64 if dtype == "float64" else np.float32
-    below_maximum = False
-
-    steps = 0
-    for step in trajectory.run(
-        name, mode, dtype, shapes, how=how, implementation=implementation
-    ):
-        steps += 1
+    below_maximum = 0
+    for step in trajectory.run(name, mode, dtype, shapes, **how):
         for before, gradient, after in zip(
             step.before, step.gradients, step.after, strict=True
         ):
@@ -110,34 +98,37 @@ def test_each_step_is_the_reference_step(
                 **arguments,
             )
             if "v_max" in slots:
-                below_maximum |= bool(np.any(after["v_max"] > after["v"]))
-    assert steps >= 20
-    # Else AMSGrad would have been tested where it changes nothing.
-    assert below_maximum == ("v_max" in slots)
+                below_maximum += bool(np.any(after["v_max"] > after["v"]))
+    return below_maximum
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
-@amsgrad_modes
-def test_amsgrad_changes_the_result(
-    name: str, mode: str, implementation: str
+@every_run(MODES)
+def test_each_step_is_the_reference_step(
+    name: str, mode: str, dtype: str, how: str, implementation: str, device: str
 ) -> None:
-    shapes = [(4097,)]
-    (with_amsgrad,) = trajectory.last(
-        name, mode, "float32", shapes, implementation=implementation
+    below_maximum = assert_steps_are_reference_steps(
+        name, mode, dtype, SHAPES, how=how, implementation=implementation
     )
-    (without,) = trajectory.last(
+    # Otherwise AMSGrad would have been tested where it changes nothing.
+    is_amsgrad = "v_max" in OPTIMIZERS[name].slots(OPTIMIZERS[name].modes[mode])
+    assert (below_maximum > 0) == is_amsgrad
+
+
+@every_run(THOROUGH_MODES)
+def test_so_are_the_steps_of_a_variable_for_all_threads(
+    name: str, mode: str, dtype: str, how: str, implementation: str, device: str
+) -> None:
+    assert_steps_are_reference_steps(
         name,
         mode,
-        "float32",
-        shapes,
+        dtype,
+        [(2**20 + 1,)],
+        how=how,
         implementation=implementation,
-        amsgrad=False,
+        steps=2,
     )
-    assert not np.array_equal(with_amsgrad["variable"], without["variable"])
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("implementation", "launches"),
     [("auto", 1), ("custom_op", 1), ("composed", 0)],
@@ -190,16 +181,14 @@ def test_custom_op_and_composed_agree_bit_for_bit_in_eager_mode(
 ) -> None:
     states = {
         implementation: trajectory.last(
-            name, mode, dtype, SHAPES, implementation=implementation
+            name, mode, dtype, SHAPES, implementation=implementation, steps=5
         )
         for implementation in ["custom_op", "composed"]
     }
     assert_same_bits(states["custom_op"], states["composed"])
 
 
-@every_run
-@every_dtype
-@thorough_modes
+@every_run(THOROUGH_MODES)
 def test_nan_in_a_gradient_reaches_the_variable_and_stays_in_its_slots(
     name: str, mode: str, dtype: str, how: str, implementation: str, device: str
 ) -> None:

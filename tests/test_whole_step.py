@@ -24,7 +24,7 @@ from registry import OPTIMIZERS
 from xla_kernels import HAS_SPARSE_XLA_KERNELS
 from xla_kernels import HAS_XLA_KERNELS
 
-pytestmark = [pytest.mark.core, pytest.mark.kernels]
+pytestmark = pytest.mark.kernels
 
 LEARNING_RATE = 0.05
 STEPS = 16

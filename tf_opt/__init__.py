@@ -34,8 +34,9 @@ from tf_opt.version import __version__
 
 _tensorflow_internals.exclude_from_autograph(__name__)
 
-# Here, not at the first use: a saved training function, or a step that another
-# process sends to this server, names the ops without calling Python.
+# Load the library on import, not on first use: a saved training function, or a
+# step that another process sends to this server, names the ops without calling
+# Python.
 _library.library()
 
 __all__ = [

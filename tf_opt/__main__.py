@@ -1,10 +1,10 @@
-"""`python -m tf_opt` prints what is installed and which kernels run."""
+"""Command `python -m tf_opt`: prints versions and the kernels that run."""
 
 from tf_opt.python.build_info import build_info
 
 
 def main() -> None:
-    """Prints `build_info()`, a line an entry."""
+    """Prints `build_info()`, one entry per line."""
     info = build_info()
     width = max(map(len, info))
     for key, value in info.items():

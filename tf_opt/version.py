@@ -1,10 +1,10 @@
-"""The package's version and what it supports."""
+"""Version of the package, and the versions of its requirements."""
 
 __version__ = "0.1.0"
 
-# The TensorFlow minors that this source is built and tested with, oldest first,
-# each with the newest Python that there is that TensorFlow for; and the oldest
-# Keras. tf_opt's own Pythons are in pyproject.toml.
+# The TensorFlow minor versions that this source is built and tested with,
+# oldest first. Each comes with the newest Python that it supports. tf_opt's own
+# range of Python versions is in pyproject.toml.
 TENSORFLOW_MINORS = {
     "2.18": "3.12",
     "2.19": "3.12",

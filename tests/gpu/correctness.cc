@@ -90,8 +90,8 @@ class Run {
       }
     }
     arena_.Upload();
-    launch_ = std::make_unique<Launch<Case>>(
-        kDtype<T>, modes, sizes, OnDevice<void*>(variables_),
+    launch_ = std::make_unique<Launch<T, Case>>(
+        modes, sizes, OnDevice<void*>(variables_),
         OnDevice<const void*>(gradients_), OnDevice<void*>(slots_),
         Case::kRows);
   }
@@ -107,7 +107,7 @@ class Run {
     const typename ExactRule::Step step(Case::At(t, modes_));
     double worst = 0;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      const ExactRule rule(step, {Launch<Case>::WeightDecay(i)});
+      const ExactRule rule(step, {Launch<T, Case>::WeightDecay(i)});
       for (int64_t j = 0; j < sizes_[i]; ++j) {
         double p = Before<T>(before, variables_[i], j);
         double slots[kSlots];
@@ -148,7 +148,7 @@ class Run {
   }
 
   Arena& arena() { return arena_; }
-  Launch<Case>& launch() { return *launch_; }
+  Launch<T, Case>& launch() { return *launch_; }
 
  private:
   // The same rule in double.
@@ -222,7 +222,7 @@ class Run {
   std::vector<int64_t> sizes_;
   Arena arena_;
   std::vector<std::size_t> variables_, gradients_, slots_;
-  std::unique_ptr<Launch<Case>> launch_;
+  std::unique_ptr<Launch<T, Case>> launch_;
 };
 
 // A captured step, replayed with other numbers, against launches.
@@ -306,11 +306,11 @@ void CheckLarge(const std::string& name) {
   }
 
   const Modes modes;
-  std::unique_ptr<Launch<Case>> launches[2];
+  std::unique_ptr<Launch<T, Case>> launches[2];
   for (int i = 0; i < 2; ++i) {
     const auto& of = pointers[i];
-    launches[i] = std::make_unique<Launch<Case>>(
-        kDtype<T>, modes, std::vector<int64_t>{i == 0 ? kSize : kPattern},
+    launches[i] = std::make_unique<Launch<T, Case>>(
+        modes, std::vector<int64_t>{i == 0 ? kSize : kPattern},
         std::vector<void*>{of[0]}, std::vector<const void*>{of[1]},
         std::vector<void*>(of.begin() + 2, of.end()), Case::kRows ? 1 : 0);
     for (int t = 1; t <= steps; ++t) {

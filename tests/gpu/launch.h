@@ -5,63 +5,45 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "tests/gpu/cases.h"
 #include "tests/gpu/device.h"
-#include "tests/gpu/engine.h"
+#include "tf_opt/cc/engines/dense_gpu.h"
+#include "tf_opt/cc/engines/dense_gpu_launch.h"
 
 namespace tf_opt {
 
-template <typename Case>
+template <typename T, typename Case>
 class Launch {
  public:
   using Hyperparameters = typename Case::Hyperparameters;
 
   // `slots` are all first slots, then all second ones.
-  Launch(const char* dtype, const Modes& modes, std::vector<int64_t> sizes,
+  Launch(const Modes& modes, std::vector<int64_t> sizes,
          std::vector<void*> variables, std::vector<const void*> gradients,
          std::vector<void*> slots, int64_t rows)
-      : sizes_(std::move(sizes)),
+      : modes_(modes),
+        sizes_(std::move(sizes)),
         variables_(std::move(variables)),
         gradients_(std::move(gradients)),
-        slots_(std::move(slots)) {
+        slots_(std::move(slots)),
+        rows_(rows) {
     const std::size_t count = sizes_.size();
     numbers_ = AllocateOnDevice(8 * (kScalars + 1 + count));
-    double* const numbers = static_cast<double*>(numbers_.get());
     std::vector<double> weight_decay(count);
     for (std::size_t i = 0; i < count; ++i) weight_decay[i] = WeightDecay(i);
-    CopyToDevice(numbers + kScalars + 1, weight_decay.data(), 8 * count);
-    for (int k = 0; k < kScalars; ++k) scalars_.push_back(numbers + k);
-
-    step_.optimizer = Case::kName;
-    step_.dtype = dtype;
-    step_.amsgrad = modes.amsgrad;
-    step_.epsilon_hat = modes.epsilon_hat;
-    step_.l2 = modes.l2;
-    step_.maximize = modes.maximize;
-    step_.count = count;
-    step_.sizes = sizes_.data();
-    step_.variables = variables_.data();
-    step_.gradients = gradients_.data();
-    step_.slots = slots_.data();
-    step_.scalars = scalars_.data();
-    step_.weight_decay = numbers + kScalars + 1;
-    if (rows > 0) {
-      step_.row = reinterpret_cast<const int64_t*>(numbers + kScalars);
-      step_.rows = rows;
-    }
-    const int64_t bytes = TfOptWorkspaceBytes(&step_);
+    CopyToDevice(Numbers() + kScalars + 1, weight_decay.data(), 8 * count);
+    int64_t bytes = 0;
+    Choose([&](auto chosen) {
+      bytes = GpuRules<typename decltype(chosen)::type>::Bytes(count);
+    });
     // What nobody writes must not happen to work.
     const std::vector<unsigned char> poison(bytes, 0xff);
     workspace_ = AllocateOnDevice(bytes);
     CopyToDevice(workspace_.get(), poison.data(), bytes);
-    step_.workspace = workspace_.get();
   }
-
-  // What the engine gets points into it.
-  Launch(const Launch&) = delete;
-  Launch& operator=(const Launch&) = delete;
 
   static double WeightDecay(std::size_t i) { return 0.01 * (i % 10); }
 
@@ -78,20 +60,69 @@ class Launch {
   }
 
   const char* operator()(void* stream) const {
-    return TfOptApply(&step_, stream);
+    const char* error = nullptr;
+    Choose([&](auto chosen) {
+      using Rule = typename decltype(chosen)::type;
+      GpuInputsOf<Rule> inputs;
+      inputs.scalars.known = Case::At(1, modes_);
+      const double* number = Numbers();
+      for (const auto& input : Case::kScalars) {
+        inputs.scalars.Add(input, number++);
+      }
+      if (rows_ > 0) {
+        inputs.SetRow("batch_index", rows_,
+                      reinterpret_cast<const int64_t*>(number));
+      }
+      inputs.weight_decay.at = number + 1;
+      error = ApplyDenseGpu<T, Rule>(Tensors<Rule>(), inputs, workspace_.get(),
+                                     stream);
+    });
+    return error;
   }
-  int64_t launches() const { return TfOptLaunches(&step_); }
+
+  int64_t launches() const {
+    int64_t launches = 1;  // That makes the rules.
+    Choose([&](auto chosen) {
+      for (const auto& batch :
+           PlanGpuBatches(Tensors<typename decltype(chosen)::type>())) {
+        launches += batch.tiles() > 0;
+      }
+    });
+    return launches;
+  }
 
  private:
   static constexpr int kScalars = std::size(Case::kScalars);
 
-  std::vector<int64_t> sizes_;
-  std::vector<void*> variables_;
-  std::vector<const void*> gradients_;
-  std::vector<void*> slots_;
-  std::vector<const void*> scalars_;
+  template <typename Use>
+  void Choose(const Use& use) const {
+    Case::template Choose<ComputeType<T>>(modes_, use);
+  }
+
+  double* Numbers() const { return static_cast<double*>(numbers_.get()); }
+
+  template <typename Rule>
+  std::vector<DenseTensor<T, Rule::kSlots>> Tensors() const {
+    std::vector<DenseTensor<T, Rule::kSlots>> tensors(sizes_.size());
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      tensors[i].operands[kVariable] = variables_[i];
+      tensors[i].operands[kGradient] = const_cast<void*>(gradients_[i]);
+      for (int k = 0; k < Rule::kSlots; ++k) {
+        tensors[i].operands[kFrameOperandCount + k] =
+            slots_[k * sizes_.size() + i];
+      }
+      tensors[i].size = sizes_[i];
+    }
+    return tensors;
+  }
+
+  const Modes modes_;
+  const std::vector<int64_t> sizes_;
+  const std::vector<void*> variables_;
+  const std::vector<const void*> gradients_;
+  const std::vector<void*> slots_;
+  const int64_t rows_;
   DeviceMemory numbers_, workspace_;
-  TfOptStep step_ = {};
 };
 
 }  // namespace tf_opt

@@ -5,8 +5,7 @@
 #
 # compiles the engine and the programs beside this file, checks every rule
 # against double on the host (also under compute-sanitizer, where it is), and
-# measures: against a copy that moves as many bytes and, where $PYTHON (default:
-# python3) has PyTorch, against PyTorch's optimizers. The table is the last it
+# measures against a copy that moves as many bytes. The table is the last it
 # prints. Says so and stops where there is no compiler or no GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -36,7 +35,7 @@ compile() {
 export -f compile
 export out
 engine=(tf_opt/cc/kernels/*_dense.cc tf_opt/cc/engines/copy_on_gpu.cc
-  tests/gpu/engine.cc tests/gpu/device.cc tests/gpu/device_cuda.cc)
+  tests/gpu/device.cc tests/gpu/device_cuda.cc)
 programs=(tests/gpu/correctness.cc tests/gpu/speed.cc)
 printf '%s\0' "${engine[@]}" "${programs[@]}" |
   xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile "$0"'
@@ -45,11 +44,10 @@ objects=()
 for source in "${engine[@]}"; do
   objects+=("$out/$(basename "$source").o")
 done
-nvcc -shared -o "$out/libtf_opt_gpu.so" "${objects[@]}"
 for program in correctness speed; do
   nvcc -o "$out/$program" "$out/$program.cc.o" "${objects[@]}"
 done
-say "Compiled $out/{libtf_opt_gpu.so,correctness,speed}"
+say "Compiled $out/{correctness,speed}"
 if [[ ${1:-} == --compile-only ]]; then
   exit
 fi

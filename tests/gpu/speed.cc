@@ -53,8 +53,8 @@ void FillWithNumbers(const DeviceMemory& memory, int64_t bytes) {
 }
 
 template <typename T, typename Case>
-void Measure(const char* title, const char* dtype, const Modes& modes,
-             const Workload& workload, int rounds) {
+void Measure(const char* title, const Modes& modes, const Workload& workload,
+             int rounds) {
   using V = ComputeType<T>;
   int slot_count = 0;
   Case::template Choose<V>(
@@ -89,8 +89,8 @@ void Measure(const char* title, const char* dtype, const Modes& modes,
   const std::size_t count = workload.sizes.size();
   std::vector<void*> pointers;
   for (const int64_t begin : begins) pointers.push_back(memory + begin);
-  Launch<Case> launch(
-      dtype, modes, workload.sizes,
+  Launch<T, Case> launch(
+      modes, workload.sizes,
       std::vector<void*>(pointers.begin(), pointers.begin() + count),
       std::vector<const void*>(pointers.begin() + count,
                                pointers.begin() + 2 * count),
@@ -142,14 +142,12 @@ int main(int argc, char** argv) {
     workload.title = line.substr(0, tab);
     std::istringstream sizes(line.substr(tab + 1));
     for (int64_t size; sizes >> size;) workload.sizes.push_back(size);
-    Measure<float, AdamCase>("Adam", "float32", {}, workload, rounds);
-    Measure<BFloat16, AdamCase>("Adam, bfloat16 variables", "bfloat16", {},
-                                workload, rounds);
-    Measure<float, AdamCase>("Adam, AMSGrad", "float32", amsgrad, workload,
-                             rounds);
-    Measure<float, NAdamCase>("NAdam", "float32", {}, workload, rounds);
-    Measure<float, AsgdCase>("ASGD", "float32", {}, workload, rounds);
-    Measure<float, AveragedSgdCase>("AveragedSGD", "float32", {}, workload,
-                                    rounds);
+    Measure<float, AdamCase>("Adam", {}, workload, rounds);
+    Measure<BFloat16, AdamCase>("Adam, bfloat16 variables", {}, workload,
+                                rounds);
+    Measure<float, AdamCase>("Adam, AMSGrad", amsgrad, workload, rounds);
+    Measure<float, NAdamCase>("NAdam", {}, workload, rounds);
+    Measure<float, AsgdCase>("ASGD", {}, workload, rounds);
+    Measure<float, AveragedSgdCase>("AveragedSGD", {}, workload, rounds);
   }
 }

@@ -43,14 +43,22 @@ FEATURES = {
         "track_gradient_norm": True,
     },
 }
-FEATURES["all lazy"] = {**FEATURES["all"], "lazy_mode": True}
+# In several replicas rows can't be accumulated.
+FEATURES["lazy"] = {
+    **FEATURES["all"],
+    "gradient_accumulation_steps": None,
+    "lazy_mode": True,
+}
 CASES = [
-    (name, kind, features)
-    for features in FEATURES
-    for name in OPTIMIZERS
-    for kind in IMPLEMENTATIONS
-    # AveragedSGD has no lazy mode.
-    if not (name == "AveragedSGD" and "lazy" in features)
+    *(
+        (name, IMPLEMENTATIONS[i % 2], "bare")
+        for i, name in enumerate(OPTIMIZERS)
+    ),
+    *(
+        (name, IMPLEMENTATIONS[1 - i % 2], "all")
+        for i, name in enumerate(OPTIMIZERS)
+    ),
+    *zip(("Adam", "NAdam"), IMPLEMENTATIONS, ("lazy", "lazy"), strict=True),
 ]
 
 Weights = tuple[list[np.ndarray], np.ndarray, np.ndarray]

@@ -1,4 +1,4 @@
-"""What is installed and which kernels run."""
+"""Report of the installed versions and the kernels that run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COMPOSED = "the composed implementation runs"
 
 
 def _wheel(loaded: library.Library) -> str:
-    """Which of the two wheels this is."""
+    """Describes the installed wheel: for GPUs and CPUs, or for CPUs only."""
     if not loaded.minors:
         return "none: no library was built"
     if loaded.cuda is None:
@@ -34,23 +34,24 @@ def _inside_xla() -> str:
 
 
 def build_info() -> dict[str, str]:
-    """Versions built against and found, and which kernels are loaded.
+    """Returns the versions in use and the kernels that are loaded.
 
     Returns:
-        A dictionary of strings, in an order fit to print:
+        A dictionary of strings, in the order to print them:
 
-        - `tf_opt`, `tensorflow`, `keras`: the versions found.
-        - `wheel`: whether this is the wheel with kernels for GPUs, and if so
-          the CUDA it was built with and the driver it needs.
-        - `libraries`: the TensorFlow minors that it has a library for.
-        - `built_against`: the TensorFlow that the one for the TensorFlow found
-          was compiled against.
-        - `custom_ops`: `"loaded"`, or why they are not.
+        - `tf_opt`, `tensorflow`, `keras`: the installed versions.
+        - `wheel`: whether this is the wheel with kernels for GPUs; if so,
+          its CUDA version and the driver it needs.
+        - `libraries`: the TensorFlow minor versions that the wheel has a
+          library for.
+        - `built_against`: the TensorFlow version that the library in use was
+          compiled against.
+        - `custom_ops`: `"loaded"`, or the reason why they aren't.
         - `cpu_kernels`: the instruction set chosen at run time (`baseline`,
           `avx2` or `avx512`).
         - `xla`: what runs inside `jit_compile=True`.
-        - `cuda_kernels`: `"loaded"`, or why they are not used. Then the
-          composed implementation runs on a GPU.
+        - `cuda_kernels`: `"loaded"`, or the reason why they aren't used. In
+          that case GPUs run the composed implementation.
         - `gpus`: the GPUs that TensorFlow found.
 
     Example:

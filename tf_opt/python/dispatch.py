@@ -1,4 +1,4 @@
-"""The one place that decides which implementation of a step runs."""
+"""Decision between the custom op and the composed implementation."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _missing_kernel(
     return None
 
 
-# The device that kernels for programs compiled by XLA for a CPU are registered
-# for. There are none for other devices.
+# The device type under which TensorFlow registers kernels for programs that XLA
+# compiles for a CPU. tf_opt has no such kernels for other devices.
 _XLA_CPU = "XLA_CPU_JIT"
 
 
 def has_xla_kernels(op_name: str = "TfOpt>ResourceApplyAdamAmsgrad") -> bool:
-    """Whether XLA can compile a custom op for a CPU."""
+    """Whether the custom ops can run inside XLA on a CPU."""
     return library.library().ops is not None and (
         _XLA_CPU,
         tf.float32,
@@ -72,7 +72,7 @@ def _missing_xla_kernel(
 
 
 def _obstacle(op_name: str, dtype: tf.DType, device: str) -> str | None:
-    """Why the custom op can't run, or None."""
+    """Returns the reason why the custom op can't run, or None."""
     if library.library().ops is None:
         return library.explain_problem()
     if tensorflow_internals.inside_xla():
@@ -83,7 +83,10 @@ def _obstacle(op_name: str, dtype: tf.DType, device: str) -> str | None:
 def could_run_custom_op(
     implementation: str, op_name: str, dtype: tf.DType, device: str
 ) -> bool:
-    """Whether the custom op may and can run; the arguments are those below."""
+    """Whether the custom op may and can run.
+
+    The arguments are as in `runs_custom_op`. Raises no error.
+    """
     return implementation != COMPOSED and _obstacle(op_name, dtype, device) is (
         None
     )
@@ -92,7 +95,7 @@ def could_run_custom_op(
 def runs_custom_op(
     implementation: str, op_name: str, dtype: tf.DType, device: str
 ) -> bool:
-    """Decides, while a step is traced, how some variables are updated.
+    """Decides which implementation updates a bucket of variables.
 
     Args:
         implementation: The user's choice: `"auto"`, `"custom_op"` or
@@ -107,7 +110,7 @@ def runs_custom_op(
     Raises:
         RuntimeError: If `implementation` is `"custom_op"` and the op can't
             run here.
-        ValueError: If `implementation` is none.
+        ValueError: If `implementation` is not one of these three.
     """
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(

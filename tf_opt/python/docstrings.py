@@ -1,4 +1,4 @@
-"""Docstrings with parts that several of them share."""
+"""Parts that several docstrings share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Documented = TypeVar("Documented", bound=Callable)
 
 
 def with_parts(**parts: str) -> Callable[[Documented], Documented]:
-    """Makes a decorator for classes and functions that share these parts.
+    """Returns a decorator that fills these parts into docstrings.
 
-    In their docstrings, a line `{{name}}` becomes the part of that name,
-    indented as the line was.
+    It replaces a line `{{name}}` by the part of that name, with the line's
+    indentation.
 
     Args:
         **parts: The parts, by name.
 
     Returns:
-        The decorator. A name that isn't among the parts is a KeyError.
+        The decorator. An unknown name raises a KeyError.
     """
 
     def part(placeholder: re.Match) -> str:
@@ -30,7 +30,8 @@ def with_parts(**parts: str) -> Callable[[Documented], Documented]:
         return textwrap.indent(parts[name], indentation)
 
     def decorate(documented: Documented) -> Documented:
-        if documented.__doc__ is not None:  # It is, under `python -OO`.
+        # `python -OO` removes docstrings.
+        if documented.__doc__ is not None:
             documented.__doc__ = _PLACEHOLDER.sub(part, documented.__doc__)
         return documented
 

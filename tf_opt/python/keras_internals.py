@@ -1,7 +1,6 @@
-"""Everything tf_opt asks of Keras that has no public name.
+"""Everything private that tf_opt uses of Keras.
 
-Kept in one file: it is what to look at when a new Keras comes out. Tested with
-Keras 3.12 to 3.15.
+Check this file when a new Keras comes out. Tested with Keras 3.12 to 3.15.
 """
 
 from __future__ import annotations
@@ -23,37 +22,37 @@ from keras.src.utils import naming
 
 Variable = keras.Variable | tf.Variable
 
-# None if the installed Keras doesn't have it.
+# None if the installed Keras has no such class.
 MultiOptimizer = getattr(keras.optimizers, "MultiOptimizer", None)
 
-# What Keras calls the averages of `use_ema`.
+# Keras' name for the averages of `use_ema`.
 MOVING_AVERAGE = "average"
 
 
 def tf_variable(variable: Any) -> Any:
-    """The `tf.Variable` of a `keras.Variable`; anything else as it is."""
+    """Returns the `tf.Variable` of a `keras.Variable`, or else the argument."""
     return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 def is_overwritten_by_gradient(variable: Variable) -> bool:
-    """Whether Keras writes its gradient straight into it (float8 scales)."""
+    """Whether Keras overwrites a variable with its gradient (float8 scales)."""
     return getattr(variable, "overwrite_with_gradient", False)
 
 
 def layout_of(variable: Variable) -> Any:
-    """How a variable is laid out over devices, to give a slot the same."""
+    """Returns a variable's layout over devices, which its slots get, too."""
     return getattr(variable, "_layout", None)
 
 
 def trainable_variables_of(
     optimizer: keras.optimizers.Optimizer,
 ) -> list[Variable]:
-    """What an optimizer was built with; empty before."""
+    """Returns the variables that an optimizer was built with; empty before."""
     return getattr(optimizer, "_trainable_variables", [])
 
 
 def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
-    """A number, a schedule or a callable: what the constructor was given."""
+    """Returns the learning rate: a number, a schedule or a callable."""
     learning_rate = optimizer._learning_rate
     if isinstance(learning_rate, keras.Variable):
         return float(learning_rate.numpy())
@@ -63,29 +62,30 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
 def strategy_of(
     optimizer: keras.optimizers.Optimizer,
 ) -> tf.distribute.Strategy:
-    """The strategy in whose scope an optimizer was made."""
+    """Returns the strategy under which an optimizer was created."""
     return optimizer._distribution_strategy
 
 
 def optimizer_map_of(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Returns what chooses a `MultiOptimizer`'s part for a variable."""
+    """Returns the map of a `MultiOptimizer` from variables to optimizers."""
     return optimizer._optimizer_map
 
 
 def part_of(
     optimizer: keras.optimizers.Optimizer, variable: Variable
 ) -> keras.optimizers.Optimizer:
-    """Returns the part of a built `MultiOptimizer` that updates a variable."""
+    """Returns the optimizer in a built `MultiOptimizer` for a variable."""
     key = optimizer._var_key(variable)
     return optimizer.optimizers[optimizer._var_to_optimizer_idx[key]]
 
 
-def forgotten_variable_of(
+def missing_variable_of(
     optimizer: keras.optimizers.Optimizer,
 ) -> keras.Variable | None:
-    """Of a Nadam built by a `LossScaleOptimizer`, what its variables lack.
+    """Returns the variable missing in the `variables` of a Keras Nadam, if any.
 
-    That is the product of its momenta, otherwise the last of them.
+    If a `LossScaleOptimizer` builds it, its `variables` lack the product of the
+    momenta, which is otherwise the last of them.
     """
     product = getattr(optimizer, "_u_product", None)
     if product is None or optimizer.variables[-1] is product:
@@ -96,7 +96,7 @@ def forgotten_variable_of(
 def exclude_same_from_weight_decay(
     source: keras.optimizers.Optimizer, target: keras.optimizers.Optimizer
 ) -> None:
-    """Copies what `exclude_from_weight_decay` said; no config has it."""
+    """Copies the exclusions from weight decay, which no config contains."""
     keys = getattr(source, "_exclude_from_weight_decay", set())
     pattern = getattr(source, "_exclude_from_weight_decay_pattern", None)
     target.exclude_from_weight_decay(
@@ -107,30 +107,30 @@ def exclude_same_from_weight_decay(
         ],
         var_names=[pattern.pattern] if pattern else None,
     )
-    # Before Keras' optimizer is built it knows the variables by key only.
+    # A Keras optimizer that isn't built knows only the variables' keys.
     target._exclude_from_weight_decay = set(keys)
 
 
 def next_name(class_name: str) -> str:
-    """Returns the name that Keras would give the next optimizer of a class."""
+    """Returns Keras' default name for the next optimizer of a class."""
     return naming.auto_name(class_name)
 
 
 def next_seed() -> int:
-    """The seed that Keras would give a layer that asks for one now.
+    """Draws a seed as Keras draws one for a layer without a seed.
 
-    As `keras.random.SeedGenerator` draws it, which would also count itself in
-    the names of those that follow.
+    A `keras.random.SeedGenerator` would also change the automatic names of
+    later generators.
     """
     return random.randint(1, int(1e9))
 
 
 @contextlib.contextmanager
 def numbers_in_float32() -> Iterator[None]:
-    """Where Keras makes numbers of no type float32, if they were 16-bit ones.
+    """Context in which Keras' default type is float32, if it was a 16-bit one.
 
-    `keras.config.set_floatx("bfloat16")` is for the variables of a model: a
-    learning rate in it would have three digits.
+    `keras.config.set_floatx("bfloat16")` is meant for a model's variables: a
+    learning rate would have only three digits.
     """
     floatx = keras.config.floatx()
     if floatx not in ("float16", "bfloat16"):
@@ -145,48 +145,49 @@ def numbers_in_float32() -> Iterator[None]:
 
 @functools.cache
 def _one() -> tf.Tensor:
-    """Kept, as to make it would take longer than to add it."""
+    """Returns a constant 1, cached: creating it takes longer than adding it."""
     with tf.init_scope(), tf.device("CPU"):
         return tf.constant(1, tf.int64)
 
 
 class _Counter(keras.Variable):
-    """Keras' variable, but it adds in one op.
+    """Keras variable that adds in one op.
 
-    Keras composes `self.assign(self + value)`, which takes longer than a small
+    Keras computes `self.assign(self + value)`, which takes longer than a small
     step.
     """
 
     def assign_add(self, value: int) -> None:
-        # Nobody asks for the sum, which would be one more op.
+        # Without `read_value=False`, reading the sum would be one more op.
         self.value.assign_add(value, read_value=False)
 
     def count_eagerly(self) -> None:
-        """Adds one, where an eager step may go to the handle."""
+        """Adds one through the handle; for eager steps without a strategy."""
         handle = self.value.handle
         tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
 
 
 class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
-    """A Keras optimizer that updates all variables of a step at once.
+    """Keras optimizer that updates all variables of a step at once.
 
-    A subclass brings its own `apply`; here is what that asks of Keras.
+    A subclass defines `apply`. This class contains the private parts of Keras
+    that it needs.
     """
 
-    # For each variable its float32 copy, or None; empty without any.
+    # Each variable's master weight, or None; empty without master weights.
     _masters: Sequence[keras.Variable | None] = ()
 
     def __init__(self, **arguments: Any) -> None:
-        # Where the rate, if it is a number, becomes a variable.
+        # Keras' constructor makes a variable of a learning rate.
         with numbers_in_float32():
             super().__init__(**arguments)
-        # Made and tracked by Keras' constructor.
+        # Keras' constructor has created this variable and tracks it.
         self._iterations.__class__ = _Counter
 
-    # ---- What Keras calls. ----
+    # ---- Methods that Keras calls. ----
 
     def _get_current_learning_rate(self) -> Any:
-        # A schedule makes tensors of its numbers.
+        # A schedule converts its numbers to tensors.
         with numbers_in_float32():
             rate = super()._get_current_learning_rate()
         shape = rate.shape if hasattr(rate, "shape") else np.shape(rate)
@@ -202,7 +203,7 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _overwrite_model_variables_with_average_value(
         self, trainable_variables: Sequence[Variable]
     ) -> None:
-        # Keras' own doesn't convert types, and takes no None.
+        # Keras' method doesn't convert types or accept None.
         averages = self._model_variables_moving_average
         masters = self._masters or [None] * len(averages)
         for variable, average, master in zip(
@@ -218,13 +219,13 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
                         args=(tf_variable(average),),
                     )
 
-    # ---- What we ask. ----
+    # ---- Methods for subclasses. ----
 
-    def _get_ready_for(self, variables: Sequence[Variable]) -> None:
-        """Builds the optimizer if need be.
+    def _ensure_built(self, variables: Sequence[Variable]) -> None:
+        """Builds the optimizer unless it is built.
 
         Raises:
-            ValueError: If it was built with others.
+            ValueError: If it was built with other variables.
         """
         if not self.built:
             with keras.name_scope(self.name, caller=self):
@@ -232,7 +233,7 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self._check_variables_are_known(variables)
 
     def _name_scope(self) -> contextlib.AbstractContextManager:
-        """What the names of a step's ops begin with; eager ops have none."""
+        """Returns the name scope of a step's ops; eager ops have no names."""
         if tf.executing_eagerly():
             return contextlib.nullcontext()
         return keras.name_scope(self.name, caller=self)
@@ -240,10 +241,13 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _to_update(
         self, grads: Sequence[Any], variables: Sequence[Variable]
     ) -> tuple[list[Any], list[Variable]]:
-        """Those that have gradients; overwrites what its gradient overwrites.
+        """Returns gradients and variables to update.
+
+        Leaves out variables without a gradient. Assigns the gradients of
+        float8 scales, and leaves these out, too.
 
         Raises:
-            ValueError: If none has.
+            ValueError: If no variable has a gradient.
         """
         if any(gradient is None for gradient in grads):
             grads, variables = self._filter_empty_gradients(grads, variables)
@@ -252,31 +256,31 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         )
 
     def _index_of(self, variable: Variable) -> int:
-        """Where a variable stands among those the optimizer was built with."""
+        """Returns a variable's position in the list of `build`."""
         return self._get_variable_index(variable)
 
     def _decays(self, variable: tf.Variable) -> bool:
-        """Whether weight decay applies to it."""
+        """Whether weight decay applies to a variable."""
         return self._use_weight_decay(variable)
 
     def _excluded_positions(self) -> list[int]:
-        """Where the single variables stand that weight decay leaves out."""
+        """Returns the positions of variables excluded from weight decay."""
         keys = getattr(self, "_exclude_from_weight_decay", set())
         indices = self._trainable_variables_indices
         return sorted(indices[key] for key in keys if key in indices)
 
     def _exclude_variables(self, variables: Iterable[Variable]) -> None:
-        """Excludes variables, also once the optimizer is built."""
+        """Excludes variables from weight decay, also after `build`."""
         keys = getattr(self, "_exclude_from_weight_decay", set())
         self._exclude_from_weight_decay = keys | set(
             map(self._var_key, variables)
         )
 
     def _exclude_positions(self, positions: Collection[int]) -> None:
-        """Excludes the variables at these positions and no others."""
+        """Excludes only the variables at these positions from weight decay."""
         variables = self._trainable_variables
         self._exclude_variables(variables[i] for i in positions)
-        # Keras looks up names only for variables that are not in this cache.
+        # Keras matches names only of variables that aren't in this cache.
         self._exclude_from_weight_decay_cache = {
             self._var_key(variable): i not in positions
             for i, variable in enumerate(variables)

@@ -1,6 +1,6 @@
-"""Everything tf_opt asks of TensorFlow that has no public name.
+"""Everything private that tf_opt uses of TensorFlow.
 
-Kept in one file: it is what to look at when a new TensorFlow comes out.
+Check this file when a new TensorFlow comes out.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tensorflow.python.ops import control_flow_util
 
 
 def inside_xla() -> bool:
-    """Whether the op being built will be compiled by XLA.
+    """Whether XLA will compile the op that is being built.
 
-    True inside `tf.function(jit_compile=True)`, also in plain functions nested
-    in it, and under a TPU strategy.
+    True inside `tf.function(jit_compile=True)`, including plain functions
+    nested in it, and under a TPU strategy.
     """
     if tf.executing_eagerly():
         return False
@@ -32,25 +32,25 @@ def inside_xla() -> bool:
 
 
 def in_thread_of_tensorflow() -> bool:
-    """Whether this thread wasn't begun by Python, as in `tf.py_function`."""
+    """Whether TensorFlow started this thread, as in `tf.py_function`."""
     return isinstance(threading.current_thread(), threading._DummyThread)
 
 
 def has_op_callbacks() -> bool:
-    """Whether somebody is told of each op, as `enable_check_numerics` is."""
+    """Whether TensorFlow reports each op, as for `enable_check_numerics`."""
     return bool(op_callbacks.should_invoke_op_callbacks())
 
 
 def unwatched_constant(x: float) -> float | tf.Tensor:
-    """Makes a float64 constant of which no callback of ops is told.
+    """Creates a float64 constant that isn't reported to callbacks of ops.
 
-    `tf.constant` tells them, and so does an op that is given a number.
+    `tf.constant` is reported, and so is a number passed to an op.
 
     Args:
-        x: Its value.
+        x: The constant's value.
 
     Returns:
-        The number itself where there are no callbacks, or no graph.
+        The constant; or the number itself in eager mode or without callbacks.
     """
     if tf.executing_eagerly() or not has_op_callbacks():
         return x
@@ -63,13 +63,13 @@ def unwatched_constant(x: float) -> float | tf.Tensor:
 
 
 def eager_signature(tensors: Sequence[tf.Tensor]) -> list[tuple]:
-    """The type and shape of each of some eager tensors, found quickly."""
+    """Returns types and shapes of eager tensors, quickly."""
     return [(x._datatype_enum(), x._shape_tuple()) for x in tensors]
 
 
 @functools.cache
 def registered_kernels(op_name: str) -> frozenset[tuple[str, tf.DType]]:
-    """The (device type, `T`) pairs that an op has kernels for."""
+    """Returns the (device type, `T`) pairs for which an op has kernels."""
     pairs = set()
     for kernel in kernels.get_registered_kernels_for_op(op_name).kernel:
         for constraint in kernel.constraint:
@@ -80,13 +80,13 @@ def registered_kernels(op_name: str) -> frozenset[tuple[str, tf.DType]]:
 
 
 class OpSignature(NamedTuple):
-    """What an op was registered with; all are names, in its own order.
+    """Names of an op's inputs and attributes, in the order of registration.
 
     Attributes:
-        handles: Its lists of resource handles.
-        optional_handles: Those that may be empty.
-        scalars: By type, its inputs that are no lists.
-        modes: Its boolean attributes.
+        handles: Inputs that are lists of resource handles.
+        optional_handles: The lists of `handles` that may be empty.
+        scalars: Inputs that aren't lists, by type.
+        modes: Boolean attributes.
     """
 
     handles: tuple[str, ...]
@@ -97,7 +97,7 @@ class OpSignature(NamedTuple):
 
 @functools.cache
 def signature_of(op_name: str) -> OpSignature:
-    """What a registered op takes."""
+    """Returns the signature of a registered op."""
     op = op_def_registry.get(op_name)
     attributes = {attribute.name: attribute for attribute in op.attr}
     lists = [argument for argument in op.input_arg if argument.number_attr]
@@ -126,10 +126,10 @@ def signature_of(op_name: str) -> OpSignature:
 
 
 def exclude_from_autograph(package: str) -> None:
-    """Has AutoGraph call a package's functions as they are, as it does Keras'.
+    """Keeps AutoGraph from converting a package's functions, as for Keras.
 
-    Converting them would double the time to trace a step, and warn of what
-    AutoGraph doesn't understand.
+    Conversion would double the time to trace a step and print warnings about
+    code that AutoGraph doesn't understand.
     """
     rule = autograph_config.DoNotConvert(package)
     rules = autograph_config.CONVERSION_RULES
@@ -142,16 +142,16 @@ def traced(
     *,
     in_one_thread: bool,
 ) -> Callable[..., Sequence[tf.Tensor]]:
-    """A function of tensors as a graph that eager code calls with little ado.
+    """Traces a function of tensors into a graph that is quick to call eagerly.
 
-    What is public would compare each tensor with the signature, in Python, in
-    the time of a small step. No tape records a call.
+    The public call compares each tensor with the signature in Python, which
+    takes as long as a small step. No tape records a call.
 
     Args:
         function: The function, without variables.
-        signature: What it takes.
-        in_one_thread: Whether its ops run one after the other, which for few
-            ops is quicker than to share them out. Each may use several threads.
+        signature: The specifications of its arguments.
+        in_one_thread: Whether its ops run one after the other, which is quicker
+            for few ops. Each op may still use several threads.
     """
     graph = tf.function(function, autograph=False)
     call = graph.get_concrete_function(*signature).inference_fn.call_flat

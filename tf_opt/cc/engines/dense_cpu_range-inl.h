@@ -8,8 +8,8 @@
 //
 // The flags matter as much as the code (cpu_targets.bzl): without
 // -fno-math-errno and -fno-trapping-math the square root and the maximum are
-// not vectorized. -ffp-contract=off (tf_opt/copts.bzl) makes every target, every
-// vector lane and every loop tail compute the same bits.
+// not vectorized. -ffp-contract=off (tf_opt/copts.bzl) makes every target,
+// every vector lane and every loop tail compute the same bits.
 #if !defined(TF_OPT_CPU_TARGET)
 #error "TF_OPT_CPU_TARGET must name the target's namespace"
 #endif

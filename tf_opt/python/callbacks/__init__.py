@@ -1,4 +1,4 @@
-"""Keras callbacks for what some optimizers need during `fit`."""
+"""Keras callbacks that some optimizers need during `fit`."""
 
 from tf_opt.python.callbacks.shuffled_batches import ShuffledBatches
 from tf_opt.python.callbacks.swap_averaged_weights import SwapAveragedWeights

@@ -1,4 +1,4 @@
-"""The optimizers behind Keras' `LossScaleOptimizer` and `MultiOptimizer`."""
+"""Optimizers inside Keras' `LossScaleOptimizer` and `MultiOptimizer`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Optimizer = TypeVar("Optimizer", bound=keras.optimizers.Optimizer)
 def inner_optimizer(
     model: keras.Model, expected: type[Optimizer], callback: str
 ) -> Optimizer:
-    """Returns the model's optimizer.
+    """Returns the one optimizer that updates a model's variables.
 
     Args:
         model: A compiled model.
-        expected: What the optimizer must be.
-        callback: Who needs it.
+        expected: The class that the optimizer must have.
+        callback: The name of the callback, for the error.
 
     Raises:
-        ValueError: If the model's optimizer is another one, or several.
+        ValueError: If the model has several optimizers or one of another class.
     """
     called = f"tf_opt.{expected.__name__}"
     optimizers = inner_optimizers(model, expected, callback, called)
@@ -38,16 +38,16 @@ def inner_optimizers(
     callback: str,
     called: str,
 ) -> list[Optimizer]:
-    """Returns the optimizers that do the steps of the model's.
+    """Returns the optimizers that update a model's variables.
 
     Args:
         model: A compiled model.
-        expected: What each of them must be.
-        callback: Who needs them.
-        called: What an error calls them.
+        expected: The class that each optimizer must have.
+        callback: The name of the callback, for the error.
+        called: The description of such an optimizer, for the error.
 
     Raises:
-        ValueError: If one of them is another one.
+        ValueError: If an optimizer has another class.
     """
     optimizer = model.optimizer
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)

@@ -15,30 +15,32 @@ from tf_opt.python.optimizers.values import validation
 
 
 class ShuffledBatches(keras.callbacks.Callback):
-    """Visits fixed batches in random order and tells `tf_opt.ASGD` which.
+    """Visits fixed batches in random order and tells `tf_opt.ASGD` the order.
 
-    `model.fit` by itself shuffles *samples*, so that no batch comes twice and
-    the gradients that `ASGD` keeps belong to none. Here the samples are cut
-    into batches once; every epoch visits all of them, in an order drawn anew.
-    Give `fit` both the `dataset` and this object, as a callback.
+    `model.fit` shuffles *samples*: each epoch has different batches, and the
+    gradients that `ASGD` stores belong to none of them. This class cuts the
+    samples into batches once. Every epoch visits all batches in a new random
+    order. Pass `fit` both the `dataset` and this object, as a callback.
 
     Args:
         x: Inputs: an array or tensor, or a nested structure of them, whose
             first dimension counts the samples.
-        y: Targets, likewise; or None.
-        sample_weight: Weights, likewise; or None. They need `y`.
-        batch_size: Samples in a batch, >= 1; the last one has the rest.
-        seed: An integer for the same orders again; None for others each time.
+        y: Targets, in the same form; or None.
+        sample_weight: Weights, in the same form; or None. Requires `y`.
+        batch_size: The number of samples in a batch, >= 1. The last batch has
+            the remaining ones.
+        seed: An integer, for reproducible orders; or None.
 
     Attributes:
-        dataset: A `tf.data.Dataset` of the batches, in this epoch's order.
+        dataset: A `tf.data.Dataset` of the batches, in the current epoch's
+            order.
 
     Raises:
-        ValueError: If an argument is out of range, or the structures differ in
-            their number of samples or have none; when `fit` begins, if the
-            model's optimizer is no `tf_opt.ASGD`, its `batch_num` not the
-            number of batches, or it accumulates gradients: each update would
-            take other batches together than in the epoch before.
+        ValueError: If an argument is out of range, or the structures have no
+            samples or different numbers of them. When `fit` begins: if the
+            model's optimizer isn't a `tf_opt.ASGD`, its `batch_num` isn't the
+            number of batches, or it accumulates gradients (each update would
+            combine different batches in every epoch).
 
     Example:
 
@@ -69,13 +71,13 @@ class ShuffledBatches(keras.callbacks.Callback):
             raise ValueError(
                 "`sample_weight` must come with `y`. Received: y=None"
             )
-        # A tuple's first part is the inputs: what `fit` makes of one, too.
+        # `fit` unpacks a tuple in the same way: the inputs come first.
         samples = keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
         self._samples = tf.nest.map_structure(tf.convert_to_tensor, samples)
         self._batch_size = batch_size
         self._count = math.ceil(_count_samples(self._samples) / batch_size)
         self._random = np.random.default_rng(seed)
-        # The dataset reads it as an epoch goes along.
+        # The dataset reads this variable during an epoch.
         self._order = tf.Variable(
             tf.range(self._count, dtype=tf.int64), trainable=False
         )
@@ -86,7 +88,7 @@ class ShuffledBatches(keras.callbacks.Callback):
         )
 
     def __len__(self) -> int:
-        """The number of batches: `ASGD`'s `batch_num`."""
+        """Returns the number of batches, the `batch_num` of `ASGD`."""
         return self._count
 
     def _batch(self, index: tf.Tensor) -> Any:
@@ -99,13 +101,13 @@ class ShuffledBatches(keras.callbacks.Callback):
         return inner_optimizer(self.model, ASGD, type(self).__name__)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Checks that optimizer and batches fit each other."""
+        """Checks that the optimizer fits the batches."""
         optimizer = self._optimizer()
         if optimizer.gradient_accumulation_steps:
             raise ValueError(
                 "ShuffledBatches can't be used with `gradient_accumulation_"
-                "steps`: in every epoch an update would take other batches "
-                "together. Give it the `batch_size` of an update. Received: "
+                "steps`: an update would combine different batches in every "
+                "epoch. Use the `batch_size` of a whole update. Received: "
                 "gradient_accumulation_steps="
                 f"{optimizer.gradient_accumulation_steps}"
             )
@@ -122,7 +124,7 @@ class ShuffledBatches(keras.callbacks.Callback):
             )
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Draws this epoch's order, for the dataset and for the optimizer."""
+        """Draws the epoch's order and passes it to dataset and optimizer."""
         order = self._random.permutation(self._count)
         self._order.assign(order)
         optimizer = self._optimizer()
@@ -131,7 +133,7 @@ class ShuffledBatches(keras.callbacks.Callback):
 
 
 def _count_samples(samples: Any) -> int:
-    """The first dimension that all tensors of a structure have."""
+    """Returns the number of samples that all tensors of a structure have."""
     shapes = [part.shape for part in tf.nest.flatten(samples)]
     if any(shape.rank == 0 for shape in shapes):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Evaluates and saves with the averaged weights."""
+"""Evaluation and saving with averaged weights."""
 
 from __future__ import annotations
 
@@ -11,35 +11,37 @@ from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
 
 class SwapAveragedWeights(keras.callbacks.Callback):
-    """Puts averages in the variables' place for evaluation.
+    """Swaps averaged weights in for evaluation.
 
-    These are `tf_opt.AveragedSGD`'s average, or of another optimizer of
-    tf_opt's the moving average of `use_ema=True`. The optimizer may be inside
-    of a `LossScaleOptimizer`, and several may be inside of Keras'
-    `MultiOptimizer`, if each of them has an average. (For moving averages there
-    is `keras.callbacks.SwapEMAWeights` as well, which adds and subtracts: this
-    one brings back the same bits, takes 16-bit variables too, and what is saved
-    says that the average is in place.)
+    The averages are those of `tf_opt.AveragedSGD`, or the moving averages of
+    any other tf_opt optimizer with `use_ema=True`. The optimizer may be inside
+    a `LossScaleOptimizer`. Keras' `MultiOptimizer` works too, if each optimizer
+    inside it has an average.
 
-    Validation, `model.evaluate` and `model.predict` see the average; training
-    goes on with the weights themselves, which come back right after. With
-    `swap_on_epoch` the average is also in place from the end of an epoch to
-    the beginning of the next, for callbacks that come after this one in the
-    list: `keras.callbacks.ModelCheckpoint` saves the average, and
-    `keras.callbacks.EarlyStopping(restore_best_weights=True)` ends with it.
-    Without such a one the weights after `fit` are the trained ones; for the
-    average, call `optimizer.swap_in_average()`. (With `use_ema=True` they are
-    the moving average, as Keras has it.)
+    Validation, `model.evaluate` and `model.predict` use the average. Right
+    afterwards the trained weights return, and training continues with them.
 
-    After an error in an evaluation the average may still be in place, as no
-    callback is called then: the next epoch of a `fit` with this callback
-    brings the weights back, and `optimizer.swap_out_average()` does.
+    With `swap_on_epoch`, the average is also in place from the end of an epoch
+    to the beginning of the next one. Callbacks after this one in the list see
+    it: `keras.callbacks.ModelCheckpoint` saves the average, and
+    `keras.callbacks.EarlyStopping(restore_best_weights=True)` restores it.
+    Otherwise the model has the trained weights after `fit`; call
+    `optimizer.swap_in_average()` for the average. (With `use_ema=True` the
+    model has the moving average after `fit`, as in Keras.)
 
-    A model that was saved with the average in place is one to use, and also
-    holds the weights: `model.optimizer.swap_out_average()` brings them back,
-    and so does a `fit` with this callback. A `fit` without it raises an error.
-    All of that also holds for a model that `keras.callbacks.ModelCheckpoint` or
-    `keras.callbacks.BackupAndRestore` has saved meanwhile.
+    Keras calls no callback after an error during an evaluation, so the average
+    may still be in place. The next epoch of a `fit` with this callback restores
+    the weights, and so does `optimizer.swap_out_average()`.
+
+    A model saved with the average in place is ready to use and still contains
+    the trained weights. `model.optimizer.swap_out_average()` restores them, and
+    so does a `fit` with this callback. A `fit` without it raises an error. The
+    same is true of models that `keras.callbacks.ModelCheckpoint` or
+    `keras.callbacks.BackupAndRestore` saved with the average in place.
+
+    `keras.callbacks.SwapEMAWeights` also swaps moving averages, but it adds and
+    subtracts. This callback restores the weights bit for bit, supports 16-bit
+    variables, and records in saved models that the average is in place.
 
     Args:
         swap_on_epoch: Whether to swap between epochs as well.
@@ -60,15 +62,16 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     def __init__(self, swap_on_epoch: bool = False) -> None:
         super().__init__()
         self.swap_on_epoch = swap_on_epoch
-        # At the end of what the average goes out again that this put in.
+        # If this callback has swapped the average in, the phase at the end of
+        # which to swap it out: "epoch", "test" or "predict".
         self._until: str | None = None
 
     def _optimizers(self) -> list[FusedOptimizer]:
-        """Those that do the steps."""
+        """Returns the optimizers that update the model's variables."""
         callback = type(self).__name__
         needed = (
-            "tf_opt.AveragedSGD, or with another optimizer of tf_opt's that "
-            "has `use_ema=True`"
+            "tf_opt.AveragedSGD, or with another tf_opt optimizer that has "
+            "`use_ema=True`"
         )
         optimizers = inner_optimizers(
             self.model, FusedOptimizer, callback, needed
@@ -79,12 +82,13 @@ class SwapAveragedWeights(keras.callbacks.Callback):
                     f"{callback} needs a model compiled with {needed}. "
                     f"Received: {optimizer}"
                 )
-        # A MultiOptimizer's that has no variables isn't.
+        # An optimizer without variables in a MultiOptimizer is never built.
         return [optimizer for optimizer in optimizers if optimizer.built]
 
     def _swap_in(self, until: str) -> None:
         for optimizer in self._optimizers():
-            # It may be in place already: between epochs, or put in by the user.
+            # The average may be in place already: between epochs, or because
+            # the user swapped it in.
             if not optimizer.average_is_swapped_in:
                 optimizer.swap_in_average()
                 self._until = until
@@ -96,33 +100,33 @@ class SwapAveragedWeights(keras.callbacks.Callback):
                 optimizer.swap_out_average()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Brings the weights back, whoever put the average in."""
+        """Restores the weights, even if the user swapped the average in."""
         self._swap_out()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Puts the average in, if asked to."""
+        """Swaps the average in, with `swap_on_epoch`."""
         if self.swap_on_epoch:
             self._swap_in("epoch")
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Brings the weights back."""
+        """Restores the weights."""
         if self._until == "epoch":
             self._swap_out()
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """Puts the average in."""
+        """Swaps the average in."""
         self._swap_in("test")
 
     def on_test_end(self, logs: Any = None) -> None:
-        """Brings the weights back."""
+        """Restores the weights."""
         if self._until == "test":
             self._swap_out()
 
     def on_predict_begin(self, logs: Any = None) -> None:
-        """Puts the average in."""
+        """Swaps the average in."""
         self._swap_in("predict")
 
     def on_predict_end(self, logs: Any = None) -> None:
-        """Brings the weights back."""
+        """Restores the weights."""
         if self._until == "predict":
             self._swap_out()

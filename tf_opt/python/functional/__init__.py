@@ -1,4 +1,4 @@
-"""The update rules on pure tensors: new tensors out, nothing assigned."""
+"""Update rules as pure functions, which return new tensors."""
 
 from tf_opt.python.functional.adam_rule import AdamResult
 from tf_opt.python.functional.adam_rule import adam

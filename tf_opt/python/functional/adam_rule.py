@@ -20,7 +20,7 @@ from tf_opt.python.functional.tensors import to_tensors
 
 
 class AdamResult(NamedTuple):
-    """What a step returns: the new variable and its new state.
+    """Result of a step: the new variable and its new state.
 
     Attributes:
         variable: The updated variable.
@@ -36,7 +36,7 @@ class AdamResult(NamedTuple):
 
 
 class AdamStep(NamedTuple):
-    """What is the same for every variable of a step."""
+    """Scalars that all variables of a step share."""
 
     descent: Descent
     moments: Moments
@@ -87,7 +87,7 @@ def apply_adam_step(
 ) -> AdamResult:
     """Updates one variable; `slots` are m, v and, for AMSGrad, v_max.
 
-    Whatever their types, the result is in that of the arithmetic. It is
+    The tensors may have any types; the result has the arithmetic type. It is
     differentiable if `sqrt` is.
     """
     m, v, *v_max = slots
@@ -104,7 +104,7 @@ def apply_adam_step(
     second_moment = v
     if v_max:
         # The maximum is over the uncorrected moments, as in PyTorch and Keras.
-        # Not tf.maximum, which under XLA would drop a NaN in v.
+        # tf.maximum would lose a NaN in v under XLA.
         maximum = arithmetic.as_real(v_max[0], dtype)
         second_moment = tf.where(maximum > v, maximum, v)
     root = sqrt(second_moment) * step.root_scale.to(dtype)
@@ -140,7 +140,7 @@ def adam(
     maximize: bool = False,
     epsilon_hat: bool = False,
 ) -> AdamResult:
-    r"""One step of Adam or AdamW on one tensor; assigns nothing.
+    r"""Computes one step of Adam or AdamW on one tensor.
 
     With $t$ = `step`:
 
@@ -164,14 +164,14 @@ def adam(
         {{variable}}
         {{gradient}}
         {{moments}}
-        v_max: Running maximum of `v`, likewise, for AMSGrad; or None.
+        v_max: Running maximum of `v`, for AMSGrad; same types as `v`. Or None.
         {{step}}
-        learning_rate: The step size, a scalar.
+        learning_rate: Step size, a scalar.
         {{decay_rates}}
         {{direction}}
-        epsilon_hat: Whether epsilon is added before the bias correction, as in
-            Keras: the step is $\eta \sqrt{1 - \beta_2^t} / (1 - \beta_1^t)
-            \cdot m / (\sqrt{v} + \epsilon)$.
+        epsilon_hat: Whether to add epsilon before the bias correction, as Keras
+            does. The step is then $\eta \sqrt{1 - \beta_2^t} /
+            (1 - \beta_1^t) \cdot m / (\sqrt{v} + \epsilon)$.
 
     Returns:
         An `AdamResult`: the new `variable`, `m`, `v` and `v_max`.

@@ -19,12 +19,12 @@ from tf_opt.python.functional.tensors import to_tensors
 
 
 class ASGDResult(NamedTuple):
-    """What a step returns: the new variable and its new state.
+    """Result of a step: the new variable and its new state.
 
     Attributes:
         variable: The updated variable.
-        d: The sum of the last gradients of all batches.
-        y: The last gradient of this batch: the gradient of this step.
+        d: Sum of the last gradients of all batches.
+        y: Last gradient of this batch, which is this step's gradient.
     """
 
     variable: tf.Tensor
@@ -33,7 +33,7 @@ class ASGDResult(NamedTuple):
 
 
 class ASGDStep(NamedTuple):
-    """What is the same for every variable of a step."""
+    """Scalars that all variables of a step share."""
 
     descent: Descent
     step_size: StepScalar
@@ -63,8 +63,8 @@ def apply_asgd_step(
 ) -> ASGDResult:
     """Updates one variable; `slots` are d and this batch's row of y.
 
-    Whatever their types, the result is in that of the arithmetic. Where y is
-    narrower, it is a number that y can hold.
+    The tensors may have any types; the result has the arithmetic type. If y has
+    a narrower type, its new value is rounded to that type.
     """
     d, y = slots
     slot_dtype = arithmetic.slot_dtype(variable.dtype)
@@ -76,7 +76,7 @@ def apply_asgd_step(
     g = arithmetic.as_real(gradient, dtype)
 
     g = step.descent.gradient(g, p, weight_decay)
-    # First, so that d stays the sum of what y holds.
+    # Round before adding to d, so that d stays the sum of the stored y.
     g = storage_rounding.as_held_by(g, y_dtype)
     d = _replace_term(d, y, g)
     p = step.descent.keep(p, weight_decay) - step.step_size.to(dtype) * d
@@ -90,9 +90,10 @@ def apply_asgd_step(
 def _replace_term(
     total: tf.Tensor, old_term: tf.Tensor, new_term: tf.Tensor
 ) -> tf.Tensor:
-    """`total - old_term + new_term`, rounded once.
+    """Computes `total - old_term + new_term`, rounded once.
 
-    Why: see tf_opt/cc/rules/asgd.h. Each sum with its exact error (Knuth).
+    Each sum comes with its exact error (Knuth); tf_opt/cc/rules/asgd.h says
+    why.
     """
     change = new_term - old_term
     new_part = change + old_term
@@ -116,7 +117,7 @@ def asgd(
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> ASGDResult:
-    r"""One step of the stochastic average gradient; assigns nothing.
+    r"""Computes one step of the stochastic average gradient on one tensor.
 
     On batch $i$, with $n$ = `seen_batches`:
 
@@ -135,16 +136,16 @@ def asgd(
 
     Args:
         {{variable}}
-        gradient: Its gradient on this batch, of the same shape and type.
-        d: The sum of the last gradients of all batches, of the same shape:
-            float32 for a float16, bfloat16 or float32 variable, the variable's
-            type for others. Zeros at first.
-        y: The last gradient of this batch, likewise, or narrower; zeros the
-            first time. Then the gradient is rounded to its type first, and d
-            stays the sum of what all y hold.
-        seen_batches: How many different batches there have been, this one
-            included: in order, `min(step, number of batches)`.
-        learning_rate: The step size, a scalar.
+        gradient: The gradient on this batch, of the same shape and type.
+        d: Sum of the last gradients of all batches, of the same shape: float32
+            for a float16, bfloat16 or float32 variable, the variable's type for
+            others. Zeros at first.
+        y: Last gradient of this batch, of the shape and type of `d`; zeros at
+            first. It may have a narrower type: the gradient is then rounded to
+            it first, so that `d` stays the sum of all stored `y`.
+        seen_batches: The number of different batches seen, including this one.
+            If batches come in order: `min(step, number of batches)`.
+        learning_rate: Step size, a scalar.
         {{direction}}
 
     Returns:
@@ -167,7 +168,7 @@ def asgd(
 
     References:
         - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
-          where the decay enters is Paddle's choice.
+          weight decay enters where Paddle adds it.
     """
     variable, gradient, slots = to_tensors(
         variable, gradient, exact={"d"}, d=d, y=y

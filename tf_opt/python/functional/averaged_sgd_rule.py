@@ -18,12 +18,12 @@ from tf_opt.python.functional.tensors import to_tensors
 
 
 class AveragedSGDResult(NamedTuple):
-    """What a step returns: the new variable and its new state.
+    """Result of a step: the new variable and its new state.
 
     Attributes:
         variable: The updated variable.
-        ax: Its average.
-        eta: The step size of the next step, a float64 scalar.
+        ax: The variable's average.
+        eta: Step size of the next step, a float64 scalar.
     """
 
     variable: tf.Tensor
@@ -32,14 +32,14 @@ class AveragedSGDResult(NamedTuple):
 
 
 class AveragedSGDStep(NamedTuple):
-    """What is the same for every variable of a step.
+    """Scalars that all variables of a step share.
 
     Attributes:
-        descent: How gradient and decay enter it.
-        eta: The step size.
-        mu: What an average takes of the variable.
-        copies: Whether that is all of it.
-        next_eta: The step size that the step leaves to the next, in float64.
+        descent: Direction and weight decay.
+        eta: Step size.
+        mu: Weight of the variable in its average.
+        copies: Whether `mu` is 1, so that the average copies the variable.
+        next_eta: Step size of the next step, in float64.
     """
 
     descent: Descent
@@ -52,7 +52,7 @@ class AveragedSGDStep(NamedTuple):
 def next_eta(
     step: Scalar, learning_rate: Scalar, lambd: Scalar, alpha: Scalar
 ) -> tf.Tensor:
-    """The step size that a step leaves to the next, a scalar in float64."""
+    """Computes the step size of the next step, a scalar in float64."""
     learning_rate = arithmetic.float64(learning_rate)
     decay = arithmetic.float64(lambd) * learning_rate * arithmetic.float64(step)
     return learning_rate / tf.pow(1 + decay, arithmetic.float64(alpha))
@@ -96,9 +96,9 @@ def apply_averaged_sgd_step(
     slots: Sequence[tf.Tensor],
     weight_decay: Scalar,
 ) -> AveragedSGDResult:
-    """Updates one variable; its only slot is ax.
+    """Updates one variable; the only slot is ax.
 
-    Whatever their types, the result is in that of the arithmetic.
+    The tensors may have any types; the result has the arithmetic type.
     """
     (ax,) = slots
     slot_dtype = arithmetic.slot_dtype(variable.dtype)
@@ -110,7 +110,7 @@ def apply_averaged_sgd_step(
     g = step.descent.gradient(g, p, weight_decay)
     p = step.descent.keep(p, weight_decay)
     p = p - step.eta.to(dtype) * g
-    # Not ax + 1 * (p - ax), which is p but for the rounding.
+    # ax + 1 * (p - ax) would differ from p by a rounding error.
     ax = tf.where(step.copies, p, ax + step.mu.to(dtype) * (p - ax))
     return AveragedSGDResult(
         variable=arithmetic.from_real(p, slot_dtype),
@@ -135,7 +135,7 @@ def averaged_sgd(
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> AveragedSGDResult:
-    r"""One step of averaged stochastic gradient descent; assigns nothing.
+    r"""Computes one step of averaged SGD on one tensor.
 
     With $t$ = `step`, $\eta$ = `eta` and $\gamma$ = `learning_rate`:
 
@@ -158,15 +158,15 @@ def averaged_sgd(
         {{variable}}
         {{gradient}}
         ax: The variable's average, of the same shape: float32 for a float16,
-            bfloat16 or float32 variable, the variable's type for others; or
-            narrower.
-        eta: The step size that the step before returned, a scalar; None in the
-            first step: the learning rate.
+            bfloat16 or float32 variable, the variable's type for others. It may
+            also have a narrower type.
+        eta: Step size that the previous step returned, a scalar. None in the
+            first step, which uses the learning rate.
         {{step}}
-        learning_rate: The step size that `eta` is made from, a scalar.
-        lambd: How strongly the variable and the step size decay, >= 0.
-        alpha: The power of the step size's decay.
-        t0: After how many steps averaging begins.
+        learning_rate: Initial step size, a scalar; `eta` is computed from it.
+        lambd: Strength of the decay of variable and step size, >= 0.
+        alpha: Power of the step size's decay.
+        t0: Number of steps before averaging begins.
         {{direction}}
 
     Returns:

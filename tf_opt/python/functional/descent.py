@@ -1,4 +1,4 @@
-"""Direction and decay of a step: what all rules do in the same way."""
+"""Direction and weight decay of a step, which all rules share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tf_opt.python.functional.arithmetic import Scalar
 
 
 class Descent:
-    """How gradient and weight decay enter a step."""
+    """Direction and weight decay of a step."""
 
     def __init__(
         self,
@@ -20,14 +20,15 @@ class Descent:
         maximize: bool,
         part: Scalar = 1.0,
     ) -> None:
-        """Keeps what all variables share.
+        """Stores the settings that all variables share.
 
         Args:
             learning_rate: A scalar in float64.
             decoupled_weight_decay: Whether the decay shrinks the variable or
                 adds to the gradient (L2).
             maximize: Whether to ascend.
-            part: What another decay leaves of a variable: a factor in float64.
+            part: The factor by which another decay shrinks a variable, in
+                float64.
         """
         self._learning_rate = learning_rate
         self._decoupled = decoupled_weight_decay
@@ -38,7 +39,10 @@ class Descent:
     def gradient(
         self, gradient: tf.Tensor, variable: tf.Tensor, weight_decay: Scalar
     ) -> tf.Tensor:
-        """The gradient to follow downhill, with L2 decay; both are real."""
+        """Returns the gradient to descend along, including L2 decay.
+
+        The tensors are real.
+        """
         if self._maximize:
             gradient = -gradient
         if not self._decoupled and _decays(weight_decay):
@@ -48,11 +52,11 @@ class Descent:
         return gradient
 
     def keep(self, variable: tf.Tensor, weight_decay: Scalar) -> tf.Tensor:
-        """What the decays leave of a real variable before its step.
+        """Shrinks a real variable by the decays, before its step.
 
         Args:
             variable: The variable.
-            weight_decay: Its weight decay; counts here if it is decoupled.
+            weight_decay: Its weight decay; only used here if it is decoupled.
 
         Returns:
             The variable times one factor, computed in float64.
@@ -86,12 +90,12 @@ class Descent:
     def _shared(
         self, key: tuple, weight_decay: Scalar, make: Callable[[], tf.Tensor]
     ) -> tf.Tensor:
-        """Once for all variables whose decay is the same known number."""
+        """Computes a tensor once for all variables that share a known decay."""
         if not isinstance(weight_decay, (int, float)):
             return make()
         return self._once((*key, weight_decay), make)
 
 
 def _decays(weight_decay: Scalar) -> bool:
-    """False where no decay is known while the step is traced."""
+    """False if the decay is known to be 0 while the step is traced."""
     return not (isinstance(weight_decay, (int, float)) and weight_decay == 0)

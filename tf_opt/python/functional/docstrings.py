@@ -1,32 +1,35 @@
-"""The parts of their docstrings that the functional rules share."""
+"""Parts that the docstrings of the functional rules share."""
 
 from __future__ import annotations
 
 from tf_opt.python.docstrings import with_parts
 
-# A line `{{gradient}}`, say, in the docstring of a rule becomes that part.
+# For example, `{{gradient}}` in a rule's docstring becomes the part `gradient`.
 with_common_arguments = with_parts(
     use="""\
-Differentiable with respect to every tensor, to any order, and runs in
-eager mode, in `tf.function` and under XLA. (Where a second moment is 0
-the derivatives of its root are infinite and count as 0; see
-docs/differentiable.md.) The arithmetic is in float32, of float64
-variables in float64, the scalars in float64. A complex number is two
-reals: its slots are complex, their real and imaginary parts the slots
-of each.
+A pure function: it assigns nothing and returns new tensors. It is
+differentiable with respect to every tensor, to any order, and works in
+eager mode, in `tf.function` and under XLA. (Where a second moment is 0,
+the derivatives of its square root would be infinite and count as 0; see
+docs/differentiable.md.)
 
-All may be tensors, variables, NumPy arrays or plain numbers: what has no
-TensorFlow type yet gets the one that it must have. What is returned has
-the type of what was given; in 16 bits it is rounded to nearest, and small
-steps are lost (the optimizers can round at random).""",
+The arithmetic is float32, or float64 for float64 variables; scalars are
+computed in float64. A complex number is treated as two real numbers: its
+slots are complex, and their real and imaginary parts are the slots of
+the two.
+
+Arguments may be tensors, variables, NumPy arrays or Python numbers. Those
+without a TensorFlow type are converted to the required one. Results have
+the types of the arguments. Values of 16 bits are rounded to nearest, which
+loses small steps (the optimizers can round at random instead).""",
     variable="variable: Floating point or complex tensor of any shape.",
     gradient="gradient: Tensor of the same shape and type.",
     moments="""\
 m: First moment, of the same shape: float32 for a float16, bfloat16 or
-    float32 variable, the variable's type for others. Of a real variable
-    it may also be narrower: bfloat16, or float32. Zeros at first.
-v: Second moment, likewise.""",
-    step="step: Which step this is, an integer counted from 1.",
+    float32 variable, the variable's type for others. Moments of real
+    variables may also be narrower: bfloat16, or float32. Zeros at first.
+v: Second moment, of the same types and shape.""",
+    step="step: Number of this step, an integer counted from 1.",
     decay_rates="""\
 beta_1: Decay of the first moment, in [0, 1).
 beta_2: Decay of the second moment, in [0, 1).
@@ -37,7 +40,7 @@ decoupled_weight_decay: Whether the decay shrinks the variable (as AdamW
     does) or adds to the gradient (L2).
 maximize: Whether to ascend instead of descend.""",
     raises="""\
-ValueError: If a tensor has another shape than the variable, or the
-    wrong type, or a number isn't one (as an integer, a float isn't).
-    The error names the argument.""",
+ValueError: If a tensor's shape differs from the variable's, a tensor
+    has the wrong type, or an argument isn't a number or integer as
+    required. The error names the argument.""",
 )

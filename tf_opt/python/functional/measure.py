@@ -1,4 +1,4 @@
-"""What is measured of gradients, on pure tensors."""
+"""Measures of gradients, on pure tensors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tf_opt.python.functional.tensors import to_tensor
 
 
 class GradientMeasures(NamedTuple):
-    """What is measured of a list of gradients.
+    """Measures of a list of gradients.
 
     Attributes:
-        sums_of_squares: A vector in float64 with one element for each.
-        finite: A vector of bools, likewise: whether there is no infinity and
-            no NaN.
+        sums_of_squares: A vector in float64 with one element per gradient.
+        finite: A vector of bools with one element per gradient: whether it
+            contains no infinity and no NaN.
     """
 
     sums_of_squares: tf.Tensor
@@ -48,26 +48,26 @@ def measure_gradients(
     \end{aligned}
     $$
 
-    $x$ is computed in the type of a gradient's slots, float32 for 16-bit
-    gradients; its squares and their sum in float64. A complex number is two
-    reals. Runs in eager mode, in `tf.function` and under XLA; the gradients may
-    be of several types.
+    $x$ is computed in the gradient's arithmetic type, which is float32 for
+    16-bit gradients; its squares and their sum are float64. A complex number is
+    treated as two real numbers. Works in eager mode, in `tf.function` and under
+    XLA. The gradients may have different types.
 
     Args:
         gradients: Floating point or complex tensors of any shapes, at least
             one.
-        accumulators: What is added, one tensor for each gradient and of its
-            shape: float32 for a float16, bfloat16 or float32 gradient, the
-            gradient's type for others. Or empty.
-        gradient_scale: What the gradients are multiplied by, a scalar.
-        enabled: Whether to measure, a bool or a scalar tensor of one. If not,
-            all sums are 0 and all is finite.
+        accumulators: Tensors to add, one for each gradient and of its shape:
+            float32 for a float16, bfloat16 or float32 gradient, the gradient's
+            type for others. Or empty.
+        gradient_scale: Factor of the gradients, a scalar.
+        enabled: Whether to measure, a bool or a scalar bool tensor. If false,
+            all sums are 0 and all gradients count as finite.
 
     Returns:
         The `GradientMeasures`, in the gradients' order.
 
     Raises:
-        ValueError: If `gradients` is empty, `accumulators` is of another
+        ValueError: If `gradients` is empty, `accumulators` has another
             length, or a tensor or number can't be used. The error names the
             argument.
 
@@ -115,7 +115,7 @@ def _measure(
     accumulator: TensorLike | None,
     scale: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The sum of squares of gradient `i`, and whether it is finite."""
+    """Returns the sum of squares of gradient `i` and whether it is finite."""
     gradient = to_tensor(f"gradients[{i}]", gradient)
     if not (gradient.dtype.is_floating or gradient.dtype.is_complex):
         raise ValueError(

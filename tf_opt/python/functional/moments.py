@@ -8,17 +8,17 @@ from tf_opt.python.functional.arithmetic import StepScalar
 
 
 class Moments:
-    """How they follow the gradients; the rates are scalars in float64."""
+    """Update of the moments; `beta_1` and `beta_2` are scalars in float64."""
 
     def __init__(self, beta_1: tf.Tensor, beta_2: tf.Tensor) -> None:
-        """Keeps what of each average stays, and what is new."""
+        """Stores each moment's factors of the old value and the new one."""
         self._first = StepScalar(beta_1), StepScalar(1 - beta_1)
         self._second = StepScalar(beta_2), StepScalar(1 - beta_2)
 
     def update(
         self, gradient: tf.Tensor, m: tf.Tensor, v: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The new first and second moment; all tensors are real."""
+        """Returns the new first and second moment; all tensors are real."""
 
         def average(
             rates: tuple[StepScalar, StepScalar], old: tf.Tensor, new: tf.Tensor

@@ -20,13 +20,13 @@ from tf_opt.python.functional.tensors import to_tensors
 
 
 class NAdamResult(NamedTuple):
-    """What a step returns: the new variable and its new state.
+    """Result of a step: the new variable and its new state.
 
     Attributes:
         variable: The updated variable.
         m: First moment.
         v: Second moment.
-        momentum_product: The product of the momenta so far, a float64 scalar.
+        momentum_product: Product of the momenta so far, a float64 scalar.
     """
 
     variable: tf.Tensor
@@ -36,7 +36,7 @@ class NAdamResult(NamedTuple):
 
 
 class NAdamStep(NamedTuple):
-    """What is the same for every variable of a step."""
+    """Scalars that all variables of a step share."""
 
     descent: Descent
     moments: Moments
@@ -48,7 +48,7 @@ class NAdamStep(NamedTuple):
 
 
 def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> tf.Tensor:
-    """The momentum of a step, a scalar in float64."""
+    """Computes the momentum of a step, a scalar in float64."""
     exponent = arithmetic.float64(step) * arithmetic.float64(momentum_decay)
     decay = tf.pow(arithmetic.float64(0.96), exponent)
     return arithmetic.float64(beta_1) * (1 - 0.5 * decay)
@@ -95,7 +95,7 @@ def apply_nadam_step(
 ) -> NAdamResult:
     """Updates one variable; `slots` are m and v.
 
-    Whatever their types, the result is in that of the arithmetic. It is
+    The tensors may have any types; the result has the arithmetic type. It is
     differentiable if `sqrt` is.
     """
     m, v = slots
@@ -142,7 +142,7 @@ def nadam(
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> NAdamResult:
-    r"""One step of NAdam on one tensor; assigns nothing.
+    r"""Computes one step of NAdam on one tensor.
 
     With $t$ = `step` and $\psi$ = `momentum_decay`:
 
@@ -166,12 +166,12 @@ def nadam(
         {{variable}}
         {{gradient}}
         {{moments}}
-        momentum_product: $P$ after the step before, a scalar; 1 at first.
+        momentum_product: $P$ after the previous step, a scalar; 1 at first.
         {{step}}
-        learning_rate: The step size, a scalar.
+        learning_rate: Step size, a scalar.
         {{decay_rates}}
-        momentum_decay: How fast the momentum grows from half of `beta_1` to
-            `beta_1`: 0.004 in PyTorch and Paddle, 1 in Keras.
+        momentum_decay: Rate at which the momentum grows from half of `beta_1`
+            to `beta_1`: 0.004 in PyTorch and Paddle, 1 in Keras.
         {{direction}}
 
     Returns:

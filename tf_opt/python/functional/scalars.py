@@ -1,4 +1,4 @@
-"""A step's numbers as users give them; each error names the argument."""
+"""Checks of the numbers that users pass; each error names the argument."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tf_opt.python.functional.arithmetic import Scalar
 
 _COUNTS = {"step", "seen_batches"}
 
-# What the rules are defined for: at least the first, below the second. The ops
-# check the same (see tf_opt/cc/rules/).
+# Ranges of the rules' arguments: the first bound is included, the second one
+# isn't. The ops check the same ranges (see tf_opt/cc/rules/).
 _RANGES = {
     **dict.fromkeys(_COUNTS, (1, math.inf)),
     **dict.fromkeys(("beta_1", "beta_2"), (0, 1)),
@@ -27,19 +27,19 @@ _RANGES = {
 def real(
     name: str, value: Scalar, *, may_be_vector: bool = False
 ) -> float | tf.Tensor:
-    """A real number with all its digits: a float, or a tensor in float64.
+    """Converts a real number to a float or a float64 tensor, exactly.
 
     Args:
         name: The argument's name.
-        value: What the user gave.
-        may_be_vector: Whether it may be a vector of them.
+        value: The user's value.
+        may_be_vector: Whether a vector of numbers is allowed.
 
     Returns:
-        The number. It stays in Python where it was, for an op takes that at no
-        cost.
+        The number. A Python number stays one, because passing it to an op
+        costs nothing.
 
     Raises:
-        ValueError: If it isn't a real number, or not one.
+        ValueError: If it isn't a single real number.
     """
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         try:
@@ -54,18 +54,18 @@ def real(
 
 
 def integer(name: str, value: Scalar) -> int | tf.Tensor:
-    """An integer: an int, or a tensor in int64.
+    """Converts an integer to an int or an int64 tensor.
 
     Args:
         name: The argument's name.
-        value: What the user gave.
+        value: The user's value.
 
     Returns:
-        The number, where it was.
+        The number. A Python number stays one.
 
     Raises:
-        ValueError: If it isn't an integer, or not one. A float is none,
-            whatever its value.
+        ValueError: If it isn't a single integer. Floats are refused, even
+            those without a fraction.
     """
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         if not -(2**63) <= value < 2**63:
@@ -79,11 +79,11 @@ def integer(name: str, value: Scalar) -> int | tf.Tensor:
 
 
 def fixed_integer(name: str, value: int) -> int:
-    """Python's int, for what can't be a tensor.
+    """Converts an integer that can't be a tensor to a Python int.
 
     Args:
         name: The argument's name.
-        value: What the user gave.
+        value: The user's value.
 
     Raises:
         ValueError: If it isn't an integer of 64 bits.
@@ -95,17 +95,18 @@ def fixed_integer(name: str, value: int) -> int:
 
 
 def numbers_of_step(**values: Scalar) -> dict[str, float | int | tf.Tensor]:
-    """What a rule goes by, by its arguments' names; each checked.
+    """Checks the numbers of a rule, passed by the names of its arguments.
 
     Args:
-        **values: What the user gave.
+        **values: The user's values.
 
     Returns:
-        `integer` of those that count, `real` of the others.
+        The numbers by name: `integer` of step and batch counts, `real` of the
+        others.
 
     Raises:
-        ValueError: If one isn't such a number or, where that is known without
-            reading a tensor, is out of its range.
+        ValueError: If a value isn't such a number or is out of range. Ranges
+            of tensors aren't checked, since that would read the tensor.
     """
     checked = {}
     for name, value in values.items():
@@ -120,19 +121,19 @@ def numbers_of_step(**values: Scalar) -> dict[str, float | int | tf.Tensor]:
 
 
 def booleans(**values: bool | np.bool_) -> dict[str, bool]:
-    """Python's bool of each argument, given by its name.
+    """Converts flags, passed by name, to Python bools.
 
-    They choose the computation, so they can't be tensors.
+    These flags choose the computation, so they can't be tensors.
 
     Args:
-        **values: What the user gave.
+        **values: The user's values.
 
     Returns:
-        The bools.
+        The bools by name.
 
     Raises:
-        ValueError: If one is neither Python's bool nor NumPy's: a string such
-            as "no" would be true.
+        ValueError: If a value is neither a Python bool nor a NumPy bool.
+            Python would take a string such as "no" for true.
     """
     for name, value in values.items():
         if not isinstance(value, (bool, np.bool_)):
@@ -143,17 +144,17 @@ def booleans(**values: bool | np.bool_) -> dict[str, bool]:
 def boolean(
     name: str, value: bool | np.bool_ | tf.Tensor | tf.Variable
 ) -> bool | tf.Tensor:
-    """A bool that may be known only when a step runs.
+    """Converts a flag that may be known only when a step runs.
 
     Args:
         name: The argument's name.
-        value: What the user gave.
+        value: The user's value.
 
     Returns:
-        Python's bool, or a scalar tensor of one.
+        A Python bool, or a scalar bool tensor.
 
     Raises:
-        ValueError: If it isn't a bool, or not one.
+        ValueError: If it isn't a single bool.
     """
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
@@ -167,7 +168,7 @@ def boolean(
 def _to_tensor(name: str, value: Any, expected: str) -> tf.Tensor:
     if isinstance(value, tf.Tensor):
         return value
-    # TensorFlow makes tensors of these, but no number that was asked for.
+    # TensorFlow would convert these, too, but not to the expected type.
     if isinstance(value, (bool, str, bytes, numbers.Real)):
         raise ValueError(_message(name, expected, value))
     try:

@@ -1,4 +1,4 @@
-"""`tf.IndexedSlices` whose rows occur more than once."""
+"""Operations on `tf.IndexedSlices`: summing repeated rows, gathering."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tf_opt.python.functional import arithmetic
 
 
 class MergedSlices(NamedTuple):
-    """A gradient's rows, sorted, each with the sum of all that is said of it.
+    """Sorted rows of a gradient, each with the sum of its repetitions.
 
-    The shapes are those of the slices, so that XLA knows them: a row that
-    occurs three times stands there three times, each time with its sum.
+    The slices' shapes are kept, so that XLA knows them: a row that occurs three
+    times is listed three times, each time with the whole sum.
 
     Attributes:
-        rows: Which row each one is, sorted.
-        sums: The sums.
-        is_first: Whether it is the first of its row.
+        rows: The row indices, sorted.
+        sums: The sum of each row's values.
+        is_first: Whether an entry is the first one of its row.
     """
 
     rows: tf.Tensor
@@ -27,7 +27,7 @@ class MergedSlices(NamedTuple):
     is_first: tf.Tensor
 
     def once(self) -> tf.Tensor:
-        """The sums, zero where a row stands for the second time."""
+        """Returns the sums, with zeros in all but a row's first entry."""
         shape = [-1] + [1] * (self.sums.shape.rank - 1)
         return tf.where(
             tf.reshape(self.is_first, shape),
@@ -37,15 +37,15 @@ class MergedSlices(NamedTuple):
 
 
 def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
-    """Sums what is said of each row, in the order in which it is said.
+    """Sums the values of repeated rows, in the order of their occurrence.
 
     Args:
-        values: The rows.
-        indices: Which row of a table each is, a vector.
+        values: The rows' values.
+        indices: The row's index in its table for each value, a vector.
 
     Returns:
-        The sums, in the type of `values`; they are formed in the type of the
-        arithmetic.
+        The sums, computed in the arithmetic type and cast to the type of
+        `values`.
     """
     order = tf.argsort(indices, stable=True)
     rows = tf.gather(indices, order)
@@ -53,7 +53,7 @@ def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
         [tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], axis=0
     )
     if rows.shape[0] is None and tensorflow_internals.inside_xla():
-        # XLA's running sum is wrong where only an op knows how many there are.
+        # XLA's cumsum is wrong if an op decides the number of rows.
         segments = tf.searchsorted(rows, rows)
     else:
         segments = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
@@ -67,7 +67,7 @@ def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
 
 
 def empty(variable: tf.Variable) -> tf.IndexedSlices:
-    """The gradient of a variable that says nothing of any row."""
+    """Returns a gradient without rows for a variable."""
     return tf.IndexedSlices(
         tf.zeros([0, *variable.shape[1:]], variable.dtype),
         tf.zeros([0], tf.int64),
@@ -75,19 +75,19 @@ def empty(variable: tf.Variable) -> tf.IndexedSlices:
 
 
 def without_elements(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """The same rows, each without anything in it."""
+    """Returns slices of the same rows, each with no elements."""
     values = tf.expand_dims(slices.values, 1)[:, :0]
     return tf.IndexedSlices(values, slices.indices)
 
 
 def _filler(dtype: tf.DType) -> int:
-    """A row that no table has, and nobody says by mistake."""
+    """Returns a row index that no table has, to mark padding."""
     return dtype.min
 
 
 def rows_of_all_replicas(rows: tf.Tensor) -> tf.Tensor:
-    """In a replica: what each replica says, one after the other, in int64."""
-    # TensorFlow crashes where no replica says anything.
+    """Gathers the row indices of all replicas, in int64; runs in a replica."""
+    # TensorFlow crashes if no replica has any row.
     filled = tf.concat([tf.cast(rows, tf.int64), [_filler(tf.int64)]], axis=0)
     context = tf.distribute.get_replica_context()
     gathered = context.all_gather(filled, axis=0)
@@ -95,7 +95,7 @@ def rows_of_all_replicas(rows: tf.Tensor) -> tf.Tensor:
 
 
 def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """What may be gathered from all replicas: no bfloat16, nothing complex."""
+    """Converts slices for gathering, which takes no bfloat16 or complex."""
     dtype = slices.values.dtype
     if dtype == tf.bfloat16 or dtype.is_complex:
         real = arithmetic.slot_dtype(dtype).real_dtype
@@ -105,19 +105,19 @@ def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
 
 
 def gathered(slices: tf.IndexedSlices, dtype: tf.DType) -> tf.IndexedSlices:
-    """What was gathered of that, in the type that it had."""
+    """Converts gathered slices from `to_gather` back to their type."""
     slices = _without_fillers(slices)
     values = arithmetic.from_real(slices.values, dtype)
     return tf.IndexedSlices(values, slices.indices)
 
 
 def _never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """The same, or a filler if there is no row.
+    """Adds a filler row to slices without rows.
 
-    TensorFlow crashes where slices are gathered of which no replica has any.
+    TensorFlow crashes when it gathers slices and no replica has any row.
     """
     count = slices.indices.shape[0]
-    # XLA knows all shapes, though perhaps not yet.
+    # XLA knows all shapes, though only when it compiles.
     if count or tensorflow_internals.inside_xla():
         return slices
 
@@ -140,16 +140,16 @@ def _never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
 
 
 def _without_fillers(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """The same without what `_never_empty` put in."""
+    """Removes the filler rows that `_never_empty` added."""
     if tensorflow_internals.inside_xla():
         return slices
-    said = slices.indices != _filler(slices.indices.dtype)
+    is_row = slices.indices != _filler(slices.indices.dtype)
     values, indices = tf.cond(
-        tf.reduce_all(said),
+        tf.reduce_all(is_row),
         lambda: (slices.values, slices.indices),
         lambda: (
-            tf.boolean_mask(slices.values, said),
-            tf.boolean_mask(slices.indices, said),
+            tf.boolean_mask(slices.values, is_row),
+            tf.boolean_mask(slices.indices, is_row),
         ),
     )
     return tf.IndexedSlices(values, indices)

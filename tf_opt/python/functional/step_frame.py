@@ -1,6 +1,7 @@
-"""What a step does around its rule, composed of TensorFlow's ops.
+"""Frame of a step (scaling, clipping, averaging), made of TensorFlow's ops.
 
-The formulas are those of `tf_opt.ops.StepFrame`; what is off costs no op.
+The formulas are those of `tf_opt.ops.StepFrame`. Features that are off add no
+op.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from tf_opt.python.functional.arithmetic import Scalar
 
 
 def is_known(x: Scalar, number: float) -> bool:
-    """Whether it is known, while a step is traced, to be this number."""
-    # tf.is_tensor would take longer to answer than an op takes to run.
+    """Whether `x` is known to be this number while a step is traced."""
+    # tf.is_tensor takes longer than an op takes to run.
     return isinstance(x, (int, float, np.generic)) and bool(x == number)
 
 
@@ -29,15 +30,15 @@ def _times(factor: Scalar, x: tf.Tensor) -> tf.Tensor:
 def accumulate(
     accumulated: tf.Tensor | None, gradient: tf.Tensor, scale: Scalar
 ) -> tf.Tensor:
-    """What was accumulated, if anything was, and a gradient times `scale`.
+    """Adds a scaled gradient to a sum of gradients.
 
     Args:
-        accumulated: A sum of gradients, in the arithmetic's type.
+        accumulated: The sum so far, in the arithmetic type; or None.
         gradient: A gradient of the same shape.
-        scale: A scalar.
+        scale: The gradient's factor, a scalar.
 
     Returns:
-        The new sum, in the arithmetic's type.
+        The new sum, in the arithmetic type.
     """
     dtype = arithmetic.slot_dtype(gradient.dtype)
     scaled = _times(scale, tf.cast(gradient, dtype))
@@ -47,16 +48,16 @@ def accumulate(
 def finish_gradient(
     gradient: tf.Tensor, factor: Scalar, clip_value: Scalar
 ) -> tf.Tensor:
-    """Multiplies a gradient, and clips its elements; a NaN stays one.
+    """Multiplies a gradient and clips its elements; NaNs stay NaNs.
 
     Args:
         gradient: A tensor.
         factor: A scalar.
-        clip_value: The greatest magnitude of an element; of a complex one, of
-            its real and of its imaginary part.
+        clip_value: The greatest magnitude of an element. For complex elements,
+            of their real and imaginary parts.
 
     Returns:
-        A tensor of its type.
+        A tensor of the gradient's type.
     """
     gradient = _times(factor, gradient)
     if is_known(clip_value, math.inf):
@@ -64,7 +65,7 @@ def finish_gradient(
     dtype = gradient.dtype
     gradient = arithmetic.as_real(gradient, dtype.real_dtype)
     bound = tf.cast(arithmetic.float64(clip_value), gradient.dtype)
-    # Not clip_by_value, which under XLA drops NaNs.
+    # tf.clip_by_value drops NaNs under XLA.
     gradient = tf.where(gradient > bound, bound, gradient)
     gradient = tf.where(gradient < -bound, -bound, gradient)
     return arithmetic.from_real(gradient, dtype)
@@ -73,15 +74,15 @@ def finish_gradient(
 def moving_average(
     average: tf.Tensor, variable: tf.Tensor, momentum: Scalar
 ) -> tf.Tensor:
-    """The average after the variable's new value.
+    """Updates a moving average with a variable's new value.
 
     Args:
-        average: The average so far, as it is stored.
+        average: The average so far, in its stored type.
         variable: The variable's new value.
-        momentum: How much of the average stays, a scalar in [0, 1].
+        momentum: The old average's weight, a scalar in [0, 1].
 
     Returns:
-        The new average, in the arithmetic's type.
+        The new average, in the arithmetic type.
     """
     dtype = arithmetic.slot_dtype(variable.dtype)
     momentum = arithmetic.float64(momentum)

@@ -1,8 +1,8 @@
-"""The random bits of stochastic rounding, and the rounding.
+"""Stochastic rounding, and the random bits that it needs.
 
-They are a function of (seed, step, variable, stream, element), so that they are
-the same on every device and however the work is divided; docs/formulas.md has
-them as formulas.
+The bits are a function of (seed, step, variable, stream, element), so they are
+the same on every device and for every number of threads; docs/formulas.md has
+the formulas.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tf_opt.python.functional import storage_rounding
 
 Integer = int | tf.Tensor
 
-# What of a variable is rounded: a stream of bits of its own for each.
+# Streams of random bits, one for each value of a variable that is rounded.
 VARIABLE = 0
-# By a rule that isn't ours, before its step.
+# Weight decay before the step of a rule that isn't tf_opt's.
 DECAYED_VARIABLE = 1
 AVERAGE = 3
 FIRST_SLOT = 5
 
-# A stream's bits are those of the stream before it times this, modulo 2^16
-# (cc/rules/random_bits.h says why).
+# The factor from a stream's bits to the next stream's, modulo 2^16
+# (cc/rules/random_bits.h gives the reason).
 _STREAM_FACTOR = 51517
 
 _MASK_32 = 0xFFFFFFFF
@@ -33,12 +33,12 @@ _MASK_64 = 0xFFFFFFFFFFFFFFFF
 
 
 class Key(NamedTuple):
-    """The bits of one stream of a variable depend on this.
+    """Key of the random bits of one stream of a variable.
 
     Attributes:
-        variable: The key of the variable, which its streams share: an int, or
-            a scalar in uint64.
-        stream: The stream.
+        variable: The variable's key, which its streams share: an int or a
+            uint64 scalar.
+        stream: The number of the stream.
     """
 
     variable: Integer
@@ -46,7 +46,7 @@ class Key(NamedTuple):
 
 
 def _mix64(z: Integer) -> Integer:
-    """A bijection of 64 bits in which every bit depends on every bit."""
+    """Mixes 64 bits: a bijection in which every bit depends on all bits."""
     for shift, factor in (
         (30, 0xBF58476D1CE4E5B9),
         (27, 0x94D049BB133111EB),
@@ -67,14 +67,14 @@ def _uint64(x: Integer) -> tf.Tensor:
 
 
 def extend(key: Integer, number: Integer) -> Integer:
-    """A key that depends on one more number.
+    """Returns a key that depends on one more number.
 
     Args:
-        key: A key: an int, or a scalar in uint64.
-        number: An int or an integer tensor, a scalar.
+        key: A key: an int or a uint64 scalar.
+        number: An int or a scalar integer tensor.
 
     Returns:
-        An int if both are; otherwise a tensor.
+        An int if both arguments are ints; otherwise a tensor.
     """
     increment = 0x9E3779B97F4A7C15
     if isinstance(key, int) and isinstance(number, int):
@@ -85,28 +85,28 @@ def extend(key: Integer, number: Integer) -> Integer:
 
 
 def key_of_step(seed: int, iteration: Integer) -> Integer:
-    """What the bits of a step depend on.
+    """Returns the key of a step's random bits.
 
     Args:
         seed: The seed.
-        iteration: How many steps there were before.
+        iteration: The number of steps before this one.
     """
     return extend(extend(0, seed), iteration)
 
 
 def key_of_stream(step: Integer, variable_number: int, stream: int) -> Key:
-    """What the bits of one stream of a variable depend on.
+    """Returns the key of the random bits of one stream of a variable.
 
     Args:
-        step: `key_of_step`.
-        variable_number: Where the variable stands in the optimizer's list.
-        stream: What of it is rounded.
+        step: The key of the step, from `key_of_step`.
+        variable_number: The variable's position in the optimizer's list.
+        stream: The stream, one of the constants of this module or a slot's.
     """
     return Key(extend(step, variable_number), stream)
 
 
 def _halves(key: Integer) -> tuple[tf.Tensor, tf.Tensor]:
-    """Its low and its high 32 bits."""
+    """Returns the low and the high 32 bits of a key."""
     if isinstance(key, int):
         return (
             tf.constant(key & _MASK_32, tf.uint32),
@@ -123,11 +123,11 @@ def _xor_right(x: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def _words(key: Integer, indices: tf.Tensor) -> tf.Tensor:
-    """Random words with these indices, in int64, which all streams share.
+    """Computes random words, which all streams of a variable share.
 
     Args:
         key: The key of a variable.
-        indices: The indices.
+        indices: The indices of the words, in int64.
 
     Returns:
         The words in uint32.
@@ -146,39 +146,39 @@ def _low_and_high(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _of_stream(stream: int, shared: tf.Tensor) -> tf.Tensor:
-    """The bits that a stream makes of those that all streams share."""
+    """Computes a stream's bits from the bits that all streams share."""
     factor = tf.constant(pow(_STREAM_FACTOR, stream, 2**16), tf.uint32)
     return _low_and_high(shared * factor)[0]
 
 
 def bits_of_all(key: Key, shape: Sequence[int]) -> tf.Tensor:
-    """16 random bits for each element of a variable.
+    """Computes 16 random bits for each element of a variable.
 
     Args:
-        key: `key_of_stream`.
+        key: The key, from `key_of_stream`.
         shape: The variable's shape.
 
     Returns:
         A tensor of that shape in uint32.
     """
     size = math.prod(shape)
-    # An even element has the low half of a word, the next one the high half.
+    # An even element gets the low half of a word, the next one the high half.
     words = _words(key.variable, tf.range((size + 1) // 2, dtype=tf.int64))
     bits = tf.reshape(tf.stack(_low_and_high(words), 1), [-1])
     return tf.reshape(_of_stream(key.stream, bits[:size]), shape)
 
 
 def bits_of_rows(key: Key, shape: Sequence[int], rows: tf.Tensor) -> tf.Tensor:
-    """16 random bits for each element of some rows of a variable.
+    """Computes 16 random bits for each element of some rows of a variable.
 
     Args:
-        key: `key_of_stream`.
+        key: The key, from `key_of_stream`.
         shape: The whole variable's shape.
-        rows: Which rows, an integer vector.
+        rows: The indices of the rows, an integer vector.
 
     Returns:
-        A tensor of the rows' shape in uint32: the bits that `bits_of_all` has
-        there.
+        A tensor of the rows' shape in uint32, with the bits that
+        `bits_of_all` returns for these rows.
     """
     width = math.prod(shape[1:])
     elements = (
@@ -201,11 +201,11 @@ def round_stochastically(
     """Rounds a variable, or some rows of one, up or down at random.
 
     Args:
-        x: The values: float32 or float64.
+        x: The values, in float32 or float64.
         dtype: float16 or bfloat16.
-        key: `key_of_stream`.
+        key: The key, from `key_of_stream`.
         shape: The whole variable's shape.
-        rows: Which rows `x` has; None: it is the whole variable.
+        rows: The indices of the rows in `x`. None if `x` is the whole variable.
 
     Returns:
         The values in that type. Their mean over many steps is `x`.

@@ -1,7 +1,7 @@
-"""Rounding to 16-bit floats, to nearest or at random, of TensorFlow's ops.
+"""Rounding to 16-bit floats, to nearest or at random, with TensorFlow's ops.
 
-In integer arithmetic: XLA may leave out a cast to 16 bits and back, and
-processors may take subnormal numbers for zero. The formulas are in
+It uses integer arithmetic, because XLA may remove a cast to 16 bits and back,
+and processors may treat subnormal numbers as zero. The formulas are in
 docs/formulas.md.
 """
 
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-# Of float32, without the sign.
+# Bits of a float32 without its sign.
 _MAGNITUDE = 0x7FFFFFFF
 _INFINITY = 0x7F800000
 _SMALLEST_NORMAL_HALF = 113 << 23  # 2^-14.
 _LARGEST_HALF = 0x477FE000  # 65504.
-# How much greater float32's exponents are than float16's.
+# Difference of the exponents' biases in float32 and float16.
 _REBIAS = 112 << 10
 
 
 def is_16_bit(dtype: tf.DType | str) -> bool:
-    """Whether it is float16 or bfloat16."""
+    """Whether a type is float16 or bfloat16."""
     return tf.dtypes.as_dtype(dtype) in (tf.float16, tf.bfloat16)
 
 
@@ -36,7 +36,7 @@ def _and(x: tf.Tensor, mask: int) -> tf.Tensor:
 
 
 def bits_of(x: tf.Tensor) -> tf.Tensor:
-    """The bits of a float in uint32; of a float64 those in float32."""
+    """Returns the bits of a float in uint32; float64 is cast to float32."""
     if is_16_bit(x.dtype):
         return tf.cast(tf.bitcast(x, tf.uint16), tf.uint32)
     return tf.bitcast(tf.cast(x, tf.float32), tf.uint32)
@@ -48,11 +48,11 @@ def _float_of(bits: tf.Tensor, sign: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 def _parts(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Magnitude, of a float32, and sign, where a 16-bit float has it."""
+    """Returns the float32's magnitude and the sign bit of a 16-bit float."""
     bits = bits_of(x)
     magnitude = _and(bits, _MAGNITUDE)
     sign = _and(_right(bits, 16), 0x8000)
-    # What is written where a result is no number is always the same one.
+    # All NaNs are stored as the same one, without a sign.
     return magnitude, tf.where(magnitude > _INFINITY, _word(0), sign)
 
 
@@ -63,7 +63,7 @@ def _nearest(magnitude: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         return tf.where(magnitude > _INFINITY, _word(0x7FC0), rounded)
     odd = _and(_right(magnitude, 13), 1)
     rounded = _right(magnitude + _word(0xFFF) + odd, 13) - _word(_REBIAS)
-    # Adding 0.5 lines a subnormal's bits up at the low end, rounded by the add.
+    # Adding 0.5 rounds a subnormal and moves its bits to the low end.
     half = tf.constant(0.5)
     small = tf.minimum(magnitude, _word(_SMALLEST_NORMAL_HALF))
     subnormal = bits_of(tf.bitcast(small, tf.float32) + half) - bits_of(half)
@@ -80,21 +80,21 @@ def to_nearest(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
         dtype: float16 or bfloat16.
 
     Returns:
-        The tensor in that type; a NaN is the canonical one.
+        The tensor in that type; NaNs are canonical.
     """
     magnitude, sign = _parts(x)
     return _float_of(_nearest(magnitude, dtype), sign, dtype)
 
 
 def as_held_by(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """`x` as it is after it was stored in another type, rounded to nearest.
+    """Rounds to the nearest number of another type, without changing type.
 
     Args:
         x: A tensor of a float type.
-        dtype: The type; if it isn't narrower nothing happens.
+        dtype: The other type. Nothing happens if it isn't narrower.
 
     Returns:
-        A tensor of the type of `x`, with the gradient of a cast.
+        A tensor of the same type as `x`, with the gradient of a cast.
     """
     if dtype.size >= x.dtype.size:
         return x
@@ -110,17 +110,17 @@ def as_held_by(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 def at_random(x: tf.Tensor, dtype: tf.DType, bits: tf.Tensor) -> tf.Tensor:
-    """Rounds to one of the two neighbours, so that the mean is `x`.
+    """Rounds to one of the two neighbours at random, so that the mean is `x`.
 
     Args:
-        x: A tensor of a float type; of float64 it is rounded to float32 first.
+        x: A tensor of a float type; float64 is rounded to float32 first.
         dtype: float16 or bfloat16.
-        bits: For each element 16 random bits, in uint32.
+        bits: 16 random bits for each element, in uint32.
 
     Returns:
-        The tensor in that type; a NaN is the canonical one. What is beyond
-        the largest finite float16 is rounded to nearest: no mean is right with
-        an infinity for a neighbour.
+        The tensor in that type; NaNs are canonical. Values beyond the largest
+        finite float16 are rounded to nearest, because no mean is right if one
+        neighbour is infinite.
     """
     magnitude, sign = _parts(x)
     if dtype == tf.bfloat16:
@@ -128,7 +128,8 @@ def at_random(x: tf.Tensor, dtype: tf.DType, bits: tf.Tensor) -> tf.Tensor:
         to_nearest_from = _INFINITY
     else:
         rounded = _right(magnitude + _right(bits, 3), 13) - _word(_REBIAS)
-        # In units of 2^-16 of the spacing, whose fraction is cut off.
+        # The value in units of 2^-16 of the spacing of subnormals; the cast
+        # cuts off the rest.
         small = tf.minimum(magnitude, _word(_SMALLEST_NORMAL_HALF))
         units = tf.bitcast(small, tf.float32) * tf.constant(2.0**40)
         subnormal = _right(tf.cast(units, tf.uint32) + bits, 16)
@@ -143,9 +144,9 @@ def at_random(x: tf.Tensor, dtype: tf.DType, bits: tf.Tensor) -> tf.Tensor:
 
 
 def is_same(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """Where two tensors of a 16-bit type have the same value.
+    """Compares two tensors of a 16-bit type, element by element.
 
-    Zeros of both signs are the same, and so are NaNs.
+    Zeros of both signs are equal, and so are all NaNs.
     """
     infinity = 0x7F80 if a.dtype == tf.bfloat16 else 0x7C00
     a, b = bits_of(a), bits_of(b)

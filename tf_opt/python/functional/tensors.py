@@ -1,4 +1,4 @@
-"""A rule's tensors as users give them; each error names the argument."""
+"""Checks of the tensors that users pass; each error names the argument."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 
-# A tensor, or what TensorFlow makes one of.
+# A tensor, or an object that TensorFlow converts to one.
 TensorLike = (
     tf.Tensor | tf.Variable | keras.Variable | np.ndarray | Sequence[Any]
 )
 
 
-# What a slot may be instead of the arithmetic's type.
+# Narrower types that a slot may have, by arithmetic type.
 _NARROWER = {
     tf.float32: (tf.bfloat16,),
     tf.float64: (tf.float32, tf.bfloat16),
@@ -28,19 +28,19 @@ _NARROWER = {
 def to_tensor(
     name: str, value: TensorLike, dtype: tf.DType | None = None
 ) -> tf.Tensor:
-    """A tensor of `value`.
+    """Converts a value to a tensor.
 
     Args:
         name: The argument's name.
-        value: What the user gave.
-        dtype: The type for numbers that have no TensorFlow type yet, as those
-            in lists and NumPy arrays; tensors and variables keep theirs.
+        value: The user's value.
+        dtype: The type for numbers without a TensorFlow type, such as those in
+            lists and NumPy arrays. Tensors and variables keep their types.
 
     Returns:
         The tensor.
 
     Raises:
-        ValueError: If TensorFlow can't make one.
+        ValueError: If TensorFlow can't convert the value.
     """
     if isinstance(value, tf.Tensor):
         return value
@@ -65,19 +65,19 @@ def to_tensors(
     exact: Collection[str] = (),
     **slots: TensorLike,
 ) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
-    """The tensors of a step, checked to fit `variable`.
+    """Converts the arguments of a step to tensors and checks that they fit.
 
     Args:
-        variable: What the user gave for the variable.
-        gradient: Likewise for its gradient, of the same type.
-        exact: The slots that must be of the arithmetic's type.
-        **slots: Likewise for its slots, by name.
+        variable: The user's value for the variable.
+        gradient: The user's value for its gradient, of the same type.
+        exact: The slots that must have the arithmetic type.
+        **slots: The user's values for its slots, by name.
 
     Returns:
         The variable, its gradient and its slots, in their order.
 
     Raises:
-        ValueError: If one isn't a tensor, or of the wrong type or shape.
+        ValueError: If a value isn't a tensor, or has the wrong type or shape.
     """
     variable = to_tensor("variable", variable)
     if not (variable.dtype.is_floating or variable.dtype.is_complex):

@@ -1,4 +1,4 @@
-"""A whole training as one differentiable function."""
+"""Training as one differentiable function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from tf_opt.python.functional.tensors import to_tensor
 
 
 class UnrollResult(NamedTuple):
-    """Trained variables, the loss before each step, and the rule's state."""
+    """Result of a training.
+
+    Attributes:
+        variables: The trained variables.
+        losses: The loss before each step, a vector.
+        state: The state, to continue from.
+    """
 
     variables: Any
     losses: tf.Tensor
@@ -34,28 +40,31 @@ def unroll(
     while_loop: bool = True,
     **hyperparameters: Any,
 ) -> UnrollResult:
-    """Trains for several steps; assigns nothing, and is differentiable.
+    """Trains for several steps, as a pure and differentiable function.
 
     Args:
         rule: `tf_opt.functional.adam`, `nadam`, `averaged_sgd` or `asgd` (with
-            one batch: gradient descent), or a function with such arguments.
+            one batch, which is gradient descent), or a function with such
+            arguments.
         loss: A function of the variables and the iteration, an int64 scalar
             counted from 0. Returns a real scalar.
         variables: The initial values: tensors in any structure.
         steps: The number of steps, at least 1.
         state: The state that an earlier call returned, to continue; None to
-            start. It holds `iterations` and, by name and each in the structure
-            of `variables`, the arguments that the rule also returns.
-        transform_gradients: A function that clips the gradients, for example.
-        while_loop: False repeats the step in a graph, not in a `tf.while_loop`.
+            start. It contains `iterations` and, by name, the arguments that the
+            rule also returns, each in the structure of `variables`.
+        transform_gradients: A function that changes the gradients, such as by
+            clipping them.
+        while_loop: Whether a graph uses a `tf.while_loop`. If false, the graph
+            repeats the ops of a step.
         **hyperparameters: The rule's other arguments. A number may be a scalar,
-            a vector with one for each step, or a function of the iteration.
+            a vector with one element per step, or a function of the iteration.
 
     Returns:
         An `UnrollResult`: the new `variables`, the `losses` and the `state`.
 
     Raises:
-        ValueError: If an argument, or the loss, isn't as described.
+        ValueError: If an argument or the loss isn't as described.
 
     Example:
 
@@ -75,7 +84,7 @@ def unroll(
 
     def flatten(name: str, given: Any) -> list[tf.Tensor]:
         tf.nest.assert_same_structure(variables, given)
-        # Copies, because one tensor may be given for several variables.
+        # The copies are distinct, even if several variables are one tensor.
         return [tf.identity(to_tensor(name, x)) for x in tf.nest.flatten(given)]
 
     leaves = flatten("variables", variables)
@@ -141,7 +150,7 @@ def _by_step(value: Any, steps: int) -> Callable[..., Any]:
     """Returns a hyperparameter as a function of step index and iteration."""
     if callable(value):
         return lambda i, iteration: value(iteration)
-    if isinstance(value, (list, tuple)):  # TensorFlow would make float32 of it.
+    if isinstance(value, (list, tuple)):  # TensorFlow would convert to float32.
         value = tf.stack([arithmetic.float64(number) for number in value])
     if tf.TensorShape(getattr(value, "shape", ())).rank != 1:
         return lambda i, iteration: value

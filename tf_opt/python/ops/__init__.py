@@ -1,4 +1,4 @@
-"""Thin wrappers of the registered custom ops."""
+"""Wrappers of the registered custom ops."""
 
 from tf_opt.python.ops.adam import resource_apply_adam_amsgrad
 from tf_opt.python.ops.asgd import resource_apply_asgd

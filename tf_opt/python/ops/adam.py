@@ -41,10 +41,10 @@ def resource_apply_adam_amsgrad(
     maximize: bool = False,
     epsilon_hat: bool = False,
 ) -> None:
-    """One step of Adam or AdamW over many variables, in place, in one launch.
+    """Updates many variables in place by Adam or AdamW, in one launch.
 
-    The formula, and what the arguments mean, is in `tf_opt.functional.adam`;
-    here they are lists.
+    `tf_opt.functional.adam` describes the formula and the arguments, which are
+    lists here.
 
     {{use}}
 
@@ -52,12 +52,12 @@ def resource_apply_adam_amsgrad(
         {{variables}}
         {{moments}}
         {{gradients}}
-        v_max: Running maxima of `v`, likewise, for AMSGrad; or empty.
+        v_max: Running maxima of `v`, for AMSGrad; same types as `v`. Or empty.
         {{step}}
-        learning_rate: The step size.
+        learning_rate: Step size.
         {{decay_rates}}
         {{direction}}
-        epsilon_hat: Whether epsilon is added before the bias correction.
+        epsilon_hat: Whether to add epsilon before the bias correction.
 
     Raises:
         {{raises}}

@@ -37,27 +37,28 @@ def resource_apply_asgd(
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:
-    """One step of the stochastic average gradient, in place, in one launch.
+    """Updates many variables in place by ASGD, in one launch.
 
-    The formula, and what the arguments mean, is in `tf_opt.functional.asgd`;
-    here they are lists, and `y` holds all batches: only the row `batch_index`
-    is read and written.
+    `tf_opt.functional.asgd` describes the formula and the arguments, which are
+    lists here. `y` contains the gradients of all batches; the op only reads and
+    writes the row `batch_index`.
 
     {{use}}
 
     Args:
         {{variables}}
-        d: The sums of the last gradients of all batches, one for each variable
-            and of its shape: float32, or float64 for float64 variables.
-        y: The last gradient of each batch, likewise but of shape `[number of
-            batches] + the variable's`. May be shorter: bfloat16, or float32 of
-            float64 variables; what becomes part of d is rounded to it first.
+        d: Sums of the last gradients of all batches, one for each variable and
+            of its shape: float32, or float64 for float64 variables.
+        y: Last gradients of the batches, one tensor for each variable, of shape
+            `[number of batches] + the variable's` and of the types of `d`. They
+            may be narrower: bfloat16, or float32 for float64 variables. Then
+            gradients are rounded to this type before they are added to `d`.
         {{gradients}}
-        batch_index: Which batch they are of, an integer in [0, number of
+        batch_index: Number of the gradients' batch, an integer in [0, number of
             batches).
-        seen_batches: How many different batches there have been, this one
-            included; >= 1.
-        learning_rate: The step size.
+        seen_batches: The number of different batches seen, including this one;
+            >= 1.
+        learning_rate: Step size.
         {{direction}}
 
     Raises:

@@ -38,24 +38,24 @@ def resource_apply_averaged_sgd(
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:
-    """One step of averaged SGD over many variables, in place, in one launch.
+    """Updates many variables in place by averaged SGD, in one launch.
 
-    The formula, and what the arguments mean, is in
-    `tf_opt.functional.averaged_sgd`; here they are lists.
+    `tf_opt.functional.averaged_sgd` describes the formula and the arguments,
+    which are lists here.
 
     {{use}}
 
     Args:
         {{variables}}
-        ax: Their averages, one for each variable and of its shape: float32, or
-            float64 for float64 variables. May be shorter: bfloat16, which is
-            rounded at random, or float32 of float64 variables.
+        ax: Averages, one for each variable and of its shape: float32, or
+            float64 for float64 variables. They may be narrower: bfloat16,
+            which is rounded at random, or float32 for float64 variables.
         {{gradients}}
         {{step}}
-        eta: The step size, >= 0.
-        learning_rate: What a decoupled weight decay is multiplied by.
-        lambd: How strongly the variable decays, >= 0.
-        t0: After how many steps averaging begins, >= 0.
+        eta: Step size, >= 0.
+        learning_rate: Factor of a decoupled weight decay.
+        lambd: Strength of the variables' decay, >= 0.
+        t0: Number of steps before averaging begins, >= 0.
         {{direction}}
 
     Raises:

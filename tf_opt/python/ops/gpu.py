@@ -1,4 +1,4 @@
-"""Whether the kernels for GPUs can run on this machine."""
+"""Check whether the kernels for GPUs can run on this machine."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import tensorflow as tf
 
 from tf_opt.python.ops import library
 
-# The first that the kernels are compiled for; see
+# The lowest compute capability that the kernels are compiled for; see
 # tf_opt/cc/engines/nvcc.options.
 COMPUTE_CAPABILITY = (8, 0)
 
 
 def as_text(capability: tuple[int, int]) -> str:
-    """A compute capability as NVIDIA writes it."""
+    """Formats a compute capability as NVIDIA does."""
     return ".".join(map(str, capability))
 
 
 def names() -> list[str]:
-    """The GPUs that TensorFlow found."""
+    """Returns the names of the GPUs that TensorFlow found."""
     return [
         _details(gpu).get("device_name", gpu.name)
         for gpu in tf.config.list_physical_devices("GPU")
@@ -33,7 +33,7 @@ def _details(gpu: tf.config.PhysicalDevice) -> dict:
 
 @functools.lru_cache(maxsize=1)
 def problem() -> str | None:
-    """Why the kernels can't run on this machine's GPUs; None if they can."""
+    """Returns why the kernels can't run on this machine's GPUs, or None."""
     loaded = library.library()
     if loaded.handle is None:
         return "the library is not loaded"

@@ -1,4 +1,4 @@
-"""Gradients as the tensors that an op takes."""
+"""Conversion of gradients to the inputs of an op."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import tensorflow as tf
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.tensors import to_tensor
 
-# Those that there are kernels for, the most frequent first.
+# The types that have kernels, the most frequent one first.
 DTYPES = (tf.float32, tf.bfloat16, tf.float16, tf.float64)
 
 
 def are_slices(gradients: Sequence[TensorLike | tf.IndexedSlices]) -> bool:
-    """Whether they are `tf.IndexedSlices`.
+    """Whether the gradients are `tf.IndexedSlices`.
 
     Args:
-        gradients: What the user gave, at least one.
+        gradients: The user's gradients, at least one.
 
     Raises:
-        ValueError: If some are and some aren't.
+        ValueError: If some are slices and some are dense.
     """
     kinds = {isinstance(gradient, tf.IndexedSlices) for gradient in gradients}
     if len(kinds) > 1:
@@ -37,20 +37,20 @@ def slices_as_inputs(
     dtype: tf.DType | None,
     whose: str = "variables",
 ) -> dict[str, list[tf.Tensor]]:
-    """Slices as the inputs of an op that takes them.
+    """Converts slices to the inputs of a sparse op.
 
     Args:
         slices: The gradients.
-        accumulated_rows: For each, more rows; or empty.
-        dtype: As for `to_tensors`.
-        whose: Likewise.
+        accumulated_rows: For each gradient, the indices of more rows to update.
+            Or empty.
+        dtype: The variables' type; see `to_tensors`.
+        whose: The argument that has this type; see `to_tensors`.
 
     Returns:
         The op's inputs by name.
 
     Raises:
-        ValueError: If values aren't tensors of the type, or indices aren't
-            integers.
+        ValueError: If values have another type, or indices aren't integers.
     """
     values = [x.values for x in slices]
     indices = [
@@ -73,7 +73,7 @@ def slices_as_inputs(
 
 
 def _to_indices(name: str, rows: TensorLike) -> tf.Tensor:
-    """Row numbers in a type that there are kernels for."""
+    """Converts row indices to a type that has kernels."""
     rows = tf.convert_to_tensor(rows)
     if not rows.dtype.is_integer:
         raise ValueError(
@@ -89,20 +89,21 @@ def to_tensors(
     dtype: tf.DType | None,
     whose: str = "variables",
 ) -> list[tf.Tensor]:
-    """The gradients as tensors of one type.
+    """Converts gradients to tensors of one type.
 
     Args:
-        gradients: What the user gave, at least one. Numbers that have no
-            TensorFlow type yet, as in lists and NumPy arrays, get `dtype`.
-        dtype: The variables' type; None if unknown: the first gradient's.
+        gradients: The user's gradients, at least one. Numbers without a
+            TensorFlow type, such as those in lists and NumPy arrays, get
+            `dtype`.
+        dtype: The variables' type. None: the first gradient's type.
         whose: The argument that has this type, for errors.
 
     Returns:
-        A tensor for each.
+        A tensor for each gradient.
 
     Raises:
-        ValueError: If one isn't a tensor, or of another type, or there are no
-            kernels for that type.
+        ValueError: If a gradient isn't a tensor or has another type, or the
+            type has no kernels.
     """
     if dtype is None:
         dtype = to_tensor("gradients[0]", gradients[0]).dtype
@@ -117,7 +118,7 @@ def to_tensors(
         for i, gradient in enumerate(gradients)
     ]
     for i, tensor in enumerate(tensors):
-        # Types are mostly one object, and `!=` is slow.
+        # Equal types are mostly one object, and `!=` is slow.
         if tensor.dtype is not dtype and tensor.dtype != dtype:
             raise ValueError(
                 f"`gradients[{i}]` must be a tensor of the {whose}' type, "

@@ -1,4 +1,4 @@
-"""Variables as the resource handles that an op takes."""
+"""Conversion of variables to the resource handles that an op takes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-# What an op's wrapper accepts as a variable: either kind of variable, or a
-# handle (also a VariableGroup's).
+# A variable for an op's wrapper: of TensorFlow or Keras, or a handle (of a
+# VariableGroup, for example).
 VariableLike = tf.Variable | keras.Variable | tf.Tensor
 
 
 def to_handles(
     argument: str, variables: Sequence[VariableLike]
 ) -> list[tf.Tensor]:
-    """The handles of `variables`; `argument` is their name in an error."""
+    """Returns the handles of variables; errors name the `argument`."""
     return [
-        # Most are variables; this runs in every eager step.
+        # First the usual case, because this runs in every eager step.
         handle
         if (handle := getattr(variable, "handle", None)) is not None
         else _check_handle(f"{argument}[{i}]", variable)
@@ -32,8 +32,11 @@ def _check_handle(element: str, value: VariableLike) -> tf.Tensor:
 
 
 def common_dtype(variables: Sequence[VariableLike]) -> tf.DType | None:
-    """The type of all these variables; None if they differ or are handles."""
-    # Keras' variables name their types.
+    """Returns the type of all variables, or None if it differs or is unknown.
+
+    The type is unknown if a variable is passed as a handle.
+    """
+    # The types of Keras variables are strings.
     named = {variable.dtype for variable in variables}
     dtypes = {tf.dtypes.as_dtype(dtype) for dtype in named}
     if len(dtypes) > 1 or tf.resource in dtypes:

@@ -1,4 +1,4 @@
-"""Loads the library of custom ops, or says why it can't be."""
+"""Loading of the library of custom ops."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ import tensorflow as tf
 DISABLE_VARIABLE = "TF_OPT_DISABLE_CUSTOM_OPS"
 CPU_TARGET_VARIABLE = "TF_OPT_CPU_TARGET"
 
-# A folder for each TensorFlow minor, in which the library lies and, readable
-# also where that can't be loaded, what it was built against.
+# One folder per TensorFlow minor version, with the library and a description of
+# what it was built against, which is readable even if the library can't be
+# loaded.
 _LIBRARIES = pathlib.Path(__file__).parent / "libraries"
 _LIBRARY = "_tf_opt_ops.so"
 _SOURCE = pathlib.Path(__file__).resolve().parents[3]
@@ -29,18 +30,19 @@ class Library(NamedTuple):
 
     Attributes:
         ops: The module of generated op wrappers; None if it isn't loaded.
-        problem: Why it isn't loaded; None if it is.
-        minors: The TensorFlow minors that this installation has libraries for,
-            oldest first.
-        built_against: The TensorFlow version it was compiled against; None if
-            there is no library for the TensorFlow found.
-        cuda: The version of CUDA that the GPU kernels of this installation's
-            libraries were compiled with; None if they have none.
-        minimum_driver: The first NVIDIA driver that these run with; None if it
-            has none.
-        cpu_target: The instruction set that its CPU kernels run with in this
+        problem: The reason why it isn't loaded; None if it is.
+        minors: The TensorFlow minor versions that this installation has
+            libraries for, oldest first.
+        built_against: The TensorFlow version that the library was compiled
+            against; None without a library for the installed TensorFlow.
+        cuda: The CUDA version that this installation's GPU kernels were
+            compiled with; None without such kernels.
+        minimum_driver: The lowest version of the NVIDIA driver that GPU kernels
+            need; None without such kernels.
+        cpu_target: The instruction set that the CPU kernels use in this
             process; None if it isn't loaded.
-        handle: For its functions that aren't ops; None if it isn't loaded.
+        handle: The library's functions that aren't ops; None if it isn't
+            loaded.
     """
 
     ops: types.ModuleType | None
@@ -58,7 +60,7 @@ def _minor(version: str) -> str:
 
 
 def _find() -> dict[str, tuple[pathlib.Path, dict[str, str]]]:
-    """By TensorFlow minor: a library, and what it was built against."""
+    """Returns each library and its description, by TensorFlow minor version."""
     found = {}
     for description in _LIBRARIES.glob(f"*/{_BUILT_AGAINST}"):
         path = description.with_name(_LIBRARY)
@@ -72,7 +74,7 @@ def _find() -> dict[str, tuple[pathlib.Path, dict[str, str]]]:
 
 @functools.lru_cache(maxsize=1)
 def library() -> Library:
-    """Loads the library for the TensorFlow found, once. Never raises."""
+    """Loads the library for the installed TensorFlow, once. Never raises."""
     found = _find()
     # A wheel's libraries were all built with the same CUDA.
     cuda = next((built for _, built in found.values()), {})
@@ -100,8 +102,8 @@ def library() -> Library:
                 "wheel: run Python from another folder"
             )
         return unloaded._replace(problem=problem)
-    # TensorFlow's C++ interface changes with every minor version: a library
-    # built for another one may load and then crash, so none is tried.
+    # TensorFlow's C++ interface changes with every minor version. A library for
+    # another version may load and then crash, so it isn't tried.
     if path is None:
         return unloaded._replace(
             problem="this installation has no library for TensorFlow "
@@ -128,9 +130,10 @@ def library() -> Library:
 
 
 def _declare_not_differentiable(ops: types.ModuleType) -> None:
-    """Declares that no op has a gradient: a tape takes it for a constant.
+    """Declares that the ops have no gradients.
 
-    Without that the tape would raise a LookupError.
+    A tape then treats their results as constants. Otherwise it would raise a
+    LookupError.
     """
     for wrapper in vars(ops):
         if wrapper.startswith("TfOpt_"):
@@ -138,12 +141,12 @@ def _declare_not_differentiable(ops: types.ModuleType) -> None:
 
 
 def explain_problem() -> str:
-    """Why the custom ops can't run, and what to do."""
+    """Returns why the custom ops can't run, and what to do about it."""
     loaded = library()
     minors = ", ".join(loaded.minors) or "none"
     minor = _minor(tf.__version__)
     if minor in loaded.minors:
-        # There is one, and why it isn't loaded says what to do.
+        # There is a library, and the problem says what to do.
         advice = ""
     else:
         advice = (

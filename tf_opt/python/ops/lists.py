@@ -1,4 +1,4 @@
-"""Checks of the lists that an op takes."""
+"""Checks of the lists that users pass to an op."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# They can be iterated over too, but are one element of such a list.
+# These can be iterated over, but they are single elements of a list.
 _ONE = (tf.Tensor, tf.Variable, keras.Variable, np.ndarray, str, bytes)
 
 
 def to_list(values: Iterable[Any], argument: str, of: str) -> Sequence[Any]:
-    """`values` as a list or tuple, checked to be more than one of its elements.
+    """Converts an iterable to a list, and checks that it isn't one element.
 
     Args:
-        values: What the user gave.
-        argument: The argument's name.
-        of: What it is a list of.
+        values: The user's value.
+        argument: The argument's name, for the error.
+        of: The name of the elements, for the error.
 
     Returns:
-        `values`, if it is a list or tuple; else its elements.
+        `values`, if it is a list or tuple; otherwise a list of its elements.
 
     Raises:
-        TypeError: If it isn't a list of anything.
+        TypeError: If it can't be iterated over, or is a single element.
     """
     if isinstance(values, (list, tuple)):
         return values
@@ -38,7 +38,7 @@ def to_list(values: Iterable[Any], argument: str, of: str) -> Sequence[Any]:
 
 
 def check_length(argument: str, variables: Sequence[Any], count: int) -> None:
-    """Checks that there is a variable for each gradient, or one group of them.
+    """Checks that there is one variable per gradient, or one variable group.
 
     Args:
         argument: The argument's name.
@@ -46,7 +46,7 @@ def check_length(argument: str, variables: Sequence[Any], count: int) -> None:
         count: The number of gradients.
 
     Raises:
-        ValueError: If there isn't.
+        ValueError: If the length differs.
     """
     may_be_group = len(variables) == 1 and isinstance(variables[0], tf.Tensor)
     if len(variables) != count and not may_be_group:

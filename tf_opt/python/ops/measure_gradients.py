@@ -36,7 +36,7 @@ def measure_gradients(
     accumulated_rows: Sequence[TensorLike] = (),
     tables: Sequence[str] = (),
 ) -> GradientMeasures:
-    r"""Measures many gradients in one launch, reading each once.
+    r"""Measures many gradients in one launch that reads each gradient once.
 
     For each gradient $g$, with $a$ = its accumulator or 0 and $s$ =
     `gradient_scale`:
@@ -50,42 +50,43 @@ def measure_gradients(
     $$
 
     $x$ is computed in float32 (float64 for float64 gradients); its squares and
-    their sum in float64, in an order that depends on nothing but the number of
-    elements: the bits are the same on any number of threads. Nothing is
-    written, and nothing read back from a device.
+    their sum in float64. The order of the sum depends only on the number of
+    elements, so the bits are the same on any number of threads. The op writes
+    nothing and reads nothing back from a device.
 
     Args:
-        gradients: Dense tensors of one type: float16, bfloat16, float32 or
-            float64, of any shapes. Lists of numbers and NumPy arrays are
-            converted to the first one's type. Or, all of them,
-            `tf.IndexedSlices`: measured is the dense gradient that each means,
-            which is not made. These are measured on a CPU.
-        accumulators: Variables that are added, one for each gradient and of its
-            shape: float32, or float64 for float64 gradients. Or empty.
-        gradient_scale: What the gradients are multiplied by. May be Python's,
-            NumPy's, a tensor or a variable; it is used in float64 until it is
-            rounded to the type of $x$.
-        enabled: Whether to measure, a bool or a scalar tensor of one. If not,
-            nothing is read, all sums are 0 and all is finite.
-        rows: For `tf.IndexedSlices`, how many rows the variable of each has.
-        lazy_mode: For `tf.IndexedSlices` with accumulators, whether only the
-            rows that occur are read of these.
-        accumulated_rows: For each of `tf.IndexedSlices` a vector of more rows,
-            which occur then too, with a gradient of zero. Or empty.
-        tables: What an error about `tf.IndexedSlices` calls their variables.
+        gradients: Dense tensors of one type (float16, bfloat16, float32 or
+            float64) and of any shapes. Lists of numbers and NumPy arrays are
+            converted to the first gradient's type. Or `tf.IndexedSlices` only,
+            on a CPU: the op measures the corresponding dense gradients without
+            creating them.
+        accumulators: Variables to add, one for each gradient and of its shape:
+            float32, or float64 for float64 gradients. Or empty.
+        gradient_scale: Factor of the gradients: a Python or NumPy number, a
+            tensor or a variable. It is float64 until it is rounded to the type
+            of $x$.
+        enabled: Whether to measure, a bool or a scalar bool tensor. If false,
+            nothing is read, all sums are 0, and all gradients count as finite.
+        rows: For `tf.IndexedSlices`, the number of rows of each variable.
+        lazy_mode: For `tf.IndexedSlices` with accumulators, whether to read
+            only the accumulators' rows that occur.
+        accumulated_rows: For each of the `tf.IndexedSlices` a vector of indices
+            of more rows that count as occurring, with a gradient of zero. Or
+            empty.
+        tables: For `tf.IndexedSlices`, the variables' names in errors.
 
     Returns:
         The `tf_opt.functional.GradientMeasures`: `sums_of_squares`, a vector in
         float64, and `finite`, a vector of bools, both in the gradients' order.
-        A sum may be infinite where all is finite.
+        A sum may be infinite even if all elements are finite.
 
     Raises:
         RuntimeError: If the library of custom ops isn't loaded.
-        TypeError: If a list isn't one, or `accumulators` holds something else
-            than variables.
-        ValueError: If `gradients` is empty, a list is of another length, the
-            gradients aren't of one type that there are kernels for, or a number
-            isn't one. In a graph, also if a shape or an accumulator's type is
+        TypeError: If an argument isn't a list, or `accumulators` contains
+            anything but variables.
+        ValueError: If `gradients` is empty, a list has the wrong length, the
+            gradients' types differ or have no kernels, or the scale isn't a
+            number. In a graph, also if a shape or an accumulator's type is
             wrong.
         tf.errors.InvalidArgumentError: If a shape or an accumulator's type is
             wrong, or a variable occurs twice.
@@ -118,7 +119,7 @@ def measure_gradients(
             **slices_as_inputs(
                 gradients, accumulated_rows, None, whose="gradients"
             ),
-            # A list would take the op's slow path.
+            # TensorFlow converts a list more slowly.
             "rows": np.array(
                 [_check_rows(i, x) for i, x in enumerate(rows)], np.int64
             ),
@@ -139,7 +140,7 @@ def measure_gradients(
 
 
 def _check_rows(i: int, rows: int) -> int:
-    """How many rows a variable has, checked."""
+    """Checks a variable's number of rows."""
     number = scalars.integer(f"rows[{i}]", rows)
     if not isinstance(number, int) or number < 0:
         raise ValueError(f"`rows[{i}]` must be an int >= 0. Received: {rows!r}")

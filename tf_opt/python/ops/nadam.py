@@ -41,10 +41,10 @@ def resource_apply_nadam(
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
 ) -> None:
-    """One step of NAdam over many variables, in place, in one launch.
+    """Updates many variables in place by NAdam, in one launch.
 
-    The formula, and what the arguments mean, is in `tf_opt.functional.nadam`;
-    here they are lists.
+    `tf_opt.functional.nadam` describes the formula and the arguments, which are
+    lists here.
 
     {{use}}
 
@@ -53,12 +53,12 @@ def resource_apply_nadam(
         {{moments}}
         {{gradients}}
         {{step}}
-        momentum_product: The product of the momenta of the steps before; 1 in
-            the first. The caller keeps it: it is the same for every launch of
-            a step.
-        learning_rate: The step size.
+        momentum_product: Product of the momenta of all previous steps; 1 in the
+            first step. The caller stores it, because all launches of a step
+            share it.
+        learning_rate: Step size.
         {{decay_rates}}
-        momentum_decay: How fast the momentum grows, >= 0.
+        momentum_decay: Rate at which the momentum grows, >= 0.
         {{direction}}
 
     Raises:

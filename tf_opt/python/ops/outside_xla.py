@@ -1,4 +1,4 @@
-"""Runs an op outside of what auto-clustering hands to XLA."""
+"""Calls of ops that XLA's auto-clustering must leave alone."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import tensorflow as tf
 
 
 def run_op(op: Callable[..., Any], **arguments: Any) -> Any:
-    """Calls an op's generated wrapper.
+    """Calls an op's generated wrapper, outside of XLA's auto-clustering.
 
     Args:
         op: The wrapper.
-        **arguments: Its arguments.
+        **arguments: The wrapper's arguments.
 
     Returns:
-        What it returns.
+        The wrapper's result.
     """
     if tf.executing_eagerly():
         return op(**arguments)
-    # A cluster is compiled again for each new shape in it; jit_compile=True,
-    # where somebody asked for that, isn't kept from it by this.
+    # XLA would compile a cluster again for every new shape. This has no effect
+    # inside `jit_compile=True`.
     with tf.xla.experimental.jit_scope(compile_ops=False):
         return op(**arguments)

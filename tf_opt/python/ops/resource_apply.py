@@ -1,4 +1,4 @@
-"""What the wrappers of all resource-apply ops do."""
+"""Common part of the wrappers of all resource-apply ops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from tf_opt.python.ops.step_frame import StepFrame
 from tf_opt.python.tensorflow_internals import signature_of
 from tf_opt.python.tensorflow_internals import unwatched_constant
 
-# Inputs that are one number for all variables, or a vector with one for each.
+# Inputs that are one number for all variables, or a vector with one number for
+# each.
 _PER_VARIABLE = (
     "weight_decay",
     "learning_rate_factors",
@@ -47,13 +48,12 @@ _FRAME = frozenset(field.name for field in dataclasses.fields(StepFrame))
 
 
 class ResourceApplyOp(NamedTuple):
-    """An op that updates variables in place.
+    """Op that updates variables in place.
 
-    What it takes is said once, where it is registered: most of this asks there,
-    so the library must be loaded.
+    The properties look up the registered op, so the library must be loaded.
 
     Attributes:
-        name: Its registered name.
+        name: The registered name.
         wrapper: The name of its generated wrapper.
     """
 
@@ -62,7 +62,7 @@ class ResourceApplyOp(NamedTuple):
 
     @property
     def for_slices(self) -> ResourceApplyOp:
-        """The same op for gradients that are `tf.IndexedSlices`."""
+        """The op for gradients that are `tf.IndexedSlices`."""
         return ResourceApplyOp(
             self.name.replace("Apply", "SparseApply"),
             self.wrapper.replace("apply", "sparse_apply"),
@@ -70,7 +70,7 @@ class ResourceApplyOp(NamedTuple):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The names of its lists of slots, in the rule's order."""
+        """Names of the lists of slots, in the rule's order."""
         return tuple(
             name
             for name in signature_of(self.name).handles
@@ -79,7 +79,7 @@ class ResourceApplyOp(NamedTuple):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The names of its scalars that only it has."""
+        """Names of the scalars that aren't part of the frame."""
         scalars = signature_of(self.name).scalars
         return tuple(
             name
@@ -89,7 +89,7 @@ class ResourceApplyOp(NamedTuple):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The names of its rule's attributes."""
+        """Names of the rule's attributes."""
         return tuple(
             name
             for name in signature_of(self.name).modes
@@ -114,27 +114,26 @@ def resource_apply(
 
     Args:
         op: The op.
-        variables: Its lists of variables and slots, by name.
-        gradients: One for each variable; either all are `tf.IndexedSlices` or
-            none is.
-        numbers: Its float64 and int64 inputs, by name.
-        weight_decay: One number for all variables, or one for each.
-        frame: What is done around the rule.
-        lazy_mode: Whether of slices only the rows that occur are updated.
-        accumulated_rows: For each variable, rows that are updated too, with
-            what was accumulated. Or empty.
-        tables: What an error about slices calls the variables, if not by their
-            places.
+        variables: Lists of variables and slots, by name.
+        gradients: One for each variable: all `tf.IndexedSlices`, or all dense.
+        numbers: The float64 and int64 inputs, by name.
+        weight_decay: One number for all variables, or one number for each.
+        frame: The frame of the step.
+        lazy_mode: Whether to update only the rows that occur in slices.
+        accumulated_rows: For each variable, indices of more rows to update,
+            with their accumulated gradients. Or empty.
+        tables: For slices, the variables' names in errors. Empty: their
+            positions.
         **modes: The op's attributes, by name.
 
     Returns:
-        In a graph the op that does it.
+        The operation, in a graph.
 
     Raises:
         RuntimeError: If the library of custom ops isn't loaded.
-        TypeError: If a list holds something else than variables.
-        ValueError: If a list is empty or of another length, or a gradient or
-            number can't be used.
+        TypeError: If a list of variables contains anything else.
+        ValueError: If a list is empty or has the wrong length, or a gradient
+            or number can't be used.
     """
     ops = library.library().ops
     if ops is None:
@@ -169,8 +168,7 @@ def resource_apply(
         }
     else:
         inputs = {"gradients": to_tensors(gradients, dtype)}
-    # Python's numbers go to the op as they are: there they become float64 with
-    # all their digits, and that costs next to nothing.
+    # The op converts Python numbers to float64 exactly and at almost no cost.
     arguments: dict[str, Any] = {
         **handles,
         **inputs,
@@ -187,7 +185,7 @@ def resource_apply(
             else:
                 arguments[name] = _CHECKS[dtype](name, given[name])
     if is_known(arguments["clip_value"], BARE.clip_value):
-        # That infinity is ours: numbers are checked for those of a model.
+        # `enable_check_numerics` must not report this infinity.
         arguments["clip_value"] = unwatched_constant(BARE.clip_value)
     return run_op(
         getattr(ops, op.wrapper),
@@ -201,7 +199,7 @@ def resource_apply(
 def _one_for_each(
     name: str, value: Scalar | Sequence[Scalar], count: int
 ) -> float | np.ndarray | tf.Tensor:
-    """A float64 scalar, or a vector with an element for each of `count`."""
+    """Converts to a float64 scalar, or a vector of `count` elements."""
     if isinstance(value, np.ndarray) and value.ndim:
         value = value.tolist()
     if not isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What a step does around its rule, as the ops take it."""
+"""Frame of a step, as the ops take it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from tf_opt.python.ops.handles import VariableLike
 
 @dataclasses.dataclass(frozen=True)
 class StepFrame:
-    r"""What a step does around its rule, the same in every optimizer.
+    r"""Frame of a step: scaling, accumulating, clipping, averaging.
 
-    For each variable $p$ with gradient $g$, and where there are any its
-    accumulator $a$ and its average $e$:
+    The frame surrounds the rule and is the same for every optimizer. For each
+    variable $p$ with gradient $g$ and, if used, accumulator $a$ and average
+    $e$:
 
     $$
     \begin{aligned}
@@ -30,42 +31,44 @@ class StepFrame:
     \end{aligned}
     $$
 
-    Where `update` is false a step only accumulates, $a \leftarrow a +
+    If `update` is false, a step only accumulates, $a \leftarrow a +
     \text{gradient\_scale} \cdot g$, and averages. All arithmetic is float32
-    (float64 for float64 variables). By default nothing is done.
+    (float64 for float64 variables). By default a step only applies its rule.
 
-    With `master_weights` $w$ all of this is done to them, in place of $p$.
-    First $w \leftarrow p$ where $p$ isn't $w$ rounded to nearest, and in the
-    end $p$ is the rounded $w$.
+    With `master_weights` $w$, the step updates $w$ instead of $p$. Before the
+    step, $w \leftarrow p$ where $p$ isn't $w$ rounded to nearest. After the
+    step, $p$ is the rounded $w$.
 
-    What is stored in 16 bits is rounded to nearest in variables, but with
-    `stochastic_rounding`; at random in moments and averages, which may be
-    bfloat16; see docs/formulas.md.
+    16-bit variables are rounded to nearest, or at random with
+    `stochastic_rounding`. Moments and averages in bfloat16 are rounded at
+    random. See docs/formulas.md.
 
     Args:
         accumulators: Sums of gradients, one for each variable and of its
-            shape: float32, or float64 for float64 variables. Empty: nothing
-            was accumulated.
-        averages: Moving averages of the variables, likewise, or bfloat16.
-        master_weights: Copies of float16 or bfloat16 variables in float32.
-        learning_rate_factors: What the learning rate is multiplied by: one
-            number for all variables, or a list or vector with one for each.
-        gradient_factors: What the gradients are multiplied by after what was
-            accumulated is added, likewise.
-        gradient_scale: What they are multiplied by before that.
+            shape: float32, or float64 for float64 variables. Or empty.
+        averages: Moving averages of the variables, one for each and of its
+            shape: float32, float64 for float64 variables, or bfloat16.
+        master_weights: float32 copies of float16 or bfloat16 variables.
+        learning_rate_factors: Factors of the learning rate: one number for all
+            variables, or a list or vector with one number for each.
+        gradient_factors: Factors of the gradients after the accumulators are
+            added: one number for all variables, or a list or vector with one
+            number for each.
+        gradient_scale: Factor of the gradients before the accumulators are
+            added.
         clip_value: The greatest magnitude of a gradient's elements, >= 0.
-        ema_momentum: How much of an average stays, in [0, 1].
-        overwrite_with_average: Whether the variables become their averages.
-        enabled: Whether there is a step at all; otherwise nothing is read or
+        ema_momentum: Weight of the old value in an average, in [0, 1].
+        overwrite_with_average: Whether to assign the averages to the variables.
+        enabled: Whether to do the step at all. If false, nothing is read or
             written.
-        update: Whether it updates, or only accumulates.
-        variable_numbers: What besides `seed` and `iteration` the random bits of
-            a variable depend on, an integer in [-2**53, 2**53]: one number for
-            all variables, or a list or vector with one for each.
-        iteration: How many steps there were before, an integer.
-        stochastic_rounding: Whether float16 and bfloat16 variables are rounded
-            at random.
-        seed: The seed of the random bits, Python's integer.
+        update: Whether to update. If false, the step only accumulates.
+        variable_numbers: Integers in [-2**53, 2**53] on which the random bits
+            of a variable depend, besides `seed` and `iteration`: one number for
+            all variables, or a list or vector with one number for each.
+        iteration: The number of steps before this one, an integer.
+        stochastic_rounding: Whether to round float16 and bfloat16 variables at
+            random.
+        seed: The seed of the random bits, a Python integer.
 
     Example:
 
@@ -95,5 +98,5 @@ class StepFrame:
     seed: int = 0
 
 
-# The frame of a step that does nothing around its rule.
+# The frame of a step that only applies its rule.
 BARE = StepFrame()

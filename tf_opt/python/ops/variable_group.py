@@ -1,4 +1,4 @@
-"""One handle for many variables: TfOpt>VariableGroup."""
+"""The op TfOpt>VariableGroup: one handle for many variables."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tf_opt.python.ops import library
 def variable_group(
     variables: Sequence[tf.Variable | keras.Variable], device: str
 ) -> tf.Tensor:
-    """A handle that an op takes in place of a list of variables.
+    """Creates a handle that an op takes in place of a list of variables.
 
-    Passing handles costs TensorFlow microseconds each, which for a thousand
-    small slots is more than updating them. Only for eager steps: in a graph
-    TensorFlow must see every variable, to order its uses, to save it with a
-    function, and to compile it.
+    Passing a handle costs TensorFlow microseconds. For a thousand small slots,
+    that takes longer than updating them. A group is only for eager steps: in a
+    graph TensorFlow must see every variable, to order its uses, to save it with
+    a function, and to compile it.
 
     Args:
         variables: The variables, in order.
         device: The device that they are on.
 
     Returns:
-        The group's handle. It keeps the variables alive and sees whatever is
-        assigned to them.
+        The group's handle. It keeps the variables alive and refers to their
+        current values.
     """
     ops = library.library().ops
     with tf.device(device):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
-import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python.functional import adam_rule
 from tf_opt.python.ops import adam as adam_op
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
@@ -23,11 +23,15 @@ from tf_opt.python.optimizers.step.rule_function import Update
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_options
 @with_common_arguments
 class Adam(MomentsOptimizer):
-    r"""Adam, with or without AMSGrad: the whole model in one pass.
+    r"""Adam, with or without AMSGrad, in one pass over the model.
 
     For a variable $p$ with gradient $g$, in step $t$ = 1, 2, ...:
 
@@ -42,25 +46,25 @@ class Adam(MomentsOptimizer):
     \end{aligned}
     $$
 
-    These are PyTorch's and Paddle's numbers; with `epsilon_hat=True` they are
-    Keras'. The moments and all arithmetic are float32 for float16, bfloat16
-    and float32 variables and float64 for float64 ones. Variables may have any
-    shape. Sparse gradients (`tf.IndexedSlices`) give the result of the dense
-    gradient, repeated rows summed. `optimizer.variables` is interchangeable
-    with that of `keras.optimizers.Adam(amsgrad=...)`.
+    Results match PyTorch and Paddle; with `epsilon_hat=True` they match Keras.
+    The moments and all arithmetic are float32 for float16, bfloat16 and float32
+    variables and float64 for float64 variables. Variables may have any shape.
+    Sparse gradients (`tf.IndexedSlices`) give the same result as dense
+    gradients; repeated rows are summed. `optimizer.variables` is
+    interchangeable with that of `keras.optimizers.Adam(amsgrad=...)`.
 
     Args:
         {{learning_rate}}
         {{moments}}
-        amsgrad: Whether to keep and use the maximum of the second moments.
+        amsgrad: Whether to use the running maximum of the second moments.
         {{common_arguments}}
-        epsilon_hat: Whether epsilon is added before the bias correction, as
-            Keras and TensorFlow do: the step is then
+        epsilon_hat: Whether to add epsilon before the bias correction, as
+            Keras and TensorFlow do. The step is then
             $\eta \sqrt{1 - \beta_2^t} / (1 - \beta_1^t)
             \cdot m / (\sqrt{v} + \epsilon)$.
 
     Raises:
-        ValueError: If an argument is out of range; names it and its value.
+        ValueError: If an argument is out of range.
 
     Example:
 
@@ -98,18 +102,7 @@ class Adam(MomentsOptimizer):
         name: str | None = None,
         *,
         epsilon_hat: bool = False,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
-        implementation: str = dispatch.AUTO,
+        **options: Unpack[Options],
     ) -> None:
         validation.check_boolean("amsgrad", amsgrad)
         validation.check_boolean("epsilon_hat", epsilon_hat)
@@ -138,7 +131,7 @@ class Adam(MomentsOptimizer):
             adam_op.OP,
             _bind,
             {**self._hyperparameters(), "epsilon_hat": self.epsilon_hat},
-            # AMSGrad's maximum would grow too much if rounded at random.
+            # Random rounding would make AMSGrad's maximum grow too much.
             rounded_to_nearest=frozenset({2}),
         )
 

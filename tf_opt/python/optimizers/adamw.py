@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import keras
-import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python.optimizers.adam import Adam
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.state.factors import WeightDecay
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_options
 @with_common_arguments
 class AdamW(Adam):
-    r"""Adam with decoupled weight decay, in the same one pass.
+    r"""Adam with decoupled weight decay, in one pass over the model.
 
-    Before the step of `tf_opt.Adam`:
+    It does this before each step of `tf_opt.Adam`:
 
     $$
     p \leftarrow p - \eta \lambda p
@@ -29,13 +33,13 @@ class AdamW(Adam):
     Args:
         {{learning_rate}}
         {{moments}}
-        amsgrad: Whether to keep and use the maximum of the second moments.
+        amsgrad: Whether to use the running maximum of the second moments.
         {{common_arguments}}
-        epsilon_hat: Where epsilon stands; see `tf_opt.Adam`.
+        epsilon_hat: Whether to add epsilon before the bias correction; see
+            `tf_opt.Adam`.
 
     Raises:
-        ValueError: If an argument is out of range, or `weight_decay` is None;
-            names it and its value.
+        ValueError: If an argument is out of range, or `weight_decay` is None.
 
     Example:
 
@@ -71,18 +75,7 @@ class AdamW(Adam):
         name: str | None = None,
         *,
         epsilon_hat: bool = False,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
-        implementation: str = dispatch.AUTO,
+        **options: Unpack[Options],
     ) -> None:
         if weight_decay is None:
             raise ValueError(

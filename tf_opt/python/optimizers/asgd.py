@@ -5,20 +5,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops import asgd as asgd_op
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
@@ -31,21 +32,24 @@ from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 
-# The `batch_index` of a step for which none was given. Not -1: a user who gives
-# that gets an error.
+# Stored `batch_index` if the user gave none. -1 would hide a user's mistake.
 _UNSET = tf.int64.min
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_options
 @with_common_arguments
 class ASGD(FusedOptimizer):
-    r"""The stochastic average gradient (SAG): the whole model in one pass.
+    r"""Stochastic average gradient (SAG), in one pass over the model.
 
-    For data in `batch_num` fixed batches. Of each batch $i$ the last gradient
-    $y_i$ is kept, and a step follows the mean of all of them: it costs as much
-    as a step of SGD, and on strongly convex problems converges as fast as full
-    gradient descent. For a variable $p$ with gradient $g$ on batch $i$, with
-    $n$ the number of different batches seen so far:
+    The data must be divided into `batch_num` fixed batches. ASGD stores the
+    last gradient $y_i$ of every batch $i$ and steps along their mean. A step
+    costs as much as a step of SGD. On strongly convex problems, ASGD converges
+    as fast as full gradient descent. For a variable $p$ with gradient $g$ on
+    batch $i$, with $n$ the number of different batches seen so far:
 
     $$
     \begin{aligned}
@@ -54,38 +58,38 @@ class ASGD(FusedOptimizer):
     \end{aligned}
     $$
 
-    These are the numbers of Paddle's `ASGD` (with
-    `decoupled_weight_decay=False`); PyTorch's `ASGD` is `tf_opt.AveragedSGD`.
+    Results match Paddle's `ASGD` (with `decoupled_weight_decay=False`).
+    PyTorch's `ASGD` is `tf_opt.AveragedSGD`.
 
-    **The same batch must get the same number in every epoch.** By default
-    batches come in order: step $t$ is on batch $(t - 1) \bmod$ `batch_num`, so
-    give `model.fit` batches that are not shuffled (`shuffle=False`) and whose
-    number is `batch_num`. To visit the batches in another order:
+    **The same batch must get the same number in every epoch.** By default,
+    batches come in order: step $t$ is on batch $(t - 1) \bmod$ `batch_num`.
+    So pass `model.fit` exactly `batch_num` batches that are not shuffled
+    (`shuffle=False`). To visit the batches in another order:
 
     - in `model.fit`, use `tf_opt.callbacks.ShuffledBatches`;
     - in a custom loop, set `optimizer.batch_index = i` before each step;
     - for a whole epoch at once, set `optimizer.batch_order = order`.
 
-    With `gradient_accumulation_steps` = $k$ a batch is what one update takes,
-    $k$ batches of the data after each other: `batch_num` counts the updates of
-    an epoch.
+    With `gradient_accumulation_steps` = $k$, each update counts as one batch,
+    made of $k$ consecutive batches of the data: `batch_num` is the number of
+    updates in an epoch.
 
-    **The step size must be smaller the more batches there are**: visited once
-    an epoch, gradients are up to an epoch old. With $L$ the largest curvature
-    of the whole objective, about $\pi^2 / (2 L \cdot$ `batch_num`$)$ is the
-    limit.
+    **More batches need a smaller step size**, because the stored gradients are
+    up to an epoch old. With $L$ the largest curvature of the whole objective,
+    the limit is about $\pi^2 / (2 L \cdot$ `batch_num`$)$.
 
-    **The state is `batch_num + 1` times the parameters**, in float32 (float64
-    for float64 variables). A step reads and writes one row of it.
+    **The state takes `batch_num + 1` times the memory of the parameters**, in
+    float32 (float64 for float64 variables). A step reads and writes the sum and
+    one batch's gradients.
 
     Args:
         {{learning_rate}}
-        batch_num: The number of batches in an epoch, >= 1. With 1 this is SGD
-            (or, if that one batch is all the data, gradient descent).
+        batch_num: The number of batches in an epoch, >= 1. With 1, this is SGD
+            (or gradient descent, if the one batch contains all data).
         {{common_arguments}}
 
     Raises:
-        ValueError: If an argument is out of range; names it and its value.
+        ValueError: If an argument is out of range.
 
     Example:
 
@@ -118,18 +122,7 @@ class ASGD(FusedOptimizer):
         loss_scale_factor: float | None = None,
         gradient_accumulation_steps: int | None = None,
         name: str | None = None,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
-        implementation: str = dispatch.AUTO,
+        **options: Unpack[Options],
     ) -> None:
         validation.check_positive_integer("batch_num", batch_num)
         super().__init__(**common_arguments(locals()))
@@ -140,7 +133,7 @@ class ASGD(FusedOptimizer):
             variables,
             ["gradient_sum", "gradients"],
             rows={"gradients": self.batch_num},
-            # What is rounded there would never leave the sum.
+            # A rounding error would never leave the sum.
             exact={"gradient_sum"},
         )
         self._batch_order = self.add_variable(
@@ -159,23 +152,22 @@ class ASGD(FusedOptimizer):
             name="said_batch",
         )
 
-    # ---- Which batch a step is on. ----
+    # ---- The batch of a step. ----
 
     @property
     def batch_index(self) -> tf.Tensor:
-        """Which batch the next step's gradients are of, an int64 scalar.
+        """The number of the next step's batch, an int64 scalar.
 
-        In [0, `batch_num`). May be set before each step, in eager mode and in
-        a `tf.function`, to a number or an integer tensor. It holds for the one
-        step; where it isn't set, the batches follow each other in
-        `batch_order`.
+        It is in [0, `batch_num`). Set it before a step to an integer or an
+        integer tensor, eagerly or in a `tf.function`; it applies to this step
+        only. Steps for which it isn't set follow `batch_order`.
         """
         self._check_built("batch_index")
-        # Not sliced: that would take the position from a GPU to the host.
+        # A slice would copy the position from a GPU to the host.
         order = tf.convert_to_tensor(self._batch_order.value)
         in_order = tf.gather(order, self._position())
-        said = tf.convert_to_tensor(self._given_batch.value)
-        return tf.where(said == _UNSET, in_order, said)
+        given = tf.convert_to_tensor(self._given_batch.value)
+        return tf.where(given == _UNSET, in_order, given)
 
     @batch_index.setter
     def batch_index(self, index: int | tf.Tensor) -> None:
@@ -185,11 +177,11 @@ class ASGD(FusedOptimizer):
 
     @property
     def batch_order(self) -> tf.Tensor:
-        """The batches of the next `batch_num` steps, in order, int64.
+        """The batches of the next `batch_num` steps, in order, an int64 vector.
 
-        May be set, before an epoch say, to as many numbers in
-        [0, `batch_num`); the epochs after it go on in the same order. At first
-        it is 0, 1, 2, ...
+        Set it, for example before an epoch, to `batch_num` integers in
+        [0, `batch_num`). Later epochs keep the order. Initially it is 0, 1, 2,
+        ...
         """
         self._check_built("batch_order")
         order = tf.roll(self._batch_order.value, -self._position(), axis=0)
@@ -204,7 +196,7 @@ class ASGD(FusedOptimizer):
         access.assign(self._given_batch, _UNSET)
 
     def _position(self) -> tf.Tensor:
-        """The place of the next step in `_batch_order`."""
+        """Returns the position of the next step in `_batch_order`."""
         return update_count(self._settings(), self._state) % self.batch_num
 
     def _check_built(self, what: str) -> None:
@@ -215,7 +207,7 @@ class ASGD(FusedOptimizer):
             )
 
     def _check_indices(self, name: str, indices: Any, rank: int) -> tf.Tensor:
-        """`indices` as int64; in eager mode checked, in graphs by the op."""
+        """Converts indices to int64; checks them in eager mode, like the op."""
         try:
             given = tf.convert_to_tensor(indices)
         except (TypeError, ValueError):
@@ -250,8 +242,8 @@ class ASGD(FusedOptimizer):
             asgd_op.OP,
             _bind,
             self._hyperparameters(),
-            # A new gradient in the table replaces the old one, it doesn't move
-            # it.
+            # A new gradient replaces the old one in the table, so small steps
+            # can't get lost.
             rounded_to_nearest=frozenset({1}),
             batch_index=lambda: self.batch_index,
             seen=self._seen,
@@ -267,19 +259,19 @@ class ASGD(FusedOptimizer):
 
 @dataclasses.dataclass(frozen=True)
 class _ASGDRule(UpdateRule):
-    """The rule with the number of the step's batch."""
+    """ASGD's rule with the number of the step's batch."""
 
     batch_index: Callable[[], tf.Tensor] = None
     seen: keras.Variable = None
     given_batch: keras.Variable = None
 
-    # It takes one batch's row of the table of gradients.
+    # The rule takes one batch's row of the table of gradients.
     takes_whole_slots = False
 
     def scalars(
         self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
     ) -> Scalars:
-        """Returns the number of the batch and of the batches seen."""
+        """Returns the learning rate, the batch and the batches seen so far."""
         seen = tf.convert_to_tensor(self.seen)
         batches = tf.range(seen.shape[0], dtype=tf.int64)
         batch_index = self.batch_index()
@@ -292,7 +284,7 @@ class _ASGDRule(UpdateRule):
         }
 
     def numbers(self, scalars: Scalars) -> Scalars:
-        """Returns what `bind` takes: it doesn't choose the batch."""
+        """Returns the arguments of `bind`, which doesn't choose the batch."""
         taken = {**self.hyperparameters, **scalars}
         del taken["batch_index"], taken["seen"]
         return taken
@@ -300,7 +292,7 @@ class _ASGDRule(UpdateRule):
     def next_shared(
         self, scalars: Scalars
     ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
-        """Records the batch as seen, and that no next batch was given."""
+        """Marks the batch as seen and resets `batch_index`."""
         return [(self.seen, scalars["seen"]), (self.given_batch, _UNSET)]
 
     def read_slots(
@@ -309,7 +301,7 @@ class _ASGDRule(UpdateRule):
         rows: tf.Tensor | None,
         scalars: Scalars,
     ) -> list[tf.Tensor]:
-        """Reads one batch's row of the table: reading all would copy it."""
+        """Reads one batch's row; reading the whole table would copy it."""
         d, y = map(tf_variable, slots)
         batch_index = scalars["batch_index"]
         if rows is None:
@@ -341,6 +333,6 @@ def _bind(**numbers: Any) -> Update:
 
 
 def _places(batch_index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Returns the places of some rows of a batch's gradients."""
+    """Returns the indices of some rows of a batch's gradients."""
     rows = tf.cast(rows, batch_index.dtype)
     return tf.stack([tf.broadcast_to(batch_index, tf.shape(rows)), rows], 1)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
 from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
@@ -36,11 +37,15 @@ from tf_opt.python.optimizers.values.flags import choose
 # The least step size.
 _TINY = np.finfo(np.float64).tiny
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_options
 @with_common_arguments
 class AveragedSGD(FusedOptimizer):
-    r"""Stochastic gradient descent that keeps the average of its iterates.
+    r"""Stochastic gradient descent that averages its iterates.
 
     For a variable $p$ with gradient $g$ and average $ax$, in step $t$ = 1, 2,
     ..., with $\gamma$ = `learning_rate`, $\lambda$ = `lambd` and a step size
@@ -54,14 +59,14 @@ class AveragedSGD(FusedOptimizer):
     \end{aligned}
     $$
 
-    These are the numbers of `torch.optim.ASGD(foreach=False)` (with
-    `decoupled_weight_decay=False`), its `ax` included: up to step `t0 + 2` the
-    average is a copy of the variable, from then on the mean of what followed.
-    Averages and arithmetic are float32 for float16, bfloat16 and float32
-    variables and float64 for float64 ones.
+    Results match `torch.optim.ASGD(foreach=False)` (with
+    `decoupled_weight_decay=False`), including its `ax`: up to step `t0 + 2` the
+    average is a copy of the variable; later it is the mean of all values since
+    then. Averages and arithmetic are float32 for float16, bfloat16 and float32
+    variables and float64 for float64 variables.
 
-    Training goes on with the variables. To use the average, in whose place no
-    step may be done:
+    Training always uses the variables themselves. To evaluate or save with the
+    averages, swap them in. No step may run while they are swapped in:
 
     - `with optimizer.averaged_weights(): model.evaluate(...)`;
     - `optimizer.swap_in_average()` and `optimizer.swap_out_average()`;
@@ -70,17 +75,17 @@ class AveragedSGD(FusedOptimizer):
     Args:
         learning_rate: $\gamma$, >= 0: a float, a
             `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments. It acts on the step size of the next step.
-        lambd: How strongly variable and step size decay, >= 0.
-        alpha: The power of the step size's decay, >= 0.
-        t0: After how many steps averaging begins, >= 0. The default, a
-            million, is PyTorch's; for less than that many steps set it.
+            without arguments. It determines the step size of the next step.
+        lambd: Strength of the decay of variable and step size, >= 0.
+        alpha: Power of the step size's decay, >= 0.
+        t0: Number of steps before averaging begins, >= 0. The default of a
+            million is PyTorch's; set it for shorter trainings.
         {{common_arguments}}
 
-    `lazy_mode=True` is refused: what it leaves out is the average itself.
+    `lazy_mode=True` is an error, because averages cover all rows.
 
     Raises:
-        ValueError: If an argument is out of range; names it and its value.
+        ValueError: If an argument is out of range.
 
     Example:
 
@@ -117,18 +122,7 @@ class AveragedSGD(FusedOptimizer):
         loss_scale_factor: float | None = None,
         gradient_accumulation_steps: int | None = None,
         name: str | None = None,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
-        implementation: str = dispatch.AUTO,
+        **options: Unpack[Options],
     ) -> None:
         validation.check_not_negative("lambd", lambd)
         validation.check_not_negative("alpha", alpha)
@@ -140,7 +134,7 @@ class AveragedSGD(FusedOptimizer):
 
     @property
     def lazy_mode(self) -> bool:
-        """False: the average is one of all rows in all steps."""
+        """Always False: the averages cover all rows in all steps."""
         return False
 
     @lazy_mode.setter
@@ -156,8 +150,8 @@ class AveragedSGD(FusedOptimizer):
 
     def _add_state(self, variables: Sequence[keras.Variable]) -> None:
         (self._averages,) = self._add_slots(variables, ["average"])
-        # The step size of the next step; 0 before the first, which takes the
-        # learning rate. In float64: it is made of scalars that are.
+        # The step size of the next step; 0 before the first step, which uses
+        # the learning rate. It is float64 like the scalars it is computed from.
         self._eta = self.add_variable((), dtype="float64", name="eta")
 
     def _has_average(self) -> bool:
@@ -190,7 +184,7 @@ class AveragedSGD(FusedOptimizer):
 
 @dataclasses.dataclass(frozen=True)
 class _AveragedSGDRule(UpdateRule):
-    """The rule with the step size, which is that of the step before."""
+    """AveragedSGD's rule with the step size that the last step computed."""
 
     alpha: float = 0.75
     eta: keras.Variable = None
@@ -201,10 +195,10 @@ class _AveragedSGDRule(UpdateRule):
         variables: Sequence[tf.Variable],
         commits: Flag,
     ) -> None:
-        """Until the first step is done, makes averages equal to variables.
+        """Sets the averages of variables without a gradient in the first step.
 
-        Variables may be assigned after `build`. This is for variables without a
-        gradient; the rule makes the averages of the others.
+        These averages must equal their variables, which may have been assigned
+        after `build`. The rule sets the averages of all other variables.
         """
         updated = set(map(state.index_of, variables))
         begins = both(commits, tf.convert_to_tensor(self.eta) == 0)
@@ -218,14 +212,14 @@ class _AveragedSGDRule(UpdateRule):
     def scalars(
         self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
     ) -> Scalars:
-        """Adds the step size; the first one is the learning rate."""
+        """Adds the step size, which is the learning rate in the first step."""
         scalars = super().scalars(learning_rate, updates)
         eta = tf.convert_to_tensor(self.eta)
         scalars["eta"] = tf.where(eta == 0, scalars["learning_rate"], eta)
         return scalars
 
     def numbers(self, scalars: Scalars) -> Scalars:
-        """Adds what only the functional rule takes."""
+        """Adds the argument that only the functional rule takes."""
         return {**super().numbers(scalars), "alpha": self.alpha}
 
     def scaled(self, factor: arithmetic.Scalar, scalars: Scalars) -> Scalars:
@@ -243,7 +237,7 @@ class _AveragedSGDRule(UpdateRule):
             self.hyperparameters["lambd"],
             self.alpha,
         )
-        # 0 would mean that there was no step yet.
+        # 0 would mean that no step has run yet.
         return [(self.eta, tf.maximum(following, _TINY))]
 
 

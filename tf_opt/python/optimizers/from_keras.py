@@ -1,4 +1,4 @@
-"""From a Keras optimizer to the tf_opt one that continues it."""
+"""Conversion of Keras optimizers to tf_opt optimizers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_opt.python.optimizers.nadam import NAdam
 
-# For each Keras class, ours and the arguments that give Keras' numbers.
+# For each Keras class, tf_opt's class and the arguments to match its results.
 _COUNTERPARTS: dict[type, tuple[type[FusedOptimizer], dict[str, Any]]] = {
     keras.optimizers.Adam: (Adam, {"epsilon_hat": True}),
     keras.optimizers.AdamW: (AdamW, {"epsilon_hat": True}),
@@ -26,27 +26,30 @@ _COUNTERPARTS: dict[type, tuple[type[FusedOptimizer], dict[str, Any]]] = {
 def from_keras(
     optimizer: keras.optimizers.Optimizer,
 ) -> keras.optimizers.Optimizer:
-    """Returns the tf_opt optimizer that continues with the same numbers.
+    """Converts a Keras optimizer and keeps its state.
+
+    Results match to rounding, except for repeated embedding ids, which Keras
+    treats differently.
 
     Args:
-        optimizer: A Keras `Adam`, `AdamW` or `Nadam`, or a Keras
-            `LossScaleOptimizer` (what `model.optimizer` is under the policy
-            `mixed_float16`) or `MultiOptimizer` around such. There, what is
-            tf_opt's already stays as it is. If it has been built, its state is
-            copied and the result updates the same variables. If it belongs to
-            a `tf.distribute.Strategy`, so does the result.
+        optimizer: A Keras `Adam`, `AdamW` or `Nadam`; or a Keras
+            `LossScaleOptimizer` (the class of `model.optimizer` under the
+            policy `mixed_float16`) or `MultiOptimizer` around these. tf_opt
+            optimizers inside of it are kept. If the optimizer is built, the
+            result gets its state and updates the same variables. If it belongs
+            to a `tf.distribute.Strategy`, so does the result.
 
     Returns:
-        A `tf_opt.Adam`, `tf_opt.AdamW` or `tf_opt.NAdam` with its
-        hyper-parameters, in Keras' conventions, and its state; around it a
-        `tf_opt.LossScaleOptimizer` if there was one, with its scale, or a
-        Keras `MultiOptimizer`.
+        A `tf_opt.Adam`, `tf_opt.AdamW` or `tf_opt.NAdam` with the
+        optimizer's hyperparameters, in Keras' conventions, and its state. A
+        `LossScaleOptimizer` becomes a `tf_opt.LossScaleOptimizer` around it
+        with the same scale, a `MultiOptimizer` another `MultiOptimizer`.
 
     Raises:
-        TypeError: If `optimizer` is of another class, a subclass included: it
+        TypeError: If `optimizer` has another class, such as a subclass, which
             might compute something else.
-        ValueError: If it has been built outside of the strategy in whose scope
-            this is called.
+        ValueError: If it was built outside of the strategy scope in which this
+            function is called.
 
     Example:
 
@@ -79,7 +82,7 @@ def from_keras(
 def _continued(
     optimizer: keras.optimizers.Optimizer,
 ) -> keras.optimizers.Optimizer:
-    """What goes on inside of another optimizer: ours is there already."""
+    """Converts an inner optimizer, unless it is tf_opt's."""
     if isinstance(optimizer, FusedOptimizer):
         return optimizer
     return from_keras(optimizer)
@@ -88,7 +91,7 @@ def _continued(
 def _with_continued_parts(
     optimizer: keras.optimizers.Optimizer,
 ) -> keras.optimizers.Optimizer:
-    """A `MultiOptimizer` with ours inside, not built itself."""
+    """Returns an unbuilt `MultiOptimizer` with converted inner optimizers."""
     parts = {id(part): _continued(part) for part in optimizer.optimizers}
     choice = keras_internals.optimizer_map_of(optimizer)
     if isinstance(choice, keras.optimizers.OptimizerMap):
@@ -104,8 +107,8 @@ def _with_continued_parts(
     else:
         raise TypeError(
             "`optimizer` must have been built, or have a "
-            "keras.optimizers.OptimizerMap, to say which optimizers are "
-            f"inside. Received: {optimizer}"
+            "keras.optimizers.OptimizerMap, to find the optimizers inside "
+            f"of it. Received: {optimizer}"
         )
     return keras_internals.MultiOptimizer(
         continued,
@@ -117,21 +120,21 @@ def _with_continued_parts(
 def _own_variables(
     optimizer: keras.optimizers.Optimizer,
 ) -> list[keras.Variable]:
-    """The state, without that of an inner optimizer."""
+    """Returns an optimizer's variables, without those of inner optimizers."""
     variables = optimizer.variables
     inner = [getattr(optimizer, "inner_optimizer", None)]
     inner = getattr(optimizer, "optimizers", inner)
     if inner != [None]:
         of_inner = sum(len(each.variables) for each in inner)
         return variables[: len(variables) - of_inner]
-    forgotten = keras_internals.forgotten_variable_of(optimizer)
-    return variables if forgotten is None else [*variables, forgotten]
+    missing = keras_internals.missing_variable_of(optimizer)
+    return variables if missing is None else [*variables, missing]
 
 
 def _strategy_of(
     optimizer: keras.optimizers.Optimizer,
 ) -> contextlib.AbstractContextManager:
-    """The scope in which the optimizer's variables and ours are made."""
+    """Returns the scope in which to create the result's variables."""
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         return contextlib.nullcontext()
     own = keras_internals.strategy_of(optimizer)
@@ -140,15 +143,15 @@ def _strategy_of(
         return contextlib.nullcontext()
     if tf.distribute.has_strategy():
         raise ValueError(
-            "`optimizer` was built under another tf.distribute strategy than "
-            "the one in whose scope from_keras is called; call it outside of "
-            f"that scope. Received: {own} and {current}"
+            "`optimizer` was built under another tf.distribute strategy, but "
+            "from_keras is called in the scope of a strategy; call it outside "
+            f"of that scope. Received: {own} and {current}"
         )
     return own.scope()
 
 
 def _counterpart(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
-    """Ours with the same settings, not built."""
+    """Returns an unbuilt tf_opt optimizer with the same settings."""
     if type(optimizer) not in _COUNTERPARTS:
         supported = ", ".join(
             f"keras.optimizers.{cls.__name__}" for cls in _COUNTERPARTS
@@ -161,7 +164,7 @@ def _counterpart(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
         )
     cls, arguments = _COUNTERPARTS[type(optimizer)]
     config = optimizer.get_config()
-    # get_config turns a schedule into a dictionary and loses a callable.
+    # get_config converts a schedule to a dictionary and loses a callable.
     config["learning_rate"] = keras_internals.learning_rate_of(optimizer)
     result = cls(**config, **arguments)
     keras_internals.exclude_same_from_weight_decay(optimizer, result)

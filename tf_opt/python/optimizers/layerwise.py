@@ -1,4 +1,4 @@
-"""Learning rates that fall from the last layer of a model to the first."""
+"""Learning rates that decrease from the last layer of a model to the first."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from tf_opt.python.optimizers.values.gradients import path_of
 
 
 def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
-    r"""Factors for layer-wise learning rates, as fine-tuning uses them.
+    r"""Returns factors for layer-wise learning rates, as used in fine-tuning.
 
-    The last layer that has trainable variables gets the factor 1, and each one
-    before it `decay` times that of the one behind it. Layers are counted as
-    they stand in `model.layers`: one that is made of others is one, an inner
-    model is as many as it has.
+    The last layer with trainable variables gets the factor 1. Each layer before
+    it gets `decay` times the factor of the layer behind it. Layers are counted
+    as in `model.layers`: a layer made of other layers counts as one, and each
+    layer of an inner model counts.
 
     Args:
         model: A built model.
-        decay: The factor from a layer to the one before it, in (0, 1].
+        decay: The factor between a layer and the one before it, in (0, 1].
 
     Returns:
-        A dictionary for `learning_rate_multipliers`: for each trainable
-        variable the regular expression that finds its path, and its factor.
-        Layers may be frozen afterwards, before the optimizer is built.
+        A dictionary for `learning_rate_multipliers`. It maps a regular
+        expression for the path of each trainable variable to the variable's
+        factor. You may freeze layers later, before the optimizer is built.
 
     Raises:
-        ValueError: If `model` is no model, or has no trainable variables, or
-            two of one path in different layers, or `decay` isn't in (0, 1].
+        ValueError: If `model` isn't a model, has no trainable variables or has
+            variables of the same path in different layers, or `decay` isn't in
+            (0, 1].
 
     Example:
 
@@ -73,11 +74,11 @@ def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
 
 
 def _layers_with_variables(model: keras.Model) -> list[list[str]]:
-    """For each layer that trains, from first to last, its variables' paths."""
+    """Returns each trainable layer's variables by path, from first to last."""
     seen: set[int] = set()
     layers = []
     for layer in [*_layers_of(model), model]:
-        # At last, of the model, those that are in none of its layers.
+        # The model comes last, for variables that are in no layer.
         own = [
             variable
             for variable in layer.trainable_variables

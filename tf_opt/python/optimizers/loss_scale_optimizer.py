@@ -1,4 +1,4 @@
-"""Dynamic loss scaling in the pass of the inner optimizer."""
+"""Dynamic loss scaling in the same pass as the inner optimizer."""
 
 from __future__ import annotations
 
@@ -19,29 +19,33 @@ from tf_opt.python.optimizers.values.gradients import GradientLike
 
 @keras.saving.register_keras_serializable("tf_opt")
 class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
-    r"""Scales the loss so that 16-bit gradients don't vanish: in one pass.
+    r"""Scales the loss so that 16-bit gradients don't vanish, in one pass.
 
-    It does what `keras.optimizers.LossScaleOptimizer` does, with its state and
-    its numbers. The loss is multiplied by a scale $s$, and the gradients by
-    $1 / s$. A step whose gradients hold an infinity or NaN is skipped, and the
-    scale halved; after `dynamic_growth_steps` finite steps in a row it is
-    doubled. Here unscaling is part of the inner optimizer's own pass, a skipped
-    step is a flag that this pass reads, and there is no condition around it;
-    under a `tf.distribute` strategy the sum over replicas is what must be
-    finite, so that all replicas agree.
+    It has the same state and results as `keras.optimizers.LossScaleOptimizer`.
+    The loss is multiplied by a scale $s$, and the gradients by $1 / s$. If a
+    gradient contains an infinity or a NaN, the step is skipped and the scale is
+    halved. After `dynamic_growth_steps` finite steps in a row the scale is
+    doubled.
 
-    `model.compile` under the policy `mixed_float16` leaves it as it is.
+    Unscaling is part of the inner optimizer's pass over memory. Skipping a step
+    is a flag that this pass reads, so there is no condition around it. Under a
+    `tf.distribute` strategy the sum over replicas must be finite, so all
+    replicas agree.
+
+    `model.compile` under the policy `mixed_float16` doesn't wrap this optimizer
+    again.
 
     Args:
-        inner_optimizer: The optimizer that does the steps. With one that is
-            not tf_opt's, this is Keras' optimizer.
+        inner_optimizer: The optimizer that updates the variables. Around an
+            optimizer that isn't tf_opt's, this class works like Keras'.
         initial_scale: The first scale, > 0.
-        dynamic_growth_steps: After how many finite steps the scale doubles.
+        dynamic_growth_steps: The number of finite steps before the scale
+            doubles.
         name: The optimizer's name.
 
     Raises:
-        ValueError: If an argument is out of range; names it and its value.
-        TypeError: If `inner_optimizer` is no optimizer.
+        ValueError: If an argument is out of range.
+        TypeError: If `inner_optimizer` isn't an optimizer.
 
     Example:
 
@@ -73,7 +77,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         validation.check_positive_integer(
             "dynamic_growth_steps", dynamic_growth_steps
         )
-        # What Keras takes besides, its own configurations have.
+        # Keras' configurations contain further arguments.
         super().__init__(
             inner_optimizer,
             initial_scale=initial_scale,
@@ -84,14 +88,14 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     @property
     def implementation_in_use(self) -> str | None:
-        """What the inner optimizer's last step ran; None if that isn't ours."""
+        """`implementation_in_use` of the inner optimizer, or None."""
         return getattr(self.inner_optimizer, "implementation_in_use", None)
 
     def save_own_variables(self, store: Any) -> None:
-        """Saves the variables, as the inner optimizer would its own.
+        """Saves the variables, in the format of the inner optimizer.
 
         Args:
-            store: Where to.
+            store: The store to save to.
         """
         if isinstance(self.inner_optimizer, FusedOptimizer):
             masters = self.inner_optimizer._master_pairs()
@@ -100,10 +104,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             super().save_own_variables(store)
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads what `save_own_variables` has saved.
+        """Loads the variables that `save_own_variables` saved.
 
         Args:
-            store: Where it was saved.
+            store: The store to load from.
         """
         if isinstance(self.inner_optimizer, FusedOptimizer):
             masters = self.inner_optimizer._master_pairs()
@@ -115,7 +119,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         grads: Sequence[GradientLike | None],
         trainable_variables: Sequence[Variable] | None = None,
     ) -> None:
-        """Updates the variables, unless a gradient isn't finite.
+        """Updates the variables, if all gradients are finite.
 
         Args:
             grads: Gradients of the scaled loss.
@@ -123,11 +127,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 optimizer was built with.
 
         Raises:
-            ValueError: If there are no variables: none are given, and the
-                optimizer isn't built.
-            RuntimeError: If the inner optimizer's average is in the variables'
-                place; in a `tf.function` that is a
-                `tf.errors.InvalidArgumentError`.
+            ValueError: If `trainable_variables` is None and the optimizer isn't
+                built.
+            RuntimeError: If the inner optimizer's averages are swapped in. In a
+                `tf.function` this is a `tf.errors.InvalidArgumentError`.
         """
         if not self.built and trainable_variables is None:
             raise ValueError(
@@ -141,8 +144,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if not self.built and trainable_variables is not None:
             with keras.name_scope(self.name, caller=self):
                 self.build(list(trainable_variables))
-        # Both before the step: replicas that share them must not read what
-        # one of them has assigned.
+        # Read both before the step: replicas may share these variables, and
+        # one replica must not read the values that another one has assigned.
         scale = tf.convert_to_tensor(self.dynamic_scale)
         finite_steps = tf.convert_to_tensor(self.step_counter)
         with self.inner_optimizer._unless_swapped_in() as may_step:
@@ -159,7 +162,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             following = tf.where(
                 restarts, tf.zeros_like(finite_steps), finite_steps + 1
             )
-            # A step that isn't one, as the average is in place, isn't counted.
+            # Nothing changes while the averages are swapped in.
             access.assign(
                 self.dynamic_scale, choose(may_step, scale * factor, scale)
             )

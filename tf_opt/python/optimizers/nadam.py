@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
 from tf_opt.python.ops import nadam as nadam_op
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
+from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
@@ -27,11 +28,15 @@ from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @keras.saving.register_keras_serializable("tf_opt")
+@with_options
 @with_common_arguments
 class NAdam(MomentsOptimizer):
-    r"""NAdam, Adam with Nesterov momentum: the whole model in one pass.
+    r"""NAdam (Adam with Nesterov momentum), in one pass over the model.
 
     For a variable $p$ with gradient $g$, in step $t$ = 1, 2, ..., with
     $\psi$ = `momentum_decay`:
@@ -47,23 +52,23 @@ class NAdam(MomentsOptimizer):
     \end{aligned}
     $$
 
-    These are PyTorch's and Paddle's numbers; with `momentum_decay=1.0` they
-    are those of `keras.optimizers.Nadam`, with whose `variables` those of this
-    optimizer are interchangeable. The moments and all arithmetic are float32
-    for float16, bfloat16 and float32 variables and float64 for float64 ones.
-    $P$, one scalar for all variables, advances once a step; it is float64 if
-    any variable is, else float32. Sparse gradients (`tf.IndexedSlices`) give
-    the result of the dense gradient, repeated rows summed.
+    Results match PyTorch and Paddle; with `momentum_decay=1.0` they match
+    `keras.optimizers.Nadam`, whose `variables` are interchangeable with those
+    of this optimizer. The moments and all arithmetic are float32 for float16,
+    bfloat16 and float32 variables and float64 for float64 variables. All
+    variables share the scalar $P$, which is float64 if any variable is, and
+    float32 otherwise. Sparse gradients (`tf.IndexedSlices`) give the same
+    result as dense gradients; repeated rows are summed.
 
     Args:
         {{learning_rate}}
         {{moments}}
-        momentum_decay: How fast the momentum grows from half of `beta_1` to
-            `beta_1`, >= 0: 0.004 in PyTorch and Paddle, 1 in Keras.
+        momentum_decay: Rate at which the momentum grows from half of `beta_1`
+            to `beta_1`, >= 0: 0.004 in PyTorch and Paddle, 1 in Keras.
         {{common_arguments}}
 
     Raises:
-        ValueError: If an argument is out of range; names it and its value.
+        ValueError: If an argument is out of range.
 
     Example:
 
@@ -97,22 +102,11 @@ class NAdam(MomentsOptimizer):
         name: str | None = None,
         *,
         momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = True,
-        maximize: bool = False,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
-        master_weights: bool = False,
-        stochastic_rounding: bool = False,
-        seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
-        implementation: str = dispatch.AUTO,
+        **options: Unpack[Options],
     ) -> None:
         validation.check_not_negative("momentum_decay", momentum_decay)
         if name is None and type(self) is NAdam:
-            # Keras would make `n_adam` from the name of this class.
+            # Keras would derive `n_adam` from the name of this class.
             name = keras_internals.next_name("Nadam")
         super().__init__(
             beta_1=beta_1,
@@ -124,7 +118,7 @@ class NAdam(MomentsOptimizer):
 
     def _add_state(self, variables: Sequence[keras.Variable]) -> None:
         super()._add_state(variables)
-        # Keras' name, so that checkpoints are interchangeable.
+        # The name is Keras', so that checkpoints are interchangeable.
         self._u_product = self.add_variable(
             (),
             initializer="ones",
@@ -152,7 +146,7 @@ class NAdam(MomentsOptimizer):
 
 @dataclasses.dataclass(frozen=True)
 class _NAdamRule(UpdateRule):
-    """The rule with the product of the momenta."""
+    """NAdam's rule with the product of the momenta."""
 
     momentum_product: keras.Variable = None
 

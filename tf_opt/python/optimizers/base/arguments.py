@@ -1,16 +1,22 @@
-"""How a constructor hands on what all optimizers take.
+"""The constructor arguments that all optimizers share.
 
-Every argument stands in every optimizer's signature, so that `help()` and an
-editor show it. What they mean, their defaults and their checks are in
-`FusedOptimizer`; a test compares the signatures with its and with Keras'.
+A constructor lists the arguments that may be positional. It takes the others as
+`**options`; `with_options` puts them into its signature, so that `help()` shows
+them, and editors know them from the type `Options`.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
+from typing import TypedDict
+from typing import TypeVar
 
-COMMON_ARGUMENTS = (
+import tensorflow as tf
+
+# Keras' arguments, which all optimizers take.
+_KERAS_ARGUMENTS = (
     "learning_rate",
     "weight_decay",
     "clipnorm",
@@ -22,21 +28,54 @@ COMMON_ARGUMENTS = (
     "loss_scale_factor",
     "gradient_accumulation_steps",
     "name",
-    "decoupled_weight_decay",
-    "maximize",
-    "learning_rate_multipliers",
-    "weight_decay_multipliers",
-    "skip_nonfinite",
-    "track_gradient_norm",
-    "lazy_mode",
-    "master_weights",
-    "stochastic_rounding",
-    "seed",
-    "state_dtype",
-    "implementation",
 )
 
 
+class Options(TypedDict, total=False):
+    """The keyword-only arguments of all optimizers."""
+
+    decoupled_weight_decay: bool
+    maximize: bool
+    learning_rate_multipliers: Mapping[str, float] | None
+    weight_decay_multipliers: Mapping[str, float] | None
+    skip_nonfinite: bool
+    track_gradient_norm: bool
+    lazy_mode: bool
+    master_weights: bool
+    stochastic_rounding: bool
+    seed: int | None
+    state_dtype: str | tf.DType | None
+    implementation: str
+
+
+Optimizer = TypeVar("Optimizer", bound=type)
+
+
+def with_options(cls: Optimizer) -> Optimizer:
+    """Lists the options in the signature of a class's constructor.
+
+    Names, order, types and defaults are those of the base class's constructor.
+    """
+    constructor = cls.__init__
+    signature = inspect.signature(constructor)
+    (base,) = (
+        each for each in cls.__mro__ if each.__name__ == "ConfiguredOptimizer"
+    )
+    shared = inspect.signature(base.__init__).parameters
+    constructor.__signature__ = signature.replace(
+        parameters=[
+            *(
+                parameter
+                for parameter in signature.parameters.values()
+                if parameter.kind != inspect.Parameter.VAR_KEYWORD
+            ),
+            *(shared[name] for name in Options.__annotations__),
+        ]
+    )
+    return cls
+
+
 def common_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Out of a constructor's `locals()`, what `FusedOptimizer` takes."""
-    return {name: arguments[name] for name in COMMON_ARGUMENTS}
+    """Returns the shared arguments out of a constructor's `locals()`."""
+    shared = {name: arguments[name] for name in _KERAS_ARGUMENTS}
+    return {**shared, **arguments["options"]}

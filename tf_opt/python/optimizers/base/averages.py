@@ -1,4 +1,4 @@
-"""Swaps averages into the variables' place and back."""
+"""Swapping of averages and variables."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tf_opt.python.tensorflow_internals import inside_xla
 class AveragedOptimizer(BuiltOptimizer):
     """Base class: lets users evaluate and save a model with its averages.
 
-    While averages are swapped in, each variable and its average have changed
-    places, and `_iterations` is -1 minus the number of steps. So a traced step
-    sees it, and a checkpoint saved meanwhile holds everything.
+    While averages are swapped in, each variable holds its average and vice
+    versa, and `_iterations` is -1 minus the number of steps. Traced steps can
+    read this, and a checkpoint contains both values.
     """
 
     # While averages are swapped in: the values of variables and averages that
@@ -64,17 +64,17 @@ class AveragedOptimizer(BuiltOptimizer):
         return self._has_average() and bool(self._iterations.numpy() < 0)
 
     def swap_in_average(self) -> None:
-        """Puts the averages in the variables' place, for use or for saving.
+        """Swaps the variables with their averages, for evaluation or saving.
 
-        These are the moving averages of `use_ema=True`; `AveragedSGD` has its
-        own. The variables are kept, also in a checkpoint or a saved model, and
-        `swap_out_average` brings them back. Until then a step raises an error.
-        (The composed implementation can't raise inside XLA and on a GPU: there
-        it does nothing.)
+        The averages are the moving averages of `use_ema=True`, or those of
+        `AveragedSGD`. The variables' values are kept, also in a checkpoint or a
+        saved model, and `swap_out_average` restores them. Until then, a step
+        raises an error. (Inside XLA and on a GPU, the composed implementation
+        can't raise errors; a step does nothing there.)
 
         Raises:
-            RuntimeError: If the optimizer keeps no averages, wasn't built, or
-                the averages are in place already, or this is in a
+            RuntimeError: If the optimizer keeps no averages or isn't built, the
+                averages are swapped in already, or this is called in a
                 `tf.function`.
         """
         if not self._has_average():
@@ -109,14 +109,15 @@ class AveragedOptimizer(BuiltOptimizer):
         self._iterations.assign(-1 - self._iterations)
 
     def swap_out_average(self) -> None:
-        """Brings back the variables that `swap_in_average` replaced.
+        """Restores the variables that `swap_in_average` replaced.
 
-        A value is rounded while it is in the place of one with a narrower type.
-        Only after loading a model that was saved with its averages in place are
-        the exact values unknown.
+        The values are exact, even if the average's type is narrower than the
+        variable's. The exception is a model that was saved with its averages
+        swapped in and then loaded: its values were rounded to the narrower
+        type.
 
         Raises:
-            RuntimeError: If the averages are not in the variables' place.
+            RuntimeError: If the averages aren't swapped in.
         """
         if not self.average_is_swapped_in:
             raise RuntimeError(
@@ -126,8 +127,8 @@ class AveragedOptimizer(BuiltOptimizer):
         pairs = self._averaged()
         kept = self._swapped or [(None, None)] * len(pairs)
         for (variable, average), (value, mean) in zip(pairs, kept, strict=True):
-            value = swapped.as_it_was(value, tf.convert_to_tensor(average))
-            mean = swapped.as_it_was(mean, tf.convert_to_tensor(variable))
+            value = swapped.restored(value, tf.convert_to_tensor(average))
+            mean = swapped.restored(mean, tf.convert_to_tensor(variable))
             self.assign(variable, value)
             self.assign(average, mean)
         object.__setattr__(self, "_swapped", None)
@@ -146,7 +147,7 @@ class AveragedOptimizer(BuiltOptimizer):
             self.swap_out_average()
 
     def finalize_variable_values(self, var_list: Sequence[Variable]) -> None:
-        """Brings the variables back; Keras calls this at the end of `fit`.
+        """Restores the variables; Keras calls this at the end of `fit`.
 
         With `use_ema`, Keras then overwrites them with their averages.
 
@@ -179,15 +180,15 @@ class AveragedOptimizer(BuiltOptimizer):
 
     @contextlib.contextmanager
     def _unless_swapped_in(self) -> Iterator[Flag]:
-        """Context manager for a step, which the swapped-in average forbids.
+        """Context manager for a step; swapped-in averages forbid it.
 
         Yields:
-            Whether the step may run. Inside XLA and on a GPU nothing raises,
-            so it is a tensor there.
+            Whether the step may run. It is a tensor inside XLA and on a GPU,
+            where a step can't raise errors.
 
         Raises:
-            RuntimeError: If the averages are in the variables' place; in a
-                `tf.function` it is a `tf.errors.InvalidArgumentError`.
+            RuntimeError: If the averages are swapped in. In a `tf.function`
+                this is a `tf.errors.InvalidArgumentError`.
         """
         if not self._has_average():
             yield True

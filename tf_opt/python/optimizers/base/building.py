@@ -1,10 +1,11 @@
-"""Creates, saves and loads the state of all optimizers."""
+"""Creation, saving and loading of an optimizer's state."""
 
 from __future__ import annotations
 
 import abc
 import contextlib
 from collections.abc import Collection
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -29,14 +30,14 @@ from tf_opt.python.optimizers.values import variables as access
 
 
 class BuiltOptimizer(ConfiguredOptimizer):
-    """Base class: keeps slots and what else belongs to model variables."""
+    """Base class: creates, saves and loads slots and other state."""
 
-    # What a step reads and writes; None before `build`.
+    # The variables that a step reads and writes; None before `build`.
     _state: OptimizerState | None = None
 
     @abc.abstractmethod
     def _add_state(self, variables: Sequence[keras.Variable]) -> None:
-        """Adds the rule's slots and what all model variables share."""
+        """Adds the rule's slots and its state that all variables share."""
 
     @abc.abstractmethod
     def _slots(self) -> list[PerVariable]:
@@ -66,7 +67,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         self._add_state(var_list)
         if self.master_weights:
             self._masters = [self._add_master(x) for x in var_list]
-        # Keras would wrap and track the tuple.
+        # Bypasses Keras, which would wrap and track the state.
         object.__setattr__(self, "_state", self._collect_state())
 
     def _collect_state(self) -> OptimizerState:
@@ -88,7 +89,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         return self.variables
 
     def _keeps_gradient_norm(self) -> bool:
-        # `global_clipnorm` measures it in any case.
+        # `global_clipnorm` needs the norm anyway.
         return bool(self.track_gradient_norm or self.global_clipnorm)
 
     def _rounding_settings(self) -> RoundingSettings:
@@ -111,15 +112,14 @@ class BuiltOptimizer(ConfiguredOptimizer):
     ) -> tuple[PerVariable, ...]:
         """Adds one slot of each name for each variable, a variable at a time.
 
-        Order and names are Keras'. The type is that of the state, not the
-        variable's.
+        Order and names are as in Keras. The type depends on `state_dtype`.
 
         Args:
             variables: The variables.
             names: The slots' names.
             rows: By name, the number of rows of a slot that is a table, each
                 row of the variable's shape.
-            exact: The names of slots in the arithmetic's type.
+            exact: The names of slots that have the arithmetic type.
 
         Returns:
             For each name, its slots in the order of `variables`; None for a
@@ -129,7 +129,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         slots = tuple([] for _ in names)
         for variable in variables:
             for slot, name in zip(slots, names, strict=True):
-                # Keras writes the gradient straight into such a variable.
+                # Keras overwrites such a variable with its gradient.
                 if is_overwritten_by_gradient(variable):
                     slot.append(None)
                     continue
@@ -147,14 +147,14 @@ class BuiltOptimizer(ConfiguredOptimizer):
         name: str | None = None,
         initializer: Any = "zeros",
     ) -> keras.Variable:
-        """Adds a variable of another's shape, in the type of the arithmetic.
+        """Adds a variable of another variable's shape, in the arithmetic type.
 
-        Keras' method takes the other variable's type, in which a sum of 16-bit
-        numbers would lose digits. An average has the type of the state.
+        Keras' method uses the other variable's type; a sum of 16-bit numbers
+        would lose digits. Averages have the type of `state_dtype`.
 
         Args:
             reference_variable: The other variable.
-            name: The end of its name.
+            name: The suffix of the variable's name.
             initializer: The initial value.
         """
         dtype = None
@@ -185,16 +185,18 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 name=f"{prefix}_{name}",
             )
 
-    def _beside(
-        self, variable: tf.Variable
-    ) -> contextlib.AbstractContextManager:
-        """Returns a context that puts new variables on a variable's device."""
-        if access.has_copies(variable):
+    @contextlib.contextmanager
+    def _beside(self, variable: tf.Variable) -> Iterator[None]:
+        """Context manager that puts new variables on a variable's device."""
+        with contextlib.ExitStack() as stack:
+            if not access.has_copies(variable):
+                # Colocation doesn't reach variables that are created while a
+                # step is traced, as in `fit`.
+                stack.enter_context(tf.device(variable.device))
+            # It knows the devices of a strategy, such as parameter servers.
             extended = strategy_of(self).extended
-            return extended.colocate_vars_with(variable)
-        # Colocation doesn't reach variables that are created while a step is
-        # traced, as in `fit`.
-        return tf.device(variable.device)
+            stack.enter_context(extended.colocate_vars_with(variable))
+            yield
 
     def _add_master(self, variable: keras.Variable) -> keras.Variable | None:
         if not master_weights.has_master(variable):
@@ -212,7 +214,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
     # ---- Saving. ----
 
     def save_own_variables(self, store: Any) -> None:
-        """Saves the variables, master weights under keys of their own.
+        """Saves the variables; master weights have separate keys.
 
         Args:
             store: The store to save to.
@@ -220,7 +222,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         saving.save(self.variables, self._master_pairs(), store)
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads what `save_own_variables` has saved.
+        """Loads the variables that `save_own_variables` saved.
 
         Args:
             store: The store to load from.

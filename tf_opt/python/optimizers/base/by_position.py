@@ -1,7 +1,8 @@
-"""What expressions and exclusions meant for each variable, to be saved.
+"""Multipliers and exclusions by the variables' positions, for saving.
 
-The path of a variable may change when its model is saved and loaded (from
-`sequential/dense/bias` to `dense/bias`), and an expression is found in a path.
+A variable's path may change when its model is saved and loaded (from
+`sequential/dense/bias` to `dense/bias`), so a regular expression may no longer
+match.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from tf_opt.python.keras_internals import Variable
 
 @dataclasses.dataclass(frozen=True)
 class ByPosition:
-    """What a built optimizer does with each variable, in their order.
+    """Multipliers and exclusions of a built optimizer's variables, in order.
 
     Attributes:
-        shapes: The variables' shapes, by which one sees whether others are the
-            variables of a model of the same structure.
-        learning_rate_multipliers: A factor for each; None where there are none.
-        weight_decay_multipliers: The same.
-        excluded: Positions of the variables that weight decay leaves out; None
-            where none were excluded.
+        shapes: The variables' shapes, to recognize a model of the same
+            structure.
+        learning_rate_multipliers: A factor for each variable; None without
+            multipliers.
+        weight_decay_multipliers: A factor for each variable; None without
+            multipliers.
+        excluded: Positions of the variables without weight decay; None without
+            exclusions.
     """
 
     shapes: tuple[tuple[int, ...], ...] = ()
@@ -33,7 +36,7 @@ class ByPosition:
     excluded: tuple[int, ...] | None = None
 
     def of(self, variables: Sequence[Variable]) -> ByPosition:
-        """Returns what holds for these variables: all of it, or nothing."""
+        """Returns this object if the shapes match, or an empty one."""
         shapes = tuple(tuple(variable.shape) for variable in variables)
         return self if shapes == self.shapes else ByPosition(shapes)
 
@@ -48,7 +51,7 @@ class ByPosition:
         )
 
     def get_config(self) -> dict[str, Any] | None:
-        """Returns plain lists, or None if nothing is to be saved."""
+        """Returns plain lists, or None if there is nothing to save."""
         config: dict[str, Any] = {
             name: list(value)
             for name, value in vars(self).items()
@@ -60,6 +63,6 @@ class ByPosition:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Sequence[Any]]) -> ByPosition:
-        """Makes it of what `get_config` returned."""
+        """Creates the object from the result of `get_config`."""
         config = {name: tuple(value) for name, value in config.items()}
         return cls(**{**config, "shapes": tuple(map(tuple, config["shapes"]))})

@@ -1,4 +1,4 @@
-"""The constructor of all optimizers, and their configuration."""
+"""Constructor and configuration of all optimizers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ LearningRate = (
     float | keras.optimizers.schedules.LearningRateSchedule | Callable
 )
 
-# Checks of attributes that Keras keeps without a check; assignments are
-# checked as well.
+# Checks of attributes that Keras doesn't check. Assignments are checked, too.
 _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     "clipnorm": validation.check_clip_norm,
     "clipvalue": validation.check_clip_value,
@@ -47,7 +46,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
 
 
 class ConfiguredOptimizer(KerasOptimizer):
-    """Base class: checks, keeps and returns the constructor's arguments."""
+    """Base class: checks and stores the constructor's arguments."""
 
     # Arguments that decide which state `build` creates.
     _fixed_by_build: frozenset[str] = frozenset(
@@ -94,7 +93,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         ):
             validation.check_boolean(argument, value)
         if use_ema:
-            # Keras compares these before it keeps them.
+            # Keras compares these before it stores them.
             validation.check_ema_momentum("ema_momentum", ema_momentum)
             validation.check_count(
                 "ema_overwrite_frequency", ema_overwrite_frequency, least=1
@@ -150,7 +149,7 @@ class ConfiguredOptimizer(KerasOptimizer):
                 f"`{name}` can't be changed once the optimizer is built, as "
                 f"its state depends on it. Received: {name}={value!r}"
             )
-        # As in Keras, `ema_` arguments don't count without averages.
+        # As in Keras, `ema_` arguments are ignored without `use_ema`.
         if name in _CHECKS and (not name.startswith("ema_") or self.use_ema):
             _CHECKS[name](name, value)
         super().__setattr__(name, value)
@@ -169,7 +168,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         validation.check_boolean("lazy_mode", value)
         self._lazy_mode = bool(value)
 
-    # ---- Factors of single variables. ----
+    # ---- Multipliers. ----
 
     @property
     def learning_rate_multipliers(self) -> dict[str, float] | None:
@@ -190,7 +189,7 @@ class ConfiguredOptimizer(KerasOptimizer):
     def weight_decay_multipliers(self) -> dict[str, float] | None:
         """Factors of the weight decay by regular expression, or None.
 
-        Assignments are as those of `learning_rate_multipliers`.
+        An assignment takes effect as that of `learning_rate_multipliers`.
         """
         return self._weight_decay_multipliers
 
@@ -217,7 +216,7 @@ class ConfiguredOptimizer(KerasOptimizer):
                     name, found, len(self._trainable_variables)
                 )
         self._by_position = self._by_position.replace(**{name: found})
-        # A plain dictionary: Keras would wrap the value.
+        # Bypasses Keras, which would wrap the dictionary.
         object.__setattr__(self, f"_{name}", value)
 
     # ---- Variables without weight decay. ----
@@ -237,7 +236,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         super().exclude_from_weight_decay(
             var_list=var_list, var_names=var_names
         )
-        # Plans depend on which variables decay.
+        # A plan depends on the variables that decay.
         self._plans.clear()
         self._by_position = self._by_position.replace(excluded=None)
         self._exclusions = Exclusions(
@@ -312,7 +311,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         excluded = config.pop("exclude_from_weight_decay", None)
         by_position = config.pop("by_position", None)
         optimizer = super().from_config(config, custom_objects)
-        # The variables themselves aren't known yet.
+        # Only names and paths are known; `build` finds the variables.
         if excluded:
             exclusions = Exclusions.from_config(excluded)
             optimizer.exclude_from_weight_decay(var_names=exclusions.var_names)

@@ -1,4 +1,4 @@
-"""Which variables weight decay leaves out, in a form that can be saved."""
+"""Exclusions from weight decay, in a form that can be saved."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tf_opt.python.optimizers.values.gradients import path_of
 
 @dataclasses.dataclass(frozen=True)
 class Exclusions:
-    """What `exclude_from_weight_decay` said, without the variables themselves.
+    """Arguments of `exclude_from_weight_decay`, without the variables.
 
     Attributes:
-        var_names: Regular expressions that are looked for in variables' names.
+        var_names: Regular expressions for variables' names.
         paths: Paths of single variables.
-        positions: Where others stand in the optimizer's list of variables:
-            those that share their path, as variables without a name do.
+        positions: Positions, in the optimizer's list, of single variables that
+            share their path with others, such as variables without a name.
     """
 
     var_names: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Exclusions:
         variables: Sequence[Variable],
         excluded: Sequence[int],
     ) -> Exclusions:
-        """Describes those of `variables` whose positions are `excluded`."""
+        """Describes the variables at the positions `excluded`."""
         paths = [path_of(variable) for variable in variables]
         count = collections.Counter(paths)
         return cls(
@@ -43,7 +43,7 @@ class Exclusions:
         )
 
     def find(self, variables: Sequence[Variable]) -> list[Variable]:
-        """The single variables that are meant; no names."""
+        """Returns the excluded single variables; ignores `var_names`."""
         return [
             variable
             for i, variable in enumerate(variables)
@@ -51,12 +51,12 @@ class Exclusions:
         ]
 
     def get_config(self) -> dict[str, list[Any]]:
-        """As plain lists."""
+        """Returns plain lists."""
         return {
             key: list(value) for key, value in dataclasses.asdict(self).items()
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Sequence[Any]]) -> Exclusions:
-        """The inverse of `get_config`."""
+        """Creates the object from the result of `get_config`."""
         return cls(**{key: tuple(value) for key, value in config.items()})

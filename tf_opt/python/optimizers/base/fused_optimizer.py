@@ -1,4 +1,4 @@
-"""The base class of all tf_opt optimizers."""
+"""Base class of all tf_opt optimizers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.base.averages import AveragedOptimizer
 from tf_opt.python.optimizers.step import eager
@@ -36,11 +37,10 @@ from tf_opt.python.optimizers.values.gradients import GradientLike
 class FusedOptimizer(AveragedOptimizer):
     """Base class: updates all variables of a type in one launch of an op.
 
-    A subclass returns its slots and its rule; everything else that Keras'
-    optimizers do is here.
+    A subclass defines its slots and its rule. This class does the rest.
     """
 
-    # The number of variables that our own `update_step` has updated.
+    # The number of variables that this class' `update_step` has updated.
     _own_updates = 0
 
     @abc.abstractmethod
@@ -93,7 +93,7 @@ class FusedOptimizer(AveragedOptimizer):
     def gradient_norm(self) -> tf.Tensor:
         """The norm of all gradients of the last update, before clipping.
 
-        A scalar in float64, 0 before the first update. It needs
+        A float64 scalar, 0 before the first update. Requires
         `track_gradient_norm=True` or `global_clipnorm`.
         """
         return self._unsaved.value(
@@ -104,7 +104,7 @@ class FusedOptimizer(AveragedOptimizer):
     def skipped_steps(self) -> tf.Tensor:
         """The number of skipped steps, an int64 scalar.
 
-        It needs `skip_nonfinite=True`.
+        Requires `skip_nonfinite=True`.
         """
         return self._unsaved.value("skipped_steps", "`skip_nonfinite=True`")
 
@@ -114,7 +114,7 @@ class FusedOptimizer(AveragedOptimizer):
 
         `"custom_op"`, `"composed"`, `"custom_op and composed"` if variables of
         different types need both, or None before the first step. After
-        `model.fit` it tells what `fit` ran.
+        `model.fit` it is the implementation that `fit` used.
         """
         last = self._plans.last
         return None if last is None else last.describe()
@@ -126,7 +126,7 @@ class FusedOptimizer(AveragedOptimizer):
         grads: Sequence[GradientLike | None],
         trainable_variables: Sequence[Variable] | None = None,
     ) -> None:
-        """Updates the variables: one step.
+        """Updates the variables by one step.
 
         Args:
             grads: Gradients, one for each variable: tensors, `IndexedSlices`,
@@ -138,9 +138,9 @@ class FusedOptimizer(AveragedOptimizer):
             ValueError: If the numbers of gradients and variables differ, or a
                 gradient's shape doesn't fit its variable's.
             TypeError: If a gradient doesn't convert to a tensor, or
-                `trainable_variables` holds anything but variables.
-            RuntimeError: If the averages are in the variables' place; in a
-                `tf.function` it is a `tf.errors.InvalidArgumentError`.
+                `trainable_variables` contains anything but variables.
+            RuntimeError: If the averages are swapped in. In a `tf.function`, a
+                `tf.errors.InvalidArgumentError`.
         """
         with self._unless_swapped_in() as may_step:
             self._apply_scaled(grads, trainable_variables, may_step=may_step)
@@ -154,23 +154,23 @@ class FusedOptimizer(AveragedOptimizer):
         skip_nonfinite: bool = False,
         may_step: Flag = True,
     ) -> Flag:
-        """Runs a step with options that a `LossScaleOptimizer` sets.
+        """Runs a step with options of a `LossScaleOptimizer`.
 
         Args:
             grads: As in `apply`.
             trainable_variables: As in `apply`.
-            gradient_scale: The factor of the gradients; None: that of
+            gradient_scale: The factor of the gradients. None: as for
                 `loss_scale_factor`.
-            skip_nonfinite: Whether a step with a gradient that isn't finite is
-                skipped, also if the optimizer's own `skip_nonfinite` is False.
-            may_step: Whether anything may change at all.
+            skip_nonfinite: Whether to skip a step with a gradient that isn't
+                finite, even if the optimizer's `skip_nonfinite` is False.
+            may_step: Whether anything may change.
 
         Returns:
-            Whether there was a step.
+            Whether the step counts: False if it was skipped.
         """
         grads = list(grads)
         if not grads or (trainable_variables is None and not self.built):
-            # Keras explains what to do.
+            # Keras raises an error that explains the problem.
             super().apply(grads, trainable_variables)
             return True
         if trainable_variables is None:
@@ -212,10 +212,12 @@ class FusedOptimizer(AveragedOptimizer):
             for gradient, variable in zip(grads, variables, strict=True)
         ]
         if known is None and trainable_variables is not None:
-            self._get_ready_for(variables)
+            self._ensure_built(variables)
         replicas.check_variables(variables)
         if skip_nonfinite:
             settings = settings._replace(skip_nonfinite=True)
+        if settings.skip_nonfinite:
+            _check_none_is_overwritten(variables)
         with self._name_scope():
             grads, variables = self._to_update(grads, variables)
             if not grads:
@@ -245,7 +247,7 @@ class FusedOptimizer(AveragedOptimizer):
             plans.may_stay_sparse(gradient, variable, settings.lazy_mode)
             for gradient, variable in zip(grads, variables, strict=True)
         )
-        # Replicas that accumulate add up dense sums.
+        # Replicas that accumulate sum dense gradients.
         if not any(are_sparse) or (
             settings.accumulates
             and replicas.in_several()
@@ -296,11 +298,11 @@ class FusedOptimizer(AveragedOptimizer):
     def _update_one(
         self, gradient: Gradient, variable: Variable, learning_rate: Scalar
     ) -> None:
-        """Updates one variable by `update_step`, after its weight decay.
+        """Applies weight decay to one variable and calls `update_step`.
 
         Raises:
-            ValueError: If the user asked how the variable is rounded, and
-                `update_step` didn't call ours, which knows.
+            ValueError: If an option changes the variable's rounding, but an
+                overridden `update_step` didn't call this class' method.
         """
         settings = self._settings()
         if settings.decays_before_rule:
@@ -329,10 +331,10 @@ class FusedOptimizer(AveragedOptimizer):
         variable: Variable,
         learning_rate: Scalar,
     ) -> None:
-        """Updates one variable, as a part of a step.
+        """Updates one variable.
 
-        A subclass may override it, as with Keras' optimizers. Then a step calls
-        it for each variable.
+        A subclass may override this method, as in Keras. Then each step calls
+        it for every variable.
 
         Args:
             gradient: The variable's gradient.
@@ -374,4 +376,23 @@ class FusedOptimizer(AveragedOptimizer):
         else:
             Composed(rule, settings, state).update(
                 bucket, grads, frames.Frame(), factors, scalars
+            )
+
+
+def _check_none_is_overwritten(variables: Sequence[Variable]) -> None:
+    """Raises if a gradient overwrites its variable, as for float8 scales.
+
+    Keras overwrites such variables before it is known if the step is skipped.
+
+    Raises:
+        ValueError: Names the variable.
+    """
+    for variable in variables:
+        if is_overwritten_by_gradient(variable):
+            raise ValueError(
+                "Steps can't be skipped with float8 variables: "
+                f"`{gradients.path_of(variable)}` is overwritten with its "
+                "gradient. Leave out `skip_nonfinite=True`, and use "
+                "keras.optimizers.LossScaleOptimizer in place of "
+                "tf_opt.LossScaleOptimizer."
             )

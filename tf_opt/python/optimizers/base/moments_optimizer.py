@@ -1,4 +1,4 @@
-"""What the optimizers of the Adam family share."""
+"""Base class of the Adam family."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Master weights in what Keras saves of an optimizer.
+"""Saving and loading of master weights with Keras' stores.
 
-Keras numbers an optimizer's variables and loads a store with as many. Master
-weights have keys of their own in the store, so that the other variables load
-with and without master weights.
+Keras numbers an optimizer's variables in a store and expects the same number
+when it loads them. Master weights have separate keys, so that the other
+variables load with and without master weights.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def adapt(
     masters: MasterPairs,
     store: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Converts a store to what Keras would have saved of this optimizer.
+    """Converts a store to one that Keras can load into this optimizer.
 
     Args:
         variables: All variables of the built optimizer that will load it.
@@ -54,9 +54,10 @@ def adapt(
         store: The store of an optimizer with or without master weights.
 
     Returns:
-        The store with numbered master weights. If none were saved they are
-        the variables' values; if the optimizer has none they are left out. The
-        store of another optimizer keeps a length that doesn't fit.
+        The store with numbered master weights. If the store has no master
+        weights, the result has the variables' values for them. If the optimizer
+        has none, they are left out. The store of a different optimizer keeps a
+        wrong length, for Keras' error.
     """
     numbered = {key: store[key] for key in store.keys() if _KEY not in key}
     saved = len(store.keys()) - len(numbered)

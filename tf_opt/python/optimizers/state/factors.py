@@ -82,8 +82,8 @@ def factors(
         return 1.0
 
     for pattern in multipliers:
-        # An expression for one whole path, as `layerwise_multipliers` makes
-        # them, may be that of a variable that is frozen for now.
+        # A whole path, as in `layerwise_multipliers`, may belong to a variable
+        # that is frozen at the moment.
         is_whole_path = pattern.startswith("^") and pattern.endswith("$")
         if not is_whole_path and not any(
             re.search(pattern, path) for path in paths

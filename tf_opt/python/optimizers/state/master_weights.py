@@ -81,7 +81,7 @@ class Weight:
         """Assigns a new value to the variable and its master weight.
 
         Args:
-            value: The value, in the arithmetic's type.
+            value: The value, in the arithmetic type.
             changes: Where to assign; broadcasts to `value`.
             rounding: The step's rounding.
             stream: The stream of random bits.

@@ -23,7 +23,7 @@ PerVariable = Sequence[keras.Variable | None]
 
 
 class OptimizerState(NamedTuple):
-    """What a step reads and writes.
+    """Variables that a step reads and writes.
 
     Attributes:
         variables: The model variables.
@@ -35,7 +35,7 @@ class OptimizerState(NamedTuple):
         masters: Master weights, or empty.
         iterations: The counter of steps.
         list_all: Returns all of the optimizer's own variables.
-        unsaved: What the optimizer's checkpoints don't hold.
+        unsaved: Variables that checkpoints don't contain.
     """
 
     variables: Sequence[Variable]
@@ -54,7 +54,7 @@ class OptimizerState(NamedTuple):
         return [slot[index] for slot in self.slots]
 
     def extras(self) -> Mapping[str, PerVariable]:
-        """Returns what is kept besides slots, by the op's names of it."""
+        """Returns the state besides slots, by the op's names."""
         return {
             "accumulators": self.accumulators,
             "averages": self.averages,

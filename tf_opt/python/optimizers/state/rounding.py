@@ -21,7 +21,7 @@ STATE_DTYPES = ("bfloat16", "float32")
 
 
 class RoundingSettings(NamedTuple):
-    """What the user asked for.
+    """Options of rounding.
 
     Attributes:
         master_weights: Whether 16-bit variables have float32 copies.
@@ -123,7 +123,7 @@ class Rounding:
 
         Args:
             index: The variable's index.
-            value: The value in the arithmetic's type.
+            value: The value in the arithmetic type.
             dtype: The variable's type.
             rows: The rows that `value` holds; None: all of the variable.
             stream: The stream of random bits.

@@ -1,6 +1,6 @@
-"""What a variable and its average were while each is in the other's place.
+"""Exact values of variables and averages while they are swapped.
 
-Where one of them is of a narrower type, what it holds meanwhile is rounded.
+The variable with the narrower type holds a rounded value meanwhile.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import tensorflow as tf
 
 
 def kept(value: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
-    """A value that goes into a variable of another type; None if of its own."""
+    """Returns the value to keep, or None if it already has the type."""
     return None if value.dtype == dtype else value
 
 
-def as_it_was(kept: tf.Tensor | None, stored: tf.Tensor) -> tf.Tensor:
-    """What went into a variable, but where somebody has set that meanwhile.
+def restored(kept: tf.Tensor | None, stored: tf.Tensor) -> tf.Tensor:
+    """Returns the exact value, except where the variable has changed since.
 
     Args:
-        kept: What `kept` has returned; None where nobody knows.
-        stored: What is in the variable.
+        kept: The result of `kept`; None if unknown.
+        stored: The variable's value.
     """
     if kept is None:
         return stored

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class UnsavedState(tf.Module):
-    """Variables that checkpoints don't hold.
+    """Variables that checkpoints don't contain.
 
     `optimizer.variables` has Keras' order, so that checkpoints move to Keras'
     optimizers and back. An attribute holds this module, so that TensorFlow
@@ -46,7 +46,7 @@ class UnsavedState(tf.Module):
     def _trackable_children(
         self, save_type: str = "checkpoint", **kwargs: Any
     ) -> dict[str, Any]:
-        # TensorFlow asks this for what to save of an object.
+        # TensorFlow calls this to find the parts of an object to save.
         if save_type == "checkpoint":
             return {}
         return super()._trackable_children(save_type, **kwargs)

@@ -201,7 +201,7 @@ class Composed:
     ) -> bool:
         """Returns whether the rule's function may read and write variables.
 
-        It may where all of each variable is updated, and stored by a cast.
+        It may if whole variables are updated, and a cast stores them.
         """
         return (
             isinstance(apply, rule_function.KeptRule)
@@ -221,9 +221,9 @@ class Composed:
         frame: Frame,
         own: Factors,
     ) -> _Part:
-        """Returns what the bucket's i-th variable is updated with.
+        """Returns the gradient of the bucket's i-th variable.
 
-        Adds its accumulator, which becomes zero.
+        Adds the accumulator, which becomes zero.
         """
         merged = occurs = accumulator = accumulated = None
         if frame.accumulates:
@@ -277,7 +277,7 @@ class Composed:
             return
         weight = Weight(self._state, index, rows=rows)
         old = access.read_rows(average_of, rows)
-        # It overwrites the variable before it is rounded.
+        # The variable gets the average before it is rounded.
         new = step_frame.moving_average(old, weight.value, frame.ema_momentum)
         rounded = self._rounding.average(index, new, old.dtype, rows)
         access.write_rows(average_of, rows, choose(changes, rounded, old))

@@ -1,8 +1,8 @@
 """The quick way through an eager step that does nothing around its rule.
 
-Small models are trained in eager loops, where most of a step is calls in
-Python. This path makes as few as possible. Every other step takes the usual
-path, which also explains what is wrong.
+In eager loops with small models, Python calls take most of the time of a step.
+This path makes as few calls as possible. All other steps take the usual path,
+which also raises the errors.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def can_run(
         and state.unsaved.weight_decay_multipliers is None
         and all(type(gradient) is _EagerTensor for gradient in grads)
         # An op that runs asynchronously would refuse them too late.
-        and eager_signature(grads) == plan.buckets[0].signature
+        and (
+            tf.config.experimental.get_synchronous_execution()
+            or eager_signature(grads) == plan.buckets[0].signature
+        )
         and all(variable.constraint is None for variable in variables)
     )
 
@@ -109,7 +112,8 @@ def run(
             **{**_bare(), **rounding},
         )
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
-        # Before anything was written: shapes that broadcast, for example.
+        # The op refuses gradients to broadcast, for example, before it
+        # writes anything.
         return False
     rule.begin(state, plan.variables, True)
     state.commit(rule.next_shared(scalars), True)

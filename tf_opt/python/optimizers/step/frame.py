@@ -1,7 +1,8 @@
-"""What a step does around its rule, and the factors of single variables."""
+"""Frame of a step, and the factors of single variables."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 from typing import NamedTuple
@@ -22,7 +23,8 @@ from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.flags import is_zero
 
 
-class Frame(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Frame:
     """The scalars around the rule, the same for all variables of a step.
 
     Attributes:

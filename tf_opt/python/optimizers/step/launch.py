@@ -41,7 +41,7 @@ def launch(
         state: The optimizer's state.
         bucket: The variables.
         grads: Their gradients.
-        frame: What the step does around the rule.
+        frame: The frame of the step.
         factors: The factors of the variables.
         scalars: The step's scalars.
         accumulated_rows: For each table, rows that are updated as well.

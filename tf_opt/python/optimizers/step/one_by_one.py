@@ -65,7 +65,7 @@ def decay(
     variable: Variable,
     learning_rate: Scalar,
 ) -> None:
-    """Applies decoupled weight decay before a rule that isn't ours.
+    """Applies decoupled weight decay before a rule that isn't tf_opt's.
 
     Args:
         settings: The step's options.

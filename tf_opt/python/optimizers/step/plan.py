@@ -38,8 +38,8 @@ class Bucket(NamedTuple):
         indices: Their indices among the optimizer's variables.
         names: Their names in error messages.
         sparse: Whether their gradients are `tf.IndexedSlices`.
-        signature: The `eager_signature` of gradients that the op takes as they
-            are.
+        signature: The `eager_signature` of gradients that the op takes without
+            conversion.
         lists: The op's lists of variables, slots, accumulators, averages and
             master weights, by name; None if the composed implementation runs.
         is_measured_by_op: Whether the custom op measures their gradients.
@@ -64,7 +64,7 @@ class Bucket(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How the variables of a step are updated.
+    """Plan of a step: the way each variable is updated.
 
     Attributes:
         variables: All variables of the step.
@@ -95,7 +95,7 @@ def may_stay_sparse(
     """Returns whether a gradient may be applied without making it dense."""
     if not isinstance(gradient, tf.IndexedSlices):
         return False
-    # A dense gradient is summed in the gradient's type, then cast.
+    # An exact update sums in the gradient's type, then casts.
     return lazy_mode or gradient.values.dtype == variable.dtype
 
 
@@ -109,7 +109,7 @@ def make(
     groups: bool = False,
     one_by_one: bool = False,
 ) -> Plan:
-    """Decides what updates which variables.
+    """Makes the plan of a step.
 
     Args:
         op: The rule's op.
@@ -205,7 +205,7 @@ def _lists(
     lists["variables"] = variables
     for name, kept in state.extras().items():
         own = [kept[i] for i in indices] if kept else ()
-        # Variables of one type have all of these or none.
+        # Either all variables of one type have this state, or none has.
         lists[name] = () if any(x is None for x in own) else own
     return lists
 
@@ -216,16 +216,16 @@ class PlanKeeper:
     Threads may share it: at worst two of them make the same plan.
     """
 
-    # Loops step all variables, or take turns among a few parts of them.
+    # Loops update all variables, or a few subsets of them in turns.
     LIMIT = 16
 
     def __init__(self) -> None:
         self._plans: dict[Hashable, tuple[list, Plan]] = {}
-        # The plan of the step that last ran eagerly, or was traced.
+        # The plan of the last step that ran eagerly or was traced.
         self.last: Plan | None = None
 
     def __deepcopy__(self, memo: dict) -> PlanKeeper:
-        # A copied optimizer has variables of its own.
+        # A copied optimizer has other variables.
         return PlanKeeper()
 
     def clear(self) -> None:
@@ -264,7 +264,7 @@ class PlanKeeper:
             plan = make()
             if len(self._plans) >= self.LIMIT:
                 self._plans.clear()
-            # With the variables, so that no others can have their ids.
+            # The plan keeps the variables alive, so their ids stay unique.
             key = (mode, *map(id, variables))
             self._plans[key] = (list(variables), plan)
         return plan

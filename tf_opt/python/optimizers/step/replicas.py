@@ -73,14 +73,14 @@ def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
 
 
 def share_accumulated(state: OptimizerState, plan: Plan) -> None:
-    """Makes the accumulators of all replicas the sum of all of them."""
+    """Sets every replica's accumulators to their sum over the replicas."""
     own: list[Any] = [None] * len(plan.variables)
     accumulators: list[Any] = [None] * len(plan.variables)
     for bucket in plan.buckets:
         for i, index in zip(bucket.positions, bucket.indices, strict=True):
             accumulators[i] = state.accumulators[index]
-            # Some strategies ask a tensor for the device of its sum, and
-            # tensors that were only read inside a condition have none.
+            # Some strategies put the sum on a tensor's device, and tensors
+            # read inside a condition have no device.
             with tf.device(plan.variables[i].device):
                 own[i] = tf.identity(
                     tf.convert_to_tensor(tf_variable(accumulators[i]))

@@ -1,11 +1,11 @@
-"""The functional rule as one call, for eager steps.
+"""Functional rule as one function call, for eager steps.
 
-Op by op, an eager step is mostly what TensorFlow does around each op, and each
-op writes its result to memory of its own. Here the rule is a function that is
-traced once for each combination of types, for all variables of all optimizers:
-it holds none of them, and what may change between steps is among its inputs.
-Where a step reads and writes whole variables as they are, the function does
-that as well: six calls fewer.
+Op by op, an eager step spends most of its time on TensorFlow's overhead for
+each op, and every op allocates its result. This module traces the rule into a
+function instead, once for each combination of types, for all variables of all
+optimizers. The function holds no variables, and all numbers that may change
+between steps are inputs. If a step updates whole variables in place, the
+function also reads and writes them, which saves six calls.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tf_opt.python.tensorflow_internals import in_thread_of_tensorflow
 from tf_opt.python.tensorflow_internals import traced
 
 # Updates one variable. Takes the variable, its gradient, its slots and its
-# weight decay; returns the new values of the variable and of the slots, and
-# perhaps more.
+# weight decay; returns the new values of the variable and the slots, and
+# perhaps more values.
 Update = Callable[
     [tf.Tensor, tf.Tensor, Sequence[tf.Tensor], Scalar], Sequence[tf.Tensor]
 ]
@@ -35,35 +35,35 @@ Update = Callable[
 BindRule = Callable[..., Update]
 
 
-# A process that was forked from this one lacks the threads that a function
-# waits for; a thread that TensorFlow began may itself be the one.
+# Calling a function could wait forever in a process forked from this one, which
+# lacks TensorFlow's threads, and in one of these threads itself.
 _PROCESS = os.getpid()
 
 
 def bind(rule: BindRule, numbers: Mapping[str, Any]) -> Update:
-    """The rule of one step: in an eager one `KeptRule`, a function.
+    """Returns the update of one step, as a `KeptRule` in eager steps.
 
     Args:
         rule: The rule.
-        numbers: What it takes: bools, and scalars in float64.
+        numbers: The rule's arguments: bools, and scalars in float64.
     """
     return KeptRule(rule, numbers) if _may_call() else rule(**numbers)
 
 
 def _may_call() -> bool:
-    """Whether the rule may be a function here, not its ops."""
+    """Whether the rule may run as a function instead of op by op."""
     return (
         tf.executing_eagerly()
         and not tf.config.functions_run_eagerly()
         and os.getpid() == _PROCESS
         and not in_thread_of_tensorflow()
-        # Who listens to each op hears of them.
+        # Callbacks want to see each op of the rule.
         and not has_op_callbacks()
     )
 
 
 class KeptRule:
-    """A rule's functions with the numbers of one step."""
+    """Functions of a rule, with the numbers of one step."""
 
     def __init__(self, rule: BindRule, numbers: Mapping[str, Any]) -> None:
         self._rule = rule
@@ -71,7 +71,7 @@ class KeptRule:
         self._modes = tuple((k, x) for k, x in numbers.items() if is_mode[k])
         self._names = tuple(name for name in numbers if not is_mode[name])
         self._numbers = [numbers[name] for name in self._names]
-        # By weight decay: most variables have the same.
+        # Cached by weight decay, which most variables share.
         self._vectors: dict[float, tf.Tensor] = {}
 
     def __call__(
@@ -119,7 +119,7 @@ class KeptRule:
         )
 
     def _vector(self, weight_decay: Scalar) -> tf.Tensor:
-        """The step's numbers and the variable's weight decay."""
+        """Returns the step's numbers and the variable's weight decay."""
         if not isinstance(weight_decay, (int, float)):
             return _vector([*self._numbers, weight_decay])
         vector = self._vectors.get(weight_decay)
@@ -130,7 +130,7 @@ class KeptRule:
 
 
 def _vector(numbers: Sequence[Scalar]) -> tf.Tensor:
-    """The numbers in float64: one input instead of many."""
+    """Packs numbers into a float64 vector: one input instead of many."""
     if all(isinstance(x, (int, float)) for x in numbers):
         return tf.constant(numbers, tf.float64)
     return tf.stack(list(map(arithmetic.float64, numbers)))
@@ -146,18 +146,19 @@ def _function(
     device: str,
     in_place: bool,
 ) -> Callable[..., Sequence[tf.Tensor]]:
-    """A rule as a function of a step's numbers and of operands of any shape.
+    """Traces a rule into a function of a step's numbers and of operands.
 
-    The operands are the gradient, the variable and its slots, of these types.
-    They are tensors, and the last ones' new values are returned; or, in place,
-    those are handles, and nothing is returned.
+    The operands are the gradient, the variable and its slots, of these types
+    and of any shapes. With `in_place`, variable and slots are handles, and the
+    function assigns their new values. Otherwise they are tensors, and the
+    function returns the new values.
     """
     gradient_dtype, *own_dtypes = dtypes
 
     def update(
         vector: tf.Tensor, gradient: tf.Tensor, *operands: tf.Tensor
     ) -> Sequence[tf.Tensor]:
-        # Clusters have conditions, which one thread can't run.
+        # XLA's clusters contain conditions, which one thread can't run.
         with (
             tf.device(device),
             tf.xla.experimental.jit_scope(compile_ops=False),

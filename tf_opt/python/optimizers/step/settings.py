@@ -1,4 +1,4 @@
-"""What the user asked of an optimizer, as one step sees it."""
+"""Options that the user chose, as one step sees them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Settings(NamedTuple):
 
     @property
     def decays_before_rule(self) -> bool:
-        """Whether weight decay comes before a rule that isn't ours."""
+        """Whether weight decay comes before a rule that isn't tf_opt's."""
         return self.decoupled_weight_decay and self.overrides_update_step
 
     @property

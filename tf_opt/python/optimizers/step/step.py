@@ -2,18 +2,18 @@
 
     measure   norms, and whether all gradients are finite, if an option needs it
     update    for each bucket a launch, or the composed implementation
-    commit    counters and what all variables share, in one place
+    commit    counters and scalars that all variables share, in one place
 
-A step that is skipped or that only accumulates is one whose kernels read a
-flag: nothing waits for a device and there is no condition around it. Only the
-composed implementation has a condition between accumulating and updating.
+Kernels read a flag to skip a step or to only accumulate, so nothing waits for a
+device, and there is no condition around a step. Only the composed
+implementation has a condition between accumulating and updating.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +25,7 @@ from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.optimizers.state import master_weights
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.rounding import Rounding
+from tf_opt.python.optimizers.step import averaging
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import measuring
 from tf_opt.python.optimizers.step import one_by_one
@@ -44,7 +45,6 @@ from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
-from tf_opt.python.optimizers.values.flags import is_zero
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.tensorflow_internals import inside_xla
 
@@ -59,7 +59,7 @@ def _after(
     if tf.executing_eagerly():
         return contextlib.nullcontext()
     graph = tf.compat.v1.get_default_graph()
-    # Ops inside a condition can't be waited for outside of it.
+    # Ops outside of a condition can't wait for ops inside of it.
     return tf.control_dependencies([x for x in operations if x.graph is graph])
 
 
@@ -90,7 +90,7 @@ class Step:
             variables: The variables, as the user gave them.
             learning_rate: Returns the learning rate.
             strategy: The optimizer's strategy.
-            may_step: Whether anything may change at all.
+            may_step: Whether anything may change.
         """
         self._may_step = may_step
         self._rule = rule
@@ -124,7 +124,7 @@ class Step:
         """Runs the step.
 
         Returns:
-            Whether it was one: False if it was skipped.
+            Whether the step counts: False if it was skipped.
         """
         settings, state = self._settings, self._state
         if settings.accumulates and replicas.in_several():
@@ -149,9 +149,9 @@ class Step:
     # ---- Replicas that accumulate. ----
 
     def _run_in_replicas(self) -> Flag:
-        """Adds up each replica's own gradients; an update sums the sums.
+        """Accumulates in each replica; an update sums over the replicas.
 
-        The sum over replicas is formed once for each update: in a condition.
+        That sum is inside a condition, so it is computed once per update.
         """
         settings, state = self._settings, self._state
         if self._plan.has_sparse():
@@ -206,7 +206,7 @@ class Step:
             enabled: Whether the step does anything.
 
         Returns:
-            Whether it was a step: False if it was skipped.
+            Whether the step counts: False if it was skipped.
         """
         self._rows = tables.accumulated_rows(
             settings, self._state, self._plan, update
@@ -226,7 +226,9 @@ class Step:
             settings, self._state, update=update, enabled=enabled
         )
         if frame.averages:
-            self._begin_averages_of_rows()
+            averaging.begin_tables(
+                settings, self._state, self._plan, self._composed
+            )
         self._launch_and_commit(grads, frame, measures)
         return enabled
 
@@ -252,7 +254,7 @@ class Step:
 
     def _rows_exist(self) -> Flag:
         """Returns whether all rows of sparse gradients exist."""
-        # Elsewhere what finds a wrong row stops the ops that come after it.
+        # Outside of XLA, the op that finds a wrong row stops all later ops.
         if not inside_xla():
             return True
         return tables.exist_inside_xla(
@@ -317,10 +319,13 @@ class Step:
         self._launched += launched_dense
         with _after([*self._checks, *self._launched]):
             if frame.averages:
-                self._composed.average(self._not_averaged(averaged), frame)
+                rest = averaging.remaining(
+                    settings, state, self._plan, averaged
+                )
+                self._composed.average(rest, frame)
             shared = list(rule.next_shared(scalars))
             norm = state.unsaved.gradient_norm
-            # Options that were changed after `build` may not measure it.
+            # Options changed after `build` may leave the norm unmeasured.
             if norm is not None and measures is not None:
                 shared.append((norm, measures.global_norm))
             state.commit(shared, commits)
@@ -328,15 +333,16 @@ class Step:
                 self._drop_other_sums(commits)
 
     def _frame_of_launch(self, frame: Frame) -> Frame:
-        """Lets an op refuse a step while averages are in the variables' place.
+        """Lets an op refuse a step while averages are swapped in.
 
-        The number of the step is negative then. The op raises an error and
+        The number of the step is then negative. The op raises an error and
         writes nothing.
         """
         if self._may_step is True or "step" not in self._rule.op.numbers:
             return frame
         refused = tf.logical_not(self._may_step)
-        return frame._replace(enabled=tf.logical_or(frame.enabled, refused))
+        enabled = tf.logical_or(frame.enabled, refused)
+        return dataclasses.replace(frame, enabled=enabled)
 
     def _drop_other_sums(self, commits: Flag) -> None:
         """Empties the accumulators of variables without a gradient.
@@ -424,54 +430,3 @@ class Step:
         for variable, old in zip(kept, before, strict=True):
             new = tf.convert_to_tensor(variable)
             access.assign(variable, tf.where(frame.enabled, new, old))
-
-    # ---- Moving averages. ----
-
-    def _dense(self) -> set[int]:
-        """Returns the indices of the variables with a dense gradient."""
-        return {
-            index
-            for bucket in self._plan.buckets
-            if not bucket.sparse
-            for index in bucket.indices
-        }
-
-    def _not_averaged(self, averaged: Iterable[int]) -> list[int]:
-        """Returns the indices of the variables whose averages have to follow.
-
-        Args:
-            averaged: The indices of those whose averages have followed.
-        """
-        # In lazy mode the rows of variables without a gradient don't occur.
-        indices = (
-            self._dense()
-            if self._settings.lazy_mode
-            else set(range(len(self._state.variables)))
-        )
-        return sorted(indices - set(averaged))
-
-    def _begin_averages_of_rows(self) -> None:
-        """In the first step, makes averages of tables equal to the tables.
-
-        A row's average starts before the row occurs for the first time.
-        """
-        if not self._settings.lazy_mode:
-            return
-        averages = self._state.averages
-        dense = self._dense()
-        indices = [
-            i
-            for i, average in enumerate(averages)
-            if average is not None and i not in dense
-        ]
-
-        def begin() -> None:
-            # With a momentum of 0 the average becomes the variable.
-            self._composed.average(indices, Frame(averages=True))
-
-        is_first = is_zero(access.as_number(self._state.iterations))
-        if isinstance(is_first, bool):
-            if is_first:
-                begin()
-        else:
-            tf.cond(is_first, begin, lambda: None)

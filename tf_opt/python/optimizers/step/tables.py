@@ -1,4 +1,4 @@
-"""Rows of sparse gradients: which are accumulated, and whether they exist."""
+"""Rows of sparse gradients: their accumulators and checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tf_opt.python.tensorflow_internals import inside_xla
 def accumulated_rows(
     settings: Settings, state: OptimizerState, plan: Plan, update: Flag
 ) -> list[list[tf.Tensor]]:
-    """Returns for each bucket the rows in which gradients were accumulated.
+    """Returns for each bucket the rows with accumulated gradients.
 
     A row counts if anything in it isn't zero. Only launches of the custom op in
     lazy mode take such rows, in updates and where averages follow.
@@ -49,7 +49,7 @@ def accumulated_rows(
             and settings.lazy_mode
         ):
             for index in bucket.indices:
-                # A table that is updated twice has them in its first update.
+                # If a table is updated twice, only its first update needs rows.
                 needed = index not in seen and (settings.use_ema or update)
                 rows.append(_rows_of(state, index, needed))
                 seen.add(index)
@@ -69,14 +69,14 @@ def _rows_of(state: OptimizerState, index: int, needed: Flag) -> tf.Tensor:
 
     if isinstance(needed, bool):
         return scan() if needed else nothing()
-    # The branches have different shapes, which XLA can't compile.
+    # XLA can't compile branches with different shapes.
     return scan() if inside_xla() else tf.cond(needed, scan, nothing)
 
 
 def check(
     plan: Plan, grads: Sequence[Gradient], variables: Sequence[Variable]
 ) -> list[tf.Operation]:
-    """Checks the rows of the sparse gradients that no op of ours checks.
+    """Checks the rows of the sparse gradients that no custom op checks.
 
     Args:
         plan: The step's plan.

@@ -1,4 +1,4 @@
-"""What an optimizer's class knows of its rule, as one step uses it."""
+"""Rule of an optimizer, as one step uses it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Scalars = dict[str, Any]
 class UpdateRule:
     """One optimizer's rule, with the hyperparameters of one step.
 
-    A subclass overrides the methods of what its rule does differently.
+    A subclass overrides the methods in which its rule differs.
 
     Attributes:
         op: The custom op.
@@ -55,7 +55,7 @@ class UpdateRule:
         }
 
     def numbers(self, scalars: Scalars) -> Scalars:
-        """Returns what `bind` takes."""
+        """Returns the arguments of `bind`."""
         return {**self.hyperparameters, **scalars}
 
     def scaled(self, factor: Scalar, scalars: Scalars) -> Scalars:

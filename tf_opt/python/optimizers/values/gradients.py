@@ -1,4 +1,4 @@
-"""Gradients in the form that a step takes."""
+"""Conversion of gradients to the form that a step takes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.tensorflow_internals import inside_xla
 
 Gradient = tf.Tensor | tf.IndexedSlices
-# What users pass: Keras converts these.
+# Gradients that users may pass, because Keras converts them.
 GradientLike = Gradient | np.ndarray | list | float | keras.Variable
 
 
 def path_of(variable: Variable) -> str:
-    """What an error calls a variable."""
+    """Returns a variable's path, or the name of a variable without one."""
     return getattr(variable, "path", variable.name)
 
 
 def as_gradient(gradient: GradientLike, variable: Variable) -> Gradient:
-    """What a user gave as gradient, as a tensor or `tf.IndexedSlices`.
+    """Converts a user's gradient to a tensor or `tf.IndexedSlices`.
 
     Args:
-        gradient: A tensor, `tf.IndexedSlices` or what converts to a tensor.
-        variable: The variable that it is of.
+        gradient: A tensor, `tf.IndexedSlices` or a value that converts to a
+            tensor.
+        variable: The gradient's variable.
 
     Raises:
-        TypeError: If it doesn't convert; names the variable.
+        TypeError: If the value doesn't convert; the error names the variable.
     """
     if isinstance(gradient, (tf.Tensor, tf.IndexedSlices)):
         return gradient
@@ -44,19 +45,19 @@ def as_gradient(gradient: GradientLike, variable: Variable) -> Gradient:
 def to_dense(
     gradient: Gradient, variable: Variable, dtype: tf.DType | None = None
 ) -> tf.Tensor:
-    """A dense tensor with the rows that a sparse gradient repeats summed.
+    """Converts a gradient to a dense tensor; sums repeated rows.
 
     Args:
-        gradient: A tensor, or `tf.IndexedSlices` as an embedding produces.
-        variable: The variable that it is of, which says how many rows it has.
-        dtype: The type of the result; the gradient's own if None.
+        gradient: A tensor, or `tf.IndexedSlices` of an embedding.
+        variable: The gradient's variable, which gives the number of rows.
+        dtype: The type of the result. None: the gradient's type.
 
     Returns:
         A dense tensor.
     """
     dtype = dtype or gradient.dtype
     if isinstance(gradient, tf.IndexedSlices):
-        # Summed in the moments' type: a 16-bit sum of many rows loses digits.
+        # The arithmetic type, because a 16-bit sum of many rows loses digits.
         values = tf.cast(gradient.values, arithmetic.slot_dtype(gradient.dtype))
         gradient = tf.math.unsorted_segment_sum(
             values, gradient.indices, variable.shape[0]
@@ -65,7 +66,7 @@ def to_dense(
 
 
 def cast(gradient: Gradient, dtype: tf.DType) -> Gradient:
-    """A gradient in another type."""
+    """Casts a gradient to another type."""
     if isinstance(gradient, tf.IndexedSlices):
         values = tf.cast(gradient.values, dtype)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
@@ -73,7 +74,7 @@ def cast(gradient: Gradient, dtype: tf.DType) -> Gradient:
 
 
 def identity(gradient: Gradient) -> Gradient:
-    """The same: in a graph, once it is what it waits for."""
+    """Returns the gradient; in a graph, after its control dependencies."""
     if isinstance(gradient, tf.IndexedSlices):
         indices = tf.identity(gradient.indices)
         return tf.IndexedSlices(gradient.values, indices, gradient.dense_shape)
@@ -84,13 +85,13 @@ def is_sparse(gradient: GradientLike, variable: Variable, lazy: bool) -> bool:
     """Whether a gradient may stay sparse in a step.
 
     Args:
-        gradient: What the user gave.
-        variable: The variable that it is of.
-        lazy: Whether only the rows that occur are updated.
+        gradient: The user's gradient.
+        variable: The gradient's variable.
+        lazy: Whether to update only the rows that occur.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return False
-    # A dense gradient is summed in the gradient's type, then cast.
+    # An exact update sums in the gradient's type, then casts.
     return lazy or gradient.values.dtype == variable.dtype
 
 
@@ -101,16 +102,16 @@ def for_update(
     *,
     sparse: bool = False,
 ) -> Gradient:
-    """The gradient as a tensor of the variable's type and shape.
+    """Converts a gradient to a tensor of the variable's type and shape.
 
     Args:
-        gradient: What the user gave; it is broadcast, as Keras does.
-        variable: The variable that it is of.
-        user_variable: That variable as the user knows it, for an error.
+        gradient: The user's gradient; it is broadcast, as in Keras.
+        variable: The gradient's variable.
+        user_variable: The variable that the user passed, for errors.
         sparse: Whether slices stay slices, of the variable's type.
 
     Raises:
-        ValueError: If it has a shape that doesn't broadcast to the variable's,
+        ValueError: If the gradient's shape doesn't broadcast to the variable's,
             or slices aren't rows of the variable.
     """
     shape = variable.shape
@@ -121,7 +122,7 @@ def for_update(
         and gradient.dtype == variable.dtype
         and gradient.shape == shape
     ):
-        # Nearly always, and in every eager step.
+        # The usual case, kept quick for eager steps.
         return gradient
     gradient = to_dense(
         as_gradient(gradient, user_variable), variable, variable.dtype
@@ -176,7 +177,7 @@ def _slices_for_update(
     if indices.dtype not in (tf.int32, tf.int64):
         indices = tf.cast(indices, tf.int64)
     values = tf.cast(values, variable.dtype)
-    # Whose rank isn't known. XLA would take a row of any size for one of that.
+    # For values of unknown rank. (XLA would accept rows of any size.)
     if values.shape.rank is None or not inside_xla():
         values = tf.ensure_shape(values, [None, *variable.shape[1:]])
     return tf.IndexedSlices(values, tf.ensure_shape(indices, [None]))
@@ -185,20 +186,20 @@ def _slices_for_update(
 def check_rows(
     slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
 ) -> list[tf.Operation]:
-    """Checks slices, also when a step runs, where no op of ours does.
+    """Checks slices, also when a step runs, if no custom op checks them.
 
     Args:
         slices: The gradient.
-        variable: The variable that it is of.
-        user_variable: That variable as the user knows it, for an error.
+        variable: The gradient's variable.
+        user_variable: The variable that the user passed, for errors.
 
     Returns:
-        In a graph the ops that check.
+        The ops that check, in a graph.
 
     Raises:
         ValueError: If the slices aren't rows of the variable.
-        tf.errors.InvalidArgumentError: If a row is not one of the variable's,
-            or there is another number of values.
+        tf.errors.InvalidArgumentError: If a row index is outside the variable,
+            or the numbers of rows and indices differ.
     """
     if inside_xla():
         return []

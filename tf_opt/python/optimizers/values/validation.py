@@ -1,4 +1,4 @@
-"""Checks of constructor arguments: each error names argument and value."""
+"""Checks of constructor arguments; each error names argument and value."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import tensorflow as tf
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a real number. True is none: it is in another's place."""
+    """Whether a value is a real number; bools aren't."""
     return isinstance(
         value, (int, float, np.integer, np.floating)
     ) and not isinstance(value, bool)
 
 
 def check_variables(variables: Sequence[Any]) -> None:
-    """Raises unless all are variables.
+    """Raises unless all values are variables.
 
     Args:
-        variables: What a step is given as `trainable_variables`.
+        variables: The `trainable_variables` of a step.
 
     Raises:
-        TypeError: If one is something else.
+        TypeError: If a value isn't a variable.
     """
     for i, variable in enumerate(variables):
         if not isinstance(variable, (keras.Variable, tf.Variable)):
@@ -38,7 +38,7 @@ def check_variables(variables: Sequence[Any]) -> None:
 
 
 def check_in_unit_interval(name: str, value: float) -> None:
-    """Raises unless `value` is in [0, 1): the decay of a moving average."""
+    """Raises unless `value` is in [0, 1), as the decay of an average is."""
     if not _is_number(value) or not 0 <= value < 1:
         raise ValueError(
             f"`{name}` must be a number in [0, 1). Received: {name}={value!r}"
@@ -56,7 +56,7 @@ def check_fraction(name: str, value: float) -> None:
 def check_not_negative(
     name: str, value: float, *, may_be_infinite: bool = False
 ) -> None:
-    """Raises unless `value` is a number >= 0, and finite if it has to be."""
+    """Raises unless `value` is a number >= 0 and, by default, finite."""
     if (
         not _is_number(value)
         or not value >= 0
@@ -68,8 +68,8 @@ def check_not_negative(
 
 
 def check_learning_rate(learning_rate: Any) -> None:
-    """Raises unless it is what Keras takes, and not negative."""
-    # A float alone: Keras refuses an integer.
+    """Raises unless it is a float >= 0, a schedule or a callable."""
+    # Keras refuses integers.
     if callable(learning_rate) or (
         isinstance(learning_rate, float) and 0 <= learning_rate < math.inf
     ):
@@ -81,7 +81,7 @@ def check_learning_rate(learning_rate: Any) -> None:
 
 
 def check_weight_decay(weight_decay: Any) -> None:
-    """Raises unless it is None, a number >= 0 or a variable that holds one."""
+    """Raises unless it is None, a number >= 0 or a scalar variable."""
     if weight_decay is None:
         return
     if isinstance(weight_decay, (tf.Variable, keras.Variable)):
@@ -125,7 +125,7 @@ def check_boolean(name: str, value: bool) -> None:
 def check_clip_norm(name: str, value: Any) -> None:
     """Raises unless `value` is None or a finite number; <= 0 doesn't clip."""
     if value is not None:
-        # As Keras, which takes no variable of its own here.
+        # As in Keras, a Keras variable isn't allowed.
         _check_real(
             name,
             value,
@@ -172,14 +172,15 @@ def _check_real(
     what: str,
     holders: tuple[type, ...] = (tf.Variable, keras.Variable, tf.Tensor),
 ) -> None:
-    """Raises unless `value` is a right number, or may hold one.
+    """Raises unless `value` is an allowed number, or may be one later.
 
     Args:
         name: The argument's name.
         value: A number, or an array, tensor or variable of one.
-        is_right: Whether a number is taken.
-        what: What the error says the argument must be.
-        holders: Whose numbers aren't known yet: variables, a graph's tensors.
+        is_right: Returns whether a number is allowed.
+        what: The description of allowed values, for the error.
+        holders: Types whose numbers aren't known yet: variables and the
+            tensors of a graph.
     """
     number = value
     if isinstance(value, (*holders, np.ndarray, tf.__internal__.EagerTensor)):
@@ -197,7 +198,7 @@ def _check_real(
 
 
 def check_count(name: str, value: Any, least: int) -> None:
-    """Raises unless `value` is None or 0, which is none, or >= `least`."""
+    """Raises unless `value` is None, 0 (as None) or >= `least`."""
     if value is None or (_is_number(value) and value == 0):
         return
     if (
