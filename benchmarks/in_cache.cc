@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tf_opt/cc/engines/dense_cpu.h"
+#include "tf_opt/cc/engines/cpu/dense_cpu.h"
 #include "tf_opt/cc/rules/adam.h"
 
 namespace tf_opt {

@@ -24,9 +24,9 @@
 #include "tests/gpu/framed_steps.h"
 #include "tests/gpu/launch.h"
 #include "tests/gpu/measures.h"
-#include "tf_opt/cc/engines/dense_gpu.h"
-#include "tf_opt/cc/engines/dense_model.h"
-#include "tf_opt/cc/engines/measure_model.h"
+#include "tf_opt/cc/engines/gpu/dense_gpu.h"
+#include "tf_opt/cc/engines/testing/dense_model.h"
+#include "tf_opt/cc/engines/testing/measure_model.h"
 
 namespace tf_opt {
 namespace {

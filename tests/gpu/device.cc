@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tf_opt/cc/engines/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
 
 namespace tf_opt {
 

@@ -12,12 +12,12 @@
 #include "tests/gpu/arena.h"
 #include "tests/gpu/cases.h"
 #include "tests/gpu/device.h"
-#include "tf_opt/cc/engines/dense_gpu_launch.h"
-#include "tf_opt/cc/engines/dense_model.h"
-#include "tf_opt/cc/engines/emulated_convert-inl.h"
-#include "tf_opt/cc/engines/framed_element.h"
-#include "tf_opt/cc/engines/gpu_rules.h"
-#include "tf_opt/cc/engines/gpu_state.h"
+#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
+#include "tf_opt/cc/engines/gpu/framed_element.h"
+#include "tf_opt/cc/engines/gpu/gpu_rules.h"
+#include "tf_opt/cc/engines/gpu/gpu_state.h"
+#include "tf_opt/cc/engines/testing/dense_model.h"
 
 namespace tf_opt {
 

@@ -10,8 +10,8 @@
 
 #include "tests/gpu/cases.h"
 #include "tests/gpu/device.h"
-#include "tf_opt/cc/engines/dense_gpu.h"
-#include "tf_opt/cc/engines/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/dense_gpu.h"
+#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
 
 namespace tf_opt {
 

@@ -11,8 +11,8 @@
 
 #include "tests/gpu/arena.h"
 #include "tests/gpu/device.h"
-#include "tf_opt/cc/engines/measure_gpu_launch.h"
-#include "tf_opt/cc/engines/measure_model.h"
+#include "tf_opt/cc/engines/gpu/measure_gpu_launch.h"
+#include "tf_opt/cc/engines/testing/measure_model.h"
 
 namespace tf_opt {
 

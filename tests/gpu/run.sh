@@ -28,13 +28,13 @@ compile() {
   # The host's bits are compared with the device's.
   local options=(-std=c++17 -O3 -Xcompiler -ffp-contract=off)
   [[ $1 == tf_opt/*_dense.cc ]] &&
-    options=(--options-file tf_opt/cc/engines/nvcc.options)
+    options=(--options-file tf_opt/cc/engines/gpu/nvcc.options)
   nvcc "${options[@]}" -Xcompiler -fPIC -I. -c "$1" \
     -o "$out/$(basename "$1").o"
 }
 export -f compile
 export out
-engine=(tf_opt/cc/kernels/*_dense.cc tf_opt/cc/engines/copy_on_gpu.cc
+engine=(tf_opt/cc/kernels/*_dense.cc tf_opt/cc/engines/gpu/copy_on_gpu.cc
   tests/gpu/device.cc tests/gpu/device_cuda.cc)
 programs=(tests/gpu/correctness.cc tests/gpu/speed.cc)
 printf '%s\0' "${engine[@]}" "${programs[@]}" |

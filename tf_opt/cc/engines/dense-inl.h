@@ -5,9 +5,9 @@
 #define TF_OPT_CC_ENGINES_DENSE_INL_H_
 
 #if defined(TF_OPT_CPU_TARGET)
-#include "tf_opt/cc/engines/dense_cpu_range-inl.h"
+#include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
 #else
-#include "tf_opt/cc/engines/dense_gpu_launch-inl.h"
+#include "tf_opt/cc/engines/gpu/dense_gpu_launch-inl.h"
 #endif
 
 // Instantiates the engine of Rule<V, ...> for every variable type.

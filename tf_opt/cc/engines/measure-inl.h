@@ -5,13 +5,13 @@
 #define TF_OPT_CC_ENGINES_MEASURE_INL_H_
 
 #if defined(TF_OPT_CPU_TARGET)
-#include "tf_opt/cc/engines/measure_cpu_tile-inl.h"
+#include "tf_opt/cc/engines/cpu/measure_cpu_tile-inl.h"
 #else
 
 #if defined(__CUDACC__)
-#include "tf_opt/cc/engines/measure_cuda-inl.cuh"
+#include "tf_opt/cc/engines/gpu/measure_cuda-inl.cuh"
 #else
-#include "tf_opt/cc/engines/measure_gpu_emulation-inl.h"
+#include "tf_opt/cc/engines/gpu/measure_gpu_emulation-inl.h"
 #endif
 
 // Instantiates the measuring of gradients of type T.

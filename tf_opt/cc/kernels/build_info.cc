@@ -1,5 +1,5 @@
 // What Python asks the loaded library about itself, through ctypes.
-#include "tf_opt/cc/engines/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
 
 // The instruction set that the CPU kernels run with in this process.
 extern "C" const char* TfOptCpuTarget() {

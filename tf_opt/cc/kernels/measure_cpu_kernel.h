@@ -7,7 +7,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/denormal.h"
-#include "tf_opt/cc/engines/measure_cpu.h"
+#include "tf_opt/cc/engines/cpu/measure_cpu.h"
 #include "tf_opt/cc/kernels/measure_launch.h"
 #include "tf_opt/cc/kernels/worker_threads.h"
 #include "tf_opt/cc/rules/scalar_input.h"

@@ -4,7 +4,7 @@
 
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tf_opt/cc/engines/measure_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/measure_gpu_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #include "tf_opt/cc/kernels/measure_launch.h"
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
-#include "tf_opt/cc/engines/dense_cpu.h"
+#include "tf_opt/cc/engines/cpu/dense_cpu.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/resource_apply_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/engines/parallel_for.h"
-#include "tf_opt/cc/engines/sparse_gradient.h"
+#include "tf_opt/cc/engines/cpu/parallel_for.h"
+#include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "tf_opt/cc/kernels/scratch.h"
 

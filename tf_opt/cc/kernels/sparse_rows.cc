@@ -1,5 +1,5 @@
 // The rows of sparse gradients, for each instruction set of the CPU engines.
-#include "tf_opt/cc/engines/sparse_cpu_rows-inl.h"
+#include "tf_opt/cc/engines/cpu/sparse_cpu_rows-inl.h"
 
 namespace tf_opt {
 

@@ -8,7 +8,7 @@
 
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/threadpool.h"
-#include "tf_opt/cc/engines/parallel_for.h"
+#include "tf_opt/cc/engines/cpu/parallel_for.h"
 
 namespace tf_opt {
 

@@ -25,8 +25,8 @@
 
 #include "absl/status/status.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/engines/cpu_target.h"
-#include "tf_opt/cc/engines/dense_cpu.h"
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/dense_cpu.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/row_slices.h"

@@ -11,7 +11,7 @@
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/types.h"
-#include "tf_opt/cc/engines/parallel_for.h"
+#include "tf_opt/cc/engines/cpu/parallel_for.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/row_slices.h"
 #include "xla/ffi/api/ffi.h"

@@ -1,0 +1,69 @@
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace tf_opt {
+namespace {
+
+#if defined(__x86_64__)
+bool HasF16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
+CpuTarget Choose() {
+  const std::vector<CpuTarget> supported = SupportedCpuTargets();
+  if (const char* wanted = std::getenv("TF_OPT_CPU_TARGET")) {
+    for (CpuTarget target : supported) {
+      if (std::strcmp(wanted, CpuTargetName(target)) == 0) return target;
+    }
+  }
+  return supported.back();
+}
+
+}  // namespace
+
+const char* CpuTargetName(CpuTarget target) {
+  switch (target) {
+    case CpuTarget::kAvx512:
+      return "avx512";
+    case CpuTarget::kAvx2:
+      return "avx2";
+    case CpuTarget::kBaseline:
+      break;
+  }
+  return "baseline";
+}
+
+std::vector<CpuTarget> SupportedCpuTargets() {
+  std::vector<CpuTarget> supported = {CpuTarget::kBaseline};
+#if defined(__x86_64__)
+  // __builtin_cpu_supports also asks whether the operating system saves the
+  // wide registers.
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      HasF16c()) {
+    supported.push_back(CpuTarget::kAvx2);
+    if (__builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
+      supported.push_back(CpuTarget::kAvx512);
+    }
+  }
+#endif
+  return supported;
+}
+
+CpuTarget ChosenCpuTarget() {
+  static const CpuTarget chosen = Choose();
+  return chosen;
+}
+
+}  // namespace tf_opt

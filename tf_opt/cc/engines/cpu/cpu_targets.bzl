@@ -1,0 +1,49 @@
+"""Compiles a file once for each instruction set of the CPU engine."""
+
+load("//tf_opt:copts.bzl", "EXACT")
+
+# For the reasons see dense_cpu_range-inl.h.
+_COMMON = EXACT + [
+    "-O3",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+]
+
+_AVX2 = ["-mavx2", "-mfma", "-mf16c"]
+
+_TARGETS = {
+    "baseline": [],
+    "avx2": _AVX2,
+    "avx512": _AVX2 + ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"],
+}
+
+def cpu_target_library(name, srcs, deps, **kwargs):
+    """A cc_library of `srcs` compiled for every target of this processor.
+
+    Args:
+      name: Name of the library.
+      srcs: Sources that instantiate ApplyRange in the namespace
+        TF_OPT_CPU_TARGET.
+      deps: What they include.
+      **kwargs: Passed on to the libraries.
+    """
+    for target, flags in _TARGETS.items():
+        native.cc_library(
+            name = name + "_" + target,
+            srcs = srcs,
+            copts = _COMMON + flags,
+            local_defines = ["TF_OPT_CPU_TARGET=" + target],
+            deps = deps,
+            **kwargs
+        )
+    native.cc_library(
+        name = name,
+        deps = select({
+            "//tf_opt/cc/engines/cpu:x86_64": [
+                ":" + name + "_" + target
+                for target in _TARGETS
+            ],
+            "//conditions:default": [":" + name + "_baseline"],
+        }),
+        **kwargs
+    )

@@ -1,0 +1,124 @@
+// The dense CPU engine: one rule over many tensors, in one launch.
+//
+// The engine knows no formula and no framework: the caller passes raw pointers,
+// a rule for each tensor and a way to run a loop in parallel.
+#ifndef TF_OPT_CC_ENGINES_CPU_DENSE_CPU_H_
+#define TF_OPT_CC_ENGINES_CPU_DENSE_CPU_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/parallel_for.h"
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
+#include "tf_opt/cc/rules/step_frame.h"
+
+namespace tf_opt {
+
+// Applies `rule` and its frame to the elements [begin, end) of `tensor`, or
+// only accumulates. A null gradient is zero everywhere.
+// engines/cpu/dense_cpu_range-inl.h defines it once per instruction set.
+#define TF_OPT_DECLARE_CPU_TARGET(target)                                    \
+  namespace target {                                                         \
+  template <typename T, typename Rule>                                       \
+  void ApplyRange(const FramedRule<Rule>& rule,                              \
+                  const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin, \
+                  int64_t end);                                              \
+  template <typename T, typename Rule>                                       \
+  void AccumulateRange(const FramedRule<Rule>& rule,                         \
+                       const DenseTensor<T, Rule::kSlots>& tensor,           \
+                       int64_t begin, int64_t end);                          \
+  }
+TF_OPT_DECLARE_CPU_TARGET(baseline)
+#if defined(__x86_64__)
+TF_OPT_DECLARE_CPU_TARGET(avx2)
+TF_OPT_DECLARE_CPU_TARGET(avx512)
+#endif
+#undef TF_OPT_DECLARE_CPU_TARGET
+
+template <typename T, typename Rule>
+using RangeFunction = void (*)(const FramedRule<Rule>&,
+                               const DenseTensor<T, Rule::kSlots>&, int64_t,
+                               int64_t);
+
+// `update` is false if the step only accumulates.
+template <typename T, typename Rule>
+RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target, bool update = true) {
+#if defined(__x86_64__)
+  if (target == CpuTarget::kAvx512) {
+    return update ? avx512::ApplyRange<T, Rule>
+                  : avx512::AccumulateRange<T, Rule>;
+  }
+  if (target == CpuTarget::kAvx2) {
+    return update ? avx2::ApplyRange<T, Rule> : avx2::AccumulateRange<T, Rule>;
+  }
+#endif
+  return update ? baseline::ApplyRange<T, Rule>
+                : baseline::AccumulateRange<T, Rule>;
+}
+
+// Bytes that an update moves per element: it reads variable, gradient and slots
+// and writes variable and slots.
+template <typename T, typename Rule>
+constexpr int64_t kBytesPerElement =
+    3 * sizeof(T) + 2 * Rule::kSlots * sizeof(ComputeType<T>);
+
+// Calls apply(i, begin, end) for ranges that cover all elements of arrays of
+// these sizes. The work is divided into tiles of all arrays, so a thousand
+// small arrays use the threads as well as a large one.
+template <typename Apply>
+void ForRanges(std::vector<int64_t> sizes, int64_t bytes_per_element,
+               int num_threads, const ParallelFor& parallel_for,
+               const Apply& apply) {
+  int64_t total = 0;
+  for (const int64_t size : sizes) total += size;
+  if (total == 0) return;
+  const TileTable tiles(std::move(sizes));
+  // Neighbouring tiles of an array at once.
+  const auto body = [&](int64_t begin, int64_t end) {
+    for (int i = tiles[begin].tensor; begin < end; ++i) {
+      const int64_t stop = std::min(end, tiles.end(i));
+      if (begin == stop) continue;
+      const int64_t first = tiles.begin(i);
+      apply(i, (begin - first) * kTileSize,
+            std::min((stop - first) * kTileSize, tiles.tensor_size(i)));
+      begin = stop;
+    }
+  };
+
+  if (total * bytes_per_element <= kInlineBytes || num_threads <= 1) {
+    body(0, tiles.size());
+    return;
+  }
+  const int64_t piece = std::clamp(total / (kPiecesPerThread * num_threads),
+                                   kInlineBytes / 2 / bytes_per_element,
+                                   kLargestPieceBytes / bytes_per_element);
+  // Counts tiles, which may be smaller than their size.
+  parallel_for(tiles.size(), std::max<int64_t>(1, piece * tiles.size() / total),
+               body);
+}
+
+// Applies rules[i] to tensors[i], for all i; `update` is as above.
+template <typename T, typename Rule>
+void ApplyDense(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
+                const std::vector<FramedRule<Rule>>& rules, CpuTarget target,
+                int num_threads, const ParallelFor& parallel_for,
+                bool update = true) {
+  std::vector<int64_t> sizes;
+  sizes.reserve(tensors.size());
+  for (const auto& tensor : tensors) sizes.push_back(tensor.size);
+  const RangeFunction<T, Rule> apply_range =
+      RangeFunctionFor<T, Rule>(target, update);
+  ForRanges(std::move(sizes), kBytesPerElement<T, Rule>, num_threads,
+            parallel_for, [&](int i, int64_t begin, int64_t end) {
+              apply_range(rules[i], tensors[i], begin, end);
+            });
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_CPU_DENSE_CPU_H_

@@ -1,0 +1,121 @@
+// The CPU engine that measures gradients: one reduction over many tensors, in
+// one launch, with the same bits on every instruction set and any number of
+// threads.
+#ifndef TF_OPT_CC_ENGINES_CPU_MEASURE_CPU_H_
+#define TF_OPT_CC_ENGINES_CPU_MEASURE_CPU_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/parallel_for.h"
+#include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
+
+namespace tf_opt {
+
+// Measures a tile of `size` elements. engines/cpu/measure_cpu_tile-inl.h
+// defines it once per instruction set.
+#define TF_OPT_DECLARE_CPU_TARGET(target)                           \
+  namespace target {                                                \
+  template <typename T>                                             \
+  void MeasureTile(ComputeType<T> scale, const T* gradient,         \
+                   const ComputeType<T>* accumulator, int64_t size, \
+                   Measure* measure);                               \
+  }
+TF_OPT_DECLARE_CPU_TARGET(baseline)
+#if defined(__x86_64__)
+TF_OPT_DECLARE_CPU_TARGET(avx2)
+TF_OPT_DECLARE_CPU_TARGET(avx512)
+#endif
+#undef TF_OPT_DECLARE_CPU_TARGET
+
+template <typename T>
+using TileFunction = void (*)(ComputeType<T>, const T*, const ComputeType<T>*,
+                              int64_t, Measure*);
+
+template <typename T>
+TileFunction<T> TileFunctionFor(CpuTarget target) {
+#if defined(__x86_64__)
+  if (target == CpuTarget::kAvx512) return avx512::MeasureTile<T>;
+  if (target == CpuTarget::kAvx2) return avx2::MeasureTile<T>;
+#endif
+  return baseline::MeasureTile<T>;
+}
+
+// Adds up a tensor's measure from its tiles, in their order; absent tiles add
+// nothing.
+class MeasureOfTiles {
+ public:
+  void Add(int64_t tile, const Measure& measure) {
+    lanes_[tile % kLanes] += measure.sum_of_squares;
+    finite_ &= measure.finite;
+  }
+
+  Measure Total() { return {CanonicalNan(AddLanes<kLanes>(lanes_)), finite_}; }
+
+ private:
+  double lanes_[kLanes] = {};
+  bool finite_ = true;
+};
+
+// Measures tensors[i], for all i.
+template <typename T>
+std::vector<Measure> MeasureGradients(
+    const std::vector<MeasuredTensor<T>>& tensors, double gradient_scale,
+    CpuTarget target, int num_threads, const ParallelFor& parallel_for) {
+  std::vector<int64_t> sizes;
+  sizes.reserve(tensors.size());
+  int64_t bytes = 0;
+  for (const auto& tensor : tensors) {
+    sizes.push_back(tensor.size);
+    bytes += tensor.size * sizeof(T);
+    if (tensor.accumulator != nullptr) {
+      bytes += tensor.size * sizeof(ComputeType<T>);
+    }
+  }
+
+  const TileTable table(std::move(sizes));
+  std::vector<Measure> tiles(table.size());
+  const TileFunction<T> measure_tile = TileFunctionFor<T>(target);
+  const auto scale = static_cast<ComputeType<T>>(gradient_scale);
+  const auto body = [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const Tile tile = table[k];
+      const MeasuredTensor<T>& tensor = tensors[tile.tensor];
+      measure_tile(scale, tensor.gradient + tile.begin,
+                   tensor.accumulator == nullptr
+                       ? nullptr
+                       : tensor.accumulator + tile.begin,
+                   tile.size, &tiles[k]);
+    }
+  };
+  if (bytes <= kInlineBytes || num_threads <= 1) {
+    body(0, table.size());
+  } else {
+    // Counts all tiles as full; only those of small tensors are not.
+    const int64_t tile_bytes = kTileSize * sizeof(ComputeType<T>);
+    parallel_for(table.size(),
+                 std::clamp(table.size() / (kPiecesPerThread * num_threads),
+                            kInlineBytes / 2 / tile_bytes,
+                            kLargestPieceBytes / tile_bytes),
+                 body);
+  }
+
+  std::vector<Measure> measures;
+  measures.reserve(tensors.size());
+  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+    MeasureOfTiles total;
+    for (int64_t k = table.begin(i); k < table.end(i); ++k) {
+      total.Add(k - table.begin(i), tiles[k]);
+    }
+    measures.push_back(total.Total());
+  }
+  return measures;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_CPU_MEASURE_CPU_H_

@@ -1,0 +1,144 @@
+// The sparse CPU engine: one rule over many tables whose gradients cover only
+// some rows, in one launch. It applies the loops of the dense engine to rows.
+//
+//   exact   every row, those that don't occur with a gradient of zero, which
+//           isn't there to be read: the bits of a dense gradient
+//   lazy    the rows that occur
+#ifndef TF_OPT_CC_ENGINES_CPU_SPARSE_CPU_H_
+#define TF_OPT_CC_ENGINES_CPU_SPARSE_CPU_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/dense_cpu.h"
+#include "tf_opt/cc/engines/cpu/parallel_for.h"
+#include "tf_opt/cc/engines/cpu/sparse_gradient.h"
+#include "tf_opt/cc/engines/cpu/sparse_rows.h"
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/step_frame.h"
+
+namespace tf_opt {
+
+// One table with its gradient and its functions.
+template <typename T, typename Rule>
+class SparseTable {
+ public:
+  using Tensor = DenseTensor<T, Rule::kSlots>;
+
+  SparseTable(const Tensor& table, const SparseGradient<T>& gradient,
+              const FramedRule<Rule>& rule, CpuTarget target, bool update)
+      : table_(table),
+        gradient_(gradient),
+        rule_(rule),
+        apply_range_(RangeFunctionFor<T, Rule>(target, update)),
+        sum_row_(RowFunctionsFor<T>(target).sum) {
+    table_.operands[kGradient] = nullptr;
+  }
+
+  // Number of elements to update: all of the table, ...
+  int64_t size() const { return table_.size; }
+  // ... or one row for each entry, of which those that begin a segment count.
+  int64_t lazy_size() const { return gradient_.count() * gradient_.width; }
+
+  // Applies the rule to the elements [begin, end) of the table.
+  void ApplyAll(int64_t begin, int64_t end) const {
+    const int64_t width = gradient_.width;
+    int64_t k = gradient_.Find(begin / width);
+    while (begin < end) {
+      const int64_t row_begin =
+          k < gradient_.count() ? gradient_.entries.row(k) * width : end;
+      if (begin < row_begin) {
+        const int64_t stop = std::min(end, row_begin);
+        apply_range_(rule_, table_, begin, stop);
+        begin = stop;
+        continue;
+      }
+      const int64_t segment_end = gradient_.SegmentEnd(k);
+      const int64_t stop = std::min(end, row_begin + width);
+      ApplyRow(k, segment_end, begin - row_begin, stop - row_begin);
+      begin = stop;
+      k = segment_end;
+    }
+  }
+
+  // Applies the rule to the rows that occur: those whose first entries have the
+  // elements [begin, end), counting the elements of all entries.
+  void ApplyOccurring(int64_t begin, int64_t end) const {
+    const int64_t width = gradient_.width;
+    const int64_t ahead = EntriesAhead(width);
+    while (begin < end) {
+      const int64_t k = begin / width;
+      const int64_t stop = std::min(end, (k + 1) * width);
+      if (k + ahead < gradient_.count()) Prefetch(k + ahead);
+      if (gradient_.BeginsSegment(k)) {
+        ApplyRow(k, gradient_.SegmentEnd(k), begin - k * width,
+                 stop - k * width);
+      }
+      begin = stop;
+    }
+  }
+
+ private:
+  // Applies the rule to the columns [begin, end) of the row with the entries
+  // [k, segment_end).
+  void ApplyRow(int64_t k, int64_t segment_end, int64_t begin,
+                int64_t end) const {
+    alignas(64) T sum[kSummedColumns];
+    const int64_t row_begin = gradient_.entries.row(k) * gradient_.width;
+    for (; begin < end; begin += kSummedColumns) {
+      const int64_t count = std::min(end - begin, kSummedColumns);
+      sum_row_(gradient_.values, gradient_.width, gradient_.entries, k,
+               segment_end - k, begin, count, sum);
+      Tensor row = table_.Part(row_begin + begin, count);
+      row.operands[kGradient] = sum;
+      apply_range_(rule_, row, 0, count);
+    }
+  }
+
+  TF_OPT_RULE_INLINE void Prefetch(int64_t k) const {
+    PrefetchValues(gradient_, k);
+    const int64_t begin = gradient_.entries.row(k) * gradient_.width;
+    const Tensor row = table_.Part(begin, 0);
+    for (int i = 0; i < Tensor::kOperands; ++i) {
+      if (row.operands[i] == nullptr) continue;
+      PrefetchRow<true>(row.operands[i], gradient_.width * row.ElementSize(i));
+    }
+  }
+
+  Tensor table_;  // It has no gradient.
+  const SparseGradient<T>& gradient_;
+  const FramedRule<Rule>& rule_;
+  RangeFunction<T, Rule> apply_range_;
+  decltype(RowFunctions<T>::sum) sum_row_;
+};
+
+// Applies rules[i] to tables[i] with gradients[i], for all i; see ApplyDense
+// for `update`.
+template <typename T, typename Rule>
+void ApplySparse(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
+                 const std::vector<SparseGradient<T>>& gradients,
+                 const std::vector<FramedRule<Rule>>& rules, bool lazy,
+                 CpuTarget target, int num_threads,
+                 const ParallelFor& parallel_for, bool update = true) {
+  std::vector<SparseTable<T, Rule>> updates;
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    updates.emplace_back(tables[i], gradients[i], rules[i], target, update);
+    sizes.push_back(lazy ? updates.back().lazy_size() : updates.back().size());
+  }
+  ForRanges(std::move(sizes), kBytesPerElement<T, Rule>, num_threads,
+            parallel_for, [&](int i, int64_t begin, int64_t end) {
+              lazy ? updates[i].ApplyOccurring(begin, end)
+                   : updates[i].ApplyAll(begin, end);
+            });
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_CPU_SPARSE_CPU_H_

@@ -1,0 +1,161 @@
+// A gradient of some rows of a table: values, and for each row of values its
+// row in the table, as in tf.IndexedSlices.
+//
+// The rows are sorted once, each with the position of its values. Then all
+// values of a table row are next to each other, in the given order, and are
+// summed in that order: the same bits on any number of threads.
+#ifndef TF_OPT_CC_ENGINES_CPU_SPARSE_GRADIENT_H_
+#define TF_OPT_CC_ENGINES_CPU_SPARSE_GRADIENT_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+// Position of a row without values: its gradient is zero.
+constexpr int64_t kNoValues = -1;
+
+// Index is int32_t where all rows and positions fit, else int64_t.
+template <typename Index>
+struct RowEntry {
+  Index row;
+  Index position;  // Position of its values.
+};
+
+// Returns whether int32_t is enough for `count` entries of a table with `rows`
+// rows.
+inline bool FitsNarrowEntries(int64_t rows, int64_t count) {
+  return std::max(rows, count) <= INT32_MAX;
+}
+
+// Sorts by row, less than `rows`; entries of the same row keep their order.
+// Returns the sorted entries, either `entries` or `room`, which has the same
+// size. Takes at most 11 bits a pass, from the lowest on: a few microseconds
+// for a thousand entries.
+template <typename Index>
+RowEntry<Index>* SortByRow(int64_t rows, int64_t count,
+                           RowEntry<Index>* entries, RowEntry<Index>* room) {
+  constexpr int kMostBits = 11;
+  int bits = 0;  // Bits of a row.
+  while (bits < 63 && (rows - 1) >> bits > 0) ++bits;
+  const int passes = (bits + kMostBits - 1) / kMostBits;
+  if (passes == 0) return entries;
+  // A few passes over few digits: for a table of few rows, clearing and adding
+  // the digits' counts would take longer than the entries.
+  const int digit_bits = (bits + passes - 1) / passes;
+  const int digits = 1 << digit_bits;
+  for (int shift = 0; shift < bits; shift += digit_bits) {
+    const auto digit_of = [=](const RowEntry<Index>& entry) {
+      return static_cast<int>(entry.row >> shift) & (digits - 1);
+    };
+    int64_t begins[(1 << kMostBits) + 1];
+    std::fill_n(begins, digits + 1, 0);
+    for (int64_t k = 0; k < count; ++k) ++begins[digit_of(entries[k]) + 1];
+    for (int i = 0; i < digits; ++i) begins[i + 1] += begins[i];
+    for (int64_t k = 0; k < count; ++k) {
+      room[begins[digit_of(entries[k])]++] = entries[k];
+    }
+    std::swap(entries, room);
+  }
+  return entries;
+}
+
+// Sorted entries of a table; does not own its memory.
+class RowEntries {
+ public:
+  RowEntries() = default;
+  template <typename Index>
+  RowEntries(const RowEntry<Index>* sorted, int64_t count)
+      : sorted_(sorted), count_(count), wide_(sizeof(Index) == 8) {}
+
+  int64_t count() const { return count_; }
+  TF_OPT_RULE_INLINE int64_t row(int64_t k) const {
+    return wide_ ? At<int64_t>(k).row : At<int32_t>(k).row;
+  }
+  TF_OPT_RULE_INLINE int64_t position(int64_t k) const {
+    return wide_ ? At<int64_t>(k).position : At<int32_t>(k).position;
+  }
+
+ private:
+  template <typename Index>
+  const RowEntry<Index>& At(int64_t k) const {
+    return static_cast<const RowEntry<Index>*>(sorted_)[k];
+  }
+
+  const void* sorted_ = nullptr;
+  int64_t count_ = 0;
+  bool wide_ = false;
+};
+
+template <typename T>
+struct SparseGradient {
+  // Returns the end of the entries with the row of the k-th, which is the first
+  // of them.
+  int64_t SegmentEnd(int64_t k) const {
+    const int64_t row = entries.row(k);
+    while (k < count() && entries.row(k) == row) ++k;
+    return k;
+  }
+
+  bool BeginsSegment(int64_t k) const {
+    return k == 0 || entries.row(k) != entries.row(k - 1);
+  }
+
+  // Returns the first entry of this row or a later one.
+  int64_t Find(int64_t row) const {
+    int64_t low = 0, high = count();
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (entries.row(middle) < row) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  int64_t count() const { return entries.count(); }
+
+  const T* values = nullptr;  // Rows of `width` elements.
+  int64_t width = 0;          // Elements of a row.
+  RowEntries entries;         // By row.
+};
+
+// Prefetch distance in elements: a processor can't predict the next row.
+constexpr int64_t kRowPrefetchDistance = 512;
+// Longer rows are prefetched by the processor after these bytes.
+constexpr int64_t kRowPrefetchBytes = 1024;
+
+// Prefetch distance in entries of rows of `width` elements.
+inline int64_t EntriesAhead(int64_t width) {
+  return std::max<int64_t>(1, kRowPrefetchDistance / width);
+}
+
+// Always inlined: GCC takes a function that only prefetches for one without
+// effect and removes its calls.
+template <bool kWritten>
+TF_OPT_RULE_INLINE void PrefetchRow(const void* row, int64_t bytes) {
+  constexpr int kCacheLine = 64;
+  const char* const begin = static_cast<const char*>(row);
+  for (int64_t i = 0; i < std::min(bytes, kRowPrefetchBytes); i += kCacheLine) {
+    __builtin_prefetch(begin + i, kWritten);
+  }
+}
+
+// Prefetches the values of the k-th entry.
+template <typename T>
+TF_OPT_RULE_INLINE void PrefetchValues(const SparseGradient<T>& gradient,
+                                       int64_t k) {
+  const int64_t position = gradient.entries.position(k);
+  if (position == kNoValues) return;
+  PrefetchRow<false>(gradient.values + position * gradient.width,
+                     gradient.width * sizeof(T));
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_CPU_SPARSE_GRADIENT_H_

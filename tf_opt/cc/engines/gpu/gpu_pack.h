@@ -1,0 +1,42 @@
+// Limits and memory accesses of all kernels for GPUs.
+#ifndef TF_OPT_CC_ENGINES_GPU_GPU_PACK_H_
+#define TF_OPT_CC_ENGINES_GPU_GPU_PACK_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+// Bytes of arguments that a kernel may have, since CUDA 12.1.
+constexpr std::size_t kGpuArgumentBytes = 32764;
+
+constexpr int kWarpThreads = 32;
+
+// kCount neighbours of an array, loaded and stored at once.
+template <typename E, int kCount>
+struct GpuPack {
+  struct alignas(sizeof(E) * kCount) Vector {
+    uint32_t words[sizeof(E) * kCount / sizeof(uint32_t)];
+  };
+
+  union {
+    E elements[kCount];
+    Vector vector;
+  };
+
+  TF_OPT_RULE_INLINE void Load(const E* from) {
+    vector = *reinterpret_cast<const Vector*>(from);
+  }
+  TF_OPT_RULE_INLINE void Store(E* to) const {
+    *reinterpret_cast<Vector*>(to) = vector;
+  }
+  TF_OPT_RULE_INLINE static bool IsAligned(const E* pointer) {
+    return reinterpret_cast<uintptr_t>(pointer) % sizeof(Vector) == 0;
+  }
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_GPU_GPU_PACK_H_

@@ -1,0 +1,189 @@
+// Makes a rule for each tensor from a step's numbers, in the memory of a GPU.
+// Nothing is read back, so a step needs no synchronization, and a CUDA graph
+// can replay it with other numbers.
+#ifndef TF_OPT_CC_ENGINES_GPU_GPU_RULES_H_
+#define TF_OPT_CC_ENGINES_GPU_GPU_RULES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <type_traits>
+
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/step_frame.h"
+#include "tf_opt/cc/rules/variable_inputs.h"
+
+namespace tf_opt {
+
+// A device can't read text of the host.
+constexpr int kGpuNameCapacity = 24;
+using GpuName = char[kGpuNameCapacity];
+
+// Some numbers of a struct with their addresses in device memory; the host
+// knows the others.
+template <typename Numbers, int kCapacity>
+struct GpuScalars {
+  struct Entry {
+    ScalarInput<Numbers> input;
+    GpuName name;
+    const void* at;
+  };
+
+  void Add(const ScalarInput<Numbers>& input, const void* at) {
+    Entry& entry = entries[count++];
+    entry.input = input;
+    std::snprintf(entry.name, kGpuNameCapacity, "%s", input.name);
+    entry.at = at;
+  }
+
+  TF_OPT_HOST_DEVICE Numbers Read() const {
+    Numbers numbers = known;
+    for (int k = 0; k < count; ++k) {
+      entries[k].input.Read(entries[k].at, &numbers);
+    }
+    return numbers;
+  }
+
+  // Prints the numbers that are out of range.
+  TF_OPT_HOST_DEVICE bool Check(const Numbers& numbers) const {
+    bool valid = true;
+    for (int k = 0; k < count; ++k) {
+      const ScalarInput<Numbers>& input = entries[k].input;
+      if (input.InRange(numbers)) continue;
+      valid = false;
+      printf("tf_opt: `%s` must be %s, got %g; nothing was written\n",
+             entries[k].name, Describe(input.range), input.Get(numbers));
+    }
+    return valid;
+  }
+
+  Numbers known;
+  int count = 0;
+  Entry entries[kCapacity];
+};
+
+// A number for each tensor or one for all; null for the default of
+// VariableInputs.
+struct GpuVector {
+  TF_OPT_HOST_DEVICE void Read(int64_t i, double* to) const {
+    if (at != nullptr) *to = ReadOnce(at + (one_for_all ? 0 : i));
+  }
+
+  const double* at = nullptr;
+  bool one_for_all = false;
+};
+
+// Inputs of a step. All pointers are to device memory.
+template <typename Hyperparameters>
+struct GpuStepInputs {
+  static constexpr int kCapacity = 8;
+
+  // For a rule with tables: they have this many rows, and `at` points to the
+  // number of the row that takes part.
+  void SetRow(const char* name, int64_t row_count, const int64_t* at) {
+    std::snprintf(row_name, kGpuNameCapacity, "%s", name);
+    rows = row_count;
+    row = at;
+  }
+
+  TF_OPT_HOST_DEVICE VariableInputs OfVariable(int64_t i) const {
+    VariableInputs own;
+    weight_decay.Read(i, &own.weight_decay);
+    learning_rate_factors.Read(i, &own.learning_rate_factor);
+    gradient_factors.Read(i, &own.gradient_factor);
+    variable_numbers.Read(i, &own.number);
+    return own;
+  }
+
+  GpuScalars<Hyperparameters, kCapacity> scalars;
+  GpuScalars<FrameInputs, FrameInputs::kScalarCount> frame;
+  GpuVector weight_decay;
+  GpuVector learning_rate_factors;
+  GpuVector gradient_factors;
+  GpuVector variable_numbers;
+  bool has_accumulators = true;  // If false, every step must update.
+  GpuName row_name;
+  int64_t rows = 0;
+  const int64_t* row = nullptr;
+};
+
+// Rules of a step, in device memory.
+template <typename Rule>
+class GpuRules {
+  static_assert(std::is_trivially_copyable<FramedRule<Rule>>::value,
+                "rules lie in memory that nobody constructed");
+
+ public:
+  // `memory` must be aligned for doubles.
+  TF_OPT_HOST_DEVICE explicit GpuRules(void* memory)
+      : header_(static_cast<Header*>(memory)),
+        rules_(reinterpret_cast<FramedRule<Rule>*>(header_ + 1)) {}
+
+  static std::size_t Bytes(std::size_t tensors) {
+    return sizeof(Header) + tensors * sizeof(FramedRule<Rule>);
+  }
+
+  // Computes the rule of tensor i, in thread i. Thread 0 also checks all
+  // numbers. A number out of range makes the rules invalid and is printed: a
+  // device can't return an error without a wait.
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE void Compute(const GpuStepInputs<Hyperparameters>& inputs,
+                                  int64_t i) const {
+    const Hyperparameters hyperparameters = inputs.scalars.Read();
+    const FrameInputs frame = inputs.frame.Read();
+    rules_[i] = FramedRule<Rule>(typename Rule::Step(hyperparameters), frame,
+                                 inputs.OfVariable(i));
+    if (i == 0) {
+      const int64_t row = inputs.row == nullptr ? 0 : ReadOnce(inputs.row);
+      // A step that is not enabled uses no number.
+      const bool writes =
+          frame.enabled &&
+          inputs.scalars.Check(hyperparameters) & inputs.frame.Check(frame) &
+              CheckRow(inputs, row) & CheckUpdate(inputs, frame);
+      *header_ = {row, writes, frame.update};
+    }
+  }
+
+  // Tells whether a step may write, and whether it updates or accumulates.
+  TF_OPT_HOST_DEVICE bool writes() const { return header_->writes; }
+  TF_OPT_HOST_DEVICE bool updates() const { return header_->updates; }
+  TF_OPT_HOST_DEVICE int64_t row() const { return header_->row; }
+  TF_OPT_HOST_DEVICE const FramedRule<Rule>& operator[](int64_t i) const {
+    return rules_[i];
+  }
+
+ private:
+  struct alignas(16) Header {
+    int64_t row;
+    bool writes;
+    bool updates;
+  };
+
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE static bool CheckRow(
+      const GpuStepInputs<Hyperparameters>& inputs, int64_t row) {
+    if (inputs.row == nullptr || (row >= 0 && row < inputs.rows)) return true;
+    printf("tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
+           inputs.row_name, static_cast<long long>(inputs.rows),
+           static_cast<long long>(row));
+    return false;
+  }
+
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE static bool CheckUpdate(
+      const GpuStepInputs<Hyperparameters>& inputs, const FrameInputs& frame) {
+    if (frame.update || inputs.has_accumulators) return true;
+    printf(
+        "tf_opt: `accumulators` must hold one variable for each gradient where "
+        "`update` is false, got none; nothing was written\n");
+    return false;
+  }
+
+  Header* header_;
+  FramedRule<Rule>* rules_;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_GPU_GPU_RULES_H_

@@ -1,0 +1,134 @@
+// Loads and stores state in a thread of a GPU; state may be stored shorter than
+// it is computed.
+#ifndef TF_OPT_CC_ENGINES_GPU_GPU_STATE_H_
+#define TF_OPT_CC_ENGINES_GPU_GPU_STATE_H_
+
+#include <cstdint>
+
+#include "tf_opt/cc/engines/gpu/gpu_pack.h"
+#include "tf_opt/cc/engines/stochastic_rounding.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/float_bits.h"
+#include "tf_opt/cc/rules/random_bits.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+// `Widening` widens and narrows 16-bit elements; V is the arithmetic's type.
+template <typename Widening, typename V>
+class GpuState {
+ public:
+  using Convert = Widening;
+
+  TF_OPT_RULE_INLINE static V Read(const StateArray<V>& array, int64_t at) {
+    V value[1];
+    Load(array, at, value);
+    return value[0];
+  }
+
+  // `random_key` is null for rounding to nearest; `element` is the element's
+  // number.
+  TF_OPT_RULE_INLINE static void Write(const StateArray<V>& array, int64_t at,
+                                       V value, const RandomKey* random_key,
+                                       int64_t element) {
+    const V values[1] = {value};
+    Store(array, at, values, random_key, element);
+  }
+
+  // kCount neighbours, which must be aligned.
+  template <int kCount>
+  TF_OPT_RULE_INLINE static void Load(const StateArray<V>& array, int64_t at,
+                                      V (&values)[kCount]) {
+    switch (array.type) {
+      case StateType::kArithmetic:
+        return LoadAs<V>(array, at, values);
+      case StateType::kFloat:
+        return LoadAs<float>(array, at, values);
+      default:
+        return LoadAs<BFloat16>(array, at, values);
+    }
+  }
+
+  template <int kCount>
+  TF_OPT_RULE_INLINE static void Store(const StateArray<V>& array, int64_t at,
+                                       const V (&values)[kCount],
+                                       const RandomKey* random_key,
+                                       int64_t element) {
+    switch (array.type) {
+      case StateType::kArithmetic:
+        return StoreAs<V>(array, at, values, nullptr, element);
+      case StateType::kFloat:
+        return StoreAs<float>(array, at, values, nullptr, element);
+      default:
+        return StoreAs<BFloat16>(array, at, values, random_key, element);
+    }
+  }
+
+  // Returns the value after a store to nearest.
+  TF_OPT_RULE_INLINE static V Held(StateType type, V value) {
+    return type == StateType::kBFloat16 ? V(AsBFloat16(value))
+           : type == StateType::kFloat  ? V(static_cast<float>(value))
+                                        : value;
+  }
+
+  // Returns whether this many neighbours can be loaded at once.
+  template <int kCount>
+  TF_OPT_RULE_INLINE static bool IsAligned(const StateArray<V>& array) {
+    return reinterpret_cast<uintptr_t>(array.data) %
+               (kCount * StateSize<V>(array.type)) ==
+           0;
+  }
+
+ private:
+  template <typename E, int kCount>
+  TF_OPT_RULE_INLINE static void LoadAs(const StateArray<V>& array, int64_t at,
+                                        V (&values)[kCount]) {
+    const E* const from = static_cast<const E*>(array.data) + at;
+    if constexpr (kCount == 1) {
+      values[0] = Convert::Widen(*from);
+    } else {
+      GpuPack<E, kCount> pack;
+      pack.Load(from);
+      for (int j = 0; j < kCount; ++j) {
+        values[j] = Convert::Widen(pack.elements[j]);
+      }
+    }
+  }
+
+  template <typename E, int kCount>
+  TF_OPT_RULE_INLINE static void StoreAs(const StateArray<V>& array, int64_t at,
+                                         const V (&values)[kCount],
+                                         const RandomKey* random_key,
+                                         int64_t element) {
+    E* const to = static_cast<E*>(array.data) + at;
+    if constexpr (kCount == 1) {
+      *to = Rounded<E>(values[0], random_key, element);
+    } else {
+      GpuPack<E, kCount> pack;
+      for (int j = 0; j < kCount; ++j) {
+        pack.elements[j] = Rounded<E>(values[j], random_key, element + j);
+      }
+      pack.Store(to);
+    }
+  }
+
+  template <typename E>
+  TF_OPT_RULE_INLINE static E Rounded(V value, const RandomKey* random_key,
+                                      int64_t element) {
+    if constexpr (sizeof(E) == sizeof(V)) {
+      return value;
+    } else if constexpr (sizeof(E) == 2) {
+      const float shorter = static_cast<float>(value);
+      return random_key == nullptr
+                 ? Convert::Narrow(shorter, E())
+                 : RoundAtRandom(shorter, RandomBitsOf(*random_key, element),
+                                 E());
+    } else {
+      return static_cast<float>(value);
+    }
+  }
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_GPU_GPU_STATE_H_
