@@ -324,11 +324,12 @@ def test_all_features_together(
     if growth is not None:
         reference.scale = 4.0
     step = _stepper(run, optimizer, variables, strategy)
-    if "replicas" in run and inner.lazy_mode and chosen["slices"] != "none":
-        if inner.gradient_accumulation_steps:
-            with pytest.raises(ValueError, match="`lazy_mode` must be False"):
-                step(_gradients(0, skips, True))
-            return
+    accumulates = inner.gradient_accumulation_steps is not None
+    if "replicas" in run and chosen["slices"] == "lazy" and accumulates:
+        gradients = map(_tensor, _gradients(0, skips, True), variables)
+        with pytest.raises(ValueError, match="`lazy_mode` must be False"):
+            step(list(gradients))
+        return
 
     norms = []
     for i in range(STEPS):
