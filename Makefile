@@ -125,5 +125,5 @@ cc-test:
 
 .PHONY: torch-once
 torch-once:
-	@tools/setup.sh test
+	@tools/setup.sh test demo
 	@tools/setup_torch.sh

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+for needed in ("matplotlib", "rich", "sklearn"):
+    pytest.importorskip(needed)
+
 import case
 import compiled_fit
 import in_cache
@@ -19,17 +22,14 @@ import measure
 import memory_floor
 import optimizer_steps
 import results
+import run
 import shapes
 import sparse_contenders
 import suites
+import terminal
 import variants
 from results import Results
 from results import Row
-
-for needed in ("matplotlib", "rich", "sklearn"):
-    pytest.importorskip(needed)
-import run
-import terminal
 
 
 @pytest.mark.parametrize(

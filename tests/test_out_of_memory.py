@@ -20,7 +20,7 @@ import sys
 import tensorflow as tf
 import tf_opt
 
-IDS = 2**23
+IDS = 2**24
 REFUSED = tf.errors.ResourceExhaustedError
 
 
@@ -29,7 +29,7 @@ def limited_memory():
     pages = int(open("/proc/self/statm").read().split()[0])
     limits = resource.getrlimit(resource.RLIMIT_AS)
     # Less than sorting needs, enough for all else.
-    room = pages * resource.getpagesize() + 2**26
+    room = pages * resource.getpagesize() + 160 * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (room, limits[1]))
     try:
         yield
