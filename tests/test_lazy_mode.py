@@ -312,6 +312,7 @@ def test_any_number_of_rows_is_traced_once(lazy_mode):
     assert len(traced) == 1
 
 
+@needs_sparse_kernels
 def test_a_gather_beside_steps_never_sees_half_of_one():
     # All elements stay equal from step to step.
     table = tf.Variable(tf.zeros([4096, 16]))

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from devices import needs_sparse_kernels
 from low_precision_cases import SETTINGS
 from low_precision_cases import implementations
 from low_precision_cases import masters_of
@@ -586,6 +587,7 @@ def test_a_maximum_and_a_table_are_rounded_to_nearest(implementation):
     np.testing.assert_array_equal(maximum, expected)
 
 
+@needs_sparse_kernels
 @implementations
 def test_a_row_that_does_not_occur_keeps_its_master(implementation):
     table = bfloat16([1.0], [2.0], [3.0])

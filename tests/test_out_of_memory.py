@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
+from devices import needs_sparse_kernels
 from xla_kernels import HAS_SPARSE_XLA_KERNELS
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
 
 # Runs by itself, as its address space is limited.
 _SCRIPT = """
