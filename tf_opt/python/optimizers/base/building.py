@@ -22,11 +22,13 @@ from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
+from tf_opt.python.optimizers.base.exclusions import Exclusions
 from tf_opt.python.optimizers.state import master_weights
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.rounding import RoundingSettings
 from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.gradients import path_of
 
 
 class BuiltOptimizer(ConfiguredOptimizer):
@@ -85,22 +87,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
             unsaved=self._unsaved,
         )
 
-    def exclude_from_weight_decay(
-        self,
-        var_list: Sequence[keras.Variable] | None = None,
-        var_names: Sequence[str] | None = None,
-    ) -> None:
-        """Excludes variables from weight decay; saved with the optimizer.
-
-        Args:
-            var_list: Variables to exclude.
-            var_names: Regular expressions. A variable is excluded if one of
-                them is found in its name.
-        """
-        super().exclude_from_weight_decay(var_list, var_names)
-        if self._state is not None:
-            object.__setattr__(self, "_state", self._collect_state())
-
     def _list_all(self) -> list[keras.Variable]:
         return self.variables
 
@@ -114,6 +100,44 @@ class BuiltOptimizer(ConfiguredOptimizer):
             self.stochastic_rounding,
             self.seed,
             self.state_dtype,
+        )
+
+    # ---- Variables without weight decay. ----
+
+    def exclude_from_weight_decay(
+        self,
+        var_list: Sequence[keras.Variable] | None = None,
+        var_names: Sequence[str] | None = None,
+    ) -> None:
+        """Excludes variables from weight decay; saved with the optimizer.
+
+        Args:
+            var_list: Variables to exclude.
+            var_names: Regular expressions. A variable is excluded if one of
+                them is found in its name.
+        """
+        super().exclude_from_weight_decay(
+            var_list=var_list, var_names=var_names
+        )
+        # A plan depends on the variables that decay.
+        self._plans.clear()
+        self._by_position = self._by_position.replace(excluded=None)
+        self._exclusions = Exclusions(
+            var_names=tuple(sorted(set(var_names or ()))),
+            paths=tuple(sorted(map(path_of, var_list or ()))),
+        )
+        if self._state is not None:
+            object.__setattr__(self, "_state", self._collect_state())
+
+    def _exclude_saved(self, variables: Sequence[keras.Variable]) -> None:
+        """Excludes the variables that a loaded optimizer excludes."""
+        if self._by_position.excluded is not None:
+            self._exclude_positions(self._by_position.excluded)
+            return
+        if not self._excluded_positions():
+            self._exclude_variables(self._exclusions.find(variables))
+        self._exclusions = Exclusions.of(
+            self._exclusions.var_names, variables, self._excluded_positions()
         )
 
     # ---- Slots. ----

@@ -22,7 +22,6 @@ from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.unsaved_state import UnsavedState
 from tf_opt.python.optimizers.step.plan import PlanKeeper
 from tf_opt.python.optimizers.values import validation
-from tf_opt.python.optimizers.values.gradients import path_of
 
 LearningRate = (
     float | keras.optimizers.schedules.LearningRateSchedule | Callable
@@ -218,42 +217,6 @@ class ConfiguredOptimizer(KerasOptimizer):
         self._by_position = self._by_position.replace(**{name: found})
         # Bypasses Keras, which would wrap the dictionary.
         object.__setattr__(self, f"_{name}", value)
-
-    # ---- Variables without weight decay. ----
-
-    def exclude_from_weight_decay(
-        self,
-        var_list: Sequence[keras.Variable] | None = None,
-        var_names: Sequence[str] | None = None,
-    ) -> None:
-        """Excludes variables from weight decay; saved with the optimizer.
-
-        Args:
-            var_list: Variables to exclude.
-            var_names: Regular expressions. A variable is excluded if one of
-                them is found in its name.
-        """
-        super().exclude_from_weight_decay(
-            var_list=var_list, var_names=var_names
-        )
-        # A plan depends on the variables that decay.
-        self._plans.clear()
-        self._by_position = self._by_position.replace(excluded=None)
-        self._exclusions = Exclusions(
-            var_names=tuple(sorted(set(var_names or ()))),
-            paths=tuple(sorted(map(path_of, var_list or ()))),
-        )
-
-    def _exclude_saved(self, variables: Sequence[keras.Variable]) -> None:
-        """Excludes the variables that a loaded optimizer excludes."""
-        if self._by_position.excluded is not None:
-            self._exclude_positions(self._by_position.excluded)
-            return
-        if not self._excluded_positions():
-            self._exclude_variables(self._exclusions.find(variables))
-        self._exclusions = Exclusions.of(
-            self._exclusions.var_names, variables, self._excluded_positions()
-        )
 
     # ---- Configuration. ----
 
