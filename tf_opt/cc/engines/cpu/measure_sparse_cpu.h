@@ -105,13 +105,13 @@ class SparseTileMeasurer {
         begin = stop;
         continue;
       }
-      if (k + ahead < gradient_.count()) {
-        PrefetchValues(gradient_, k + ahead);
-      }
       const int64_t segment_end = gradient_.SegmentEnd(k);
       const int64_t stop = std::min(end, row_begin + width);
       const int64_t position = gradient_.entries.position(k);
       if (segment_end - k == 1 && position != kNoValues) {
+        if (k + ahead < gradient_.count()) {
+          PrefetchValues(gradient_, k + ahead);
+        }
         // A single entry's values are its sum.
         use(gradient_.values + position * width + (begin - row_begin), begin,
             stop - begin);

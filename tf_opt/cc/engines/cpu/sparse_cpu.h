@@ -101,8 +101,8 @@ class SparseTable {
     }
   }
 
+  // Prefetches the row of the k-th entry; sum_row_ does so for its values.
   TF_OPT_RULE_INLINE void Prefetch(int64_t k) const {
-    PrefetchValues(gradient_, k);
     const int64_t begin = gradient_.entries.row(k) * gradient_.width;
     const Tensor row = table_.Part(begin, 0);
     for (int i = 0; i < Tensor::kOperands; ++i) {

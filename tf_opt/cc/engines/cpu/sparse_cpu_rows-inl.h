@@ -52,7 +52,14 @@ inline __attribute__((always_inline)) void SumBlock(
   using V = ComputeType<T>;
   alignas(64) V total[kRowBlock] = {};
   alignas(64) V copy[kRowBlock];
+  const int64_t ahead = EntriesAhead(width);
   for (int64_t k = first; k < first + count; ++k) {
+    // It may belong to one of the next rows.
+    const int64_t next =
+        k + ahead < entries.count() ? entries.position(k + ahead) : kNoValues;
+    if (next != kNoValues) {
+      PrefetchRow<false>(values + next * width, n * sizeof(T));
+    }
     const int64_t position = entries.position(k);
     if (position == kNoValues) continue;
     const V* const row = RowWidened(values + position * width, n, copy);

@@ -131,8 +131,8 @@ constexpr int64_t kRowPrefetchDistance = 512;
 constexpr int64_t kRowPrefetchBytes = 1024;
 
 // Prefetch distance in entries of rows of `width` elements.
-inline int64_t EntriesAhead(int64_t width) {
-  return std::max<int64_t>(1, kRowPrefetchDistance / width);
+TF_OPT_RULE_INLINE int64_t EntriesAhead(int64_t width) {
+  return width < kRowPrefetchDistance ? kRowPrefetchDistance / width : 1;
 }
 
 // Always inlined: GCC takes a function that only prefetches for one without
@@ -141,7 +141,8 @@ template <bool kWritten>
 TF_OPT_RULE_INLINE void PrefetchRow(const void* row, int64_t bytes) {
   constexpr int kCacheLine = 64;
   const char* const begin = static_cast<const char*>(row);
-  for (int64_t i = 0; i < std::min(bytes, kRowPrefetchBytes); i += kCacheLine) {
+  const int64_t end = bytes < kRowPrefetchBytes ? bytes : kRowPrefetchBytes;
+  for (int64_t i = 0; i < end; i += kCacheLine) {
     __builtin_prefetch(begin + i, kWritten);
   }
 }
