@@ -62,11 +62,6 @@ def unwatched_constant(x: float) -> float | tf.Tensor:
     return constant.outputs[0]
 
 
-def eager_signature(tensors: Sequence[tf.Tensor]) -> list[tuple]:
-    """Returns types and shapes of eager tensors, quickly."""
-    return [(x._datatype_enum(), x._shape_tuple()) for x in tensors]
-
-
 @functools.cache
 def registered_kernels(op_name: str) -> frozenset[tuple[str, tf.DType]]:
     """Returns the (device type, `T`) pairs for which an op has kernels."""

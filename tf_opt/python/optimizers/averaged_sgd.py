@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
 from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
-from tf_opt.python.optimizers.base.arguments import Options
-from tf_opt.python.optimizers.base.arguments import common_arguments
-from tf_opt.python.optimizers.base.arguments import with_options
 from tf_opt.python.optimizers.base.configuration import LearningRate
-from tf_opt.python.optimizers.base.docstrings import with_common_arguments
+from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.configuration import common_arguments
+from tf_opt.python.optimizers.base.configuration import with_common_arguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state.factors import WeightDecay
-from tf_opt.python.optimizers.state.master_weights import Weight
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.step.rule_function import Update
+from tf_opt.python.optimizers.state.storage import Weight
+from tf_opt.python.optimizers.step.rule_function import FunctionalRule
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
@@ -37,12 +34,8 @@ from tf_opt.python.optimizers.values.flags import choose
 # The least step size.
 _TINY = np.finfo(np.float64).tiny
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 
 @keras.saving.register_keras_serializable("tf_opt")
-@with_options
 @with_common_arguments
 class AveragedSGD(FusedOptimizer):
     r"""Stochastic gradient descent that averages its iterates.
@@ -105,6 +98,8 @@ class AveragedSGD(FusedOptimizer):
           by Averaging"; Ruppert, 1988.
     """
 
+    _own_arguments = ("lambd", "alpha", "t0")
+
     def __init__(
         self,
         learning_rate: LearningRate = 1e-2,
@@ -148,11 +143,15 @@ class AveragedSGD(FusedOptimizer):
                 "`use_ema=True`. Received: lazy_mode=True"
             )
 
-    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
-        (self._averages,) = self._add_slots(variables, ["average"])
+    def _add_state(
+        self, variables: Sequence[keras.Variable]
+    ) -> list[PerVariable]:
+        slots = self._add_slots(variables, ["average"])
+        (self._averages,) = slots
         # The step size of the next step; 0 before the first step, which uses
         # the learning rate. It is float64 like the scalars it is computed from.
         self._eta = self.add_variable((), dtype="float64", name="eta")
+        return slots
 
     def _has_average(self) -> bool:
         return True
@@ -163,23 +162,17 @@ class AveragedSGD(FusedOptimizer):
     def _averages_of_variables(self) -> PerVariable:
         return self._averages
 
-    def _slots(self) -> list[PerVariable]:
-        return [self._averages]
-
     def _rule(self) -> UpdateRule:
         return _AveragedSGDRule(
             averaged_sgd_op.OP,
-            _bind,
-            {**self._hyperparameters(), "lambd": self.lambd, "t0": self.t0},
+            FunctionalRule(
+                averaged_sgd_rule.averaged_sgd_step,
+                averaged_sgd_rule.apply_averaged_sgd_step,
+            ),
+            self._hyperparameters("lambd", "t0"),
             alpha=self.alpha,
             eta=self._eta,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, serializable."""
-        config = super().get_config()
-        config.update({"lambd": self.lambd, "alpha": self.alpha, "t0": self.t0})
-        return config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,8 +232,3 @@ class _AveragedSGDRule(UpdateRule):
         )
         # 0 would mean that no step has run yet.
         return [(self.eta, tf.maximum(following, _TINY))]
-
-
-def _bind(**numbers: Any) -> Update:
-    step = averaged_sgd_rule.averaged_sgd_step(**numbers)
-    return functools.partial(averaged_sgd_rule.apply_averaged_sgd_step, step)

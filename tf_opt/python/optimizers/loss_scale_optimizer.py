@@ -152,9 +152,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             finite = self.inner_optimizer._apply_scaled(
                 grads,
                 trainable_variables,
-                gradient_scale=1 / tf.cast(scale, tf.float64),
-                skip_nonfinite=True,
                 may_step=may_step,
+                gradient_scale=1 / tf.cast(scale, tf.float64),
             )
             grows = tf.equal(finite_steps, self.dynamic_growth_steps - 1)
             factor = tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5)

@@ -22,11 +22,11 @@ from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
-from tf_opt.python.optimizers.base.exclusions import Exclusions
-from tf_opt.python.optimizers.state import master_weights
+from tf_opt.python.optimizers.base.saved_options import Exclusions
+from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.state.rounding import RoundingSettings
+from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
 
@@ -38,12 +38,14 @@ class BuiltOptimizer(ConfiguredOptimizer):
     _state: OptimizerState | None = None
 
     @abc.abstractmethod
-    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
-        """Adds the rule's slots and its state that all variables share."""
+    def _add_state(
+        self, variables: Sequence[keras.Variable]
+    ) -> Sequence[PerVariable]:
+        """Adds the rule's slots and its state that all variables share.
 
-    @abc.abstractmethod
-    def _slots(self) -> list[PerVariable]:
-        """Returns the rule's slots, in its order, each for all variables."""
+        Returns:
+            The slots, in the rule's order, each for all variables.
+        """
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
         """Creates the state, in the order of Keras' optimizer.
@@ -66,26 +68,30 @@ class BuiltOptimizer(ConfiguredOptimizer):
             self._set_multipliers(
                 name, getattr(self, name), getattr(saved, name)
             )
-        self._add_state(var_list)
+        slots = self._add_state(var_list)
         if self.master_weights:
             self._masters = [self._add_master(x) for x in var_list]
-        # Bypasses Keras, which would wrap and track the state.
-        object.__setattr__(self, "_state", self._collect_state())
-
-    def _collect_state(self) -> OptimizerState:
-        variables = self._trainable_variables
-        return OptimizerState(
-            variables=variables,
-            index_of=self._index_of,
-            decays=tuple(map(self._decays, variables)),
-            slots=self._slots(),
-            accumulators=getattr(self, "_accumulated_gradients", ()),
-            averages=getattr(self, "_model_variables_moving_average", ()),
-            masters=self._masters,
-            iterations=self._iterations,
-            list_all=self._list_all,
-            unsaved=self._unsaved,
+        self._set_state(
+            OptimizerState(
+                variables=self._trainable_variables,
+                index_of=self._index_of,
+                decays=self._which_decay(),
+                slots=slots,
+                accumulators=getattr(self, "_accumulated_gradients", ()),
+                averages=getattr(self, "_model_variables_moving_average", ()),
+                masters=self._masters,
+                iterations=self._iterations,
+                list_all=self._list_all,
+                unsaved=self._unsaved,
+            )
         )
+
+    def _set_state(self, state: OptimizerState) -> None:
+        # Bypasses Keras, which would wrap and track the state.
+        object.__setattr__(self, "_state", state)
+
+    def _which_decay(self) -> list[bool]:
+        return list(map(self._decays, self._trainable_variables))
 
     def _list_all(self) -> list[keras.Variable]:
         return self.variables
@@ -127,7 +133,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
             paths=tuple(sorted(map(path_of, var_list or ()))),
         )
         if self._state is not None:
-            object.__setattr__(self, "_state", self._collect_state())
+            self._set_state(self._state._replace(decays=self._which_decay()))
 
     def _exclude_saved(self, variables: Sequence[keras.Variable]) -> None:
         """Excludes the variables that a loaded optimizer excludes."""
@@ -135,9 +141,11 @@ class BuiltOptimizer(ConfiguredOptimizer):
             self._exclude_positions(self._by_position.excluded)
             return
         if not self._excluded_positions():
-            self._exclude_variables(self._exclusions.find(variables))
-        self._exclusions = Exclusions.of(
-            self._exclusions.var_names, variables, self._excluded_positions()
+            paths = self._exclusions.paths
+            self._exclude_variables(x for x in variables if path_of(x) in paths)
+        self._exclusions = Exclusions(
+            self._exclusions.var_names,
+            tuple(path_of(variables[i]) for i in self._excluded_positions()),
         )
 
     # ---- Slots. ----
@@ -149,7 +157,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         *,
         rows: Mapping[str, int] = {},
         exact: Collection[str] = (),
-    ) -> tuple[PerVariable, ...]:
+    ) -> list[PerVariable]:
         """Adds one slot of each name for each variable, a variable at a time.
 
         Order and names are as in Keras. The type depends on `state_dtype`.
@@ -166,7 +174,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
             variable without slots.
         """
         settings = self._rounding_settings()
-        slots = tuple([] for _ in names)
+        slots: list[PerVariable] = [[] for _ in names]
         for variable in variables:
             for slot, name in zip(slots, names, strict=True):
                 # Keras overwrites such a variable with its gradient.
@@ -239,7 +247,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
             yield
 
     def _add_master(self, variable: keras.Variable) -> keras.Variable | None:
-        if not master_weights.has_master(variable):
+        if not storage.has_master(variable):
             return None
 
         def value(shape: Sequence[int], dtype: Any) -> tf.Tensor:

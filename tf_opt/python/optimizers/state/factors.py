@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -100,7 +101,7 @@ def weight_decays(
     weight_decay: WeightDecay | None,
     state: OptimizerState,
     indices: Sequence[int],
-) -> float | list[float] | tf.Tensor:
+) -> float | np.ndarray | tf.Tensor:
     """Returns the weight decay of some variables.
 
     Args:
@@ -109,7 +110,7 @@ def weight_decays(
         indices: The variables' indices.
 
     Returns:
-        One number for all of them, or a list or vector with one for each.
+        One number for all of them, or a vector with one for each.
     """
     applies = [state.decays[index] for index in indices]
     factors = state.unsaved.multipliers("weight_decay_multipliers", indices)
@@ -122,9 +123,7 @@ def weight_decays(
         decays = decay * tf.constant(applies, tf.float64)
         return decays if factors is None else decays * factors
     decay = float(weight_decay or 0.0)
-    if all(applies):
-        return decay
-    return [decay if each else 0.0 for each in applies]
+    return decay if all(applies) else decay * np.array(applies)
 
 
 def learning_rate_factors(

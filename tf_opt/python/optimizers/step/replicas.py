@@ -18,14 +18,6 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
-def in_several() -> bool:
-    """Returns whether this code runs in one of several replicas."""
-    return (
-        access.in_replica()
-        and tf.distribute.get_strategy().num_replicas_in_sync > 1
-    )
-
-
 def check_variables(variables: Sequence[Variable]) -> None:
     """Raises if several replicas share one copy of a variable.
 
@@ -33,7 +25,9 @@ def check_variables(variables: Sequence[Variable]) -> None:
         ValueError: If this code runs in one of several replicas and a variable
             has no copy for each, as under `CentralStorageStrategy`.
     """
-    if in_several() and not all(map(access.has_copies, variables)):
+    if access.in_several_replicas() and not all(
+        map(access.has_copies, variables)
+    ):
         raise ValueError(
             "Each replica must have a copy of each variable. Create the model "
             "and the optimizer in the scope of a `tf.distribute."
@@ -52,7 +46,7 @@ def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
         grads: This replica's gradients.
     """
     summed = list(grads)
-    if not in_several():
+    if not access.in_several_replicas():
         return summed
     context = tf.distribute.get_replica_context()
     for bucket in plan.buckets:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.factors import WeightDecay
-from tf_opt.python.optimizers.state.rounding import RoundingSettings
+from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
@@ -52,7 +52,7 @@ class Settings(NamedTuple):
     skip_nonfinite: bool
     track_gradient_norm: bool
     rounding: RoundingSettings
-    update_one: Callable[[Gradient, Variable, Scalar], None]
+    update_one: Callable[[Variable, Gradient, Scalar], None]
     overrides_update_step: bool
     decoupled_weight_decay: bool
 

@@ -81,20 +81,6 @@ def identity(gradient: Gradient) -> Gradient:
     return tf.identity(gradient)
 
 
-def is_sparse(gradient: GradientLike, variable: Variable, lazy: bool) -> bool:
-    """Whether a gradient may stay sparse in a step.
-
-    Args:
-        gradient: The user's gradient.
-        variable: The gradient's variable.
-        lazy: Whether to update only the rows that occur.
-    """
-    if not isinstance(gradient, tf.IndexedSlices):
-        return False
-    # An exact update sums in the gradient's type, then casts.
-    return lazy or gradient.values.dtype == variable.dtype
-
-
 def for_update(
     gradient: GradientLike,
     variable: tf.Variable,
