@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import keras
 
 from tf_opt.python.functional import adam_rule
-from tf_opt.python.ops import adam as adam_op
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
 from tf_opt.python.optimizers.base.arguments import with_options
@@ -19,7 +18,6 @@ from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.step.rule_function import Update
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 
@@ -128,8 +126,8 @@ class Adam(MomentsOptimizer):
 
     def _rule(self) -> UpdateRule:
         return UpdateRule(
-            adam_op.OP,
-            _bind,
+            optimizer_ops.ADAM,
+            adam_rule.adam_update,
             {**self._hyperparameters(), "epsilon_hat": self.epsilon_hat},
             # Random rounding would make AMSGrad's maximum grow too much.
             rounded_to_nearest=frozenset({2}),
@@ -141,8 +139,3 @@ class Adam(MomentsOptimizer):
         config["amsgrad"] = self.amsgrad
         config["epsilon_hat"] = self.epsilon_hat
         return config
-
-
-def _bind(**numbers: Any) -> Update:
-    step = adam_rule.adam_step(**numbers)
-    return functools.partial(adam_rule.apply_adam_step, step)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.ops import asgd as asgd_op
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
 from tf_opt.python.optimizers.base.arguments import with_options
@@ -26,7 +25,6 @@ from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step.frame import update_count
-from tf_opt.python.optimizers.step.rule_function import Update
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
@@ -239,8 +237,8 @@ class ASGD(FusedOptimizer):
 
     def _rule(self) -> UpdateRule:
         return _ASGDRule(
-            asgd_op.OP,
-            _bind,
+            optimizer_ops.ASGD,
+            asgd_rule.asgd_update,
             self._hyperparameters(),
             # A new gradient replaces the old one in the table, so small steps
             # can't get lost.
@@ -325,11 +323,6 @@ class _ASGDRule(UpdateRule):
         else:
             access.assign_rows(d, rows, new_d)
             access.assign_at(y, _places(batch_index, rows), new_row)
-
-
-def _bind(**numbers: Any) -> Update:
-    step = asgd_rule.asgd_step(**numbers)
-    return functools.partial(asgd_rule.apply_asgd_step, step)
 
 
 def _places(batch_index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
@@ -14,7 +13,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
-from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
 from tf_opt.python.optimizers.base.arguments import with_options
@@ -25,7 +24,6 @@ from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.master_weights import Weight
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.step.rule_function import Update
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
@@ -168,8 +166,8 @@ class AveragedSGD(FusedOptimizer):
 
     def _rule(self) -> UpdateRule:
         return _AveragedSGDRule(
-            averaged_sgd_op.OP,
-            _bind,
+            optimizer_ops.AVERAGED_SGD,
+            averaged_sgd_rule.averaged_sgd_update,
             {**self._hyperparameters(), "lambd": self.lambd, "t0": self.t0},
             alpha=self.alpha,
             eta=self._eta,
@@ -239,8 +237,3 @@ class _AveragedSGDRule(UpdateRule):
         )
         # 0 would mean that no step has run yet.
         return [(self.eta, tf.maximum(following, _TINY))]
-
-
-def _bind(**numbers: Any) -> Update:
-    step = averaged_sgd_rule.averaged_sgd_step(**numbers)
-    return functools.partial(averaged_sgd_rule.apply_averaged_sgd_step, step)

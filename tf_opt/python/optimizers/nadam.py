@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
@@ -14,7 +13,7 @@ import tensorflow as tf
 from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
-from tf_opt.python.ops import nadam as nadam_op
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import common_arguments
 from tf_opt.python.optimizers.base.arguments import with_options
@@ -22,7 +21,6 @@ from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.docstrings import with_common_arguments
 from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
 from tf_opt.python.optimizers.state.factors import WeightDecay
-from tf_opt.python.optimizers.step.rule_function import Update
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
@@ -128,8 +126,8 @@ class NAdam(MomentsOptimizer):
 
     def _rule(self) -> UpdateRule:
         return _NAdamRule(
-            nadam_op.OP,
-            _bind,
+            optimizer_ops.NADAM,
+            nadam_rule.nadam_update,
             {
                 **self._hyperparameters(),
                 "momentum_decay": self.momentum_decay,
@@ -170,8 +168,3 @@ class _NAdamRule(UpdateRule):
         )
         product = scalars["momentum_product"] * momentum
         return [(self.momentum_product, product)]
-
-
-def _bind(**numbers: Any) -> Update:
-    step = nadam_rule.nadam_step(**numbers)
-    return functools.partial(nadam_rule.apply_nadam_step, step)
