@@ -12,7 +12,8 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.tensors import to_tensor
+from tf_opt.python.functional.tensors import floating
+from tf_opt.python.functional.tensors import like
 
 
 class GradientMeasures(NamedTuple):
@@ -91,7 +92,7 @@ def measure_gradients(
             f"{count} `gradients`, got {len(accumulators)}"
         )
     scale = arithmetic.float64(scalars.real("gradient_scale", gradient_scale))
-    enabled = scalars.boolean("enabled", enabled)
+    enabled = scalars.flag("enabled", enabled)
     sums, finite = zip(
         *(
             _measure(i, gradient, accumulator, scale)
@@ -116,28 +117,15 @@ def _measure(
     scale: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the sum of squares of gradient `i` and whether it is finite."""
-    gradient = to_tensor(f"gradients[{i}]", gradient)
-    if not (gradient.dtype.is_floating or gradient.dtype.is_complex):
-        raise ValueError(
-            f"`gradients[{i}]` must be floating point or complex. Received: "
-            f"{gradient.dtype.name}"
-        )
+    name = f"gradients[{i}]"
+    gradient = floating(name, gradient)
     slot_dtype = arithmetic.slot_dtype(gradient.dtype)
     dtype = slot_dtype.real_dtype
     x = tf.cast(scale, dtype) * arithmetic.as_real(gradient, dtype)
     if accumulator is not None:
-        name = f"accumulators[{i}]"
-        accumulator = to_tensor(name, accumulator, slot_dtype)
-        if accumulator.dtype != slot_dtype:
-            raise ValueError(
-                f"`{name}` must be {slot_dtype.name} for a gradient of "
-                f"{gradient.dtype.name}. Received: {accumulator.dtype.name}"
-            )
-        if not accumulator.shape.is_compatible_with(gradient.shape):
-            raise ValueError(
-                f"`{name}` must have the shape of `gradients[{i}]`, "
-                f"{gradient.shape}. Received: {accumulator.shape}"
-            )
+        accumulator = like(
+            f"accumulators[{i}]", accumulator, name, gradient, [slot_dtype]
+        )
         x += arithmetic.as_real(accumulator, dtype)
     finite = tf.reduce_all(tf.math.is_finite(x))
     return tf.reduce_sum(tf.square(tf.cast(x, tf.float64))), finite

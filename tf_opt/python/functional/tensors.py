@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,20 +59,65 @@ def to_tensor(
         ) from error
 
 
+def floating(name: str, value: TensorLike) -> tf.Tensor:
+    """Converts to a floating point or complex tensor; raises ValueError."""
+    tensor = to_tensor(name, value)
+    if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
+        raise ValueError(
+            f"`{name}` must be floating point or complex. Received: "
+            f"{tensor.dtype.name}"
+        )
+    return tensor
+
+
+def like(
+    name: str,
+    value: TensorLike,
+    other_name: str,
+    other: tf.Tensor,
+    dtypes: Sequence[tf.DType],
+) -> tf.Tensor:
+    """Converts a value to a tensor that goes with another one.
+
+    Args:
+        name: The argument's name.
+        value: The user's value.
+        other_name: The name of the other argument.
+        other: The other tensor, which has the wanted shape.
+        dtypes: The types allowed; the first one is for numbers without a
+            TensorFlow type.
+
+    Raises:
+        ValueError: If it isn't a tensor, or has the wrong type or shape.
+    """
+    tensor = to_tensor(name, value, dtypes[0])
+    if not tensor.shape.is_compatible_with(other.shape):
+        raise ValueError(
+            f"`{name}` must have the shape of `{other_name}`, "
+            f"{other.shape}. Received: {tensor.shape}"
+        )
+    if tensor.dtype not in dtypes:
+        names = " or ".join(dtype.name for dtype in dtypes)
+        raise ValueError(
+            f"`{name}` must be {names}, because `{other_name}` is "
+            f"{other.dtype.name}. Received: {tensor.dtype.name}"
+        )
+    return tensor
+
+
 def to_tensors(
     variable: TensorLike,
     gradient: TensorLike,
-    *,
+    slots: Mapping[str, TensorLike],
     exact: Collection[str] = (),
-    **slots: TensorLike,
-) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
+) -> list[tf.Tensor]:
     """Converts the arguments of a step to tensors and checks that they fit.
 
     Args:
         variable: The user's value for the variable.
         gradient: The user's value for its gradient, of the same type.
+        slots: The user's values for its slots, by name.
         exact: The slots that must have the arithmetic type.
-        **slots: The user's values for its slots, by name.
 
     Returns:
         The variable, its gradient and its slots, in their order.
@@ -79,48 +125,20 @@ def to_tensors(
     Raises:
         ValueError: If a value isn't a tensor, or has the wrong type or shape.
     """
-    variable = to_tensor("variable", variable)
-    if not (variable.dtype.is_floating or variable.dtype.is_complex):
-        raise ValueError(
-            "`variable` must be floating point or complex. Received: "
-            f"{variable.dtype.name}"
-        )
-    gradient = _like("gradient", gradient, variable, variable.dtype)
-    slot_dtype = arithmetic.slot_dtype(variable.dtype)
-    return (
+    variable = floating("variable", variable)
+    dtype = arithmetic.slot_dtype(variable.dtype)
+    dtypes = dtype, *_NARROWER.get(dtype, ())
+    return [
         variable,
-        gradient,
-        {
-            name: _like(
+        like("gradient", gradient, "variable", variable, [variable.dtype]),
+        *(
+            like(
                 name,
                 slot,
+                "variable",
                 variable,
-                slot_dtype,
-                () if name in exact else _NARROWER.get(slot_dtype, ()),
+                [dtype] if name in exact else dtypes,
             )
             for name, slot in slots.items()
-        },
-    )
-
-
-def _like(
-    name: str,
-    value: TensorLike,
-    variable: tf.Tensor,
-    dtype: tf.DType,
-    narrower: Sequence[tf.DType] = (),
-) -> tf.Tensor:
-    tensor = to_tensor(name, value, dtype)
-    if not tensor.shape.is_compatible_with(variable.shape):
-        raise ValueError(
-            f"`{name}` must have the shape of `variable`, "
-            f"{variable.shape}. Received: {tensor.shape}"
-        )
-    allowed = (dtype, *narrower)
-    if tensor.dtype not in allowed:
-        names = " or ".join(each.name for each in allowed)
-        raise ValueError(
-            f"`{name}` must be {names} for a variable of "
-            f"{variable.dtype.name}. Received: {tensor.dtype.name}"
-        )
-    return tensor
+        ),
+    ]

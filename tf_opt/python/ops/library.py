@@ -9,6 +9,8 @@ import os
 import pathlib
 import types
 import warnings
+from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -138,6 +140,24 @@ def _declare_not_differentiable(ops: types.ModuleType) -> None:
     for wrapper in vars(ops):
         if wrapper.startswith("TfOpt_"):
             tf.no_gradient(wrapper.replace("_", ">", 1))
+
+
+def loaded_ops() -> types.ModuleType:
+    """Returns the module of op wrappers; raises RuntimeError without it."""
+    ops = library().ops
+    if ops is None:
+        raise RuntimeError(explain_problem())
+    return ops
+
+
+def run_op(op: Callable[..., Any], **arguments: Any) -> Any:
+    """Calls an op's generated wrapper, outside of XLA's auto-clustering."""
+    if tf.executing_eagerly():
+        return op(**arguments)
+    # XLA would compile a cluster again for every new shape. This has no effect
+    # inside `jit_compile=True`.
+    with tf.xla.experimental.jit_scope(compile_ops=False):
+        return op(**arguments)
 
 
 def explain_problem() -> str:

@@ -12,14 +12,13 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops import library
-from tf_opt.python.ops.gradients import are_slices
-from tf_opt.python.ops.gradients import slices_as_inputs
-from tf_opt.python.ops.gradients import to_tensors
-from tf_opt.python.ops.handles import VariableLike
-from tf_opt.python.ops.handles import to_handles
-from tf_opt.python.ops.lists import check_length
-from tf_opt.python.ops.lists import to_list
-from tf_opt.python.ops.outside_xla import run_op
+from tf_opt.python.ops.inputs import VariableLike
+from tf_opt.python.ops.inputs import are_slices
+from tf_opt.python.ops.inputs import slices_as_inputs
+from tf_opt.python.ops.inputs import to_gradients
+from tf_opt.python.ops.inputs import to_handles
+from tf_opt.python.ops.inputs import to_list
+from tf_opt.python.ops.inputs import to_tensors
 
 OP_NAME = "TfOpt>MeasureGradients"
 SPARSE_OP_NAME = "TfOpt>MeasureSparseGradients"
@@ -103,16 +102,12 @@ def measure_gradients(
     >>> measures.finite.numpy().tolist()
     [True]
     """
-    ops = library.library().ops
-    if ops is None:
-        raise RuntimeError(library.explain_problem())
-    gradients = to_list(gradients, "gradients", "tensors")
-    if not gradients:
-        raise ValueError("`gradients` must not be empty")
+    ops = library.loaded_ops()
+    gradients = to_gradients(gradients)
     accumulators = to_list(accumulators, "accumulators", "variables")
-    handles = to_handles("accumulators", accumulators)
-    if handles:
-        check_length("accumulators", accumulators, len(gradients))
+    handles = to_handles(
+        "accumulators", accumulators, len(gradients), may_be_empty=True
+    )
     if are_slices(gradients):
         op = ops.tf_opt_measure_sparse_gradients
         inputs = {
@@ -123,18 +118,18 @@ def measure_gradients(
             "rows": np.array(
                 [_check_rows(i, x) for i, x in enumerate(rows)], np.int64
             ),
-            "lazy": scalars.booleans(lazy_mode=lazy_mode)["lazy_mode"],
+            "lazy": scalars.mode("lazy_mode", lazy_mode),
             "tables": list(tables),
         }
     else:
         op = ops.tf_opt_measure_gradients
         inputs = {"gradients": to_tensors(gradients, None, whose="gradients")}
-    results = run_op(
+    results = library.run_op(
         op,
         **inputs,
         accumulators=handles,
         gradient_scale=scalars.real("gradient_scale", gradient_scale),
-        enabled=scalars.boolean("enabled", enabled),
+        enabled=scalars.flag("enabled", enabled),
     )
     return GradientMeasures(*results)
 

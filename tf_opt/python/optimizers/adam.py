@@ -9,7 +9,7 @@ import keras
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import adam_rule
-from tf_opt.python.ops import adam as adam_op
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.configuration import Options
 from tf_opt.python.optimizers.base.configuration import common_arguments
@@ -17,7 +17,6 @@ from tf_opt.python.optimizers.base.configuration import with_common_arguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.step.rule_function import FunctionalRule
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 
@@ -148,8 +147,8 @@ class Adam(MomentsOptimizer):
 
     def _rule(self) -> UpdateRule:
         return UpdateRule(
-            adam_op.OP,
-            FunctionalRule(adam_rule.adam_step, adam_rule.apply_adam_step),
+            optimizer_ops.ADAM,
+            adam_rule.adam_update,
             self._hyperparameters("beta_1", "beta_2", "epsilon", "epsilon_hat"),
             # Random rounding would make AMSGrad's maximum grow too much.
             rounded_to_nearest=frozenset({2}),

@@ -15,7 +15,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.ops import asgd as asgd_op
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.configuration import Options
 from tf_opt.python.optimizers.base.configuration import common_arguments
@@ -24,7 +24,6 @@ from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step.frame import update_count
-from tf_opt.python.optimizers.step.rule_function import FunctionalRule
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
@@ -235,8 +234,8 @@ class ASGD(FusedOptimizer):
 
     def _rule(self) -> UpdateRule:
         return _ASGDRule(
-            asgd_op.OP,
-            FunctionalRule(asgd_rule.asgd_step, asgd_rule.apply_asgd_step),
+            optimizer_ops.ASGD,
+            asgd_rule.asgd_update,
             self._hyperparameters(),
             # A new gradient replaces the old one in the table, so small steps
             # can't get lost.
@@ -274,7 +273,7 @@ class _ASGDRule(UpdateRule):
         }
 
     def numbers(self, scalars: Scalars) -> Scalars:
-        """Leaves out the batch, which the functional rule doesn't choose."""
+        """Returns the arguments of `bind`, which doesn't choose the batch."""
         taken = {**self.hyperparameters, **scalars}
         del taken["batch_index"], taken["seen"]
         return taken

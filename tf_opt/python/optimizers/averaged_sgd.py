@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
-from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.configuration import Options
 from tf_opt.python.optimizers.base.configuration import common_arguments
@@ -22,7 +22,6 @@ from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.storage import Weight
-from tf_opt.python.optimizers.step.rule_function import FunctionalRule
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
@@ -164,11 +163,8 @@ class AveragedSGD(FusedOptimizer):
 
     def _rule(self) -> UpdateRule:
         return _AveragedSGDRule(
-            averaged_sgd_op.OP,
-            FunctionalRule(
-                averaged_sgd_rule.averaged_sgd_step,
-                averaged_sgd_rule.apply_averaged_sgd_step,
-            ),
+            optimizer_ops.AVERAGED_SGD,
+            averaged_sgd_rule.averaged_sgd_update,
             self._hyperparameters("lambd", "t0"),
             alpha=self.alpha,
             eta=self._eta,

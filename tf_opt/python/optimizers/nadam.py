@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
-from tf_opt.python.ops import nadam as nadam_op
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.adam import MomentsOptimizer
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.configuration import Options
@@ -20,7 +20,6 @@ from tf_opt.python.optimizers.base.configuration import common_arguments
 from tf_opt.python.optimizers.base.configuration import with_common_arguments
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.step.rule_function import FunctionalRule
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
@@ -127,8 +126,8 @@ class NAdam(MomentsOptimizer):
 
     def _rule(self) -> UpdateRule:
         return _NAdamRule(
-            nadam_op.OP,
-            FunctionalRule(nadam_rule.nadam_step, nadam_rule.apply_nadam_step),
+            optimizer_ops.NADAM,
+            nadam_rule.nadam_update,
             self._hyperparameters(*self._own_arguments),
             momentum_product=self._u_product,
         )

@@ -122,9 +122,7 @@ class Composed:
         scalars: Scalars,
     ) -> None:
         """Updates a bucket's variables and slots, and averages of rows."""
-        bound = rule_function.bind(
-            self._rule.functional, self._rule.numbers(scalars)
-        )
+        bound = rule_function.bind(self._rule.bind, self._rule.numbers(scalars))
         in_place = self._updates_in_place(bucket, frame, bound)
         for i, (variable, index) in enumerate(
             zip(bucket.variables, bucket.indices, strict=True)
@@ -135,7 +133,7 @@ class Composed:
             if not step_frame.is_known(own.learning_rate, 1):
                 scaled = self._rule.scaled(own.learning_rate, scalars)
                 apply = rule_function.bind(
-                    self._rule.functional, self._rule.numbers(scaled)
+                    self._rule.bind, self._rule.numbers(scaled)
                 )
             if in_place:
                 apply.assign(

@@ -63,10 +63,7 @@ def launch(
     averages = frame.averages and not bucket.averages_later
     return resource_apply(
         op,
-        {name: lists[name] for name in ("variables", *op.slots)},
         grads,
-        numbers={**rule.hyperparameters, **scalars},
-        weight_decay=factors.weight_decay,
         frame=StepFrame(
             accumulators=lists["accumulators"] if frame.accumulates else (),
             averages=lists["averages"] if averages else (),
@@ -83,7 +80,9 @@ def launch(
         lazy_mode=context.settings.lazy_mode,
         accumulated_rows=accumulated_rows,
         tables=bucket.names if bucket.sparse else (),
-        **{mode: rule.hyperparameters[mode] for mode in op.modes},
+        weight_decay=factors.weight_decay,
+        **{name: lists[name] for name in ("variables", *op.slots)},
+        **{**rule.hyperparameters, **scalars},
     )
 
 

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -32,23 +31,8 @@ from tf_opt.python.tensorflow_internals import traced
 Update = Callable[
     [tf.Tensor, tf.Tensor, Sequence[tf.Tensor], Scalar], Sequence[tf.Tensor]
 ]
-
-
-class FunctionalRule(NamedTuple):
-    """Functional rule in two parts, which depend only on their arguments.
-
-    Attributes:
-        step: Computes a step's scalars from the rule's arguments, by name.
-        apply: Updates one variable; takes these scalars and then the arguments
-            of an `Update`.
-    """
-
-    step: Callable[..., Any]
-    apply: Callable[..., Sequence[tf.Tensor]]
-
-    def bind(self, numbers: Mapping[str, Any]) -> Update:
-        """Returns the update of one step."""
-        return functools.partial(self.apply, self.step(**numbers))
+# Binds a step's scalars, by name, and returns the update of one variable.
+BindRule = Callable[..., Update]
 
 
 # Calling a function could wait forever in a process forked from this one, which
@@ -56,14 +40,14 @@ class FunctionalRule(NamedTuple):
 _PROCESS = os.getpid()
 
 
-def bind(rule: FunctionalRule, numbers: Mapping[str, Any]) -> Update:
+def bind(rule: BindRule, numbers: Mapping[str, Any]) -> Update:
     """Returns the update of one step, as a `KeptRule` in eager steps.
 
     Args:
         rule: The rule.
         numbers: The rule's arguments: bools, and scalars in float64.
     """
-    return KeptRule(rule, numbers) if _may_call() else rule.bind(numbers)
+    return KeptRule(rule, numbers) if _may_call() else rule(**numbers)
 
 
 def _may_call() -> bool:
@@ -81,9 +65,7 @@ def _may_call() -> bool:
 class KeptRule:
     """Functions of a rule, with the numbers of one step."""
 
-    def __init__(
-        self, rule: FunctionalRule, numbers: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, rule: BindRule, numbers: Mapping[str, Any]) -> None:
         self._rule = rule
         is_mode = {name: isinstance(x, bool) for name, x in numbers.items()}
         self._modes = tuple((k, x) for k, x in numbers.items() if is_mode[k])
@@ -156,7 +138,7 @@ def _vector(numbers: Sequence[Scalar]) -> tf.Tensor:
 
 @functools.cache
 def _function(
-    rule: FunctionalRule,
+    rule: BindRule,
     names: Sequence[str],
     modes: Sequence[tuple[str, bool]],
     decays: bool,
@@ -182,8 +164,8 @@ def _function(
             tf.xla.experimental.jit_scope(compile_ops=False),
         ):
             *numbers, weight_decay = tf.unstack(vector)
-            apply = rule.bind(
-                {**dict(zip(names, numbers, strict=True)), **dict(modes)}
+            apply = rule(
+                **dict(zip(names, numbers, strict=True)), **dict(modes)
             )
             variable, *slots = (
                 map(_read, operands, own_dtypes) if in_place else operands

@@ -16,7 +16,7 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.step.rule_function import FunctionalRule
+from tf_opt.python.optimizers.step.rule_function import BindRule
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 
@@ -31,14 +31,14 @@ class UpdateRule:
 
     Attributes:
         op: The custom op.
-        functional: The functional rule.
+        bind: The functional rule. It depends only on its arguments.
         hyperparameters: The constants that op and functional rule take.
         rounded_to_nearest: Slots that don't move by small steps: as 16-bit
             floats they are not rounded at random.
     """
 
     op: ResourceApplyOp
-    functional: FunctionalRule
+    bind: BindRule
     hyperparameters: Mapping[str, Any]
     rounded_to_nearest: frozenset[int] = frozenset()
 
@@ -55,7 +55,7 @@ class UpdateRule:
         }
 
     def numbers(self, scalars: Scalars) -> Scalars:
-        """Returns the arguments of the functional rule."""
+        """Returns the arguments of `bind`."""
         return {**self.hyperparameters, **scalars}
 
     def scaled(self, factor: Scalar, scalars: Scalars) -> Scalars:

@@ -1,16 +1,118 @@
-"""Conversion of gradients to the inputs of an op."""
+"""Conversion of the user's variables and gradients to the inputs of an op."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence
+from typing import Any
 
+import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.tensors import to_tensor
 
+# A variable for an op's wrapper: of TensorFlow or Keras, or a handle (of a
+# VariableGroup, for example).
+VariableLike = tf.Variable | keras.Variable | tf.Tensor
+
 # The types that have kernels, the most frequent one first.
 DTYPES = (tf.float32, tf.bfloat16, tf.float16, tf.float64)
+
+# These can be iterated over, but they are single elements of a list.
+_ONE = (tf.Tensor, tf.Variable, keras.Variable, np.ndarray, str, bytes)
+
+
+def to_list(values: Iterable[Any], argument: str, of: str) -> Sequence[Any]:
+    """Converts an iterable to a list, and checks that it isn't one element.
+
+    Args:
+        values: The user's value.
+        argument: The argument's name, for the error.
+        of: The name of the elements, for the error.
+
+    Returns:
+        `values`, if it is a list or tuple; otherwise a list of its elements.
+
+    Raises:
+        TypeError: If it can't be iterated over, or is a single element.
+    """
+    if isinstance(values, (list, tuple)):
+        return values
+    if isinstance(values, _ONE) or not isinstance(values, Iterable):
+        raise TypeError(
+            f"`{argument}` must be a list of {of}. Received: {values!r}"
+        )
+    return list(values)
+
+
+def to_gradients(gradients: Iterable[Any]) -> Sequence[Any]:
+    """Converts an iterable of gradients to a list, and checks that it has any.
+
+    Raises:
+        TypeError: If it isn't a list.
+        ValueError: If it is empty.
+    """
+    gradients = to_list(gradients, "gradients", "tensors")
+    if not gradients:
+        raise ValueError("`gradients` must not be empty")
+    return gradients
+
+
+def to_handles(
+    argument: str,
+    variables: Sequence[VariableLike],
+    count: int,
+    *,
+    may_be_empty: bool,
+) -> list[tf.Tensor]:
+    """Returns the handles of variables.
+
+    Args:
+        argument: The argument's name.
+        variables: One variable for each gradient, or one variable group.
+        count: The number of gradients.
+        may_be_empty: Whether there may be no variables.
+
+    Raises:
+        TypeError: If an element isn't a variable.
+        ValueError: If there is another number of variables.
+    """
+    handles = [
+        # First the usual case, because this runs in every eager step.
+        handle
+        if (handle := getattr(variable, "handle", None)) is not None
+        else _check_handle(f"{argument}[{i}]", variable)
+        for i, variable in enumerate(variables)
+    ]
+    is_group = len(variables) == 1 and isinstance(variables[0], tf.Tensor)
+    is_absent = may_be_empty and not variables
+    if len(variables) != count and not is_group and not is_absent:
+        raise ValueError(
+            f"`{argument}` must have one variable for each of the {count} "
+            f"`gradients`, got {len(variables)}"
+        )
+    return handles
+
+
+def _check_handle(element: str, value: VariableLike) -> tf.Tensor:
+    if not isinstance(value, tf.Tensor) or value.dtype != tf.resource:
+        raise TypeError(f"`{element}` must be a variable. Received: {value!r}")
+    return value
+
+
+def common_dtype(variables: Sequence[VariableLike]) -> tf.DType | None:
+    """Returns the type of all variables, or None if it differs or is unknown.
+
+    The type is unknown if a variable is passed as a handle.
+    """
+    # The types of Keras variables are strings.
+    named = {variable.dtype for variable in variables}
+    dtypes = {tf.dtypes.as_dtype(dtype) for dtype in named}
+    if len(dtypes) > 1 or tf.resource in dtypes:
+        return None
+    return dtypes.pop()
 
 
 def are_slices(gradients: Sequence[TensorLike | tf.IndexedSlices]) -> bool:
