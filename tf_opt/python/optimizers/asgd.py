@@ -291,12 +291,13 @@ class _ASGDRule(UpdateRule):
         scalars: Scalars,
     ) -> list[tf.Tensor]:
         """Reads one batch's row; reading the whole table would copy it."""
-        d, y = map(tf_variable, slots)
+        d, y = slots
         batch_index = scalars["batch_index"]
         if rows is None:
-            return [access.value_of(d), tf.gather(y, batch_index)]
-        places = _places(batch_index, rows)
-        return [tf.gather(d, rows), access.read_at(y, places)]
+            row = tf.gather(tf_variable(y), batch_index)
+        else:
+            row = access.read_at(y, _places(batch_index, rows))
+        return [access.read_rows(d, rows), row]
 
     def write_slots(
         self,
@@ -308,11 +309,10 @@ class _ASGDRule(UpdateRule):
         """Writes one batch's row of the table."""
         (d, y), (new_d, new_row) = slots, values
         batch_index = scalars["batch_index"]
+        access.write_rows(d, rows, new_d)
         if rows is None:
-            access.assign(d, new_d)
             access.assign_rows(y, batch_index[None], new_row[None])
         else:
-            access.assign_rows(d, rows, new_d)
             access.assign_at(y, _places(batch_index, rows), new_row)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -24,11 +25,9 @@ from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import flags
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import both
-from tf_opt.python.optimizers.values.flags import choose
 
 # The least step size.
 _TINY = np.finfo(np.float64).tiny
@@ -126,15 +125,10 @@ class AveragedSGD(FusedOptimizer):
         self.alpha = alpha
         self.t0 = t0
 
-    @property
-    def lazy_mode(self) -> bool:
-        """Always False: the averages cover all rows in all steps."""
-        return False
-
-    @lazy_mode.setter
-    def lazy_mode(self, value: bool) -> None:
-        validation.check_boolean("lazy_mode", value)
-        if value:
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "lazy_mode" and value:
+            super().__setattr__(name, False)
             raise ValueError(
                 "`lazy_mode` must be False for AveragedSGD: every step shrinks "
                 "every row and averages it, whether it occurs or not. For "
@@ -165,8 +159,7 @@ class AveragedSGD(FusedOptimizer):
         return _AveragedSGDRule(
             optimizer_ops.AVERAGED_SGD,
             averaged_sgd_rule.averaged_sgd_update,
-            self._hyperparameters("lambd", "t0"),
-            alpha=self.alpha,
+            self._hyperparameters(*self._own_arguments),
             eta=self._eta,
         )
 
@@ -175,14 +168,13 @@ class AveragedSGD(FusedOptimizer):
 class _AveragedSGDRule(UpdateRule):
     """AveragedSGD's rule with the step size that the last step computed."""
 
-    alpha: float = 0.75
     eta: keras.Variable = None
 
     def begin(
         self,
         state: OptimizerState,
         variables: Sequence[tf.Variable],
-        commits: Flag,
+        commits: flags.Flag,
     ) -> None:
         """Sets the averages of variables without a gradient in the first step.
 
@@ -190,13 +182,13 @@ class _AveragedSGDRule(UpdateRule):
         after `build`. The rule sets the averages of all other variables.
         """
         updated = set(map(state.index_of, variables))
-        begins = both(commits, tf.convert_to_tensor(self.eta) == 0)
+        begins = flags.both(commits, tf.convert_to_tensor(self.eta) == 0)
         (averages,) = state.slots
         for index, average in enumerate(averages):
             if average is not None and index not in updated:
                 value = Weight(state, index).value
                 value = tf.cast(value, average.dtype)
-                access.assign(average, choose(begins, value, average))
+                access.assign(average, flags.choose(begins, value, average))
 
     def scalars(
         self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
@@ -206,10 +198,6 @@ class _AveragedSGDRule(UpdateRule):
         eta = tf.convert_to_tensor(self.eta)
         scalars["eta"] = tf.where(eta == 0, scalars["learning_rate"], eta)
         return scalars
-
-    def numbers(self, scalars: Scalars) -> Scalars:
-        """Adds the argument that only the functional rule takes."""
-        return {**super().numbers(scalars), "alpha": self.alpha}
 
     def scaled(self, factor: arithmetic.Scalar, scalars: Scalars) -> Scalars:
         """Multiplies learning rate and step size."""
@@ -224,7 +212,7 @@ class _AveragedSGDRule(UpdateRule):
             scalars["step"],
             scalars["learning_rate"],
             self.hyperparameters["lambd"],
-            self.alpha,
+            self.hyperparameters["alpha"],
         )
         # 0 would mean that no step has run yet.
         return [(self.eta, tf.maximum(following, _TINY))]

@@ -13,20 +13,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.keras_internals import MOVING_AVERAGE
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import is_overwritten_by_gradient
-from tf_opt.python.keras_internals import layout_of
-from tf_opt.python.keras_internals import strategy_of
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
 from tf_opt.python.optimizers.base.saved_options import Exclusions
 from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
 
@@ -59,9 +54,10 @@ class BuiltOptimizer(ConfiguredOptimizer):
         self._plans.clear()
         saved = self._by_position = self._by_position.of(var_list)
         self._exclude_saved(var_list)
-        with strategy_of(self).scope():
+        with keras_internals.strategy_of(self).scope():
             self._unsaved.build(
-                gradient_norm=self._keeps_gradient_norm(),
+                # `global_clipnorm` needs the norm anyway.
+                gradient_norm=self.track_gradient_norm or self.global_clipnorm,
                 skipped_steps=self.skip_nonfinite,
             )
         for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
@@ -96,18 +92,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
     def _list_all(self) -> list[keras.Variable]:
         return self.variables
 
-    def _keeps_gradient_norm(self) -> bool:
-        # `global_clipnorm` needs the norm anyway.
-        return bool(self.track_gradient_norm or self.global_clipnorm)
-
-    def _rounding_settings(self) -> RoundingSettings:
-        return RoundingSettings(
-            self.master_weights,
-            self.stochastic_rounding,
-            self.seed,
-            self.state_dtype,
-        )
-
     # ---- Variables without weight decay. ----
 
     def exclude_from_weight_decay(
@@ -125,8 +109,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
         super().exclude_from_weight_decay(
             var_list=var_list, var_names=var_names
         )
-        # A plan depends on the variables that decay.
-        self._plans.clear()
         self._by_position = self._by_position.replace(excluded=None)
         self._exclusions = Exclusions(
             var_names=tuple(sorted(set(var_names or ()))),
@@ -173,17 +155,16 @@ class BuiltOptimizer(ConfiguredOptimizer):
             For each name, its slots in the order of `variables`; None for a
             variable without slots.
         """
-        settings = self._rounding_settings()
         slots: list[PerVariable] = [[] for _ in names]
         for variable in variables:
             for slot, name in zip(slots, names, strict=True):
                 # Keras overwrites such a variable with its gradient.
-                if is_overwritten_by_gradient(variable):
+                if keras_internals.is_overwritten_by_gradient(variable):
                     slot.append(None)
                     continue
                 dtype = None
                 if name not in exact:
-                    dtype = settings.state_dtype_of(variable)
+                    dtype = storage.state_dtype_of(variable, self.state_dtype)
                 slot.append(
                     self._add_slot(variable, name, rows.get(name), dtype=dtype)
                 )
@@ -206,8 +187,8 @@ class BuiltOptimizer(ConfiguredOptimizer):
             initializer: The initial value.
         """
         dtype = None
-        if name == MOVING_AVERAGE:
-            dtype = self._rounding_settings().state_dtype_of(reference_variable)
+        if name == keras_internals.MOVING_AVERAGE:
+            dtype = storage.state_dtype_of(reference_variable, self.state_dtype)
         return self._add_slot(
             reference_variable, name or "var", None, initializer, dtype=dtype
         )
@@ -224,12 +205,12 @@ class BuiltOptimizer(ConfiguredOptimizer):
         dtype = dtype or arithmetic.slot_dtype(variable.dtype)
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
-        with self._beside(tf_variable(variable)):
+        with self._beside(keras_internals.tf_variable(variable)):
             return self.add_variable(
                 shape=(*(() if rows is None else (rows,)), *variable.shape),
                 initializer=initializer,
                 dtype=dtype.name,
-                layout=layout_of(variable),
+                layout=keras_internals.layout_of(variable),
                 name=f"{prefix}_{name}",
             )
 
@@ -242,7 +223,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 # step is traced, as in `fit`.
                 stack.enter_context(tf.device(variable.device))
             # It knows the devices of a strategy, such as parameter servers.
-            extended = strategy_of(self).extended
+            extended = keras_internals.strategy_of(self).extended
             stack.enter_context(extended.colocate_vars_with(variable))
             yield
 
@@ -262,19 +243,11 @@ class BuiltOptimizer(ConfiguredOptimizer):
     # ---- Saving. ----
 
     def save_own_variables(self, store: Any) -> None:
-        """Saves the variables; master weights have separate keys.
-
-        Args:
-            store: The store to save to.
-        """
+        """Saves the variables; master weights have separate keys."""
         saving.save(self.variables, self._master_pairs(), store)
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the variables that `save_own_variables` saved.
-
-        Args:
-            store: The store to load from.
-        """
+        """Loads the variables that `save_own_variables` saved."""
         super().load_own_variables(
             saving.adapt(self.variables, self._master_pairs(), store)
         )

@@ -36,11 +36,12 @@ LearningRate = (
     float | keras.optimizers.schedules.LearningRateSchedule | Callable
 )
 
-# Checks of attributes that Keras doesn't check. Assignments are checked, too.
+# Checks of attributes, when they are assigned.
 _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     "clipnorm": validation.check_clip_norm,
     "clipvalue": validation.check_clip_value,
     "global_clipnorm": validation.check_clip_norm,
+    "lazy_mode": validation.check_boolean,
     "use_ema": validation.check_boolean,
     "ema_momentum": validation.check_ema_momentum,
     "ema_overwrite_frequency": functools.partial(
@@ -122,6 +123,7 @@ class ConfiguredOptimizer(KerasOptimizer):
             ("use_ema", use_ema),
             ("skip_nonfinite", skip_nonfinite),
             ("track_gradient_norm", track_gradient_norm),
+            ("lazy_mode", lazy_mode),
             ("master_weights", master_weights),
             ("stochastic_rounding", stochastic_rounding),
         ):
@@ -164,6 +166,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         self.maximize = bool(maximize)
         self.skip_nonfinite = bool(skip_nonfinite)
         self.track_gradient_norm = bool(track_gradient_norm)
+        self.lazy_mode = bool(lazy_mode)
         self.master_weights = bool(master_weights)
         self.stochastic_rounding = bool(stochastic_rounding)
         self.seed = seed
@@ -173,7 +176,6 @@ class ConfiguredOptimizer(KerasOptimizer):
         self._exclusions = Exclusions()
         self._by_position = ByPosition()
         self._unsaved = UnsavedState()
-        self.lazy_mode = lazy_mode
         self.learning_rate_multipliers = learning_rate_multipliers
         self.weight_decay_multipliers = weight_decay_multipliers
 
@@ -188,20 +190,6 @@ class ConfiguredOptimizer(KerasOptimizer):
         if name in _CHECKS and (not name.startswith("ema_") or self.use_ema):
             _CHECKS[name](name, value)
         super().__setattr__(name, value)
-
-    @property
-    def lazy_mode(self) -> bool:
-        """Whether sparse gradients update only the rows that occur.
-
-        An assignment takes effect in eager steps and in functions that are
-        traced afterwards.
-        """
-        return self._lazy_mode
-
-    @lazy_mode.setter
-    def lazy_mode(self, value: bool) -> None:
-        validation.check_boolean("lazy_mode", value)
-        self._lazy_mode = bool(value)
 
     # ---- Multipliers. ----
 
@@ -252,20 +240,17 @@ class ConfiguredOptimizer(KerasOptimizer):
             config[name] = getattr(self, name)
         if self._exclusions != Exclusions():
             config["exclude_from_weight_decay"] = self._exclusions.get_config()
-        by_position = self._describe_by_position().get_config()
-        if by_position:
-            config["by_position"] = by_position
+        by_position = self._by_position
+        if self.built and self._exclusions != Exclusions():
+            excluded = [
+                i
+                for i, variable in enumerate(self._trainable_variables)
+                if not self._decays(variable)
+            ]
+            by_position = by_position.replace(excluded=excluded)
+        if by_position.get_config():
+            config["by_position"] = by_position.get_config()
         return config
-
-    def _describe_by_position(self) -> ByPosition:
-        if not self.built or self._exclusions == Exclusions():
-            return self._by_position
-        excluded = [
-            i
-            for i, variable in enumerate(self._trainable_variables)
-            if not self._decays(variable)
-        ]
-        return self._by_position.replace(excluded=excluded)
 
     @classmethod
     def from_config(

@@ -14,15 +14,14 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.base.averages import AveragedOptimizer
+from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import plan as plans
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.launch import run_quickly
-from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.step.settings import UNSCALED
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.step import Step
@@ -57,6 +56,7 @@ class FusedOptimizer(AveragedOptimizer):
         """Returns the options of the next step."""
         return Settings(
             implementation=self.implementation,
+            learning_rate=lambda: self.learning_rate,
             lazy_mode=self.lazy_mode,
             weight_decay=self.weight_decay,
             clipnorm=self.clipnorm,
@@ -69,10 +69,16 @@ class FusedOptimizer(AveragedOptimizer):
             micro_steps=self.gradient_accumulation_steps or 1,
             skip_nonfinite=self.skip_nonfinite,
             track_gradient_norm=self.track_gradient_norm,
-            rounding=self._rounding_settings(),
+            rounding=RoundingSettings(
+                self.master_weights,
+                self.stochastic_rounding,
+                self.seed,
+                self.state_dtype,
+            ),
             update_one=self._update_one,
             overrides_update_step=self._overrides_update_step(),
             decoupled_weight_decay=self.decoupled_weight_decay,
+            strategy=strategy_of(self),
         )
 
     def _gradient_scale(self) -> Scalar:
@@ -189,10 +195,9 @@ class FusedOptimizer(AveragedOptimizer):
             known is not None
             and len(grads) == len(variables)
             and run_quickly(
-                StepContext(self._rule(), settings, self._state, known),
+                frames.StepContext(self._rule(), settings, self._state, known),
                 grads,
                 variables,
-                lambda: self.learning_rate,
             )
         ):
             self._plans.last = known
@@ -205,10 +210,8 @@ class FusedOptimizer(AveragedOptimizer):
                 f"{len(variables)} variables. Received: {len(grads)}"
             )
         grads = [
-            gradient
-            if gradient is None or isinstance(gradient, tf.Tensor)
-            else gradients.as_gradient(gradient, variable)
-            for gradient, variable in zip(grads, variables, strict=True)
+            None if gradient is None else gradients.as_gradient(gradient, x)
+            for gradient, x in zip(grads, variables, strict=True)
         ]
         if known is None and trainable_variables is not None:
             self._ensure_built(variables)
@@ -223,12 +226,10 @@ class FusedOptimizer(AveragedOptimizer):
             rule = self._rule()
             plan = self._plan_of(rule, settings, grads, variables)
             step = Step(
-                StepContext(rule, settings, self._state, plan),
+                frames.StepContext(rule, settings, self._state, plan),
                 grads,
                 variables,
-                learning_rate=lambda: self.learning_rate,
-                strategy=strategy_of(self),
-                may_step=may_step,
+                may_step,
             )
             return step.run()
 
@@ -238,7 +239,7 @@ class FusedOptimizer(AveragedOptimizer):
         settings: Settings,
         grads: Sequence[Gradient],
         variables: Sequence[Variable],
-    ) -> Plan:
+    ) -> plans.Plan:
         """Returns the plan of a step, a kept one in eager mode."""
         are_sparse = plans.may_stay_sparse(settings, grads, variables)
         one_by_one = (
@@ -324,7 +325,7 @@ class FusedOptimizer(AveragedOptimizer):
         are_sparse = plans.may_stay_sparse(settings, [gradient], [variable])
         plan = plans.make(rule.op, settings, state, [variable], are_sparse)
         self._plans.last = plan
-        context = StepContext(rule, settings, state, plan)
+        context = frames.StepContext(rule, settings, state, plan)
         (bucket,), (own,) = plan.buckets, plan.variables
         factors = frames.factors_of(context, bucket)
         if settings.overrides_update_step:
@@ -347,9 +348,6 @@ def _check_none_is_overwritten(variables: Sequence[Variable]) -> None:
     """Raises if a gradient overwrites its variable, as for float8 scales.
 
     Keras overwrites such variables before it is known if the step is skipped.
-
-    Raises:
-        ValueError: Names the variable.
     """
     for variable in variables:
         if is_overwritten_by_gradient(variable):

@@ -30,10 +30,6 @@ NAMES = ("learning_rate_multipliers", "weight_decay_multipliers")
 def check(name: str, multipliers: Any) -> dict[str, float] | None:
     """Checks a user's multipliers and returns a copy.
 
-    Args:
-        name: The argument's name.
-        multipliers: The argument's value.
-
     Raises:
         ValueError: Unless it is None or a dictionary of regular expressions
             and numbers >= 0.
@@ -60,15 +56,7 @@ def check(name: str, multipliers: Any) -> dict[str, float] | None:
 def factors(
     name: str, multipliers: Mapping[str, float], variables: Sequence[Variable]
 ) -> list[float]:
-    """Returns the factor of each variable: that of the first match.
-
-    Args:
-        name: The argument's name.
-        multipliers: Factors by regular expression.
-        variables: The variables, with their paths.
-
-    Returns:
-        A factor for each; 1 where no expression is found.
+    """Returns the factor of each variable: that of the first match, else 1.
 
     Raises:
         ValueError: If an expression is found in no variable's path, unless it
@@ -102,16 +90,7 @@ def weight_decays(
     state: OptimizerState,
     indices: Sequence[int],
 ) -> float | np.ndarray | tf.Tensor:
-    """Returns the weight decay of some variables.
-
-    Args:
-        weight_decay: The optimizer's, a number or a variable.
-        state: The optimizer's state.
-        indices: The variables' indices.
-
-    Returns:
-        One number for all of them, or a vector with one for each.
-    """
+    """Returns one weight decay for some variables, or a vector of them."""
     applies = [state.decays[index] for index in indices]
     factors = state.unsaved.multipliers("weight_decay_multipliers", indices)
     if factors is not None or isinstance(
@@ -129,6 +108,6 @@ def weight_decays(
 def learning_rate_factors(
     state: OptimizerState, indices: Sequence[int]
 ) -> float | tf.Tensor:
-    """Returns the factors of the learning rate of some variables."""
+    """Returns one factor for some variables, or a vector of them."""
     factors = state.unsaved.multipliers("learning_rate_multipliers", indices)
     return 1.0 if factors is None else factors

@@ -36,12 +36,7 @@ class UnsavedState(tf.Module):
         self.skipped_steps: tf.Variable | None = None
 
     def build(self, *, gradient_norm: bool, skipped_steps: bool) -> None:
-        """Creates the variables; drops those of an earlier build.
-
-        Args:
-            gradient_norm: Whether to keep the gradients' norm.
-            skipped_steps: Whether to count skipped steps.
-        """
+        """Creates the variables; drops those of an earlier build."""
         self.learning_rate_multipliers = None
         self.weight_decay_multipliers = None
         self.gradient_norm = self.skipped_steps = None
@@ -59,11 +54,7 @@ class UnsavedState(tf.Module):
         return super()._trackable_children(save_type, **kwargs)
 
     def value(self, name: str, arguments: str) -> tf.Tensor:
-        """Returns a number that is kept if arguments ask for it.
-
-        Args:
-            name: The number's name.
-            arguments: The arguments, as an error names them.
+        """Returns a number that is kept if these arguments ask for it.
 
         Raises:
             ValueError: If it isn't kept.
@@ -140,12 +131,7 @@ class OptimizerState(NamedTuple):
     def commit(
         self, values: Sequence[tuple[Variable, Any]], commits: Flag
     ) -> None:
-        """Assigns variables that all model variables share.
-
-        Args:
-            values: The variables with their new values.
-            commits: Whether the step counts; if not, nothing changes.
-        """
+        """Assigns variables that all model variables share, if a step does."""
         if commits is False:
             return
         for variable, value in values:
@@ -157,9 +143,8 @@ class OptimizerState(NamedTuple):
     def count(self, enabled: Flag, may_step: Flag = True) -> None:
         """Counts a step, or a skipped step. Nothing else advances counters.
 
-        Args:
-            enabled: Whether the step did anything.
-            may_step: Whether anything may change at all.
+        `enabled` tells whether the step did anything, `may_step` whether
+        anything may change at all.
         """
         if enabled is True:
             if access.has_own_handle(self.iterations):

@@ -56,22 +56,22 @@ class RoundingSettings(NamedTuple):
             self.master_weights or self.stochastic_rounding
         ) and storage_rounding.is_16_bit(variable.dtype)
 
-    def state_dtype_of(self, variable: Variable) -> tf.DType:
-        """Returns the type of a variable's moments and averages.
 
-        Raises:
-            ValueError: If the variable is complex and `state_dtype` is set.
-        """
-        dtype = arithmetic.slot_dtype(variable.dtype)
-        if self.state_dtype is None:
-            return dtype
-        if dtype.is_complex:
-            raise ValueError(
-                "`state_dtype` must be None for complex variables. Received: "
-                f"state_dtype={self.state_dtype!r}, and a variable of "
-                f"{dtype.name}"
-            )
-        return tf.dtypes.as_dtype(self.state_dtype)
+def state_dtype_of(variable: Variable, state_dtype: str | None) -> tf.DType:
+    """Returns the type of a variable's moments and averages.
+
+    Raises:
+        ValueError: If the variable is complex and `state_dtype` is set.
+    """
+    dtype = arithmetic.slot_dtype(variable.dtype)
+    if state_dtype is None:
+        return dtype
+    if dtype.is_complex:
+        raise ValueError(
+            "`state_dtype` must be None for complex variables. Received: "
+            f"state_dtype={state_dtype!r}, and a variable of {dtype.name}"
+        )
+    return tf.dtypes.as_dtype(state_dtype)
 
 
 def standard_state_dtype(dtype: Any) -> str | None:
@@ -120,21 +120,7 @@ class Rounding:
         self._state = state
         self._once = arithmetic.OncePerGraph()
 
-    def variable(
-        self,
-        index: int,
-        value: tf.Tensor,
-        dtype: tf.DType,
-        rows: tf.Tensor | None,
-        *,
-        stream: int,
-    ) -> tf.Tensor:
-        """Rounds a variable's new value; arguments as in `at_random`."""
-        if not self._settings.stochastic_rounding:
-            return tf.cast(value, dtype)
-        return self.at_random(index, stream, value, dtype, rows)
-
-    def at_random(
+    def __call__(
         self,
         index: int,
         stream: int,
@@ -142,16 +128,18 @@ class Rounding:
         dtype: tf.DType,
         rows: tf.Tensor | None,
     ) -> tf.Tensor:
-        """Rounds a new value to the type it is stored in; 16 bits at random.
+        """Rounds a new value of a variable, a slot or an average.
 
         Args:
-            index: The variable's index.
+            index: The index of the variable, or of the state's variable.
             stream: The stream of random bits.
             value: The value in the arithmetic type.
-            dtype: The stored type.
+            dtype: The type it is stored in.
             rows: The rows that `value` holds; None: all of the variable.
         """
-        if not storage_rounding.is_16_bit(dtype):
+        is_state = stream >= stochastic_rounding.AVERAGE
+        at_random = is_state or self._settings.stochastic_rounding
+        if not (at_random and storage_rounding.is_16_bit(dtype)):
             return tf.cast(value, dtype)
         key = self._once(
             "key",
@@ -190,13 +178,9 @@ class Weight:
         variable: Variable | None = None,
         rows: tf.Tensor | None = None,
     ) -> None:
-        """Reads the variable.
+        """Reads the variable, or a replica's copy of it.
 
-        Args:
-            state: The optimizer's state.
-            index: The variable's index.
-            variable: The variable, or a replica's copy of it.
-            rows: The rows to read; None: all of it.
+        If `rows` isn't None, reads and writes only these rows.
         """
         if variable is None:
             variable = state.variables[index]
@@ -226,17 +210,12 @@ class Weight:
     ) -> None:
         """Assigns a new value to the variable and its master weight.
 
-        Args:
-            value: The value, in the arithmetic type.
-            changes: Where to assign; broadcasts to `value`.
-            rounding: The step's rounding.
-            stream: The stream of random bits.
+        `changes` tells where to assign; it broadcasts to `value`, which has the
+        arithmetic type.
         """
         dtype, rows = self.stored.dtype, self._rows
         if self._master is None:
-            rounded = rounding.variable(
-                self._index, value, dtype, rows, stream=stream
-            )
+            rounded = rounding(self._index, stream, value, dtype, rows)
         else:
             rounded = storage_rounding.to_nearest(value, dtype)
             self._write_master(value, changes)

@@ -86,7 +86,7 @@ class Composed:
     ) -> None:
         """Adds gradients to the accumulators."""
         for gradient, index in zip(grads, bucket.indices, strict=True):
-            rows = None
+            accumulator, rows = self._state.accumulators[index], None
             if bucket.sparse:
                 merged = slices.merge(gradient.values, gradient.indices)
                 rows, gradient = merged.rows, merged.once()
@@ -94,11 +94,9 @@ class Composed:
             # The gradient of a skipped step may hold NaNs.
             scaled = choose(enabled, scaled, tf.zeros_like(scaled))
             if rows is None:
-                access.assign_add(self._state.accumulators[index], scaled)
+                access.assign_add(accumulator, scaled)
             else:
-                access.add_to_rows(
-                    self._state.accumulators[index], rows, scaled
-                )
+                access.add_to_rows(accumulator, rows, scaled)
 
     def finished_gradients(
         self,
@@ -122,7 +120,7 @@ class Composed:
         scalars: Scalars,
     ) -> None:
         """Updates a bucket's variables and slots, and averages of rows."""
-        bound = rule_function.bind(self._rule.bind, self._rule.numbers(scalars))
+        bound = self._bound(scalars)
         in_place = self._updates_in_place(bucket, frame, bound)
         for i, (variable, index) in enumerate(
             zip(bucket.variables, bucket.indices, strict=True)
@@ -131,9 +129,8 @@ class Composed:
             part = self._part(bucket, i, grads[i], frame, own)
             apply = bound
             if not step_frame.is_known(own.learning_rate, 1):
-                scaled = self._rule.scaled(own.learning_rate, scalars)
-                apply = rule_function.bind(
-                    self._rule.bind, self._rule.numbers(scaled)
+                apply = self._bound(
+                    self._rule.scaled(own.learning_rate, scalars)
                 )
             if in_place:
                 apply.assign(
@@ -150,6 +147,9 @@ class Composed:
             )
             if bucket.sparse and frame.averages and not bucket.averages_later:
                 self._average(index, frame, part.rows, changes)
+
+    def _bound(self, scalars: Scalars) -> rule_function.Update:
+        return rule_function.bind(self._rule.bind, self._rule.numbers(scalars))
 
     def _update_one(
         self,
@@ -168,12 +168,11 @@ class Composed:
             weight.value, part.gradient, old_slots, weight_decay
         )
         weight.write(value, changes, self._rounding)
-        # A rule returns more than the slots: what the step shares, or None for
-        # a slot that its mode doesn't have.
+        # A rule also returns what all variables share.
         rounded = [
             tf.cast(new, old.dtype)
             if k in self._rule.rounded_to_nearest
-            else self._rounding.at_random(
+            else self._rounding(
                 index, FIRST_SLOT + k, new, old.dtype, part.rows
             )
             for k, (new, old) in enumerate(
@@ -241,12 +240,7 @@ class Composed:
     # ---- Moving averages. ----
 
     def average_others(self, averaged: Collection[int], frame: Frame) -> None:
-        """Moves the averages of whole variables.
-
-        Args:
-            averaged: The indices of the variables whose averages have moved.
-            frame: The frame of the step.
-        """
+        """Moves the averages of whole variables that haven't `averaged` yet."""
         # In lazy mode the rows of variables without a gradient don't occur.
         lazy = self._settings.lazy_mode
         dense = self._dense()
@@ -304,7 +298,7 @@ class Composed:
         old = access.read_rows(average_of, rows)
         # The variable gets the average before it is rounded.
         new = step_frame.moving_average(old, weight.value, frame.ema_momentum)
-        rounded = self._rounding.at_random(index, AVERAGE, new, old.dtype, rows)
+        rounded = self._rounding(index, AVERAGE, new, old.dtype, rows)
         access.write_rows(average_of, rows, choose(changes, rounded, old))
         if frame.overwrite_with_average is False:
             weight.reconcile(changes)

@@ -74,13 +74,7 @@ class Frame:
 def frame_of(
     context: StepContext, *, update: Flag = True, enabled: Flag
 ) -> Frame:
-    """Returns the frame of a step.
-
-    Args:
-        context: The step's context.
-        update: Whether the step updates, or only accumulates.
-        enabled: Whether the step does anything.
-    """
+    """Returns the frame of a step; flags as in `Frame`."""
     settings = context.settings
     clip_value = float(settings.clipvalue or 0)
     momentum: Scalar = 0.0
@@ -139,13 +133,7 @@ Part = tuple[Bucket, Sequence[Gradient], Factors]
 def factors_of(
     context: StepContext, bucket: Bucket, gradient: Scalar = 1.0
 ) -> Factors:
-    """Returns the factors of a bucket's variables.
-
-    Args:
-        context: The step's context.
-        bucket: The variables.
-        gradient: The gradients' factor, one for all or one for each.
-    """
+    """Returns the factors of a bucket's variables."""
     _, settings, state, _ = context
     decay = None if settings.decays_before_rule else settings.weight_decay
     return Factors(

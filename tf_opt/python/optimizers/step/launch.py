@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
 from tf_opt.python.ops.resource_apply import resource_apply
@@ -46,23 +44,15 @@ def launch(
 ) -> tf.Operation | None:
     """Updates a bucket's variables and slots by the custom op.
 
-    Args:
-        context: The step's context.
-        bucket: The variables.
-        grads: Their gradients.
-        frame: The frame of the step.
-        factors: The factors of the variables.
-        scalars: The step's scalars.
-        accumulated_rows: For each table, rows that are updated as well.
+    The `accumulated_rows` of each table are updated as well.
 
     Returns:
         In a graph, the op.
     """
     rule, lists = context.rule, bucket.lists
-    op = rule.op
     averages = frame.averages and not bucket.averages_later
     return resource_apply(
-        op,
+        rule.op,
         grads,
         frame=StepFrame(
             accumulators=lists["accumulators"] if frame.accumulates else (),
@@ -81,8 +71,9 @@ def launch(
         accumulated_rows=accumulated_rows,
         tables=bucket.names if bucket.sparse else (),
         weight_decay=factors.weight_decay,
-        **{name: lists[name] for name in ("variables", *op.slots)},
-        **{**rule.hyperparameters, **scalars},
+        **lists,
+        **rule.hyperparameters,
+        **scalars,
     )
 
 
@@ -119,7 +110,6 @@ def run_quickly(
     context: StepContext,
     grads: Sequence[Any],
     variables: Sequence[Variable],
-    learning_rate: Callable[[], Scalar],
 ) -> bool:
     """Runs a whole step, if nothing happens around its rule.
 
@@ -128,7 +118,6 @@ def run_quickly(
             gradients.
         grads: The gradients as the user gave them.
         variables: The variables as the user gave them.
-        learning_rate: Returns the learning rate.
 
     Returns:
         Whether it ran; if not, nothing was written.
@@ -159,7 +148,7 @@ def run_quickly(
     op, lists = rule.op, bucket.lists
     rate, updates = (
         access.read(x) if isinstance(x, keras.Variable) else x
-        for x in (learning_rate(), state.iterations)
+        for x in (settings.learning_rate(), state.iterations)
     )
     scalars = rule.scalars(rate, updates)
     numbers = {**rule.hyperparameters, **scalars}

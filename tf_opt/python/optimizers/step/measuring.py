@@ -46,12 +46,12 @@ def measure(
     accumulates: bool,
     enabled: Flag,
 ) -> Measures:
-    """Measures gradients.
+    """Measures the gradients of all the plan's variables.
 
     Args:
         context: The step's context.
-        grads: The gradients of all the plan's variables.
-        rows: For each bucket, the rows of its accumulators that aren't zero.
+        grads: The gradients.
+        rows: The result of `tables.accumulated_rows`.
         accumulates: Whether accumulators are added.
         enabled: Whether to measure; if not, norms are 0.
     """

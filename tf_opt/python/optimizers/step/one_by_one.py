@@ -29,22 +29,15 @@ def update(
     composed: Composed,
     parts: Sequence[Part],
     frame: Frame,
-    learning_rate: Scalar,
-    strategy: tf.distribute.Strategy,
 ) -> None:
     """Calls `update_step` for each variable, as Keras does for every copy.
 
-    Args:
-        context: The step's context.
-        composed: The composed step, which finishes the gradients.
-        parts: All buckets of the step.
-        frame: The frame of the step.
-        learning_rate: The learning rate.
-        strategy: The optimizer's strategy.
+    First, `composed` finishes the gradients of all `parts`.
     """
     _, settings, state, plan = context
     variables = list(plan.variables)
     finished: list[Any] = [None] * len(variables)
+    learning_rate = settings.learning_rate()
     learning_rates: list[Any] = [learning_rate] * len(variables)
     for bucket, grads, factors in parts:
         ready = composed.finished_gradients(bucket, grads, frame, factors)
@@ -70,10 +63,10 @@ def update(
 
     lists = (variables, finished, learning_rates)
     if tf.distribute.in_cross_replica_context():
-        update_all(strategy, *lists)
+        update_all(settings.strategy, *lists)
     else:
         tf.__internal__.distribute.interim.maybe_merge_call(
-            update_all, strategy, *lists
+            update_all, settings.strategy, *lists
         )
     for variable, old in zip(kept, before, strict=True):
         new = tf.convert_to_tensor(variable)
@@ -86,14 +79,7 @@ def decay(
     variable: Variable,
     learning_rate: Scalar,
 ) -> None:
-    """Applies decoupled weight decay before a rule that isn't tf_opt's.
-
-    Args:
-        settings: The step's options.
-        state: The optimizer's state.
-        variable: The variable, or a replica's copy.
-        learning_rate: The variable's learning rate.
-    """
+    """Applies decoupled weight decay before a rule that isn't tf_opt's."""
     index = state.index_of(variable)
     if settings.weight_decay is None or not state.decays[index]:
         return

@@ -73,10 +73,6 @@ class Plan(NamedTuple):
     buckets: tuple[Bucket, ...]
     one_by_one: bool
 
-    def has_sparse(self) -> bool:
-        """Returns whether any gradient stays sparse."""
-        return any(bucket.sparse for bucket in self.buckets)
-
 
 def may_stay_sparse(
     settings: Settings, grads: Sequence[Gradient], variables: Sequence[Variable]
@@ -115,7 +111,7 @@ def make(
         op: The rule's op.
         settings: The step's options.
         state: The optimizer's state.
-        variables: The variables of a step.
+        variables: The step's variables.
         are_sparse: The result of `may_stay_sparse`.
         groups: Whether a launch takes each of its lists as one group.
         one_by_one: Whether each variable goes through `update_step`.
@@ -237,9 +233,7 @@ class PlanKeeper:
     ) -> Plan | None:
         """Returns the plan kept for these variables, or None.
 
-        Args:
-            variables: The variables of a step.
-            mode: Everything else that a plan depends on.
+        `mode` is everything else that a plan depends on.
         """
         kept = self._plans.get((mode, *map(id, variables)))
         return None if kept is None else kept[1]

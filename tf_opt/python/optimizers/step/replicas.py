@@ -11,7 +11,6 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import slices
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.values import variables as access
@@ -37,13 +36,9 @@ def check_variables(variables: Sequence[Variable]) -> None:
 
 
 def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
-    """Returns the sums of gradients over all replicas.
+    """Returns the sums of this replica's gradients and those of all others.
 
-    Sparse gradients are concatenated.
-
-    Args:
-        plan: The step's plan; each bucket is summed together.
-        grads: This replica's gradients.
+    Each bucket is summed together. Sparse gradients are concatenated.
     """
     summed = list(grads)
     if not access.in_several_replicas():
@@ -68,17 +63,15 @@ def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
 
 def share_accumulated(state: OptimizerState, plan: Plan) -> None:
     """Sets every replica's accumulators to their sum over the replicas."""
-    own: list[Any] = [None] * len(plan.variables)
-    accumulators: list[Any] = [None] * len(plan.variables)
-    for bucket in plan.buckets:
-        for i, index in zip(bucket.positions, bucket.indices, strict=True):
-            accumulators[i] = state.accumulators[index]
-            # Some strategies put the sum on a tensor's device, and tensors
-            # read inside a condition have no device.
-            with tf.device(plan.variables[i].device):
-                own[i] = tf.identity(
-                    tf.convert_to_tensor(tf_variable(accumulators[i]))
-                )
+    accumulators = [
+        state.accumulators[state.index_of(x)] for x in plan.variables
+    ]
+    own = []
+    for variable, accumulator in zip(plan.variables, accumulators, strict=True):
+        # Some strategies put the sum on a tensor's device, and tensors read
+        # inside a condition have no device.
+        with tf.device(variable.device):
+            own.append(tf.identity(access.value_of(accumulator)))
     for accumulator, total in zip(
         accumulators, sum_gradients(plan, own), strict=True
     ):

@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.optimizers.state import storage
@@ -34,7 +32,6 @@ from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import Part
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import launch
-from tf_opt.python.optimizers.step.measuring import Measures
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -53,24 +50,14 @@ class Step:
         context: StepContext,
         grads: Sequence[Gradient],
         variables: Sequence[Variable],
-        *,
-        learning_rate: Callable[[], Scalar],
-        strategy: tf.distribute.Strategy,
         may_step: Flag,
     ) -> None:
         """Converts and checks all gradients, before anything is written.
 
-        Args:
-            context: The step's context.
-            grads: A gradient for each variable, as the user gave them.
-            variables: The variables, as the user gave them.
-            learning_rate: Returns the learning rate.
-            strategy: The optimizer's strategy.
-            may_step: Whether anything may change.
+        Gradients and variables are those that the user gave. `may_step` tells
+        whether anything may change.
         """
         self._context = context
-        self._learning_rate = learning_rate
-        self._strategy = strategy
         self._may_step = may_step
         self._variables = variables
         self._composed = Composed(context)
@@ -109,8 +96,8 @@ class Step:
             Whether the step counts: False if it was skipped.
         """
         _, settings, state, plan = self._context
-        # Outside of XLA, the op that finds a wrong row stops all later ops.
         enabled = self._may_step
+        # Outside of XLA, the op that finds a wrong row stops all later ops.
         if inside_xla():
             rows_exist = tables.exist_inside_xla(
                 settings, self._given, self._variables
@@ -140,7 +127,7 @@ class Step:
         That sum is inside a condition, so it is computed once per update.
         """
         _, settings, state, plan = self._context
-        if plan.has_sparse():
+        if any(bucket.sparse for bucket in plan.buckets):
             raise ValueError(
                 "`lazy_mode` must be False with `gradient_accumulation_steps` "
                 "in several replicas, which look up different rows. "
@@ -188,13 +175,7 @@ class Step:
         update: Flag,
         enabled: Flag,
     ) -> Flag:
-        """Measures, updates and commits.
-
-        Args:
-            context: The step's context, perhaps with some options turned off.
-            grads: The gradients.
-            update: Whether the step updates, or only accumulates.
-            enabled: Whether the step does anything.
+        """Measures, updates and commits; flags as in `Frame`.
 
         Returns:
             Whether the step counts: False if it was skipped.
@@ -226,13 +207,13 @@ class Step:
         grads: Sequence[Gradient],
         rows: Sequence[Sequence[tf.Tensor]],
         frame: Frame,
-        measures: Measures | None,
+        measures: measuring.Measures | None,
     ) -> None:
         rule, settings, state, plan = context
         commits = frame.commits
         rule.begin(state, plan.variables, commits)
         scalars = rule.scalars(
-            self._learning_rate(), frames.update_count(settings, state)
+            settings.learning_rate(), frames.update_count(settings, state)
         )
         composed: list[Part] = []
         launched_dense: list[tf.Operation] = []
@@ -324,14 +305,7 @@ class Step:
 
         def update() -> None:
             if self._context.plan.one_by_one:
-                one_by_one.update(
-                    self._context,
-                    self._composed,
-                    parts,
-                    frame,
-                    self._learning_rate(),
-                    self._strategy,
-                )
+                one_by_one.update(self._context, self._composed, parts, frame)
                 return
             for bucket, grads, factors in parts:
                 self._composed.update(bucket, grads, frame, factors, scalars)

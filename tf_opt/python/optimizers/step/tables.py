@@ -32,10 +32,6 @@ def accumulated_rows(
 
     A row counts if anything in it isn't zero. Only launches of the custom op in
     lazy mode take such rows, in updates and where averages follow.
-
-    Args:
-        context: The step's context.
-        update: Whether the step updates.
     """
     settings = context.settings
     found: list[list[tf.Tensor]] = []
@@ -77,10 +73,7 @@ def check(
 ) -> list[tf.Operation]:
     """Checks the rows of the sparse gradients that no custom op checks.
 
-    Args:
-        plan: The step's plan.
-        grads: The step's gradients, as the user gave them.
-        variables: The step's variables, as the user gave them.
+    Gradients and variables are those that the user gave.
 
     Returns:
         In a graph, the ops that check.
@@ -110,10 +103,7 @@ def exist_inside_xla(
 ) -> Flag:
     """Returns whether the rows of all sparse gradients exist; if not, fails.
 
-    Args:
-        settings: The step's options.
-        grads: The gradients, as the user gave them.
-        variables: The variables, as the user gave them.
+    Gradients and variables are those that the user gave.
     """
     tables: dict[tf.DType, list[tuple[tf.IndexedSlices, Variable]]] = {}
     for gradient, variable in zip(grads, variables, strict=True):

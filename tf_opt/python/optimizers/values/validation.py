@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -25,14 +26,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def check_variables(variables: Sequence[Any]) -> None:
-    """Raises unless all values are variables.
-
-    Args:
-        variables: The `trainable_variables` of a step.
-
-    Raises:
-        TypeError: If a value isn't a variable.
-    """
+    """Raises a TypeError unless all `trainable_variables` are variables."""
     for i, variable in enumerate(variables):
         if not isinstance(variable, (keras.Variable, tf.Variable)):
             raise TypeError(
@@ -55,10 +49,10 @@ def check_in_unit_interval(name: str, value: float) -> None:
     _require(is_right, name, value, "a number in [0, 1)")
 
 
-def check_fraction(name: str, value: float) -> None:
-    """Raises unless `value` is in [0, 1]."""
-    is_right = _is_number(value) and 0 <= value <= 1
-    _require(is_right, name, value, "a number in [0, 1]")
+def check_factor(name: str, value: float) -> None:
+    """Raises unless `value` is in (0, 1]."""
+    is_right = _is_number(value) and 0 < value <= 1
+    _require(is_right, name, value, "a number in (0, 1]")
 
 
 def check_not_negative(
@@ -114,49 +108,10 @@ def check_boolean(name: str, value: bool) -> None:
     _require(is_right, name, value, "True or False")
 
 
-def check_clip_norm(name: str, value: Any) -> None:
-    """Raises unless `value` is None or a finite number; <= 0 doesn't clip."""
-    _check_real(
-        name,
-        value,
-        lambda number: number < math.inf,
-        "a finite number (<= 0 doesn't clip) or None",
-        # As in Keras, a Keras variable isn't allowed.
-        holders=(tf.Variable,),
-    )
-
-
-def check_clip_value(name: str, value: Any) -> None:
-    """Raises unless `value` is None or a number; <= 0 doesn't clip."""
-    _check_real(
-        name,
-        value,
-        lambda number: not math.isnan(number),
-        "a number (<= 0 doesn't clip) or None",
-        holders=(tf.Variable,),
-    )
-
-
-def check_ema_momentum(name: str, value: Any) -> None:
-    """Raises unless `value` is in [0, 1]."""
-    allowed = "a number in [0, 1]"
-    _require(value is not None, name, value, allowed)
-    _check_real(name, value, lambda number: 0 <= number <= 1, allowed)
-
-
-def check_loss_scale(name: str, value: Any) -> None:
-    """Raises unless `value` is None or a finite number > 0."""
-    _check_real(
-        name,
-        value,
-        lambda number: 0 < number < math.inf,
-        "a number > 0 or None",
-    )
-
-
 def _check_real(
     name: str,
     value: Any,
+    *,
     is_right: Callable[[Any], bool],
     allowed: str,
     holders: tuple[type, ...] = (tf.Variable, keras.Variable, tf.Tensor),
@@ -185,6 +140,33 @@ def _check_real(
         else:
             return
     _require(_is_number(number) and is_right(number), name, value, allowed)
+
+
+# As in Keras, a Keras variable can't be a bound.
+check_clip_norm = functools.partial(
+    _check_real,
+    is_right=lambda number: number < math.inf,
+    allowed="a finite number (<= 0 doesn't clip) or None",
+    holders=(tf.Variable,),
+)
+check_clip_value = functools.partial(
+    _check_real,
+    is_right=lambda number: not math.isnan(number),
+    allowed="a number (<= 0 doesn't clip) or None",
+    holders=(tf.Variable,),
+)
+check_loss_scale = functools.partial(
+    _check_real,
+    is_right=lambda number: 0 < number < math.inf,
+    allowed="a number > 0 or None",
+)
+
+
+def check_ema_momentum(name: str, value: Any) -> None:
+    """Raises unless `value` is in [0, 1]."""
+    allowed = "a number in [0, 1]"
+    _require(value is not None, name, value, allowed)
+    _check_real(name, value, is_right=lambda x: 0 <= x <= 1, allowed=allowed)
 
 
 def check_count(name: str, value: Any, least: int) -> None:
