@@ -519,7 +519,7 @@ def test_composed_on_complex_numbers(dtype):
         ),
         (
             {"accumulators": [tf.zeros(2, tf.float64)]},
-            r"`accumulators\[0\]` must be float32, because `gradients\[0\]` is float32",
+            r"`accumulators\[0\]` must be float32, because `gradients\[0\]` is",
         ),
         ({"gradient_scale": "x"}, "`gradient_scale` must be a number"),
         ({"enabled": "no"}, "`enabled` must be a bool"),

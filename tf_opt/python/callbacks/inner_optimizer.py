@@ -2,60 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
-Optimizer = TypeVar("Optimizer", bound=keras.optimizers.Optimizer)
-
-
-def inner_optimizer(
-    model: keras.Model, expected: type[Optimizer], callback: str
-) -> Optimizer:
-    """Returns the one optimizer that updates a model's variables.
-
-    Args:
-        model: A compiled model.
-        expected: The class that the optimizer must have.
-        callback: The name of the callback, for the error.
-
-    Raises:
-        ValueError: If the model has several optimizers or one of another class.
-    """
-    called = f"tf_opt.{expected.__name__}"
-    optimizers = inner_optimizers(model, expected, callback, called)
-    if len(optimizers) != 1:
-        raise ValueError(
-            f"{callback} needs a model compiled with one {called}. "
-            f"Received: {optimizers}"
-        )
-    return optimizers[0]
-
 
 def inner_optimizers(
-    model: keras.Model,
-    expected: type[Optimizer],
-    callback: str,
-    called: str,
-) -> list[Optimizer]:
+    callback: keras.callbacks.Callback,
+    fits: Callable[[keras.optimizers.Optimizer], bool],
+    needed: str,
+) -> list[Any]:
     """Returns the optimizers that update a model's variables.
 
     Args:
-        model: A compiled model.
-        expected: The class that each optimizer must have.
-        callback: The name of the callback, for the error.
-        called: The description of such an optimizer, for the error.
+        callback: A callback of the model.
+        fits: Whether the callback can use an optimizer.
+        needed: The description of such an optimizer, for the error.
 
     Raises:
-        ValueError: If an optimizer has another class.
+        ValueError: If the callback can't use one of the optimizers.
     """
-    optimizer = model.optimizer
+    optimizer = callback.model.optimizer
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     optimizers = getattr(optimizer, "optimizers", [optimizer])
     for optimizer in optimizers:
-        if not isinstance(optimizer, expected):
+        if not fits(optimizer):
             raise ValueError(
-                f"{callback} needs a model compiled with {called}. "
-                f"Received: {optimizer}"
+                f"{type(callback).__name__} needs a model compiled with "
+                f"{needed}. Received: {optimizer}"
             )
     return list(optimizers)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.callbacks.inner_optimizer import inner_optimizer
+from tf_opt.python.callbacks.inner_optimizer import inner_optimizers
 from tf_opt.python.optimizers.asgd import ASGD
 from tf_opt.python.optimizers.values import validation
 
@@ -98,7 +98,15 @@ class ShuffledBatches(keras.callbacks.Callback):
         )
 
     def _optimizer(self) -> ASGD:
-        return inner_optimizer(self.model, ASGD, type(self).__name__)
+        optimizers = inner_optimizers(
+            self, lambda x: isinstance(x, ASGD), "tf_opt.ASGD"
+        )
+        if len(optimizers) != 1:
+            raise ValueError(
+                "ShuffledBatches needs a model compiled with one tf_opt.ASGD. "
+                f"Received: {optimizers}"
+            )
+        return optimizers[0]
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Checks that the optimizer fits the batches."""

@@ -68,20 +68,12 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     def _optimizers(self) -> list[FusedOptimizer]:
         """Returns the optimizers that update the model's variables."""
-        callback = type(self).__name__
-        needed = (
-            "tf_opt.AveragedSGD, or with another tf_opt optimizer that has "
-            "`use_ema=True`"
-        )
         optimizers = inner_optimizers(
-            self.model, FusedOptimizer, callback, needed
+            self,
+            lambda x: isinstance(x, FusedOptimizer) and x._has_average(),
+            "tf_opt.AveragedSGD, or with another tf_opt optimizer that has "
+            "`use_ema=True`",
         )
-        for optimizer in optimizers:
-            if not optimizer._has_average():
-                raise ValueError(
-                    f"{callback} needs a model compiled with {needed}. "
-                    f"Received: {optimizer}"
-                )
         # An optimizer without variables in a MultiOptimizer is never built.
         return [optimizer for optimizer in optimizers if optimizer.built]
 

@@ -154,7 +154,6 @@ def slices_as_inputs(
     Raises:
         ValueError: If values have another type, or indices aren't integers.
     """
-    values = [x.values for x in slices]
     indices = [
         _to_indices(f"gradients[{i}].indices", x.indices)
         for i, x in enumerate(slices)
@@ -163,27 +162,25 @@ def slices_as_inputs(
         _to_indices(f"accumulated_rows[{i}]", x)
         for i, x in enumerate(accumulated_rows)
     ]
-    if len({x.dtype for x in (*indices, *more)}) > 1:
+    # The types of indices that have kernels.
+    if {x.dtype for x in (*indices, *more)} not in ({tf.int32}, {tf.int64}):
         indices, more = (
             [tf.cast(x, tf.int64) for x in rows] for rows in (indices, more)
         )
     return {
-        "gradients": to_tensors(values, dtype, whose),
+        "gradients": to_tensors([x.values for x in slices], dtype, whose),
         "indices": indices,
         "accumulated_rows": more,
     }
 
 
 def _to_indices(name: str, rows: TensorLike) -> tf.Tensor:
-    """Converts row indices to a type that has kernels."""
     rows = tf.convert_to_tensor(rows)
     if not rows.dtype.is_integer:
         raise ValueError(
             f"`{name}` must be integers. Received: {rows.dtype.name}"
         )
-    if rows.dtype in (tf.int32, tf.int64):
-        return rows
-    return tf.cast(rows, tf.int64)
+    return rows
 
 
 def to_tensors(
