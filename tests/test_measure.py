@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from tf_opt.python.ops import library
-from tf_opt.python.ops.variable_group import variable_group
+from tf_opt.python.ops.inputs import variable_group
 
 from devices import refusal
 from xla_kernels import assert_same_under_xla

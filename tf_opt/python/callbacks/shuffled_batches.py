@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.callbacks.inner_optimizer import inner_optimizers
 from tf_opt.python.optimizers.asgd import ASGD
 from tf_opt.python.optimizers.values import validation
 
@@ -98,15 +97,15 @@ class ShuffledBatches(keras.callbacks.Callback):
         )
 
     def _optimizer(self) -> ASGD:
-        optimizers = inner_optimizers(
-            self, lambda x: isinstance(x, ASGD), "tf_opt.ASGD"
-        )
-        if len(optimizers) != 1:
+        optimizer = self.model.optimizer
+        # Keras' LossScaleOptimizer wraps another one.
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        if not isinstance(optimizer, ASGD):
             raise ValueError(
-                "ShuffledBatches needs a model compiled with one tf_opt.ASGD. "
-                f"Received: {optimizers}"
+                "ShuffledBatches needs a model compiled with tf_opt.ASGD. "
+                f"Received: {optimizer}"
             )
-        return optimizers[0]
+        return optimizer
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Checks that the optimizer fits the batches."""

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.tensors import to_tensor
+from tf_opt.python.ops import library
 
 # A variable for an op's wrapper: of TensorFlow or Keras, or a handle (of a
 # VariableGroup, for example).
@@ -45,19 +46,6 @@ def to_list(values: Iterable[Any], argument: str, of: str) -> Sequence[Any]:
             f"`{argument}` must be a list of {of}. Received: {values!r}"
         )
     return list(values)
-
-
-def to_gradients(gradients: Iterable[Any]) -> Sequence[Any]:
-    """Converts an iterable of gradients to a list, and checks that it has any.
-
-    Raises:
-        TypeError: If it isn't a list.
-        ValueError: If it is empty.
-    """
-    gradients = to_list(gradients, "gradients", "tensors")
-    if not gradients:
-        raise ValueError("`gradients` must not be empty")
-    return gradients
 
 
 def to_handles(
@@ -119,11 +107,13 @@ def are_slices(gradients: Sequence[TensorLike | tf.IndexedSlices]) -> bool:
     """Whether the gradients are `tf.IndexedSlices`.
 
     Args:
-        gradients: The user's gradients, at least one.
+        gradients: The user's gradients.
 
     Raises:
-        ValueError: If some are slices and some are dense.
+        ValueError: If there are none, or some are slices and some are dense.
     """
+    if not gradients:
+        raise ValueError("`gradients` must not be empty")
     kinds = {isinstance(gradient, tf.IndexedSlices) for gradient in gradients}
     if len(kinds) > 1:
         raise ValueError(
@@ -224,3 +214,30 @@ def to_tensors(
                 f"{dtype.name}. Received: {tensor.dtype.name}"
             )
     return tensors
+
+
+def variable_group(
+    variables: Sequence[tf.Variable | keras.Variable], device: str
+) -> tf.Tensor:
+    """Creates a handle that an op takes in place of a list of variables.
+
+    Passing a handle costs TensorFlow microseconds. For a thousand small slots,
+    that takes longer than updating them. A group is only for eager steps: in a
+    graph TensorFlow must see every variable, to order its uses, to save it with
+    a function, and to compile it.
+
+    Args:
+        variables: The variables, in order.
+        device: The device that they are on.
+
+    Returns:
+        The group's handle. It keeps the variables alive and refers to their
+        current values.
+    """
+    ops = library.library().ops
+    with tf.device(device):
+        group = ops.tf_opt_variable_group()
+        ops.tf_opt_variable_group_fill(
+            group, [variable.handle for variable in variables]
+        )
+    return group

@@ -21,7 +21,6 @@ from tf_opt.python.ops import library
 from tf_opt.python.ops.inputs import are_slices
 from tf_opt.python.ops.inputs import common_dtype
 from tf_opt.python.ops.inputs import slices_as_inputs
-from tf_opt.python.ops.inputs import to_gradients
 from tf_opt.python.ops.inputs import to_handles
 from tf_opt.python.ops.inputs import to_list
 from tf_opt.python.ops.inputs import to_tensors
@@ -126,7 +125,7 @@ def resource_apply(
             or number can't be used.
     """
     ops = library.loaded_ops()
-    gradients = to_gradients(gradients)
+    gradients = to_list(gradients, "gradients", "tensors")
     count = len(gradients)
     sparse = are_slices(gradients)
     if sparse:
