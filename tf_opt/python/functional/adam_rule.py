@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
 from tf_opt.python.functional.update import pure_step
@@ -75,20 +75,22 @@ def adam_update(
 
     return Update(
         formula,
+        {
+            "beta_1": beta_1,
+            "one_minus_beta_1": 1 - beta_1,
+            "beta_2": beta_2,
+            "one_minus_beta_2": 1 - beta_2,
+            "step_size": step_size,
+            "root_scale": root_scale,
+            "epsilon": arithmetic.float64(epsilon),
+        },
         learning_rate=learning_rate,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
-        beta_1=beta_1,
-        one_minus_beta_1=1 - beta_1,
-        beta_2=beta_2,
-        one_minus_beta_2=1 - beta_2,
-        step_size=step_size,
-        root_scale=root_scale,
-        epsilon=arithmetic.float64(epsilon),
     )
 
 
-@with_common_arguments
+@docstrings.for_rule
 def adam(
     variable: TensorLike,
     gradient: TensorLike,

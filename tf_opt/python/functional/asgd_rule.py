@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
 from tf_opt.python.functional.update import pure_step
@@ -47,12 +47,14 @@ def asgd_update(
 
     return Update(
         formula,
+        {
+            "step_size": learning_rate / arithmetic.float64(seen_batches),
+        },
         learning_rate=learning_rate,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
         # So d stays the sum of the stored y.
         rounds_gradient_like_slot=1,
-        step_size=learning_rate / arithmetic.float64(seen_batches),
     )
 
 
@@ -73,7 +75,7 @@ def _replace_term(
     return result + (change_error + result_error)
 
 
-@with_common_arguments
+@docstrings.for_rule
 def asgd(
     variable: TensorLike,
     gradient: TensorLike,

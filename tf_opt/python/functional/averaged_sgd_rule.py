@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
 from tf_opt.python.functional.update import pure_step
@@ -66,17 +66,19 @@ def averaged_sgd_update(
 
     return Update(
         formula,
+        {
+            "eta": eta,
+            "mu": mu,
+        },
         learning_rate=learning_rate,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
         kept=1 - lambd * eta,
         shared=(next_eta(t, learning_rate, lambd, alpha),),
-        eta=eta,
-        mu=mu,
     )
 
 
-@with_common_arguments
+@docstrings.for_rule
 def averaged_sgd(
     variable: TensorLike,
     gradient: TensorLike,

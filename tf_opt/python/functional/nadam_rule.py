@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
 from tf_opt.python.functional.update import pure_step
@@ -74,22 +74,24 @@ def nadam_update(
 
     return Update(
         formula,
+        {
+            "beta_1": beta_1,
+            "one_minus_beta_1": 1 - beta_1,
+            "beta_2": beta_2,
+            "one_minus_beta_2": 1 - beta_2,
+            "moment_size": learning_rate * next_ / (1 - product * next_),
+            "gradient_size": learning_rate * (1 - now) / (1 - product),
+            "root_scale": 1 / tf.sqrt(1 - tf.pow(beta_2, t)),
+            "epsilon": arithmetic.float64(epsilon),
+        },
         learning_rate=learning_rate,
         decoupled_weight_decay=decoupled_weight_decay,
         maximize=maximize,
         shared=(product,),
-        beta_1=beta_1,
-        one_minus_beta_1=1 - beta_1,
-        beta_2=beta_2,
-        one_minus_beta_2=1 - beta_2,
-        moment_size=learning_rate * next_ / (1 - product * next_),
-        gradient_size=learning_rate * (1 - now) / (1 - product),
-        root_scale=1 / tf.sqrt(1 - tf.pow(beta_2, t)),
-        epsilon=arithmetic.float64(epsilon),
     )
 
 
-@with_common_arguments
+@docstrings.for_rule
 def nadam(
     variable: TensorLike,
     gradient: TensorLike,

@@ -1,4 +1,8 @@
-"""Checks of the numbers that users pass; each error names the argument."""
+"""Checks of the numbers that users pass.
+
+Each function takes an argument's name and the user's value, and raises a
+ValueError with both if the value can't be used.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +37,7 @@ def real(
 ) -> float | tf.Tensor:
     """Converts a real number to a float or a float64 tensor, exactly.
 
-    Args:
-        name: The argument's name.
-        value: The user's value.
-        may_be_vector: Whether a vector of numbers is allowed.
-
-    Returns:
-        The number. A Python number stays one, because passing it to an op
-        costs nothing.
-
-    Raises:
-        ValueError: If it isn't a single real number.
+    A Python number stays one, because passing it to an op costs nothing.
     """
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         try:
@@ -56,16 +50,7 @@ def real(
 def integer(name: str, value: Scalar) -> int | tf.Tensor:
     """Converts an integer to an int or an int64 tensor.
 
-    Args:
-        name: The argument's name.
-        value: The user's value.
-
-    Returns:
-        The number. A Python number stays one.
-
-    Raises:
-        ValueError: If it isn't a single integer. Floats are refused, even
-            those without a fraction.
+    Floats are refused, even those without a fraction.
     """
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         if not -(2**63) <= value < 2**63:
@@ -75,15 +60,7 @@ def integer(name: str, value: Scalar) -> int | tf.Tensor:
 
 
 def fixed_integer(name: str, value: int) -> int:
-    """Converts an integer that can't be a tensor to a Python int.
-
-    Args:
-        name: The argument's name.
-        value: The user's value.
-
-    Raises:
-        ValueError: If it isn't an integer of 64 bits.
-    """
+    """Converts an integer that can't be a tensor to a Python int."""
     number = None if tf.is_tensor(value) else integer(name, value)
     if not isinstance(number, int):
         raise ValueError(_message(name, "Python's integer", value))
@@ -93,13 +70,7 @@ def fixed_integer(name: str, value: int) -> int:
 def mode(name: str, value: bool | np.bool_) -> bool:
     """Converts a flag that chooses the computation, so it can't be a tensor.
 
-    Args:
-        name: The argument's name.
-        value: The user's value.
-
-    Raises:
-        ValueError: If it is neither a Python bool nor a NumPy bool. Python
-            would take a string such as "no" for true.
+    Only bools will do: Python would take a string such as "no" for true.
     """
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(_message(name, "True or False", value))
@@ -109,18 +80,7 @@ def mode(name: str, value: bool | np.bool_) -> bool:
 def flag(
     name: str, value: bool | np.bool_ | tf.Tensor | tf.Variable
 ) -> bool | tf.Tensor:
-    """Converts a flag that may be known only when a step runs.
-
-    Args:
-        name: The argument's name.
-        value: The user's value.
-
-    Returns:
-        A Python bool, or a scalar bool tensor.
-
-    Raises:
-        ValueError: If it isn't a single bool.
-    """
+    """Converts a flag that may be known only when a step runs."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     return _to_tensor(name, value, "a bool", tf.bool)
@@ -129,13 +89,8 @@ def flag(
 def argument_of_rule(name: str, value: Any) -> bool | float | int | tf.Tensor:
     """Converts a number or a mode of a rule and checks its range.
 
-    Args:
-        name: The argument's name, which decides its type and range.
-        value: The user's value.
-
-    Raises:
-        ValueError: If the value has the wrong type or is out of range. Ranges
-            of tensors aren't checked, since that would read the tensor.
+    The name decides type and range. Ranges of tensors aren't checked, since
+    that would read the tensor.
     """
     if name in _MODES:
         return mode(name, value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,19 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-
 # A tensor, or an object that TensorFlow converts to one.
 TensorLike = (
     tf.Tensor | tf.Variable | keras.Variable | np.ndarray | Sequence[Any]
 )
-
-
-# Narrower types that a slot may have, by arithmetic type.
-_NARROWER = {
-    tf.float32: (tf.bfloat16,),
-    tf.float64: (tf.float32, tf.bfloat16),
-}
 
 
 def to_tensor(
@@ -103,42 +92,3 @@ def like(
             f"{other.dtype.name}. Received: {tensor.dtype.name}"
         )
     return tensor
-
-
-def to_tensors(
-    variable: TensorLike,
-    gradient: TensorLike,
-    slots: Mapping[str, TensorLike],
-    exact: Collection[str] = (),
-) -> list[tf.Tensor]:
-    """Converts the arguments of a step to tensors and checks that they fit.
-
-    Args:
-        variable: The user's value for the variable.
-        gradient: The user's value for its gradient, of the same type.
-        slots: The user's values for its slots, by name.
-        exact: The slots that must have the arithmetic type.
-
-    Returns:
-        The variable, its gradient and its slots, in their order.
-
-    Raises:
-        ValueError: If a value isn't a tensor, or has the wrong type or shape.
-    """
-    variable = floating("variable", variable)
-    dtype = arithmetic.slot_dtype(variable.dtype)
-    dtypes = dtype, *_NARROWER.get(dtype, ())
-    return [
-        variable,
-        like("gradient", gradient, "variable", variable, [variable.dtype]),
-        *(
-            like(
-                name,
-                slot,
-                "variable",
-                variable,
-                [dtype] if name in exact else dtypes,
-            )
-            for name, slot in slots.items()
-        ),
-    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import types
 from collections.abc import Callable
@@ -15,52 +16,48 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional import storage_rounding
+from tf_opt.python.functional import tensors
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.functional.tensors import to_tensors
+
+# Narrower types that a slot may have, by arithmetic type.
+_NARROWER = {
+    tf.float32: (tf.bfloat16,),
+    tf.float64: (tf.float32, tf.bfloat16),
+}
 
 
+@dataclasses.dataclass(frozen=True)
 class Update:
-    """Update of one variable by a rule whose scalars are those of one step."""
+    """Update of one variable by a rule in one step.
 
-    def __init__(
-        self,
-        formula: Callable[..., Sequence[tf.Tensor]],
-        *,
-        learning_rate: tf.Tensor,
-        decoupled_weight_decay: bool,
-        maximize: bool,
-        kept: Scalar = 1.0,
-        rounds_gradient_like_slot: int | None = None,
-        shared: Sequence[tf.Tensor] = (),
-        **scalars: tf.Tensor,
-    ) -> None:
-        """Stores what all variables of the step share; scalars are float64.
+    Attributes:
+        formula: The rule. Takes a namespace of the scalars, the variable, the
+            gradient and the slots, all real and of one type; returns the new
+            variable and slots.
+        scalars: The formula's scalars by name, in float64. Each is rounded once
+            to each type that needs it.
+        learning_rate: The factor of a decoupled weight decay, in float64.
+        decoupled_weight_decay: Whether the decay shrinks the variable or adds
+            to the gradient (L2).
+        maximize: Whether to ascend.
+        kept: The factor by which another decay shrinks the variable.
+        rounds_gradient_like_slot: The slot whose type gradients are rounded to,
+            if any.
+        shared: State of the next step that all variables share.
+    """
 
-        Args:
-            formula: The rule. Takes a namespace of the scalars, the variable,
-                the gradient and the slots, all real and of one type; returns
-                the new variable and slots.
-            learning_rate: The factor of a decoupled weight decay.
-            decoupled_weight_decay: Whether the decay shrinks the variable or
-                adds to the gradient (L2).
-            maximize: Whether to ascend.
-            kept: The factor by which another decay shrinks the variable.
-            rounds_gradient_like_slot: The slot whose type gradients are rounded
-                to, if any.
-            shared: State of the next step that is not of single variables.
-            **scalars: The formula's scalars. Each is rounded once to each type
-                that needs it.
-        """
-        self._formula = formula
-        self._learning_rate = learning_rate
-        self._decoupled = decoupled_weight_decay
-        self._maximize = maximize
-        self._kept = kept
-        self._rounds_gradient_like_slot = rounds_gradient_like_slot
-        self._shared = shared
-        self._scalars = scalars
-        self._once = arithmetic.OncePerGraph()
+    formula: Callable[..., Sequence[tf.Tensor]]
+    scalars: Mapping[str, tf.Tensor]
+    learning_rate: tf.Tensor
+    decoupled_weight_decay: bool
+    maximize: bool
+    kept: Scalar = 1.0
+    rounds_gradient_like_slot: int | None = None
+    shared: Sequence[tf.Tensor] = ()
+    _once: arithmetic.OncePerGraph = dataclasses.field(
+        default_factory=arithmetic.OncePerGraph, init=False
+    )
 
     def __call__(
         self,
@@ -80,55 +77,49 @@ class Update:
             arithmetic.as_real(x, dtype) for x in (variable, gradient, *slots)
         )
         coupled, decoupled = 0.0, weight_decay
-        if not self._decoupled:
+        if not self.decoupled_weight_decay:
             coupled, decoupled = decoupled, coupled
-        if self._maximize:
+        if self.maximize:
             g = -g
         if not is_known(coupled, 0):
-            g = g + self._decay(coupled, dtype) * p
-        if self._rounds_gradient_like_slot is not None:
-            stored = slots[self._rounds_gradient_like_slot].dtype.real_dtype
+            g = g + self._factor(arithmetic.float64, coupled, dtype) * p
+        if self.rounds_gradient_like_slot is not None:
+            stored = slots[self.rounds_gradient_like_slot].dtype.real_dtype
             g = storage_rounding.as_held_by(g, stored)
-        if not (is_known(decoupled, 0) and is_known(self._kept, 1)):
-            p = self._kept_part(decoupled, dtype) * p
-        results = self._formula(self._scalars_in(dtype), p, g, *real_slots)
+        if not (is_known(decoupled, 0) and is_known(self.kept, 1)):
+            p = self._factor(self._kept_by, decoupled, dtype) * p
+        own = self._once(dtype, lambda: self._scalars_in(dtype))
+        results = self.formula(own, p, g, *real_slots)
         return (
             *(arithmetic.from_real(x, slot_dtype) for x in results),
-            *self._shared,
+            *self.shared,
         )
 
     def _scalars_in(self, dtype: tf.DType) -> types.SimpleNamespace:
-        return self._once(
-            dtype,
-            lambda: types.SimpleNamespace(
-                **{k: tf.cast(x, dtype) for k, x in self._scalars.items()}
-            ),
+        return types.SimpleNamespace(
+            **{name: tf.cast(x, dtype) for name, x in self.scalars.items()}
         )
 
-    def _decay(self, weight_decay: Scalar, dtype: tf.DType) -> tf.Tensor:
-        return self._once_for(
-            weight_decay,
-            ("decay", dtype),
-            lambda: tf.cast(arithmetic.float64(weight_decay), dtype),
-        )
+    def _kept_by(self, weight_decay: Scalar) -> Scalar:
+        if is_known(weight_decay, 0):
+            return self.kept
+        decay = self.learning_rate * arithmetic.float64(weight_decay)
+        return (1 - decay) * self.kept
 
-    def _kept_part(self, weight_decay: Scalar, dtype: tf.DType) -> tf.Tensor:
-        def part() -> tf.Tensor:
-            kept = self._kept
-            if not is_known(weight_decay, 0):
-                decay = arithmetic.float64(weight_decay)
-                kept = (1 - self._learning_rate * decay) * kept
-            return tf.cast(kept, dtype)
-
-        return self._once_for(weight_decay, ("kept", dtype), part)
-
-    def _once_for(
-        self, weight_decay: Scalar, key: tuple, make: Callable[[], tf.Tensor]
+    def _factor(
+        self,
+        make: Callable[[Scalar], Scalar],
+        weight_decay: Scalar,
+        dtype: tf.DType,
     ) -> tf.Tensor:
-        """Computes a tensor once for all variables that share a known decay."""
+        """Computes a factor once for all variables that share a known decay."""
+
+        def factor() -> tf.Tensor:
+            return tf.cast(make(weight_decay), dtype)
+
         if not isinstance(weight_decay, (int, float)):
-            return make()
-        return self._once((*key, weight_decay), make)
+            return factor()
+        return self._once((make, dtype, weight_decay), factor)
 
 
 def pure_step(
@@ -153,12 +144,18 @@ def pure_step(
     Raises:
         ValueError: If an argument can't be used.
     """
-    operands = to_tensors(
-        arguments["variable"],
-        arguments["gradient"],
-        {name: arguments[name] for name in slots},
-        exact,
-    )
+    variable = tensors.floating("variable", arguments["variable"])
+
+    def like_variable(name: str, dtypes: Sequence[tf.DType]) -> tf.Tensor:
+        return tensors.like(name, arguments[name], "variable", variable, dtypes)
+
+    gradient = like_variable("gradient", [variable.dtype])
+    dtype = arithmetic.slot_dtype(variable.dtype)
+    narrower = _NARROWER.get(dtype, ())
+    old_slots = [
+        like_variable(name, (dtype, *(() if name in exact else narrower)))
+        for name in slots
+    ]
     update = rule(
         **{
             name: scalars.argument_of_rule(name, arguments[name])
@@ -167,7 +164,6 @@ def pure_step(
         }
     )
     weight_decay = scalars.real("weight_decay", arguments["weight_decay"])
-    variable, gradient, *old_slots = operands
     results = update(variable, gradient, old_slots, weight_decay)
     old = (variable, *old_slots)
     return [

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.tensors import to_tensor
+from tf_opt.python.ops import library
 
 # A variable for an op's wrapper: of TensorFlow or Keras, or a handle (of a
 # VariableGroup, for example).
@@ -45,19 +46,6 @@ def to_list(values: Iterable[Any], argument: str, of: str) -> Sequence[Any]:
             f"`{argument}` must be a list of {of}. Received: {values!r}"
         )
     return list(values)
-
-
-def to_gradients(gradients: Iterable[Any]) -> Sequence[Any]:
-    """Converts an iterable of gradients to a list, and checks that it has any.
-
-    Raises:
-        TypeError: If it isn't a list.
-        ValueError: If it is empty.
-    """
-    gradients = to_list(gradients, "gradients", "tensors")
-    if not gradients:
-        raise ValueError("`gradients` must not be empty")
-    return gradients
 
 
 def to_handles(
@@ -119,11 +107,13 @@ def are_slices(gradients: Sequence[TensorLike | tf.IndexedSlices]) -> bool:
     """Whether the gradients are `tf.IndexedSlices`.
 
     Args:
-        gradients: The user's gradients, at least one.
+        gradients: The user's gradients.
 
     Raises:
-        ValueError: If some are slices and some are dense.
+        ValueError: If there are none, or some are slices and some are dense.
     """
+    if not gradients:
+        raise ValueError("`gradients` must not be empty")
     kinds = {isinstance(gradient, tf.IndexedSlices) for gradient in gradients}
     if len(kinds) > 1:
         raise ValueError(
@@ -154,7 +144,6 @@ def slices_as_inputs(
     Raises:
         ValueError: If values have another type, or indices aren't integers.
     """
-    values = [x.values for x in slices]
     indices = [
         _to_indices(f"gradients[{i}].indices", x.indices)
         for i, x in enumerate(slices)
@@ -163,27 +152,25 @@ def slices_as_inputs(
         _to_indices(f"accumulated_rows[{i}]", x)
         for i, x in enumerate(accumulated_rows)
     ]
-    if len({x.dtype for x in (*indices, *more)}) > 1:
+    # The types of indices that have kernels.
+    if {x.dtype for x in (*indices, *more)} not in ({tf.int32}, {tf.int64}):
         indices, more = (
             [tf.cast(x, tf.int64) for x in rows] for rows in (indices, more)
         )
     return {
-        "gradients": to_tensors(values, dtype, whose),
+        "gradients": to_tensors([x.values for x in slices], dtype, whose),
         "indices": indices,
         "accumulated_rows": more,
     }
 
 
 def _to_indices(name: str, rows: TensorLike) -> tf.Tensor:
-    """Converts row indices to a type that has kernels."""
     rows = tf.convert_to_tensor(rows)
     if not rows.dtype.is_integer:
         raise ValueError(
             f"`{name}` must be integers. Received: {rows.dtype.name}"
         )
-    if rows.dtype in (tf.int32, tf.int64):
-        return rows
-    return tf.cast(rows, tf.int64)
+    return rows
 
 
 def to_tensors(
@@ -227,3 +214,30 @@ def to_tensors(
                 f"{dtype.name}. Received: {tensor.dtype.name}"
             )
     return tensors
+
+
+def variable_group(
+    variables: Sequence[tf.Variable | keras.Variable], device: str
+) -> tf.Tensor:
+    """Creates a handle that an op takes in place of a list of variables.
+
+    Passing a handle costs TensorFlow microseconds. For a thousand small slots,
+    that takes longer than updating them. A group is only for eager steps: in a
+    graph TensorFlow must see every variable, to order its uses, to save it with
+    a function, and to compile it.
+
+    Args:
+        variables: The variables, in order.
+        device: The device that they are on.
+
+    Returns:
+        The group's handle. It keeps the variables alive and refers to their
+        current values.
+    """
+    ops = library.library().ops
+    with tf.device(device):
+        group = ops.tf_opt_variable_group()
+        ops.tf_opt_variable_group_fill(
+            group, [variable.handle for variable in variables]
+        )
+    return group

@@ -116,7 +116,11 @@ def library() -> Library:
         handle = ctypes.CDLL(str(path))
     except (tf.errors.OpError, OSError) as error:
         return unloaded._replace(problem=f"it could not be loaded: {error}")
-    _declare_not_differentiable(ops)
+    for wrapper in vars(ops):
+        if wrapper.startswith("TfOpt_"):
+            # A tape then treats results as constants; otherwise it would raise
+            # a LookupError.
+            tf.no_gradient(wrapper.replace("_", ">", 1))
     handle.TfOptCpuTarget.restype = ctypes.c_char_p
     cpu_target = handle.TfOptCpuTarget().decode()
     wanted = os.environ.get(CPU_TARGET_VARIABLE)
@@ -129,17 +133,6 @@ def library() -> Library:
             stacklevel=2,
         )
     return unloaded._replace(ops=ops, cpu_target=cpu_target, handle=handle)
-
-
-def _declare_not_differentiable(ops: types.ModuleType) -> None:
-    """Declares that the ops have no gradients.
-
-    A tape then treats their results as constants. Otherwise it would raise a
-    LookupError.
-    """
-    for wrapper in vars(ops):
-        if wrapper.startswith("TfOpt_"):
-            tf.no_gradient(wrapper.replace("_", ">", 1))
 
 
 def loaded_ops() -> types.ModuleType:
@@ -165,10 +158,9 @@ def explain_problem() -> str:
     loaded = library()
     minors = ", ".join(loaded.minors) or "none"
     minor = _minor(tf.__version__)
-    if minor in loaded.minors:
-        # There is a library, and the problem says what to do.
-        advice = ""
-    else:
+    # If there is a library, the problem says what to do.
+    advice = ""
+    if minor not in loaded.minors:
         advice = (
             f"Install a tf_opt wheel with a library for TensorFlow {minor}; "
         )

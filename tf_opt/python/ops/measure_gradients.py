@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
@@ -15,7 +16,6 @@ from tf_opt.python.ops import library
 from tf_opt.python.ops.inputs import VariableLike
 from tf_opt.python.ops.inputs import are_slices
 from tf_opt.python.ops.inputs import slices_as_inputs
-from tf_opt.python.ops.inputs import to_gradients
 from tf_opt.python.ops.inputs import to_handles
 from tf_opt.python.ops.inputs import to_list
 from tf_opt.python.ops.inputs import to_tensors
@@ -24,6 +24,7 @@ OP_NAME = "TfOpt>MeasureGradients"
 SPARSE_OP_NAME = "TfOpt>MeasureSparseGradients"
 
 
+@docstrings.for_op
 def measure_gradients(
     gradients: Sequence[TensorLike | tf.IndexedSlices],
     accumulators: Sequence[VariableLike] = (),
@@ -37,16 +38,7 @@ def measure_gradients(
 ) -> GradientMeasures:
     r"""Measures many gradients in one launch that reads each gradient once.
 
-    For each gradient $g$, with $a$ = its accumulator or 0 and $s$ =
-    `gradient_scale`:
-
-    $$
-    \begin{aligned}
-    x &= s g + a \\
-    \text{sum of squares} &= \sum_i x_i^2 \\
-    \text{finite} &= \text{no } x_i \text{ is infinite or a NaN}
-    \end{aligned}
-    $$
+    {{measures}}
 
     $x$ is computed in float32 (float64 for float64 gradients); its squares and
     their sum in float64. The order of the sum depends only on the number of
@@ -103,12 +95,13 @@ def measure_gradients(
     [True]
     """
     ops = library.loaded_ops()
-    gradients = to_gradients(gradients)
+    gradients = to_list(gradients, "gradients", "tensors")
+    sparse = are_slices(gradients)
     accumulators = to_list(accumulators, "accumulators", "variables")
     handles = to_handles(
         "accumulators", accumulators, len(gradients), may_be_empty=True
     )
-    if are_slices(gradients):
+    if sparse:
         op = ops.tf_opt_measure_sparse_gradients
         inputs = {
             **slices_as_inputs(
@@ -136,7 +129,7 @@ def measure_gradients(
 
 def _check_rows(i: int, rows: int) -> int:
     """Checks a variable's number of rows."""
-    number = scalars.integer(f"rows[{i}]", rows)
-    if not isinstance(number, int) or number < 0:
-        raise ValueError(f"`rows[{i}]` must be an int >= 0. Received: {rows!r}")
+    number = scalars.fixed_integer(f"rows[{i}]", rows)
+    if number < 0:
+        raise ValueError(f"`rows[{i}]` must be >= 0. Received: {rows}")
     return number

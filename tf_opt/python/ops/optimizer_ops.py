@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.ops.docstrings import with_common_arguments
 from tf_opt.python.ops.inputs import VariableLike
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.resource_apply import resource_apply
@@ -27,7 +27,7 @@ AVERAGED_SGD = ResourceApplyOp(
 )
 
 
-@with_common_arguments
+@docstrings.for_op
 def resource_apply_adam_amsgrad(
     variables: Sequence[VariableLike],
     m: Sequence[VariableLike],
@@ -82,7 +82,7 @@ def resource_apply_adam_amsgrad(
     resource_apply(ADAM, **locals())
 
 
-@with_common_arguments
+@docstrings.for_op
 def resource_apply_nadam(
     variables: Sequence[VariableLike],
     m: Sequence[VariableLike],
@@ -139,7 +139,7 @@ def resource_apply_nadam(
     resource_apply(NADAM, **locals())
 
 
-@with_common_arguments
+@docstrings.for_op
 def resource_apply_asgd(
     variables: Sequence[VariableLike],
     d: Sequence[VariableLike],
@@ -196,7 +196,7 @@ def resource_apply_asgd(
     resource_apply(ASGD, **locals())
 
 
-@with_common_arguments
+@docstrings.for_op
 def resource_apply_averaged_sgd(
     variables: Sequence[VariableLike],
     ax: Sequence[VariableLike],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -19,14 +21,13 @@ from tf_opt.python.ops import library
 from tf_opt.python.ops.inputs import are_slices
 from tf_opt.python.ops.inputs import common_dtype
 from tf_opt.python.ops.inputs import slices_as_inputs
-from tf_opt.python.ops.inputs import to_gradients
 from tf_opt.python.ops.inputs import to_handles
 from tf_opt.python.ops.inputs import to_list
 from tf_opt.python.ops.inputs import to_tensors
 from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.ops.step_frame import StepFrame
+from tf_opt.python.tensorflow_internals import has_op_callbacks
 from tf_opt.python.tensorflow_internals import signature_of
-from tf_opt.python.tensorflow_internals import unwatched_constant
 
 # Inputs that are one number for all variables, or a vector with one number for
 # each.
@@ -124,7 +125,7 @@ def resource_apply(
             or number can't be used.
     """
     ops = library.loaded_ops()
-    gradients = to_gradients(gradients)
+    gradients = to_list(gradients, "gradients", "tensors")
     count = len(gradients)
     sparse = are_slices(gradients)
     if sparse:
@@ -161,9 +162,9 @@ def resource_apply(
                 inputs[name] = _one_for_each(name, given[name], count)
             elif name not in inputs:
                 inputs[name] = _CHECKS[dtype](name, given[name])
-    if is_known(inputs["clip_value"], BARE.clip_value):
+    if has_op_callbacks() and is_known(inputs["clip_value"], math.inf):
         # `enable_check_numerics` must not report this infinity.
-        inputs["clip_value"] = unwatched_constant(BARE.clip_value)
+        inputs["clip_value"] = sys.float_info.max
     modes = {name: checked.mode(name, given[name]) for name in signature.modes}
     return library.run_op(getattr(ops, op.wrapper), **inputs, **modes)
 

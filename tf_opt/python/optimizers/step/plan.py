@@ -17,10 +17,10 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.ops.inputs import variable_group
 from tf_opt.python.ops.measure_gradients import OP_NAME
 from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
-from tf_opt.python.ops.variable_group import variable_group
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import variables as access
