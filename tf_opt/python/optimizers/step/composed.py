@@ -170,8 +170,7 @@ class Composed:
             weight.value, part.gradient, old_slots, weight_decay
         )
         weight.write(value, changes, self._rounding)
-        # A rule returns more than the slots: what the step shares, or None for
-        # a slot that its mode doesn't have.
+        # A rule returns more than the slots: what the step shares.
         rounded = [
             self._round_slot(index, k, new, old.dtype, part.rows)
             for k, (new, old) in enumerate(
