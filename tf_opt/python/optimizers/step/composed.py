@@ -168,7 +168,7 @@ class Composed:
             weight.value, part.gradient, old_slots, weight_decay
         )
         weight.write(value, changes, self._rounding)
-        # A rule also returns what all variables share.
+        # A rule returns more than the slots: what the step shares.
         rounded = [
             tf.cast(new, old.dtype)
             if k in self._rule.rounded_to_nearest
