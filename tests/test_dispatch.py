@@ -281,12 +281,7 @@ def pretend_gpu(monkeypatch):
             "registered_kernels",
             lambda _: {("GPU", tf.float32)},
         )
-        for cached in (gpu.problem, dispatch._missing_kernel):
-            monkeypatch.setattr(
-                sys.modules[cached.__module__],
-                cached.__name__,
-                cached.__wrapped__,
-            )
+        monkeypatch.setattr(gpu, "problem", gpu.problem.__wrapped__)
 
     return pretend
 

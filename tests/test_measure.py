@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from tf_opt.python.ops import library
-from tf_opt.python.ops.variable_group import variable_group
+from tf_opt.python.ops.inputs import variable_group
 
 from devices import refusal
 from xla_kernels import assert_same_under_xla
@@ -519,7 +519,7 @@ def test_composed_on_complex_numbers(dtype):
         ),
         (
             {"accumulators": [tf.zeros(2, tf.float64)]},
-            r"`accumulators\[0\]` must be float32 for a gradient of float32",
+            r"`accumulators\[0\]` must be float32, because `gradients\[0\]` is",
         ),
         ({"gradient_scale": "x"}, "`gradient_scale` must be a number"),
         ({"enabled": "no"}, "`enabled` must be a bool"),

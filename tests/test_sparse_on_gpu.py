@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python import dispatch
 from tf_opt.python import tensorflow_internals
 
 from devices import EMULATED_GPU
@@ -43,8 +42,6 @@ def hidden_kernels(monkeypatch, device):
         "registered_kernels",
         lambda op: frozenset() if "Sparse" in op else registered(op),
     )
-    missing_kernel = dispatch._missing_kernel.__wrapped__
-    monkeypatch.setattr(dispatch, "_missing_kernel", missing_kernel)
 
 
 def _slices(*rows: int, seed: int = 0) -> tf.IndexedSlices:

@@ -23,7 +23,7 @@ from tf_opt.python import tensorflow_internals as _tensorflow_internals
 from tf_opt.python.build_info import build_info
 from tf_opt.python.ops import library as _library
 from tf_opt.python.optimizers.adam import Adam
-from tf_opt.python.optimizers.adamw import AdamW
+from tf_opt.python.optimizers.adam import AdamW
 from tf_opt.python.optimizers.asgd import ASGD
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
 from tf_opt.python.optimizers.from_keras import from_keras

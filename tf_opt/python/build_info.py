@@ -26,13 +26,6 @@ def _wheel(loaded: library.Library) -> str:
     )
 
 
-def _inside_xla() -> str:
-    """Describes what runs inside `jit_compile=True`."""
-    if not dispatch.has_xla_kernels():
-        return _COMPOSED
-    return f"the custom ops run on CPUs; elsewhere {_COMPOSED}"
-
-
 def build_info() -> dict[str, str]:
     """Returns the versions in use and the kernels that are loaded.
 
@@ -62,6 +55,9 @@ def build_info() -> dict[str, str]:
     """
     loaded = library.library()
     gpu_problem = gpu.problem()
+    inside_xla = _COMPOSED
+    if dispatch.has_xla_kernels():
+        inside_xla = f"the custom ops run on CPUs; elsewhere {_COMPOSED}"
     return {
         "tf_opt": __version__,
         "wheel": _wheel(loaded),
@@ -71,7 +67,7 @@ def build_info() -> dict[str, str]:
         "built_against": loaded.built_against or "none for this TensorFlow",
         "custom_ops": loaded.problem or "loaded",
         "cpu_kernels": loaded.cpu_target or f"none: {_COMPOSED}",
-        "xla": _inside_xla(),
+        "xla": inside_xla,
         "cuda_kernels": (f"unused: {gpu_problem}" if gpu_problem else "loaded"),
         "gpus": ", ".join(gpu.names()) or "none found",
     }

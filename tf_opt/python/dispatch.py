@@ -26,25 +26,6 @@ def _warn_once(message: str) -> None:
     )
 
 
-def _device_type(device: str | None) -> str:
-    return tf.DeviceSpec.from_string(device or "").device_type or "CPU"
-
-
-@functools.cache
-def _missing_kernel(
-    op_name: str, dtype: tf.DType, device: str | None
-) -> str | None:
-    device_type = _device_type(device)
-    available = tensorflow_internals.registered_kernels(op_name)
-    if (device_type, dtype) not in available:
-        return f"it has no {device_type} kernel for {dtype.name}"
-    if device_type == "GPU" and gpu.problem() is not None:
-        obstacle = f"its GPU kernels can't run here: {gpu.problem()}"
-        _warn_once(f"tf_opt: {obstacle}.")
-        return obstacle
-    return None
-
-
 # The device type under which TensorFlow registers kernels for programs that XLA
 # compiles for a CPU. tf_opt has no such kernels for other devices.
 _XLA_CPU = "XLA_CPU_JIT"
@@ -58,26 +39,26 @@ def has_xla_kernels(op_name: str = "TfOpt>ResourceApplyAdamAmsgrad") -> bool:
     ) in tensorflow_internals.registered_kernels(op_name)
 
 
-def _missing_xla_kernel(
-    op_name: str, dtype: tf.DType, device: str | None
-) -> str | None:
-    device_type = _device_type(device)
-    available = tensorflow_internals.registered_kernels(op_name)
-    if device_type == "CPU" and (_XLA_CPU, dtype) in available:
-        return None
-    return (
-        f"it has no XLA kernel for {device_type} and {dtype.name}, and this is "
-        "inside a function compiled by XLA (jit_compile=True)"
-    )
-
-
 def _obstacle(op_name: str, dtype: tf.DType, device: str) -> str | None:
     """Returns the reason why the custom op can't run, or None."""
     if library.library().ops is None:
         return library.explain_problem()
+    device_type = tf.DeviceSpec.from_string(device).device_type or "CPU"
+    available = tensorflow_internals.registered_kernels(op_name)
     if tensorflow_internals.inside_xla():
-        return _missing_xla_kernel(op_name, dtype, device)
-    return _missing_kernel(op_name, dtype, device)
+        if device_type == "CPU" and (_XLA_CPU, dtype) in available:
+            return None
+        return (
+            f"it has no XLA kernel for {device_type} and {dtype.name}, and "
+            "this is inside a function compiled by XLA (jit_compile=True)"
+        )
+    if (device_type, dtype) not in available:
+        return f"it has no {device_type} kernel for {dtype.name}"
+    if device_type == "GPU" and gpu.problem() is not None:
+        obstacle = f"its GPU kernels can't run here: {gpu.problem()}"
+        _warn_once(f"tf_opt: {obstacle}.")
+        return obstacle
+    return None
 
 
 def could_run_custom_op(

@@ -5,6 +5,7 @@ Check this file when a new TensorFlow comes out.
 
 from __future__ import annotations
 
+import collections
 import functools
 import threading
 from collections.abc import Callable
@@ -41,42 +42,16 @@ def has_op_callbacks() -> bool:
     return bool(op_callbacks.should_invoke_op_callbacks())
 
 
-def unwatched_constant(x: float) -> float | tf.Tensor:
-    """Creates a float64 constant that isn't reported to callbacks of ops.
-
-    `tf.constant` is reported, and so is a number passed to an op.
-
-    Args:
-        x: The constant's value.
-
-    Returns:
-        The constant; or the number itself in eager mode or without callbacks.
-    """
-    if tf.executing_eagerly() or not has_op_callbacks():
-        return x
-    value = tf.compat.v1.AttrValue(tensor=tf.make_tensor_proto(x, tf.float64))
-    dtype = tf.compat.v1.AttrValue(type=tf.float64.as_datatype_enum)
-    constant = ops.get_default_graph().create_op(
-        "Const", [], [tf.float64], attrs={"value": value, "dtype": dtype}
-    )
-    return constant.outputs[0]
-
-
-def eager_signature(tensors: Sequence[tf.Tensor]) -> list[tuple]:
-    """Returns types and shapes of eager tensors, quickly."""
-    return [(x._datatype_enum(), x._shape_tuple()) for x in tensors]
-
-
 @functools.cache
 def registered_kernels(op_name: str) -> frozenset[tuple[str, tf.DType]]:
     """Returns the (device type, `T`) pairs for which an op has kernels."""
-    pairs = set()
-    for kernel in kernels.get_registered_kernels_for_op(op_name).kernel:
-        for constraint in kernel.constraint:
-            if constraint.name == "T":
-                for dtype in constraint.allowed_values.list.type:
-                    pairs.add((kernel.device_type, tf.dtypes.as_dtype(dtype)))
-    return frozenset(pairs)
+    return frozenset(
+        (kernel.device_type, tf.dtypes.as_dtype(dtype))
+        for kernel in kernels.get_registered_kernels_for_op(op_name).kernel
+        for constraint in kernel.constraint
+        if constraint.name == "T"
+        for dtype in constraint.allowed_values.list.type
+    )
 
 
 class OpSignature(NamedTuple):
@@ -99,26 +74,21 @@ class OpSignature(NamedTuple):
 def signature_of(op_name: str) -> OpSignature:
     """Returns the signature of a registered op."""
     op = op_def_registry.get(op_name)
-    attributes = {attribute.name: attribute for attribute in op.attr}
-    lists = [argument for argument in op.input_arg if argument.number_attr]
-    handles = [
-        argument
-        for argument in lists
-        if tf.dtypes.as_dtype(argument.type or tf.float32) == tf.resource
-    ]
-    scalars: dict[tf.DType, tuple[str, ...]] = {}
+    least = {attribute.name: attribute.minimum for attribute in op.attr}
+    handles, optional_handles = [], set()
+    scalars = collections.defaultdict(tuple)
     for argument in op.input_arg:
-        if not argument.number_attr:
-            dtype = tf.dtypes.as_dtype(argument.type)
-            scalars[dtype] = (*scalars.get(dtype, ()), argument.name)
+        length = argument.number_attr
+        if not length:
+            scalars[tf.dtypes.as_dtype(argument.type)] += (argument.name,)
+        elif argument.type == tf.resource.as_datatype_enum:
+            handles.append(argument.name)
+            if least[length] == 0:
+                optional_handles.add(argument.name)
     return OpSignature(
-        handles=tuple(argument.name for argument in handles),
-        optional_handles=frozenset(
-            argument.name
-            for argument in handles
-            if attributes[argument.number_attr].minimum == 0
-        ),
-        scalars=scalars,
+        handles=tuple(handles),
+        optional_handles=frozenset(optional_handles),
+        scalars=dict(scalars),
         modes=tuple(
             attribute.name for attribute in op.attr if attribute.type == "bool"
         ),

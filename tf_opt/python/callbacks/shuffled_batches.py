@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.callbacks.inner_optimizer import inner_optimizer
 from tf_opt.python.optimizers.asgd import ASGD
 from tf_opt.python.optimizers.values import validation
 
@@ -98,7 +97,15 @@ class ShuffledBatches(keras.callbacks.Callback):
         )
 
     def _optimizer(self) -> ASGD:
-        return inner_optimizer(self.model, ASGD, type(self).__name__)
+        optimizer = self.model.optimizer
+        # Keras' LossScaleOptimizer wraps another one.
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        if not isinstance(optimizer, ASGD):
+            raise ValueError(
+                "ShuffledBatches needs a model compiled with tf_opt.ASGD. "
+                f"Received: {optimizer}"
+            )
+        return optimizer
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Checks that the optimizer fits the batches."""

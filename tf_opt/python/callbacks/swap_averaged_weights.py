@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 
-from tf_opt.python.callbacks.inner_optimizer import inner_optimizers
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
 
@@ -68,19 +67,20 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     def _optimizers(self) -> list[FusedOptimizer]:
         """Returns the optimizers that update the model's variables."""
-        callback = type(self).__name__
-        needed = (
-            "tf_opt.AveragedSGD, or with another tf_opt optimizer that has "
-            "`use_ema=True`"
-        )
-        optimizers = inner_optimizers(
-            self.model, FusedOptimizer, callback, needed
-        )
+        # Keras' LossScaleOptimizer wraps another optimizer, and its
+        # MultiOptimizer several.
+        optimizer = self.model.optimizer
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        optimizers = getattr(optimizer, "optimizers", [optimizer])
         for optimizer in optimizers:
-            if not optimizer._has_average():
+            if not (
+                isinstance(optimizer, FusedOptimizer)
+                and optimizer._has_average()
+            ):
                 raise ValueError(
-                    f"{callback} needs a model compiled with {needed}. "
-                    f"Received: {optimizer}"
+                    "SwapAveragedWeights needs a model compiled with tf_opt."
+                    "AveragedSGD, or with another tf_opt optimizer that has "
+                    f"`use_ema=True`. Received: {optimizer}"
                 )
         # An optimizer without variables in a MultiOptimizer is never built.
         return [optimizer for optimizer in optimizers if optimizer.built]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.arithmetic import StepScalar
-from tf_opt.python.functional.descent import Descent
-from tf_opt.python.functional.docstrings import with_common_arguments
-from tf_opt.python.functional.moments import Moments
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.tensors import to_tensors
+from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
 
 
 class AdamResult(NamedTuple):
@@ -32,20 +29,10 @@ class AdamResult(NamedTuple):
     variable: tf.Tensor
     m: tf.Tensor
     v: tf.Tensor
-    v_max: tf.Tensor | None
+    v_max: tf.Tensor | None = None
 
 
-class AdamStep(NamedTuple):
-    """Scalars that all variables of a step share."""
-
-    descent: Descent
-    moments: Moments
-    step_size: StepScalar
-    root_scale: StepScalar
-    epsilon: StepScalar
-
-
-def adam_step(
+def adam_update(
     *,
     step: Scalar,
     learning_rate: Scalar,
@@ -55,8 +42,13 @@ def adam_step(
     decoupled_weight_decay: bool,
     maximize: bool,
     epsilon_hat: bool,
-) -> AdamStep:
-    """Computes a step's scalars; the arguments are those of `adam`."""
+    sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt,
+) -> Update:
+    """Binds a step's scalars; the slots are m, v and, for AMSGrad, v_max.
+
+    The arguments are those of `adam`. The update is differentiable if `sqrt`
+    is.
+    """
     t = arithmetic.float64(step)
     learning_rate = arithmetic.float64(learning_rate)
     beta_1 = arithmetic.float64(beta_1)
@@ -68,61 +60,37 @@ def adam_step(
         root_scale = arithmetic.float64(1.0)
     else:
         root_scale = 1 / root_correction
-    return AdamStep(
-        descent=Descent(learning_rate, decoupled_weight_decay, maximize),
-        moments=Moments(beta_1, beta_2),
-        step_size=StepScalar(step_size),
-        root_scale=StepScalar(root_scale),
-        epsilon=StepScalar(arithmetic.float64(epsilon)),
+
+    def formula(s, p, g, m, v, v_max=None):
+        m = s.beta_1 * m + s.one_minus_beta_1 * g
+        v = s.beta_2 * v + s.one_minus_beta_2 * (g * g)
+        second_moment = v
+        if v_max is not None:
+            # The maximum is over the uncorrected moments, as in PyTorch and
+            # Keras. tf.maximum would lose a NaN in v under XLA.
+            second_moment = tf.where(v_max > v, v_max, v)
+        root = sqrt(second_moment) * s.root_scale
+        p = p - s.step_size * (m / (root + s.epsilon))
+        return (p, m, v) if v_max is None else (p, m, v, second_moment)
+
+    return Update(
+        formula,
+        {
+            "beta_1": beta_1,
+            "one_minus_beta_1": 1 - beta_1,
+            "beta_2": beta_2,
+            "one_minus_beta_2": 1 - beta_2,
+            "step_size": step_size,
+            "root_scale": root_scale,
+            "epsilon": arithmetic.float64(epsilon),
+        },
+        learning_rate=learning_rate,
+        decoupled_weight_decay=decoupled_weight_decay,
+        maximize=maximize,
     )
 
 
-def apply_adam_step(
-    step: AdamStep,
-    variable: tf.Tensor,
-    gradient: tf.Tensor,
-    slots: Sequence[tf.Tensor],
-    weight_decay: Scalar,
-    sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt,
-) -> AdamResult:
-    """Updates one variable; `slots` are m, v and, for AMSGrad, v_max.
-
-    The tensors may have any types; the result has the arithmetic type. It is
-    differentiable if `sqrt` is.
-    """
-    m, v, *v_max = slots
-    slot_dtype = arithmetic.slot_dtype(variable.dtype)
-    dtype = slot_dtype.real_dtype
-
-    p = arithmetic.as_real(variable, dtype)
-    g = arithmetic.as_real(gradient, dtype)
-    m = arithmetic.as_real(m, dtype)
-    v = arithmetic.as_real(v, dtype)
-
-    g = step.descent.gradient(g, p, weight_decay)
-    m, v = step.moments.update(g, m, v)
-    second_moment = v
-    if v_max:
-        # The maximum is over the uncorrected moments, as in PyTorch and Keras.
-        # tf.maximum would lose a NaN in v under XLA.
-        maximum = arithmetic.as_real(v_max[0], dtype)
-        second_moment = tf.where(maximum > v, maximum, v)
-    root = sqrt(second_moment) * step.root_scale.to(dtype)
-    p = step.descent.keep(p, weight_decay) - step.step_size.to(dtype) * (
-        m / (root + step.epsilon.to(dtype))
-    )
-
-    return AdamResult(
-        variable=arithmetic.from_real(p, slot_dtype),
-        m=arithmetic.from_real(m, slot_dtype),
-        v=arithmetic.from_real(v, slot_dtype),
-        v_max=(
-            arithmetic.from_real(second_moment, slot_dtype) if v_max else None
-        ),
-    )
-
-
-@with_common_arguments
+@docstrings.for_rule
 def adam(
     variable: TensorLike,
     gradient: TensorLike,
@@ -193,30 +161,7 @@ def adam(
         - [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)
         - [Reddi et al., 2018](https://arxiv.org/abs/1904.09237)
     """
-    slots = {"m": m, "v": v}
-    if v_max is not None:
-        slots["v_max"] = v_max
-    variable, gradient, slots = to_tensors(variable, gradient, **slots)
-    numbers = adam_step(
-        **scalars.numbers_of_step(
-            step=step,
-            learning_rate=learning_rate,
-            beta_1=beta_1,
-            beta_2=beta_2,
-            epsilon=epsilon,
-        ),
-        **scalars.booleans(
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-            epsilon_hat=epsilon_hat,
-        ),
-    )
-    result = apply_adam_step(
-        numbers,
-        variable,
-        gradient,
-        slots.values(),
-        scalars.real("weight_decay", weight_decay),
-        arithmetic.differentiable_sqrt,
-    )
-    return arithmetic.as_given(result, variable=variable, **slots)
+    arguments = locals()
+    rule = functools.partial(adam_update, sqrt=arithmetic.differentiable_sqrt)
+    slots = ["m", "v"] if v_max is None else ["m", "v", "v_max"]
+    return AdamResult(*pure_step(rule, arguments, slots))

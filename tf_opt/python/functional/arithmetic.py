@@ -50,22 +50,6 @@ class OncePerGraph:
         return self._found[key, graph]
 
 
-class StepScalar:
-    """Scalar that all variables of a step share.
-
-    It is computed in float64 and rounded once to each type that needs it.
-    """
-
-    def __init__(self, value: tf.Tensor) -> None:
-        """Stores a scalar in float64."""
-        self._value = value
-        self._once = OncePerGraph()
-
-    def to(self, dtype: tf.DType) -> tf.Tensor:
-        """Returns the scalar in a real type."""
-        return self._once(dtype, lambda: tf.cast(self._value, dtype))
-
-
 def slot_dtype(dtype: tf.DType) -> tf.DType:
     """Returns the arithmetic type of a variable, which is also its slots'.
 
@@ -94,24 +78,6 @@ def from_real(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     if dtype.is_complex:
         return tf.complex(tensor[..., 0], tensor[..., 1])
     return tf.cast(tensor, dtype)
-
-
-def as_given(result: Any, **given: tf.Tensor) -> Any:
-    """Casts the result of a rule to the types of the rule's inputs.
-
-    Args:
-        result: A named tuple of tensors in the arithmetic type.
-        **given: For each field to cast, a tensor of the wanted type.
-
-    Returns:
-        The tuple with these fields cast; narrower types round to nearest.
-    """
-    return result._replace(
-        **{
-            name: tf.cast(getattr(result, name), tensor.dtype)
-            for name, tensor in given.items()
-        }
-    )
 
 
 def differentiable_sqrt(x: tf.Tensor) -> tf.Tensor:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import scalars
-from tf_opt.python.functional import storage_rounding
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.arithmetic import StepScalar
-from tf_opt.python.functional.descent import Descent
-from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.tensors import to_tensors
+from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
 
 
 class ASGDResult(NamedTuple):
@@ -32,58 +28,33 @@ class ASGDResult(NamedTuple):
     y: tf.Tensor
 
 
-class ASGDStep(NamedTuple):
-    """Scalars that all variables of a step share."""
-
-    descent: Descent
-    step_size: StepScalar
-
-
-def asgd_step(
+def asgd_update(
     *,
     seen_batches: Scalar,
     learning_rate: Scalar,
     decoupled_weight_decay: bool,
     maximize: bool,
-) -> ASGDStep:
-    """Computes a step's scalars; the arguments are those of `asgd`."""
-    learning_rate = arithmetic.float64(learning_rate)
-    return ASGDStep(
-        descent=Descent(learning_rate, decoupled_weight_decay, maximize),
-        step_size=StepScalar(learning_rate / arithmetic.float64(seen_batches)),
-    )
+) -> Update:
+    """Binds a step's scalars; the slots are d and this batch's row of y.
 
-
-def apply_asgd_step(
-    step: ASGDStep,
-    variable: tf.Tensor,
-    gradient: tf.Tensor,
-    slots: Sequence[tf.Tensor],
-    weight_decay: Scalar,
-) -> ASGDResult:
-    """Updates one variable; `slots` are d and this batch's row of y.
-
-    The tensors may have any types; the result has the arithmetic type. If y has
-    a narrower type, its new value is rounded to that type.
+    The arguments are those of `asgd`.
     """
-    d, y = slots
-    slot_dtype = arithmetic.slot_dtype(variable.dtype)
-    dtype = slot_dtype.real_dtype
-    y_dtype = y.dtype.real_dtype
-    p = arithmetic.as_real(variable, dtype)
-    d = arithmetic.as_real(d, dtype)
-    y = arithmetic.as_real(y, dtype)
-    g = arithmetic.as_real(gradient, dtype)
+    learning_rate = arithmetic.float64(learning_rate)
 
-    g = step.descent.gradient(g, p, weight_decay)
-    # Round before adding to d, so that d stays the sum of the stored y.
-    g = storage_rounding.as_held_by(g, y_dtype)
-    d = _replace_term(d, y, g)
-    p = step.descent.keep(p, weight_decay) - step.step_size.to(dtype) * d
-    return ASGDResult(
-        variable=arithmetic.from_real(p, slot_dtype),
-        d=arithmetic.from_real(d, slot_dtype),
-        y=arithmetic.from_real(g, slot_dtype),
+    def formula(s, p, g, d, y):
+        d = _replace_term(d, y, g)
+        return p - s.step_size * d, d, g
+
+    return Update(
+        formula,
+        {
+            "step_size": learning_rate / arithmetic.float64(seen_batches),
+        },
+        learning_rate=learning_rate,
+        decoupled_weight_decay=decoupled_weight_decay,
+        maximize=maximize,
+        # So d stays the sum of the stored y.
+        rounds_gradient_like_slot=1,
     )
 
 
@@ -104,7 +75,7 @@ def _replace_term(
     return result + (change_error + result_error)
 
 
-@with_common_arguments
+@docstrings.for_rule
 def asgd(
     variable: TensorLike,
     gradient: TensorLike,
@@ -170,24 +141,5 @@ def asgd(
         - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
           weight decay enters where Paddle adds it.
     """
-    variable, gradient, slots = to_tensors(
-        variable, gradient, exact={"d"}, d=d, y=y
-    )
-    numbers = asgd_step(
-        **scalars.numbers_of_step(
-            seen_batches=seen_batches,
-            learning_rate=learning_rate,
-        ),
-        **scalars.booleans(
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-        ),
-    )
-    result = apply_asgd_step(
-        numbers,
-        variable,
-        gradient,
-        slots.values(),
-        scalars.real("weight_decay", weight_decay),
-    )
-    return arithmetic.as_given(result, variable=variable, **slots)
+    step = pure_step(asgd_update, locals(), ["d", "y"], exact={"d"})
+    return ASGDResult(*step)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.arithmetic import StepScalar
-from tf_opt.python.functional.descent import Descent
-from tf_opt.python.functional.docstrings import with_common_arguments
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.tensors import to_tensors
+from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
 
 
 class AveragedSGDResult(NamedTuple):
@@ -31,24 +28,6 @@ class AveragedSGDResult(NamedTuple):
     eta: tf.Tensor
 
 
-class AveragedSGDStep(NamedTuple):
-    """Scalars that all variables of a step share.
-
-    Attributes:
-        descent: Direction and weight decay.
-        eta: Step size.
-        mu: Weight of the variable in its average.
-        copies: Whether `mu` is 1, so that the average copies the variable.
-        next_eta: Step size of the next step, in float64.
-    """
-
-    descent: Descent
-    eta: StepScalar
-    mu: StepScalar
-    copies: tf.Tensor
-    next_eta: tf.Tensor
-
-
 def next_eta(
     step: Scalar, learning_rate: Scalar, lambd: Scalar, alpha: Scalar
 ) -> tf.Tensor:
@@ -58,7 +37,7 @@ def next_eta(
     return learning_rate / tf.pow(1 + decay, arithmetic.float64(alpha))
 
 
-def averaged_sgd_step(
+def averaged_sgd_update(
     *,
     step: Scalar,
     eta: Scalar,
@@ -68,58 +47,38 @@ def averaged_sgd_step(
     t0: Scalar,
     decoupled_weight_decay: bool,
     maximize: bool,
-) -> AveragedSGDStep:
-    """Computes a step's scalars; the arguments are those of `averaged_sgd`."""
+) -> Update:
+    """Binds a step's scalars; the only slot is ax.
+
+    The arguments are those of `averaged_sgd`.
+    """
     t = arithmetic.float64(step)
     eta = arithmetic.float64(eta)
     learning_rate = arithmetic.float64(learning_rate)
     lambd = arithmetic.float64(lambd)
     mu = 1 / tf.maximum(t - 1 - arithmetic.float64(t0), 1)
-    return AveragedSGDStep(
-        descent=Descent(
-            learning_rate,
-            decoupled_weight_decay,
-            maximize,
-            part=1 - lambd * eta,
-        ),
-        eta=StepScalar(eta),
-        mu=StepScalar(mu),
-        copies=mu == 1,
-        next_eta=next_eta(t, learning_rate, lambd, alpha),
+    copies = mu == 1
+
+    def formula(s, p, g, ax):
+        p = p - s.eta * g
+        # ax + 1 * (p - ax) would differ from p by a rounding error.
+        return p, tf.where(copies, p, ax + s.mu * (p - ax))
+
+    return Update(
+        formula,
+        {
+            "eta": eta,
+            "mu": mu,
+        },
+        learning_rate=learning_rate,
+        decoupled_weight_decay=decoupled_weight_decay,
+        maximize=maximize,
+        kept=1 - lambd * eta,
+        shared=(next_eta(t, learning_rate, lambd, alpha),),
     )
 
 
-def apply_averaged_sgd_step(
-    step: AveragedSGDStep,
-    variable: tf.Tensor,
-    gradient: tf.Tensor,
-    slots: Sequence[tf.Tensor],
-    weight_decay: Scalar,
-) -> AveragedSGDResult:
-    """Updates one variable; the only slot is ax.
-
-    The tensors may have any types; the result has the arithmetic type.
-    """
-    (ax,) = slots
-    slot_dtype = arithmetic.slot_dtype(variable.dtype)
-    dtype = slot_dtype.real_dtype
-    p = arithmetic.as_real(variable, dtype)
-    ax = arithmetic.as_real(ax, dtype)
-    g = arithmetic.as_real(gradient, dtype)
-
-    g = step.descent.gradient(g, p, weight_decay)
-    p = step.descent.keep(p, weight_decay)
-    p = p - step.eta.to(dtype) * g
-    # ax + 1 * (p - ax) would differ from p by a rounding error.
-    ax = tf.where(step.copies, p, ax + step.mu.to(dtype) * (p - ax))
-    return AveragedSGDResult(
-        variable=arithmetic.from_real(p, slot_dtype),
-        ax=arithmetic.from_real(ax, slot_dtype),
-        eta=step.next_eta,
-    )
-
-
-@with_common_arguments
+@docstrings.for_rule
 def averaged_sgd(
     variable: TensorLike,
     gradient: TensorLike,
@@ -191,26 +150,6 @@ def averaged_sgd(
           by Averaging"; step size and lag are PyTorch's
           ([`torch.optim.ASGD`](https://docs.pytorch.org/docs/stable/generated/torch.optim.ASGD.html)).
     """
-    variable, gradient, slots = to_tensors(variable, gradient, ax=ax)
-    numbers = averaged_sgd_step(
-        **scalars.numbers_of_step(
-            step=step,
-            eta=learning_rate if eta is None else eta,
-            learning_rate=learning_rate,
-            lambd=lambd,
-            alpha=alpha,
-            t0=t0,
-        ),
-        **scalars.booleans(
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-        ),
-    )
-    result = apply_averaged_sgd_step(
-        numbers,
-        variable,
-        gradient,
-        slots.values(),
-        scalars.real("weight_decay", weight_decay),
-    )
-    return arithmetic.as_given(result, variable=variable, **slots)
+    if eta is None:
+        eta = learning_rate
+    return AveragedSGDResult(*pure_step(averaged_sgd_update, locals(), ["ax"]))

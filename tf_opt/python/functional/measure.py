@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.tensors import to_tensor
+from tf_opt.python.functional.tensors import floating
+from tf_opt.python.functional.tensors import like
 
 
 class GradientMeasures(NamedTuple):
@@ -28,6 +30,7 @@ class GradientMeasures(NamedTuple):
     finite: tf.Tensor
 
 
+@docstrings.for_rule
 def measure_gradients(
     gradients: Sequence[TensorLike],
     accumulators: Sequence[TensorLike] = (),
@@ -37,16 +40,7 @@ def measure_gradients(
 ) -> GradientMeasures:
     r"""Measures gradients: their sums of squares, and whether they are finite.
 
-    For each gradient $g$, with $a$ = its accumulator or 0 and $s$ =
-    `gradient_scale`:
-
-    $$
-    \begin{aligned}
-    x &= s g + a \\
-    \text{sum of squares} &= \sum_i x_i^2 \\
-    \text{finite} &= \text{no } x_i \text{ is infinite or a NaN}
-    \end{aligned}
-    $$
+    {{measures}}
 
     $x$ is computed in the gradient's arithmetic type, which is float32 for
     16-bit gradients; its squares and their sum are float64. A complex number is
@@ -91,53 +85,26 @@ def measure_gradients(
             f"{count} `gradients`, got {len(accumulators)}"
         )
     scale = arithmetic.float64(scalars.real("gradient_scale", gradient_scale))
-    enabled = scalars.boolean("enabled", enabled)
-    sums, finite = zip(
-        *(
-            _measure(i, gradient, accumulator, scale)
-            for i, (gradient, accumulator) in enumerate(
-                itertools.zip_longest(gradients, accumulators)
+    enabled = scalars.flag("enabled", enabled)
+    sums, finite = [], []
+    for i, (gradient, accumulator) in enumerate(
+        itertools.zip_longest(gradients, accumulators)
+    ):
+        name = f"gradients[{i}]"
+        gradient = floating(name, gradient)
+        slot_dtype = arithmetic.slot_dtype(gradient.dtype)
+        dtype = slot_dtype.real_dtype
+        x = tf.cast(scale, dtype) * arithmetic.as_real(gradient, dtype)
+        if accumulator is not None:
+            accumulator = like(
+                f"accumulators[{i}]", accumulator, name, gradient, [slot_dtype]
             )
-        ),
-        strict=True,
-    )
+            x += arithmetic.as_real(accumulator, dtype)
+        sums.append(tf.reduce_sum(tf.square(tf.cast(x, tf.float64))))
+        finite.append(tf.reduce_all(tf.math.is_finite(x)))
     return GradientMeasures(
         sums_of_squares=tf.where(
-            enabled, tf.stack(sums), tf.zeros((), sums[0].dtype)
+            enabled, tf.stack(sums), tf.zeros((), tf.float64)
         ),
         finite=tf.stack(finite) | ~tf.convert_to_tensor(enabled),
     )
-
-
-def _measure(
-    i: int,
-    gradient: TensorLike,
-    accumulator: TensorLike | None,
-    scale: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the sum of squares of gradient `i` and whether it is finite."""
-    gradient = to_tensor(f"gradients[{i}]", gradient)
-    if not (gradient.dtype.is_floating or gradient.dtype.is_complex):
-        raise ValueError(
-            f"`gradients[{i}]` must be floating point or complex. Received: "
-            f"{gradient.dtype.name}"
-        )
-    slot_dtype = arithmetic.slot_dtype(gradient.dtype)
-    dtype = slot_dtype.real_dtype
-    x = tf.cast(scale, dtype) * arithmetic.as_real(gradient, dtype)
-    if accumulator is not None:
-        name = f"accumulators[{i}]"
-        accumulator = to_tensor(name, accumulator, slot_dtype)
-        if accumulator.dtype != slot_dtype:
-            raise ValueError(
-                f"`{name}` must be {slot_dtype.name} for a gradient of "
-                f"{gradient.dtype.name}. Received: {accumulator.dtype.name}"
-            )
-        if not accumulator.shape.is_compatible_with(gradient.shape):
-            raise ValueError(
-                f"`{name}` must have the shape of `gradients[{i}]`, "
-                f"{gradient.shape}. Received: {accumulator.shape}"
-            )
-        x += arithmetic.as_real(accumulator, dtype)
-    finite = tf.reduce_all(tf.math.is_finite(x))
-    return tf.reduce_sum(tf.square(tf.cast(x, tf.float64))), finite

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.arithmetic import StepScalar
-from tf_opt.python.functional.descent import Descent
-from tf_opt.python.functional.docstrings import with_common_arguments
-from tf_opt.python.functional.moments import Moments
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.tensors import to_tensors
+from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
 
 
 class NAdamResult(NamedTuple):
@@ -35,18 +32,6 @@ class NAdamResult(NamedTuple):
     momentum_product: tf.Tensor
 
 
-class NAdamStep(NamedTuple):
-    """Scalars that all variables of a step share."""
-
-    descent: Descent
-    moments: Moments
-    moment_size: StepScalar
-    gradient_size: StepScalar
-    root_scale: StepScalar
-    epsilon: StepScalar
-    momentum_product: tf.Tensor
-
-
 def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> tf.Tensor:
     """Computes the momentum of a step, a scalar in float64."""
     exponent = arithmetic.float64(step) * arithmetic.float64(momentum_decay)
@@ -54,7 +39,7 @@ def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> tf.Tensor:
     return arithmetic.float64(beta_1) * (1 - 0.5 * decay)
 
 
-def nadam_step(
+def nadam_update(
     *,
     step: Scalar,
     momentum_product: Scalar,
@@ -65,8 +50,13 @@ def nadam_step(
     momentum_decay: Scalar,
     decoupled_weight_decay: bool,
     maximize: bool,
-) -> NAdamStep:
-    """Computes a step's scalars; the arguments are those of `nadam`."""
+    sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt,
+) -> Update:
+    """Binds a step's scalars; the slots are m and v.
+
+    The arguments are those of `nadam`. The update is differentiable if `sqrt`
+    is.
+    """
     t = arithmetic.float64(step)
     learning_rate = arithmetic.float64(learning_rate)
     beta_1 = arithmetic.float64(beta_1)
@@ -74,57 +64,34 @@ def nadam_step(
     now = momentum(t, beta_1, momentum_decay)
     next_ = momentum(t + 1, beta_1, momentum_decay)
     product = arithmetic.float64(momentum_product) * now
-    return NAdamStep(
-        descent=Descent(learning_rate, decoupled_weight_decay, maximize),
-        moments=Moments(beta_1, beta_2),
-        moment_size=StepScalar(learning_rate * next_ / (1 - product * next_)),
-        gradient_size=StepScalar(learning_rate * (1 - now) / (1 - product)),
-        root_scale=StepScalar(1 / tf.sqrt(1 - tf.pow(beta_2, t))),
-        epsilon=StepScalar(arithmetic.float64(epsilon)),
-        momentum_product=product,
+
+    def formula(s, p, g, m, v):
+        m = s.beta_1 * m + s.one_minus_beta_1 * g
+        v = s.beta_2 * v + s.one_minus_beta_2 * (g * g)
+        root = sqrt(v) * s.root_scale
+        numerator = s.moment_size * m + s.gradient_size * g
+        return p - numerator / (root + s.epsilon), m, v
+
+    return Update(
+        formula,
+        {
+            "beta_1": beta_1,
+            "one_minus_beta_1": 1 - beta_1,
+            "beta_2": beta_2,
+            "one_minus_beta_2": 1 - beta_2,
+            "moment_size": learning_rate * next_ / (1 - product * next_),
+            "gradient_size": learning_rate * (1 - now) / (1 - product),
+            "root_scale": 1 / tf.sqrt(1 - tf.pow(beta_2, t)),
+            "epsilon": arithmetic.float64(epsilon),
+        },
+        learning_rate=learning_rate,
+        decoupled_weight_decay=decoupled_weight_decay,
+        maximize=maximize,
+        shared=(product,),
     )
 
 
-def apply_nadam_step(
-    step: NAdamStep,
-    variable: tf.Tensor,
-    gradient: tf.Tensor,
-    slots: Sequence[tf.Tensor],
-    weight_decay: Scalar,
-    sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt,
-) -> NAdamResult:
-    """Updates one variable; `slots` are m and v.
-
-    The tensors may have any types; the result has the arithmetic type. It is
-    differentiable if `sqrt` is.
-    """
-    m, v = slots
-    slot_dtype = arithmetic.slot_dtype(variable.dtype)
-    dtype = slot_dtype.real_dtype
-
-    p = arithmetic.as_real(variable, dtype)
-    m = arithmetic.as_real(m, dtype)
-    v = arithmetic.as_real(v, dtype)
-    g = arithmetic.as_real(gradient, dtype)
-
-    g = step.descent.gradient(g, p, weight_decay)
-    m, v = step.moments.update(g, m, v)
-    numerator = step.moment_size.to(dtype) * m + (
-        step.gradient_size.to(dtype) * g
-    )
-    root = sqrt(v) * step.root_scale.to(dtype)
-    p = step.descent.keep(p, weight_decay) - numerator / (
-        root + step.epsilon.to(dtype)
-    )
-    return NAdamResult(
-        variable=arithmetic.from_real(p, slot_dtype),
-        m=arithmetic.from_real(m, slot_dtype),
-        v=arithmetic.from_real(v, slot_dtype),
-        momentum_product=step.momentum_product,
-    )
-
-
-@with_common_arguments
+@docstrings.for_rule
 def nadam(
     variable: TensorLike,
     gradient: TensorLike,
@@ -193,28 +160,6 @@ def nadam(
         - [Dozat, 2016](https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ);
           the schedule is PyTorch's and Paddle's.
     """
-    variable, gradient, slots = to_tensors(variable, gradient, m=m, v=v)
-    numbers = nadam_step(
-        **scalars.numbers_of_step(
-            step=step,
-            momentum_product=momentum_product,
-            learning_rate=learning_rate,
-            beta_1=beta_1,
-            beta_2=beta_2,
-            epsilon=epsilon,
-            momentum_decay=momentum_decay,
-        ),
-        **scalars.booleans(
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-        ),
-    )
-    result = apply_nadam_step(
-        numbers,
-        variable,
-        gradient,
-        slots.values(),
-        scalars.real("weight_decay", weight_decay),
-        arithmetic.differentiable_sqrt,
-    )
-    return arithmetic.as_given(result, variable=variable, **slots)
+    arguments = locals()
+    rule = functools.partial(nadam_update, sqrt=arithmetic.differentiable_sqrt)
+    return NAdamResult(*pure_step(rule, arguments, ["m", "v"]))

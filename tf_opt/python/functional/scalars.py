@@ -1,4 +1,8 @@
-"""Checks of the numbers that users pass; each error names the argument."""
+"""Checks of the numbers that users pass.
+
+Each function takes an argument's name and the user's value, and raises a
+ValueError with both if the value can't be used.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,19 @@ import tensorflow as tf
 from tf_opt.python.functional.arithmetic import Scalar
 
 _COUNTS = {"step", "seen_batches"}
+_MODES = {"decoupled_weight_decay", "maximize", "epsilon_hat"}
 
 # Ranges of the rules' arguments: the first bound is included, the second one
 # isn't. The ops check the same ranges (see tf_opt/cc/rules/).
 _RANGES = {
-    **dict.fromkeys(_COUNTS, (1, math.inf)),
-    **dict.fromkeys(("beta_1", "beta_2"), (0, 1)),
-    **dict.fromkeys(
-        ("epsilon", "momentum_decay", "lambd", "t0"), (0, math.inf)
-    ),
+    "step": (1, math.inf),
+    "seen_batches": (1, math.inf),
+    "beta_1": (0, 1),
+    "beta_2": (0, 1),
+    "epsilon": (0, math.inf),
+    "momentum_decay": (0, math.inf),
+    "lambd": (0, math.inf),
+    "t0": (0, math.inf),
 }
 
 
@@ -29,161 +37,101 @@ def real(
 ) -> float | tf.Tensor:
     """Converts a real number to a float or a float64 tensor, exactly.
 
-    Args:
-        name: The argument's name.
-        value: The user's value.
-        may_be_vector: Whether a vector of numbers is allowed.
-
-    Returns:
-        The number. A Python number stays one, because passing it to an op
-        costs nothing.
-
-    Raises:
-        ValueError: If it isn't a single real number.
+    A Python number stays one, because passing it to an op costs nothing.
     """
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError as error:
             raise ValueError(_message(name, "a float64", value)) from error
-    tensor = _to_tensor(name, value, "a number")
-    if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
-        raise ValueError(_message(name, "a number", value))
-    _check_rank(name, tensor, 1 if may_be_vector else 0)
-    return tensor if tensor.dtype == tf.float64 else tf.cast(tensor, tf.float64)
+    return _to_tensor(name, value, "a number", tf.float64, may_be_vector)
 
 
 def integer(name: str, value: Scalar) -> int | tf.Tensor:
     """Converts an integer to an int or an int64 tensor.
 
-    Args:
-        name: The argument's name.
-        value: The user's value.
-
-    Returns:
-        The number. A Python number stays one.
-
-    Raises:
-        ValueError: If it isn't a single integer. Floats are refused, even
-            those without a fraction.
+    Floats are refused, even those without a fraction.
     """
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         if not -(2**63) <= value < 2**63:
             raise ValueError(_message(name, "an integer of 64 bits", value))
         return int(value)
-    tensor = _to_tensor(name, value, "an integer")
-    if not tensor.dtype.is_integer:
-        raise ValueError(_message(name, "an integer", value))
-    _check_rank(name, tensor, 0)
-    return tensor if tensor.dtype == tf.int64 else tf.cast(tensor, tf.int64)
+    return _to_tensor(name, value, "an integer", tf.int64)
 
 
 def fixed_integer(name: str, value: int) -> int:
-    """Converts an integer that can't be a tensor to a Python int.
-
-    Args:
-        name: The argument's name.
-        value: The user's value.
-
-    Raises:
-        ValueError: If it isn't an integer of 64 bits.
-    """
+    """Converts an integer that can't be a tensor to a Python int."""
     number = None if tf.is_tensor(value) else integer(name, value)
     if not isinstance(number, int):
         raise ValueError(_message(name, "Python's integer", value))
     return number
 
 
-def numbers_of_step(**values: Scalar) -> dict[str, float | int | tf.Tensor]:
-    """Checks the numbers of a rule, passed by the names of its arguments.
+def mode(name: str, value: bool | np.bool_) -> bool:
+    """Converts a flag that chooses the computation, so it can't be a tensor.
 
-    Args:
-        **values: The user's values.
-
-    Returns:
-        The numbers by name: `integer` of step and batch counts, `real` of the
-        others.
-
-    Raises:
-        ValueError: If a value isn't such a number or is out of range. Ranges
-            of tensors aren't checked, since that would read the tensor.
+    Only bools will do: Python would take a string such as "no" for true.
     """
-    checked = {}
-    for name, value in values.items():
-        number = (integer if name in _COUNTS else real)(name, value)
-        if name in _RANGES and not tf.is_tensor(number):
-            least, bound = _RANGES[name]
-            if not least <= number < bound:
-                expected = f">= {least}" if bound == math.inf else "in [0, 1)"
-                raise ValueError(f"`{name}` must be {expected}, got {number}")
-        checked[name] = number
-    return checked
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(_message(name, "True or False", value))
+    return bool(value)
 
 
-def booleans(**values: bool | np.bool_) -> dict[str, bool]:
-    """Converts flags, passed by name, to Python bools.
-
-    These flags choose the computation, so they can't be tensors.
-
-    Args:
-        **values: The user's values.
-
-    Returns:
-        The bools by name.
-
-    Raises:
-        ValueError: If a value is neither a Python bool nor a NumPy bool.
-            Python would take a string such as "no" for true.
-    """
-    for name, value in values.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise ValueError(_message(name, "True or False", value))
-    return {name: bool(value) for name, value in values.items()}
-
-
-def boolean(
+def flag(
     name: str, value: bool | np.bool_ | tf.Tensor | tf.Variable
 ) -> bool | tf.Tensor:
-    """Converts a flag that may be known only when a step runs.
-
-    Args:
-        name: The argument's name.
-        value: The user's value.
-
-    Returns:
-        A Python bool, or a scalar bool tensor.
-
-    Raises:
-        ValueError: If it isn't a single bool.
-    """
+    """Converts a flag that may be known only when a step runs."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    tensor = _to_tensor(name, value, "a bool")
-    if tensor.dtype != tf.bool:
-        raise ValueError(_message(name, "a bool", value))
-    _check_rank(name, tensor, 0)
-    return tensor
+    return _to_tensor(name, value, "a bool", tf.bool)
 
 
-def _to_tensor(name: str, value: Any, expected: str) -> tf.Tensor:
-    if isinstance(value, tf.Tensor):
-        return value
+def argument_of_rule(name: str, value: Any) -> bool | float | int | tf.Tensor:
+    """Converts a number or a mode of a rule and checks its range.
+
+    The name decides type and range. Ranges of tensors aren't checked, since
+    that would read the tensor.
+    """
+    if name in _MODES:
+        return mode(name, value)
+    number = (integer if name in _COUNTS else real)(name, value)
+    if name in _RANGES and not tf.is_tensor(number):
+        least, bound = _RANGES[name]
+        if not least <= number < bound:
+            expected = f">= {least}" if bound == math.inf else "in [0, 1)"
+            raise ValueError(f"`{name}` must be {expected}, got {number}")
+    return number
+
+
+def _to_tensor(
+    name: str,
+    value: Any,
+    expected: str,
+    dtype: tf.DType,
+    may_be_vector: bool = False,
+) -> tf.Tensor:
+    """Converts a scalar that isn't a Python number of the expected type."""
     # TensorFlow would convert these, too, but not to the expected type.
     if isinstance(value, (bool, str, bytes, numbers.Real)):
         raise ValueError(_message(name, expected, value))
     try:
-        return tf.convert_to_tensor(value)
+        tensor = tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
         raise ValueError(_message(name, expected, value)) from error
-
-
-def _check_rank(name: str, tensor: tf.Tensor, greatest: int) -> None:
+    is_real = tensor.dtype.is_floating or tensor.dtype.is_integer
+    if not {
+        tf.float64: is_real,
+        tf.int64: tensor.dtype.is_integer,
+        tf.bool: tensor.dtype.is_bool,
+    }[dtype]:
+        raise ValueError(_message(name, expected, value))
     rank = tensor.shape.rank
-    if rank is not None and rank > greatest:
-        expected = "a scalar or a vector" if greatest else "a scalar"
+    if rank is not None and rank > may_be_vector:
+        shape = "a scalar or a vector" if may_be_vector else "a scalar"
         raise ValueError(
-            f"`{name}` must be {expected}, got shape {tensor.shape.as_list()}"
+            f"`{name}` must be {shape}, got shape {tensor.shape.as_list()}"
         )
+    return tf.cast(tensor, dtype)
 
 
 def _message(name: str, expected: str, value: Any) -> str:

@@ -80,20 +80,6 @@ def without_elements(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     return tf.IndexedSlices(values, slices.indices)
 
 
-def _filler(dtype: tf.DType) -> int:
-    """Returns a row index that no table has, to mark padding."""
-    return dtype.min
-
-
-def rows_of_all_replicas(rows: tf.Tensor) -> tf.Tensor:
-    """Gathers the row indices of all replicas, in int64; runs in a replica."""
-    # TensorFlow crashes if no replica has any row.
-    filled = tf.concat([tf.cast(rows, tf.int64), [_filler(tf.int64)]], axis=0)
-    context = tf.distribute.get_replica_context()
-    gathered = context.all_gather(filled, axis=0)
-    return tf.boolean_mask(gathered, gathered != _filler(tf.int64))
-
-
 def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     """Converts slices for gathering, which takes no bfloat16 or complex."""
     dtype = slices.values.dtype
@@ -112,7 +98,7 @@ def gathered(slices: tf.IndexedSlices, dtype: tf.DType) -> tf.IndexedSlices:
 
 
 def _never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Adds a filler row to slices without rows.
+    """Adds a filler row, with an index that no table has, to empty slices.
 
     TensorFlow crashes when it gathers slices and no replica has any row.
     """
@@ -125,11 +111,9 @@ def _never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
         shape = [1, *slices.values.shape[1:]]
         return (
             tf.zeros(shape, slices.values.dtype),
-            tf.constant([_filler(slices.indices.dtype)], slices.indices.dtype),
+            tf.constant([slices.indices.dtype.min], slices.indices.dtype),
         )
 
-    if count == 0:
-        return tf.IndexedSlices(*filler())
     return tf.IndexedSlices(
         *tf.cond(
             tf.equal(tf.shape(slices.indices)[0], 0),
@@ -143,7 +127,7 @@ def _without_fillers(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     """Removes the filler rows that `_never_empty` added."""
     if tensorflow_internals.inside_xla():
         return slices
-    is_row = slices.indices != _filler(slices.indices.dtype)
+    is_row = slices.indices != slices.indices.dtype.min
     values, indices = tf.cond(
         tf.reduce_all(is_row),
         lambda: (slices.values, slices.indices),

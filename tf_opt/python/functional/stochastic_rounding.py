@@ -55,9 +55,12 @@ def _mix64(z: Integer) -> Integer:
         if isinstance(z, int):
             z = ((z ^ (z >> shift)) * factor) & _MASK_64
         else:
-            shifted = tf.bitwise.right_shift(z, _uint64(shift))
-            z = tf.bitwise.bitwise_xor(z, shifted) * _uint64(factor)
+            z = _xor_right(z, shift) * factor
     return z
+
+
+def _xor_right(x: tf.Tensor, count: int) -> tf.Tensor:
+    return x ^ tf.bitwise.right_shift(x, count)
 
 
 def _uint64(x: Integer) -> tf.Tensor:
@@ -80,8 +83,7 @@ def extend(key: Integer, number: Integer) -> Integer:
     if isinstance(key, int) and isinstance(number, int):
         return _mix64(((key ^ (number & _MASK_64)) + increment) & _MASK_64)
     key = key if tf.is_tensor(key) else _uint64(key)
-    mixed = tf.bitwise.bitwise_xor(key, _uint64(number))
-    return _mix64(mixed + _uint64(increment))
+    return _mix64((key ^ _uint64(number)) + increment)
 
 
 def key_of_step(seed: int, iteration: Integer) -> Integer:
@@ -107,19 +109,9 @@ def key_of_stream(step: Integer, variable_number: int, stream: int) -> Key:
 
 def _halves(key: Integer) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the low and the high 32 bits of a key."""
-    if isinstance(key, int):
-        return (
-            tf.constant(key & _MASK_32, tf.uint32),
-            tf.constant(key >> 32, tf.uint32),
-        )
-    low = tf.bitwise.bitwise_and(key, _uint64(_MASK_32))
-    high = tf.bitwise.right_shift(key, _uint64(32))
-    return tf.cast(low, tf.uint32), tf.cast(high, tf.uint32)
-
-
-def _xor_right(x: tf.Tensor, count: int) -> tf.Tensor:
-    shifted = tf.bitwise.right_shift(x, tf.constant(count, tf.uint32))
-    return tf.bitwise.bitwise_xor(x, shifted)
+    key = key if tf.is_tensor(key) else _uint64(key)
+    high = tf.bitwise.right_shift(key, 32)
+    return tf.cast(key & _MASK_32, tf.uint32), tf.cast(high, tf.uint32)
 
 
 def _words(key: Integer, indices: tf.Tensor) -> tf.Tensor:
@@ -134,21 +126,19 @@ def _words(key: Integer, indices: tf.Tensor) -> tf.Tensor:
     """
     low_key, high_key = _halves(key)
     low, high = _halves(_uint64(indices))
-    x = _xor_right(low + low_key, 16) * tf.constant(0x21F0AAAD, tf.uint32)
+    x = _xor_right(low + low_key, 16) * 0x21F0AAAD
     x = _xor_right(x, 15)
-    x += high_key + high * tf.constant(0x9E3779B9, tf.uint32)
-    return _xor_right(x * tf.constant(0xD35A2D97, tf.uint32), 15)
+    x += high_key + high * 0x9E3779B9
+    return _xor_right(x * 0xD35A2D97, 15)
 
 
 def _low_and_high(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    low = tf.bitwise.bitwise_and(words, tf.constant(0xFFFF, tf.uint32))
-    return low, tf.bitwise.right_shift(words, tf.constant(16, tf.uint32))
+    return words & 0xFFFF, tf.bitwise.right_shift(words, 16)
 
 
 def _of_stream(stream: int, shared: tf.Tensor) -> tf.Tensor:
     """Computes a stream's bits from the bits that all streams share."""
-    factor = tf.constant(pow(_STREAM_FACTOR, stream, 2**16), tf.uint32)
-    return _low_and_high(shared * factor)[0]
+    return (shared * pow(_STREAM_FACTOR, stream, 2**16)) & 0xFFFF
 
 
 def bits_of_all(key: Key, shape: Sequence[int]) -> tf.Tensor:

@@ -17,22 +17,12 @@ _LARGEST_HALF = 0x477FE000  # 65504.
 # Difference of the exponents' biases in float32 and float16.
 _REBIAS = 112 << 10
 
+_right = tf.bitwise.right_shift
+
 
 def is_16_bit(dtype: tf.DType | str) -> bool:
     """Whether a type is float16 or bfloat16."""
     return tf.dtypes.as_dtype(dtype) in (tf.float16, tf.bfloat16)
-
-
-def _word(x: int) -> tf.Tensor:
-    return tf.constant(x, tf.uint32)
-
-
-def _right(x: tf.Tensor, count: int) -> tf.Tensor:
-    return tf.bitwise.right_shift(x, _word(count))
-
-
-def _and(x: tf.Tensor, mask: int) -> tf.Tensor:
-    return tf.bitwise.bitwise_and(x, _word(mask))
 
 
 def bits_of(x: tf.Tensor) -> tf.Tensor:
@@ -43,33 +33,32 @@ def bits_of(x: tf.Tensor) -> tf.Tensor:
 
 
 def _float_of(bits: tf.Tensor, sign: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    bits = tf.bitwise.bitwise_or(bits, sign)
-    return tf.bitcast(tf.cast(bits, tf.uint16), dtype)
+    return tf.bitcast(tf.cast(bits | sign, tf.uint16), dtype)
 
 
 def _parts(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the float32's magnitude and the sign bit of a 16-bit float."""
     bits = bits_of(x)
-    magnitude = _and(bits, _MAGNITUDE)
-    sign = _and(_right(bits, 16), 0x8000)
+    magnitude = bits & _MAGNITUDE
     # All NaNs are stored as the same one, without a sign.
-    return magnitude, tf.where(magnitude > _INFINITY, _word(0), sign)
+    sign = tf.where(magnitude <= _INFINITY, _right(bits, 16) & 0x8000, 0)
+    return magnitude, sign
 
 
 def _nearest(magnitude: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     if dtype == tf.bfloat16:
-        odd = _and(_right(magnitude, 16), 1)
-        rounded = _right(magnitude + _word(0x7FFF) + odd, 16)
-        return tf.where(magnitude > _INFINITY, _word(0x7FC0), rounded)
-    odd = _and(_right(magnitude, 13), 1)
-    rounded = _right(magnitude + _word(0xFFF) + odd, 13) - _word(_REBIAS)
+        odd = _right(magnitude, 16) & 1
+        rounded = _right(magnitude + 0x7FFF + odd, 16)
+        return tf.where(magnitude <= _INFINITY, rounded, 0x7FC0)
+    odd = _right(magnitude, 13) & 1
+    rounded = _right(magnitude + 0xFFF + odd, 13) - _REBIAS
     # Adding 0.5 rounds a subnormal and moves its bits to the low end.
     half = tf.constant(0.5)
-    small = tf.minimum(magnitude, _word(_SMALLEST_NORMAL_HALF))
+    small = tf.minimum(magnitude, _SMALLEST_NORMAL_HALF)
     subnormal = bits_of(tf.bitcast(small, tf.float32) + half) - bits_of(half)
     rounded = tf.where(magnitude < _SMALLEST_NORMAL_HALF, subnormal, rounded)
-    special = tf.where(magnitude > _INFINITY, _word(0x7E00), _word(0x7C00))
-    return tf.where(magnitude >= 143 << 23, special, rounded)
+    rounded = tf.where(magnitude < 143 << 23, rounded, 0x7C00)
+    return tf.where(magnitude <= _INFINITY, rounded, 0x7E00)
 
 
 def to_nearest(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
@@ -127,10 +116,10 @@ def at_random(x: tf.Tensor, dtype: tf.DType, bits: tf.Tensor) -> tf.Tensor:
         rounded = _right(magnitude + bits, 16)
         to_nearest_from = _INFINITY
     else:
-        rounded = _right(magnitude + _right(bits, 3), 13) - _word(_REBIAS)
+        rounded = _right(magnitude + _right(bits, 3), 13) - _REBIAS
         # The value in units of 2^-16 of the spacing of subnormals; the cast
         # cuts off the rest.
-        small = tf.minimum(magnitude, _word(_SMALLEST_NORMAL_HALF))
+        small = tf.minimum(magnitude, _SMALLEST_NORMAL_HALF)
         units = tf.bitcast(small, tf.float32) * tf.constant(2.0**40)
         subnormal = _right(tf.cast(units, tf.uint32) + bits, 16)
         rounded = tf.where(
@@ -152,7 +141,7 @@ def is_same(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
     a, b = bits_of(a), bits_of(b)
 
     def both(condition) -> tf.Tensor:
-        return condition(_and(a, 0x7FFF)) & condition(_and(b, 0x7FFF))
+        return condition(a & 0x7FFF) & condition(b & 0x7FFF)
 
     return (
         tf.equal(a, b)

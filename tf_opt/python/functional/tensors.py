@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,19 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-
 # A tensor, or an object that TensorFlow converts to one.
 TensorLike = (
     tf.Tensor | tf.Variable | keras.Variable | np.ndarray | Sequence[Any]
 )
-
-
-# Narrower types that a slot may have, by arithmetic type.
-_NARROWER = {
-    tf.float32: (tf.bfloat16,),
-    tf.float64: (tf.float32, tf.bfloat16),
-}
 
 
 def to_tensor(
@@ -58,69 +48,47 @@ def to_tensor(
         ) from error
 
 
-def to_tensors(
-    variable: TensorLike,
-    gradient: TensorLike,
-    *,
-    exact: Collection[str] = (),
-    **slots: TensorLike,
-) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
-    """Converts the arguments of a step to tensors and checks that they fit.
-
-    Args:
-        variable: The user's value for the variable.
-        gradient: The user's value for its gradient, of the same type.
-        exact: The slots that must have the arithmetic type.
-        **slots: The user's values for its slots, by name.
-
-    Returns:
-        The variable, its gradient and its slots, in their order.
-
-    Raises:
-        ValueError: If a value isn't a tensor, or has the wrong type or shape.
-    """
-    variable = to_tensor("variable", variable)
-    if not (variable.dtype.is_floating or variable.dtype.is_complex):
+def floating(name: str, value: TensorLike) -> tf.Tensor:
+    """Converts to a floating point or complex tensor; raises ValueError."""
+    tensor = to_tensor(name, value)
+    if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
         raise ValueError(
-            "`variable` must be floating point or complex. Received: "
-            f"{variable.dtype.name}"
+            f"`{name}` must be floating point or complex. Received: "
+            f"{tensor.dtype.name}"
         )
-    gradient = _like("gradient", gradient, variable, variable.dtype)
-    slot_dtype = arithmetic.slot_dtype(variable.dtype)
-    return (
-        variable,
-        gradient,
-        {
-            name: _like(
-                name,
-                slot,
-                variable,
-                slot_dtype,
-                () if name in exact else _NARROWER.get(slot_dtype, ()),
-            )
-            for name, slot in slots.items()
-        },
-    )
+    return tensor
 
 
-def _like(
+def like(
     name: str,
     value: TensorLike,
-    variable: tf.Tensor,
-    dtype: tf.DType,
-    narrower: Sequence[tf.DType] = (),
+    other_name: str,
+    other: tf.Tensor,
+    dtypes: Sequence[tf.DType],
 ) -> tf.Tensor:
-    tensor = to_tensor(name, value, dtype)
-    if not tensor.shape.is_compatible_with(variable.shape):
+    """Converts a value to a tensor that goes with another one.
+
+    Args:
+        name: The argument's name.
+        value: The user's value.
+        other_name: The name of the other argument.
+        other: The other tensor, which has the wanted shape.
+        dtypes: The types allowed; the first one is for numbers without a
+            TensorFlow type.
+
+    Raises:
+        ValueError: If it isn't a tensor, or has the wrong type or shape.
+    """
+    tensor = to_tensor(name, value, dtypes[0])
+    if not tensor.shape.is_compatible_with(other.shape):
         raise ValueError(
-            f"`{name}` must have the shape of `variable`, "
-            f"{variable.shape}. Received: {tensor.shape}"
+            f"`{name}` must have the shape of `{other_name}`, "
+            f"{other.shape}. Received: {tensor.shape}"
         )
-    allowed = (dtype, *narrower)
-    if tensor.dtype not in allowed:
-        names = " or ".join(each.name for each in allowed)
+    if tensor.dtype not in dtypes:
+        names = " or ".join(dtype.name for dtype in dtypes)
         raise ValueError(
-            f"`{name}` must be {names} for a variable of "
-            f"{variable.dtype.name}. Received: {tensor.dtype.name}"
+            f"`{name}` must be {names}, because `{other_name}` is "
+            f"{other.dtype.name}. Received: {tensor.dtype.name}"
         )
     return tensor

@@ -1,10 +1,10 @@
 """Wrappers of the registered custom ops."""
 
-from tf_opt.python.ops.adam import resource_apply_adam_amsgrad
-from tf_opt.python.ops.asgd import resource_apply_asgd
-from tf_opt.python.ops.averaged_sgd import resource_apply_averaged_sgd
 from tf_opt.python.ops.measure_gradients import measure_gradients
-from tf_opt.python.ops.nadam import resource_apply_nadam
+from tf_opt.python.ops.optimizer_ops import resource_apply_adam_amsgrad
+from tf_opt.python.ops.optimizer_ops import resource_apply_asgd
+from tf_opt.python.ops.optimizer_ops import resource_apply_averaged_sgd
+from tf_opt.python.ops.optimizer_ops import resource_apply_nadam
 from tf_opt.python.ops.step_frame import StepFrame
 
 __all__ = [

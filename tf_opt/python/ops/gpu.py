@@ -19,16 +19,14 @@ def as_text(capability: tuple[int, int]) -> str:
     return ".".join(map(str, capability))
 
 
-def names() -> list[str]:
-    """Returns the names of the GPUs that TensorFlow found."""
-    return [
-        _details(gpu).get("device_name", gpu.name)
-        for gpu in tf.config.list_physical_devices("GPU")
-    ]
-
-
 def _details(gpu: tf.config.PhysicalDevice) -> dict:
     return tf.config.experimental.get_device_details(gpu)
+
+
+def names() -> list[str]:
+    """Returns the names of the GPUs that TensorFlow found."""
+    gpus = tf.config.list_physical_devices("GPU")
+    return [_details(gpu).get("device_name", gpu.name) for gpu in gpus]
 
 
 @functools.lru_cache(maxsize=1)

@@ -9,6 +9,8 @@ import os
 import pathlib
 import types
 import warnings
+from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -114,7 +116,11 @@ def library() -> Library:
         handle = ctypes.CDLL(str(path))
     except (tf.errors.OpError, OSError) as error:
         return unloaded._replace(problem=f"it could not be loaded: {error}")
-    _declare_not_differentiable(ops)
+    for wrapper in vars(ops):
+        if wrapper.startswith("TfOpt_"):
+            # A tape then treats results as constants; otherwise it would raise
+            # a LookupError.
+            tf.no_gradient(wrapper.replace("_", ">", 1))
     handle.TfOptCpuTarget.restype = ctypes.c_char_p
     cpu_target = handle.TfOptCpuTarget().decode()
     wanted = os.environ.get(CPU_TARGET_VARIABLE)
@@ -129,15 +135,22 @@ def library() -> Library:
     return unloaded._replace(ops=ops, cpu_target=cpu_target, handle=handle)
 
 
-def _declare_not_differentiable(ops: types.ModuleType) -> None:
-    """Declares that the ops have no gradients.
+def loaded_ops() -> types.ModuleType:
+    """Returns the module of op wrappers; raises RuntimeError without it."""
+    ops = library().ops
+    if ops is None:
+        raise RuntimeError(explain_problem())
+    return ops
 
-    A tape then treats their results as constants. Otherwise it would raise a
-    LookupError.
-    """
-    for wrapper in vars(ops):
-        if wrapper.startswith("TfOpt_"):
-            tf.no_gradient(wrapper.replace("_", ">", 1))
+
+def run_op(op: Callable[..., Any], **arguments: Any) -> Any:
+    """Calls an op's generated wrapper, outside of XLA's auto-clustering."""
+    if tf.executing_eagerly():
+        return op(**arguments)
+    # XLA would compile a cluster again for every new shape. This has no effect
+    # inside `jit_compile=True`.
+    with tf.xla.experimental.jit_scope(compile_ops=False):
+        return op(**arguments)
 
 
 def explain_problem() -> str:
@@ -145,10 +158,9 @@ def explain_problem() -> str:
     loaded = library()
     minors = ", ".join(loaded.minors) or "none"
     minor = _minor(tf.__version__)
-    if minor in loaded.minors:
-        # There is a library, and the problem says what to do.
-        advice = ""
-    else:
+    # If there is a library, the problem says what to do.
+    advice = ""
+    if minor not in loaded.minors:
         advice = (
             f"Install a tf_opt wheel with a library for TensorFlow {minor}; "
         )

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python import docstrings
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops import library
-from tf_opt.python.ops.gradients import are_slices
-from tf_opt.python.ops.gradients import slices_as_inputs
-from tf_opt.python.ops.gradients import to_tensors
-from tf_opt.python.ops.handles import VariableLike
-from tf_opt.python.ops.handles import to_handles
-from tf_opt.python.ops.lists import check_length
-from tf_opt.python.ops.lists import to_list
-from tf_opt.python.ops.outside_xla import run_op
+from tf_opt.python.ops.inputs import VariableLike
+from tf_opt.python.ops.inputs import are_slices
+from tf_opt.python.ops.inputs import slices_as_inputs
+from tf_opt.python.ops.inputs import to_handles
+from tf_opt.python.ops.inputs import to_list
+from tf_opt.python.ops.inputs import to_tensors
 
 OP_NAME = "TfOpt>MeasureGradients"
 SPARSE_OP_NAME = "TfOpt>MeasureSparseGradients"
 
 
+@docstrings.for_op
 def measure_gradients(
     gradients: Sequence[TensorLike | tf.IndexedSlices],
     accumulators: Sequence[VariableLike] = (),
@@ -38,16 +38,7 @@ def measure_gradients(
 ) -> GradientMeasures:
     r"""Measures many gradients in one launch that reads each gradient once.
 
-    For each gradient $g$, with $a$ = its accumulator or 0 and $s$ =
-    `gradient_scale`:
-
-    $$
-    \begin{aligned}
-    x &= s g + a \\
-    \text{sum of squares} &= \sum_i x_i^2 \\
-    \text{finite} &= \text{no } x_i \text{ is infinite or a NaN}
-    \end{aligned}
-    $$
+    {{measures}}
 
     $x$ is computed in float32 (float64 for float64 gradients); its squares and
     their sum in float64. The order of the sum depends only on the number of
@@ -103,17 +94,14 @@ def measure_gradients(
     >>> measures.finite.numpy().tolist()
     [True]
     """
-    ops = library.library().ops
-    if ops is None:
-        raise RuntimeError(library.explain_problem())
+    ops = library.loaded_ops()
     gradients = to_list(gradients, "gradients", "tensors")
-    if not gradients:
-        raise ValueError("`gradients` must not be empty")
+    sparse = are_slices(gradients)
     accumulators = to_list(accumulators, "accumulators", "variables")
-    handles = to_handles("accumulators", accumulators)
-    if handles:
-        check_length("accumulators", accumulators, len(gradients))
-    if are_slices(gradients):
+    handles = to_handles(
+        "accumulators", accumulators, len(gradients), may_be_empty=True
+    )
+    if sparse:
         op = ops.tf_opt_measure_sparse_gradients
         inputs = {
             **slices_as_inputs(
@@ -123,25 +111,25 @@ def measure_gradients(
             "rows": np.array(
                 [_check_rows(i, x) for i, x in enumerate(rows)], np.int64
             ),
-            "lazy": scalars.booleans(lazy_mode=lazy_mode)["lazy_mode"],
+            "lazy": scalars.mode("lazy_mode", lazy_mode),
             "tables": list(tables),
         }
     else:
         op = ops.tf_opt_measure_gradients
         inputs = {"gradients": to_tensors(gradients, None, whose="gradients")}
-    results = run_op(
+    results = library.run_op(
         op,
         **inputs,
         accumulators=handles,
         gradient_scale=scalars.real("gradient_scale", gradient_scale),
-        enabled=scalars.boolean("enabled", enabled),
+        enabled=scalars.flag("enabled", enabled),
     )
     return GradientMeasures(*results)
 
 
 def _check_rows(i: int, rows: int) -> int:
     """Checks a variable's number of rows."""
-    number = scalars.integer(f"rows[{i}]", rows)
-    if not isinstance(number, int) or number < 0:
-        raise ValueError(f"`rows[{i}]` must be an int >= 0. Received: {rows!r}")
+    number = scalars.fixed_integer(f"rows[{i}]", rows)
+    if number < 0:
+        raise ValueError(f"`rows[{i}]` must be >= 0. Received: {rows}")
     return number

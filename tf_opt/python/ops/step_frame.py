@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.ops.handles import VariableLike
+from tf_opt.python.ops.inputs import VariableLike
 
 
 @dataclasses.dataclass(frozen=True)

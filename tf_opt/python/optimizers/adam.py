@@ -1,34 +1,54 @@
-"""Adam, with and without AMSGrad, as a Keras optimizer."""
+"""Adam, with and without AMSGrad, and AdamW as Keras optimizers."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
+from typing_extensions import Unpack
 
 from tf_opt.python.functional import adam_rule
-from tf_opt.python.ops import adam as adam_op
-from tf_opt.python.optimizers.base.arguments import Options
-from tf_opt.python.optimizers.base.arguments import common_arguments
-from tf_opt.python.optimizers.base.arguments import with_options
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.configuration import LearningRate
-from tf_opt.python.optimizers.base.docstrings import with_common_arguments
-from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
+from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.configuration import common_arguments
+from tf_opt.python.optimizers.base.configuration import with_common_arguments
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.step.rule_function import Update
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+
+class MomentsOptimizer(FusedOptimizer):
+    """Base class: keeps the first and second moment of every gradient."""
+
+    def __init__(
+        self,
+        *,
+        beta_1: float,
+        beta_2: float,
+        epsilon: float,
+        **common_arguments: Any,
+    ) -> None:
+        validation.check_in_unit_interval("beta_1", beta_1)
+        validation.check_in_unit_interval("beta_2", beta_2)
+        validation.check_not_negative("epsilon", epsilon)
+        super().__init__(**common_arguments)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+
+    def _add_state(
+        self, variables: Sequence[keras.Variable]
+    ) -> list[PerVariable]:
+        slots = self._add_slots(variables, ["momentum", "velocity"])
+        self._momentums, self._velocities = slots
+        return slots
 
 
 @keras.saving.register_keras_serializable("tf_opt")
-@with_options
 @with_common_arguments
 class Adam(MomentsOptimizer):
     r"""Adam, with or without AMSGrad, in one pass over the model.
@@ -81,7 +101,8 @@ class Adam(MomentsOptimizer):
           the maximum is over uncorrected moments, as in PyTorch and Keras.
     """
 
-    _fixed_by_build = MomentsOptimizer._fixed_by_build | {"amsgrad"}
+    _own_arguments = ("beta_1", "beta_2", "epsilon", "amsgrad", "epsilon_hat")
+    _fixed_by_build = ("amsgrad",)
 
     def __init__(
         self,
@@ -115,34 +136,93 @@ class Adam(MomentsOptimizer):
         self.amsgrad = bool(amsgrad)
         self.epsilon_hat = bool(epsilon_hat)
 
-    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
-        super()._add_state(variables)
+    def _add_state(
+        self, variables: Sequence[keras.Variable]
+    ) -> list[PerVariable]:
+        slots = super()._add_state(variables)
         if self.amsgrad:
-            (self._velocity_hats,) = self._add_slots(
-                variables, ["velocity_hat"]
-            )
-
-    def _slots(self) -> list[PerVariable]:
-        hats = [self._velocity_hats] if self.amsgrad else []
-        return [*super()._slots(), *hats]
+            slots += self._add_slots(variables, ["velocity_hat"])
+            self._velocity_hats = slots[-1]
+        return slots
 
     def _rule(self) -> UpdateRule:
         return UpdateRule(
-            adam_op.OP,
-            _bind,
-            {**self._hyperparameters(), "epsilon_hat": self.epsilon_hat},
+            optimizer_ops.ADAM,
+            adam_rule.adam_update,
+            self._hyperparameters("beta_1", "beta_2", "epsilon", "epsilon_hat"),
             # Random rounding would make AMSGrad's maximum grow too much.
             rounded_to_nearest=frozenset({2}),
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, serializable."""
-        config = super().get_config()
-        config["amsgrad"] = self.amsgrad
-        config["epsilon_hat"] = self.epsilon_hat
-        return config
 
+@keras.saving.register_keras_serializable("tf_opt")
+@with_common_arguments
+class AdamW(Adam):
+    r"""Adam with decoupled weight decay, in one pass over the model.
 
-def _bind(**numbers: Any) -> Update:
-    step = adam_rule.adam_step(**numbers)
-    return functools.partial(adam_rule.apply_adam_step, step)
+    It does this before each step of `tf_opt.Adam`:
+
+    $$
+    p \leftarrow p - \eta \lambda p
+    $$
+
+    Args:
+        {{learning_rate}}
+        {{moments}}
+        amsgrad: Whether to use the running maximum of the second moments.
+        {{common_arguments}}
+        epsilon_hat: Whether to add epsilon before the bias correction; see
+            `tf_opt.Adam`.
+
+    Raises:
+        ValueError: If an argument is out of range, or `weight_decay` is None.
+
+    Example:
+
+    >>> import keras, tensorflow as tf, tf_opt
+    >>> variable = keras.Variable([1.0, 2.0])
+    >>> optimizer = tf_opt.AdamW(learning_rate=0.1, weight_decay=0.5)
+    >>> optimizer.exclude_from_weight_decay(var_names=["bias"])
+    >>> optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+    >>> variable.numpy().round(4).tolist()
+    [0.8500000238418579, 2.0]
+
+    References:
+        - [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101). The
+          decay is multiplied by the learning rate, as in PyTorch and Keras.
+    """
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 1e-3,
+        weight_decay: WeightDecay = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        amsgrad: bool = False,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        *,
+        epsilon_hat: bool = False,
+        **options: Unpack[Options],
+    ) -> None:
+        if weight_decay is None:
+            raise ValueError(
+                "`weight_decay` must be a float >= 0 for AdamW (for none, use "
+                "tf_opt.Adam). Received: weight_decay=None"
+            )
+        super().__init__(
+            beta_1=beta_1,
+            beta_2=beta_2,
+            epsilon=epsilon,
+            amsgrad=amsgrad,
+            epsilon_hat=epsilon_hat,
+            **common_arguments(locals()),
+        )

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 import tensorflow as tf
+from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.ops import asgd as asgd_op
-from tf_opt.python.optimizers.base.arguments import Options
-from tf_opt.python.optimizers.base.arguments import common_arguments
-from tf_opt.python.optimizers.base.arguments import with_options
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.configuration import LearningRate
-from tf_opt.python.optimizers.base.docstrings import with_common_arguments
+from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.configuration import common_arguments
+from tf_opt.python.optimizers.base.configuration import with_common_arguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step.frame import update_count
-from tf_opt.python.optimizers.step.rule_function import Update
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
@@ -35,12 +32,8 @@ from tf_opt.python.optimizers.values import variables as access
 # Stored `batch_index` if the user gave none. -1 would hide a user's mistake.
 _UNSET = tf.int64.min
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 
 @keras.saving.register_keras_serializable("tf_opt")
-@with_options
 @with_common_arguments
 class ASGD(FusedOptimizer):
     r"""Stochastic average gradient (SAG), in one pass over the model.
@@ -105,7 +98,8 @@ class ASGD(FusedOptimizer):
         - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388).
     """
 
-    _fixed_by_build = FusedOptimizer._fixed_by_build | {"batch_num"}
+    _own_arguments = ("batch_num",)
+    _fixed_by_build = ("batch_num",)
 
     def __init__(
         self,
@@ -128,14 +122,17 @@ class ASGD(FusedOptimizer):
         super().__init__(**common_arguments(locals()))
         self.batch_num = int(batch_num)
 
-    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
-        self._gradient_sums, self._gradients = self._add_slots(
+    def _add_state(
+        self, variables: Sequence[keras.Variable]
+    ) -> list[PerVariable]:
+        slots = self._add_slots(
             variables,
             ["gradient_sum", "gradients"],
             rows={"gradients": self.batch_num},
             # A rounding error would never leave the sum.
             exact={"gradient_sum"},
         )
+        self._gradient_sums, self._gradients = slots
         self._batch_order = self.add_variable(
             (self.batch_num,),
             initializer=lambda shape, dtype: tf.range(shape[0], dtype=dtype),
@@ -151,6 +148,7 @@ class ASGD(FusedOptimizer):
             dtype="int64",
             name="said_batch",
         )
+        return slots
 
     # ---- The batch of a step. ----
 
@@ -234,13 +232,10 @@ class ASGD(FusedOptimizer):
                     )
         return given
 
-    def _slots(self) -> list[PerVariable]:
-        return [self._gradient_sums, self._gradients]
-
     def _rule(self) -> UpdateRule:
         return _ASGDRule(
-            asgd_op.OP,
-            _bind,
+            optimizer_ops.ASGD,
+            asgd_rule.asgd_update,
             self._hyperparameters(),
             # A new gradient replaces the old one in the table, so small steps
             # can't get lost.
@@ -249,12 +244,6 @@ class ASGD(FusedOptimizer):
             seen=self._seen,
             given_batch=self._given_batch,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, serializable."""
-        config = super().get_config()
-        config["batch_num"] = self.batch_num
-        return config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -302,12 +291,13 @@ class _ASGDRule(UpdateRule):
         scalars: Scalars,
     ) -> list[tf.Tensor]:
         """Reads one batch's row; reading the whole table would copy it."""
-        d, y = map(tf_variable, slots)
+        d, y = slots
         batch_index = scalars["batch_index"]
         if rows is None:
-            return [access.value_of(d), tf.gather(y, batch_index)]
-        places = _places(batch_index, rows)
-        return [tf.gather(d, rows), access.read_at(y, places)]
+            row = tf.gather(tf_variable(y), batch_index)
+        else:
+            row = access.read_at(y, _places(batch_index, rows))
+        return [access.read_rows(d, rows), row]
 
     def write_slots(
         self,
@@ -319,17 +309,11 @@ class _ASGDRule(UpdateRule):
         """Writes one batch's row of the table."""
         (d, y), (new_d, new_row) = slots, values
         batch_index = scalars["batch_index"]
+        access.write_rows(d, rows, new_d)
         if rows is None:
-            access.assign(d, new_d)
             access.assign_rows(y, batch_index[None], new_row[None])
         else:
-            access.assign_rows(d, rows, new_d)
             access.assign_at(y, _places(batch_index, rows), new_row)
-
-
-def _bind(**numbers: Any) -> Update:
-    step = asgd_rule.asgd_step(**numbers)
-    return functools.partial(asgd_rule.apply_asgd_step, step)
 
 
 def _places(batch_index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

@@ -3,46 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
-from tf_opt.python.ops import averaged_sgd as averaged_sgd_op
-from tf_opt.python.optimizers.base.arguments import Options
-from tf_opt.python.optimizers.base.arguments import common_arguments
-from tf_opt.python.optimizers.base.arguments import with_options
+from tf_opt.python.ops import optimizer_ops
 from tf_opt.python.optimizers.base.configuration import LearningRate
-from tf_opt.python.optimizers.base.docstrings import with_common_arguments
+from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.configuration import common_arguments
+from tf_opt.python.optimizers.base.configuration import with_common_arguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state.factors import WeightDecay
-from tf_opt.python.optimizers.state.master_weights import Weight
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.step.rule_function import Update
+from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import flags
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import both
-from tf_opt.python.optimizers.values.flags import choose
 
 # The least step size.
 _TINY = np.finfo(np.float64).tiny
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 
 @keras.saving.register_keras_serializable("tf_opt")
-@with_options
 @with_common_arguments
 class AveragedSGD(FusedOptimizer):
     r"""Stochastic gradient descent that averages its iterates.
@@ -105,6 +96,8 @@ class AveragedSGD(FusedOptimizer):
           by Averaging"; Ruppert, 1988.
     """
 
+    _own_arguments = ("lambd", "alpha", "t0")
+
     def __init__(
         self,
         learning_rate: LearningRate = 1e-2,
@@ -132,15 +125,10 @@ class AveragedSGD(FusedOptimizer):
         self.alpha = alpha
         self.t0 = t0
 
-    @property
-    def lazy_mode(self) -> bool:
-        """Always False: the averages cover all rows in all steps."""
-        return False
-
-    @lazy_mode.setter
-    def lazy_mode(self, value: bool) -> None:
-        validation.check_boolean("lazy_mode", value)
-        if value:
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "lazy_mode" and value:
+            super().__setattr__(name, False)
             raise ValueError(
                 "`lazy_mode` must be False for AveragedSGD: every step shrinks "
                 "every row and averages it, whether it occurs or not. For "
@@ -148,11 +136,15 @@ class AveragedSGD(FusedOptimizer):
                 "`use_ema=True`. Received: lazy_mode=True"
             )
 
-    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
-        (self._averages,) = self._add_slots(variables, ["average"])
+    def _add_state(
+        self, variables: Sequence[keras.Variable]
+    ) -> list[PerVariable]:
+        slots = self._add_slots(variables, ["average"])
+        (self._averages,) = slots
         # The step size of the next step; 0 before the first step, which uses
         # the learning rate. It is float64 like the scalars it is computed from.
         self._eta = self.add_variable((), dtype="float64", name="eta")
+        return slots
 
     def _has_average(self) -> bool:
         return True
@@ -163,37 +155,26 @@ class AveragedSGD(FusedOptimizer):
     def _averages_of_variables(self) -> PerVariable:
         return self._averages
 
-    def _slots(self) -> list[PerVariable]:
-        return [self._averages]
-
     def _rule(self) -> UpdateRule:
         return _AveragedSGDRule(
-            averaged_sgd_op.OP,
-            _bind,
-            {**self._hyperparameters(), "lambd": self.lambd, "t0": self.t0},
-            alpha=self.alpha,
+            optimizer_ops.AVERAGED_SGD,
+            averaged_sgd_rule.averaged_sgd_update,
+            self._hyperparameters(*self._own_arguments),
             eta=self._eta,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, serializable."""
-        config = super().get_config()
-        config.update({"lambd": self.lambd, "alpha": self.alpha, "t0": self.t0})
-        return config
 
 
 @dataclasses.dataclass(frozen=True)
 class _AveragedSGDRule(UpdateRule):
     """AveragedSGD's rule with the step size that the last step computed."""
 
-    alpha: float = 0.75
     eta: keras.Variable = None
 
     def begin(
         self,
         state: OptimizerState,
         variables: Sequence[tf.Variable],
-        commits: Flag,
+        commits: flags.Flag,
     ) -> None:
         """Sets the averages of variables without a gradient in the first step.
 
@@ -201,13 +182,13 @@ class _AveragedSGDRule(UpdateRule):
         after `build`. The rule sets the averages of all other variables.
         """
         updated = set(map(state.index_of, variables))
-        begins = both(commits, tf.convert_to_tensor(self.eta) == 0)
+        begins = flags.both(commits, tf.convert_to_tensor(self.eta) == 0)
         (averages,) = state.slots
         for index, average in enumerate(averages):
             if average is not None and index not in updated:
                 value = Weight(state, index).value
                 value = tf.cast(value, average.dtype)
-                access.assign(average, choose(begins, value, average))
+                access.assign(average, flags.choose(begins, value, average))
 
     def scalars(
         self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
@@ -217,10 +198,6 @@ class _AveragedSGDRule(UpdateRule):
         eta = tf.convert_to_tensor(self.eta)
         scalars["eta"] = tf.where(eta == 0, scalars["learning_rate"], eta)
         return scalars
-
-    def numbers(self, scalars: Scalars) -> Scalars:
-        """Adds the argument that only the functional rule takes."""
-        return {**super().numbers(scalars), "alpha": self.alpha}
 
     def scaled(self, factor: arithmetic.Scalar, scalars: Scalars) -> Scalars:
         """Multiplies learning rate and step size."""
@@ -235,12 +212,7 @@ class _AveragedSGDRule(UpdateRule):
             scalars["step"],
             scalars["learning_rate"],
             self.hyperparameters["lambd"],
-            self.alpha,
+            self.hyperparameters["alpha"],
         )
         # 0 would mean that no step has run yet.
         return [(self.eta, tf.maximum(following, _TINY))]
-
-
-def _bind(**numbers: Any) -> Update:
-    step = averaged_sgd_rule.averaged_sgd_step(**numbers)
-    return functools.partial(averaged_sgd_rule.apply_averaged_sgd_step, step)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.optimizers.adam import Adam
-from tf_opt.python.optimizers.adamw import AdamW
+from tf_opt.python.optimizers.adam import AdamW
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
 from tf_opt.python.optimizers.nadam import NAdam

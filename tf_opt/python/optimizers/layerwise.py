@@ -51,9 +51,7 @@ def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
         raise ValueError(
             f"`model` must be a `keras.Model`. Received: model={model!r}"
         )
-    validation.check_fraction("decay", decay)
-    if decay == 0:
-        raise ValueError("`decay` must be in (0, 1]. Received: decay=0")
+    validation.check_factor("decay", decay)
     layers = _layers_with_variables(model)
     if not layers:
         raise ValueError(

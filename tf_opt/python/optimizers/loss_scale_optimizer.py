@@ -92,11 +92,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return getattr(self.inner_optimizer, "implementation_in_use", None)
 
     def save_own_variables(self, store: Any) -> None:
-        """Saves the variables, in the format of the inner optimizer.
-
-        Args:
-            store: The store to save to.
-        """
+        """Saves the variables, in the format of the inner optimizer."""
         if isinstance(self.inner_optimizer, FusedOptimizer):
             masters = self.inner_optimizer._master_pairs()
             saving.save(self.variables, masters, store)
@@ -104,11 +100,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             super().save_own_variables(store)
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the variables that `save_own_variables` saved.
-
-        Args:
-            store: The store to load from.
-        """
+        """Loads the variables that `save_own_variables` saved."""
         if isinstance(self.inner_optimizer, FusedOptimizer):
             masters = self.inner_optimizer._master_pairs()
             store = saving.adapt(self.variables, masters, store)
@@ -141,7 +133,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if not isinstance(self.inner_optimizer, FusedOptimizer):
             super().apply(grads, trainable_variables)
             return
-        if not self.built and trainable_variables is not None:
+        if not self.built:
             with keras.name_scope(self.name, caller=self):
                 self.build(list(trainable_variables))
         # Read both before the step: replicas may share these variables, and
@@ -152,9 +144,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             finite = self.inner_optimizer._apply_scaled(
                 grads,
                 trainable_variables,
-                gradient_scale=1 / tf.cast(scale, tf.float64),
-                skip_nonfinite=True,
                 may_step=may_step,
+                gradient_scale=1 / tf.cast(scale, tf.float64),
             )
             grows = tf.equal(finite_steps, self.dynamic_growth_steps - 1)
             factor = tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5)

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-from typing import Any
 
 import keras
 import tensorflow as tf
+from typing_extensions import Unpack
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
-from tf_opt.python.ops import nadam as nadam_op
-from tf_opt.python.optimizers.base.arguments import Options
-from tf_opt.python.optimizers.base.arguments import common_arguments
-from tf_opt.python.optimizers.base.arguments import with_options
+from tf_opt.python.ops import optimizer_ops
+from tf_opt.python.optimizers.adam import MomentsOptimizer
 from tf_opt.python.optimizers.base.configuration import LearningRate
-from tf_opt.python.optimizers.base.docstrings import with_common_arguments
-from tf_opt.python.optimizers.base.moments_optimizer import MomentsOptimizer
+from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.configuration import common_arguments
+from tf_opt.python.optimizers.base.configuration import with_common_arguments
 from tf_opt.python.optimizers.state.factors import WeightDecay
-from tf_opt.python.optimizers.step.rule_function import Update
+from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 
 @keras.saving.register_keras_serializable("tf_opt")
-@with_options
 @with_common_arguments
 class NAdam(MomentsOptimizer):
     r"""NAdam (Adam with Nesterov momentum), in one pass over the model.
@@ -84,6 +77,8 @@ class NAdam(MomentsOptimizer):
           the schedule is PyTorch's and Paddle's.
     """
 
+    _own_arguments = ("beta_1", "beta_2", "epsilon", "momentum_decay")
+
     def __init__(
         self,
         learning_rate: LearningRate = 2e-3,
@@ -116,8 +111,10 @@ class NAdam(MomentsOptimizer):
         )
         self.momentum_decay = momentum_decay
 
-    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
-        super()._add_state(variables)
+    def _add_state(
+        self, variables: Sequence[keras.Variable]
+    ) -> list[PerVariable]:
+        slots = super()._add_state(variables)
         # The name is Keras', so that checkpoints are interchangeable.
         self._u_product = self.add_variable(
             (),
@@ -125,23 +122,15 @@ class NAdam(MomentsOptimizer):
             dtype=arithmetic.widest_real(v.dtype for v in variables).name,
             name="momentum_product",
         )
+        return slots
 
     def _rule(self) -> UpdateRule:
         return _NAdamRule(
-            nadam_op.OP,
-            _bind,
-            {
-                **self._hyperparameters(),
-                "momentum_decay": self.momentum_decay,
-            },
+            optimizer_ops.NADAM,
+            nadam_rule.nadam_update,
+            self._hyperparameters(*self._own_arguments),
             momentum_product=self._u_product,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, serializable."""
-        config = super().get_config()
-        config["momentum_decay"] = self.momentum_decay
-        return config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,8 +159,3 @@ class _NAdamRule(UpdateRule):
         )
         product = scalars["momentum_product"] * momentum
         return [(self.momentum_product, product)]
-
-
-def _bind(**numbers: Any) -> Update:
-    step = nadam_rule.nadam_step(**numbers)
-    return functools.partial(nadam_rule.apply_nadam_step, step)

@@ -13,7 +13,6 @@ import tensorflow as tf
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.base.building import BuiltOptimizer
-from tf_opt.python.optimizers.state import swapped
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.tensorflow_internals import inside_xla
@@ -99,8 +98,8 @@ class AveragedOptimizer(BuiltOptimizer):
             mean = tf.convert_to_tensor(average) if has_begun else value
             kept.append(
                 (
-                    swapped.kept(value, tf_variable(average).dtype),
-                    swapped.kept(mean, value.dtype),
+                    _unless_exact(value, tf_variable(average).dtype),
+                    _unless_exact(mean, value.dtype),
                 )
             )
             self.assign(variable, mean)
@@ -127,8 +126,8 @@ class AveragedOptimizer(BuiltOptimizer):
         pairs = self._averaged()
         kept = self._swapped or [(None, None)] * len(pairs)
         for (variable, average), (value, mean) in zip(pairs, kept, strict=True):
-            value = swapped.restored(value, tf.convert_to_tensor(average))
-            mean = swapped.restored(mean, tf.convert_to_tensor(variable))
+            value = _restored(value, average)
+            mean = _restored(mean, variable)
             self.assign(variable, value)
             self.assign(average, mean)
         object.__setattr__(self, "_swapped", None)
@@ -209,3 +208,21 @@ class AveragedOptimizer(BuiltOptimizer):
         check = tf.debugging.Assert(may_step, [message])
         with tf.control_dependencies([check]):
             yield True
+
+
+# While they are swapped, the variable with the narrower type holds a rounded
+# value.
+
+
+def _unless_exact(value: tf.Tensor, dtype: tf.DType) -> tf.Tensor | None:
+    """Returns the value to keep, or None if it already has the type."""
+    return None if value.dtype == dtype else value
+
+
+def _restored(kept: tf.Tensor | None, variable: Variable) -> tf.Tensor:
+    """Returns the exact value, except where the variable has changed since."""
+    stored = tf.convert_to_tensor(variable)
+    if kept is None:
+        return stored
+    is_rounded = tf.equal(tf.cast(kept, stored.dtype), stored)
+    return tf.where(is_rounded, kept, tf.cast(stored, kept.dtype))

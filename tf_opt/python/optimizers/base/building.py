@@ -13,20 +13,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.keras_internals import MOVING_AVERAGE
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import is_overwritten_by_gradient
-from tf_opt.python.keras_internals import layout_of
-from tf_opt.python.keras_internals import strategy_of
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
-from tf_opt.python.optimizers.base.exclusions import Exclusions
-from tf_opt.python.optimizers.state import master_weights
+from tf_opt.python.optimizers.base.saved_options import Exclusions
+from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.state.rounding import RoundingSettings
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
 
@@ -38,12 +33,14 @@ class BuiltOptimizer(ConfiguredOptimizer):
     _state: OptimizerState | None = None
 
     @abc.abstractmethod
-    def _add_state(self, variables: Sequence[keras.Variable]) -> None:
-        """Adds the rule's slots and its state that all variables share."""
+    def _add_state(
+        self, variables: Sequence[keras.Variable]
+    ) -> Sequence[PerVariable]:
+        """Adds the rule's slots and its state that all variables share.
 
-    @abc.abstractmethod
-    def _slots(self) -> list[PerVariable]:
-        """Returns the rule's slots, in its order, each for all variables."""
+        Returns:
+            The slots, in the rule's order, each for all variables.
+        """
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
         """Creates the state, in the order of Keras' optimizer.
@@ -57,50 +54,43 @@ class BuiltOptimizer(ConfiguredOptimizer):
         self._plans.clear()
         saved = self._by_position = self._by_position.of(var_list)
         self._exclude_saved(var_list)
-        with strategy_of(self).scope():
+        with keras_internals.strategy_of(self).scope():
             self._unsaved.build(
-                gradient_norm=self._keeps_gradient_norm(),
+                # `global_clipnorm` needs the norm anyway.
+                gradient_norm=self.track_gradient_norm or self.global_clipnorm,
                 skipped_steps=self.skip_nonfinite,
             )
         for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
             self._set_multipliers(
                 name, getattr(self, name), getattr(saved, name)
             )
-        self._add_state(var_list)
+        slots = self._add_state(var_list)
         if self.master_weights:
             self._masters = [self._add_master(x) for x in var_list]
-        # Bypasses Keras, which would wrap and track the state.
-        object.__setattr__(self, "_state", self._collect_state())
-
-    def _collect_state(self) -> OptimizerState:
-        variables = self._trainable_variables
-        return OptimizerState(
-            variables=variables,
-            index_of=self._index_of,
-            decays=tuple(map(self._decays, variables)),
-            slots=self._slots(),
-            accumulators=getattr(self, "_accumulated_gradients", ()),
-            averages=getattr(self, "_model_variables_moving_average", ()),
-            masters=self._masters,
-            iterations=self._iterations,
-            list_all=self._list_all,
-            unsaved=self._unsaved,
+        self._set_state(
+            OptimizerState(
+                variables=self._trainable_variables,
+                index_of=self._index_of,
+                decays=self._which_decay(),
+                slots=slots,
+                accumulators=getattr(self, "_accumulated_gradients", ()),
+                averages=getattr(self, "_model_variables_moving_average", ()),
+                masters=self._masters,
+                iterations=self._iterations,
+                list_all=self._list_all,
+                unsaved=self._unsaved,
+            )
         )
+
+    def _set_state(self, state: OptimizerState) -> None:
+        # Bypasses Keras, which would wrap and track the state.
+        object.__setattr__(self, "_state", state)
+
+    def _which_decay(self) -> list[bool]:
+        return list(map(self._decays, self._trainable_variables))
 
     def _list_all(self) -> list[keras.Variable]:
         return self.variables
-
-    def _keeps_gradient_norm(self) -> bool:
-        # `global_clipnorm` needs the norm anyway.
-        return bool(self.track_gradient_norm or self.global_clipnorm)
-
-    def _rounding_settings(self) -> RoundingSettings:
-        return RoundingSettings(
-            self.master_weights,
-            self.stochastic_rounding,
-            self.seed,
-            self.state_dtype,
-        )
 
     # ---- Variables without weight decay. ----
 
@@ -119,15 +109,13 @@ class BuiltOptimizer(ConfiguredOptimizer):
         super().exclude_from_weight_decay(
             var_list=var_list, var_names=var_names
         )
-        # A plan depends on the variables that decay.
-        self._plans.clear()
         self._by_position = self._by_position.replace(excluded=None)
         self._exclusions = Exclusions(
             var_names=tuple(sorted(set(var_names or ()))),
             paths=tuple(sorted(map(path_of, var_list or ()))),
         )
         if self._state is not None:
-            object.__setattr__(self, "_state", self._collect_state())
+            self._set_state(self._state._replace(decays=self._which_decay()))
 
     def _exclude_saved(self, variables: Sequence[keras.Variable]) -> None:
         """Excludes the variables that a loaded optimizer excludes."""
@@ -135,9 +123,11 @@ class BuiltOptimizer(ConfiguredOptimizer):
             self._exclude_positions(self._by_position.excluded)
             return
         if not self._excluded_positions():
-            self._exclude_variables(self._exclusions.find(variables))
-        self._exclusions = Exclusions.of(
-            self._exclusions.var_names, variables, self._excluded_positions()
+            paths = self._exclusions.paths
+            self._exclude_variables(x for x in variables if path_of(x) in paths)
+        self._exclusions = Exclusions(
+            self._exclusions.var_names,
+            tuple(path_of(variables[i]) for i in self._excluded_positions()),
         )
 
     # ---- Slots. ----
@@ -149,7 +139,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         *,
         rows: Mapping[str, int] = {},
         exact: Collection[str] = (),
-    ) -> tuple[PerVariable, ...]:
+    ) -> list[PerVariable]:
         """Adds one slot of each name for each variable, a variable at a time.
 
         Order and names are as in Keras. The type depends on `state_dtype`.
@@ -165,17 +155,16 @@ class BuiltOptimizer(ConfiguredOptimizer):
             For each name, its slots in the order of `variables`; None for a
             variable without slots.
         """
-        settings = self._rounding_settings()
-        slots = tuple([] for _ in names)
+        slots: list[PerVariable] = [[] for _ in names]
         for variable in variables:
             for slot, name in zip(slots, names, strict=True):
                 # Keras overwrites such a variable with its gradient.
-                if is_overwritten_by_gradient(variable):
+                if keras_internals.is_overwritten_by_gradient(variable):
                     slot.append(None)
                     continue
                 dtype = None
                 if name not in exact:
-                    dtype = settings.state_dtype_of(variable)
+                    dtype = storage.state_dtype_of(variable, self.state_dtype)
                 slot.append(
                     self._add_slot(variable, name, rows.get(name), dtype=dtype)
                 )
@@ -198,8 +187,8 @@ class BuiltOptimizer(ConfiguredOptimizer):
             initializer: The initial value.
         """
         dtype = None
-        if name == MOVING_AVERAGE:
-            dtype = self._rounding_settings().state_dtype_of(reference_variable)
+        if name == keras_internals.MOVING_AVERAGE:
+            dtype = storage.state_dtype_of(reference_variable, self.state_dtype)
         return self._add_slot(
             reference_variable, name or "var", None, initializer, dtype=dtype
         )
@@ -216,12 +205,12 @@ class BuiltOptimizer(ConfiguredOptimizer):
         dtype = dtype or arithmetic.slot_dtype(variable.dtype)
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
-        with self._beside(tf_variable(variable)):
+        with self._beside(keras_internals.tf_variable(variable)):
             return self.add_variable(
                 shape=(*(() if rows is None else (rows,)), *variable.shape),
                 initializer=initializer,
                 dtype=dtype.name,
-                layout=layout_of(variable),
+                layout=keras_internals.layout_of(variable),
                 name=f"{prefix}_{name}",
             )
 
@@ -234,12 +223,12 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 # step is traced, as in `fit`.
                 stack.enter_context(tf.device(variable.device))
             # It knows the devices of a strategy, such as parameter servers.
-            extended = strategy_of(self).extended
+            extended = keras_internals.strategy_of(self).extended
             stack.enter_context(extended.colocate_vars_with(variable))
             yield
 
     def _add_master(self, variable: keras.Variable) -> keras.Variable | None:
-        if not master_weights.has_master(variable):
+        if not storage.has_master(variable):
             return None
 
         def value(shape: Sequence[int], dtype: Any) -> tf.Tensor:
@@ -254,19 +243,11 @@ class BuiltOptimizer(ConfiguredOptimizer):
     # ---- Saving. ----
 
     def save_own_variables(self, store: Any) -> None:
-        """Saves the variables; master weights have separate keys.
-
-        Args:
-            store: The store to save to.
-        """
+        """Saves the variables; master weights have separate keys."""
         saving.save(self.variables, self._master_pairs(), store)
 
     def load_own_variables(self, store: Any) -> None:
-        """Loads the variables that `save_own_variables` saved.
-
-        Args:
-            store: The store to load from.
-        """
+        """Loads the variables that `save_own_variables` saved."""
         super().load_own_variables(
             saving.adapt(self.variables, self._master_pairs(), store)
         )

@@ -1,12 +1,20 @@
-"""Constructor and configuration of all optimizers."""
+"""Constructor and configuration of all optimizers.
+
+A constructor lists the arguments that may be positional. It takes the others as
+`**options`. `with_common_arguments` puts these into its signature, so that
+`help()` shows them, and editors know them from the type `Options`.
+"""
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import TypedDict
+from typing import TypeVar
 
 import keras
 import tensorflow as tf
@@ -14,12 +22,13 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.keras_internals import KerasOptimizer
 from tf_opt.python.keras_internals import strategy_of
-from tf_opt.python.optimizers.base.by_position import ByPosition
-from tf_opt.python.optimizers.base.exclusions import Exclusions
+from tf_opt.python.optimizers.base import docstrings
+from tf_opt.python.optimizers.base.saved_options import ByPosition
+from tf_opt.python.optimizers.base.saved_options import Exclusions
 from tf_opt.python.optimizers.state import factors
-from tf_opt.python.optimizers.state import rounding
+from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.factors import WeightDecay
-from tf_opt.python.optimizers.state.unsaved_state import UnsavedState
+from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
 from tf_opt.python.optimizers.step.plan import PlanKeeper
 from tf_opt.python.optimizers.values import validation
 
@@ -27,11 +36,12 @@ LearningRate = (
     float | keras.optimizers.schedules.LearningRateSchedule | Callable
 )
 
-# Checks of attributes that Keras doesn't check. Assignments are checked, too.
+# Checks of attributes, when they are assigned.
 _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     "clipnorm": validation.check_clip_norm,
     "clipvalue": validation.check_clip_value,
     "global_clipnorm": validation.check_clip_norm,
+    "lazy_mode": validation.check_boolean,
     "use_ema": validation.check_boolean,
     "ema_momentum": validation.check_ema_momentum,
     "ema_overwrite_frequency": functools.partial(
@@ -44,13 +54,39 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
 }
 
 
+class Options(TypedDict, total=False):
+    """The keyword-only arguments of all optimizers."""
+
+    decoupled_weight_decay: bool
+    maximize: bool
+    learning_rate_multipliers: Mapping[str, float] | None
+    weight_decay_multipliers: Mapping[str, float] | None
+    skip_nonfinite: bool
+    track_gradient_norm: bool
+    lazy_mode: bool
+    master_weights: bool
+    stochastic_rounding: bool
+    seed: int | None
+    state_dtype: str | tf.DType | None
+    implementation: str
+
+
+def _multipliers(name: str, doc: str) -> property:
+    """Creates the property of a dictionary of multipliers."""
+    return property(
+        lambda self: getattr(self, f"_{name}"),
+        lambda self, value: self._set_multipliers(name, value),
+        doc=doc,
+    )
+
+
 class ConfiguredOptimizer(KerasOptimizer):
     """Base class: checks and stores the constructor's arguments."""
 
-    # Arguments that decide which state `build` creates.
-    _fixed_by_build: frozenset[str] = frozenset(
-        {"master_weights", "state_dtype"}
-    )
+    # A class's own arguments besides the learning rate, and those of them that
+    # decide which state `build` creates.
+    _own_arguments: tuple[str, ...] = ()
+    _fixed_by_build: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -87,6 +123,7 @@ class ConfiguredOptimizer(KerasOptimizer):
             ("use_ema", use_ema),
             ("skip_nonfinite", skip_nonfinite),
             ("track_gradient_norm", track_gradient_norm),
+            ("lazy_mode", lazy_mode),
             ("master_weights", master_weights),
             ("stochastic_rounding", stochastic_rounding),
         ):
@@ -103,8 +140,8 @@ class ConfiguredOptimizer(KerasOptimizer):
                 "which lose nothing by rounding. Received: "
                 "master_weights=True, stochastic_rounding=True"
             )
-        state_dtype = rounding.standard_state_dtype(state_dtype)
-        seed = rounding.seed_for(
+        state_dtype = storage.standard_state_dtype(state_dtype)
+        seed = storage.seed_for(
             seed,
             stochastic_rounding=stochastic_rounding,
             state_dtype=state_dtype,
@@ -129,6 +166,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         self.maximize = bool(maximize)
         self.skip_nonfinite = bool(skip_nonfinite)
         self.track_gradient_norm = bool(track_gradient_norm)
+        self.lazy_mode = bool(lazy_mode)
         self.master_weights = bool(master_weights)
         self.stochastic_rounding = bool(stochastic_rounding)
         self.seed = seed
@@ -138,12 +176,12 @@ class ConfiguredOptimizer(KerasOptimizer):
         self._exclusions = Exclusions()
         self._by_position = ByPosition()
         self._unsaved = UnsavedState()
-        self.lazy_mode = lazy_mode
         self.learning_rate_multipliers = learning_rate_multipliers
         self.weight_decay_multipliers = weight_decay_multipliers
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._fixed_by_build and getattr(self, "built", False):
+        fixed = ("master_weights", "state_dtype", *self._fixed_by_build)
+        if name in fixed and getattr(self, "built", False):
             raise ValueError(
                 f"`{name}` can't be changed once the optimizer is built, as "
                 f"its state depends on it. Received: {name}={value!r}"
@@ -153,50 +191,23 @@ class ConfiguredOptimizer(KerasOptimizer):
             _CHECKS[name](name, value)
         super().__setattr__(name, value)
 
-    @property
-    def lazy_mode(self) -> bool:
-        """Whether sparse gradients update only the rows that occur.
-
-        An assignment takes effect in eager steps and in functions that are
-        traced afterwards.
-        """
-        return self._lazy_mode
-
-    @lazy_mode.setter
-    def lazy_mode(self, value: bool) -> None:
-        validation.check_boolean("lazy_mode", value)
-        self._lazy_mode = bool(value)
-
     # ---- Multipliers. ----
 
-    @property
-    def learning_rate_multipliers(self) -> dict[str, float] | None:
+    learning_rate_multipliers = _multipliers(
+        "learning_rate_multipliers",
         """Factors of the learning rate by regular expression, or None.
 
         An assignment takes effect in the next step. If there were no
         multipliers before, functions that were already traced don't see it.
-        """
-        return self._learning_rate_multipliers
-
-    @learning_rate_multipliers.setter
-    def learning_rate_multipliers(
-        self, value: Mapping[str, float] | None
-    ) -> None:
-        self._set_multipliers("learning_rate_multipliers", value)
-
-    @property
-    def weight_decay_multipliers(self) -> dict[str, float] | None:
+        """,
+    )
+    weight_decay_multipliers = _multipliers(
+        "weight_decay_multipliers",
         """Factors of the weight decay by regular expression, or None.
 
         An assignment takes effect as that of `learning_rate_multipliers`.
-        """
-        return self._weight_decay_multipliers
-
-    @weight_decay_multipliers.setter
-    def weight_decay_multipliers(
-        self, value: Mapping[str, float] | None
-    ) -> None:
-        self._set_multipliers("weight_decay_multipliers", value)
+        """,
+    )
 
     def _set_multipliers(
         self,
@@ -225,38 +236,21 @@ class ConfiguredOptimizer(KerasOptimizer):
         config = super().get_config()
         if isinstance(self.weight_decay, (keras.Variable, tf.Variable)):
             config["weight_decay"] = float(self.weight_decay.numpy())
-        config.update(
-            {
-                "decoupled_weight_decay": self.decoupled_weight_decay,
-                "maximize": self.maximize,
-                "learning_rate_multipliers": self.learning_rate_multipliers,
-                "weight_decay_multipliers": self.weight_decay_multipliers,
-                "skip_nonfinite": self.skip_nonfinite,
-                "track_gradient_norm": self.track_gradient_norm,
-                "lazy_mode": self.lazy_mode,
-                "master_weights": self.master_weights,
-                "stochastic_rounding": self.stochastic_rounding,
-                "seed": self.seed,
-                "state_dtype": self.state_dtype,
-                "implementation": self.implementation,
-            }
-        )
+        for name in (*Options.__annotations__, *self._own_arguments):
+            config[name] = getattr(self, name)
         if self._exclusions != Exclusions():
             config["exclude_from_weight_decay"] = self._exclusions.get_config()
-        by_position = self._describe_by_position().get_config()
-        if by_position:
-            config["by_position"] = by_position
+        by_position = self._by_position
+        if self.built and self._exclusions != Exclusions():
+            excluded = [
+                i
+                for i, variable in enumerate(self._trainable_variables)
+                if not self._decays(variable)
+            ]
+            by_position = by_position.replace(excluded=excluded)
+        if by_position.get_config():
+            config["by_position"] = by_position.get_config()
         return config
-
-    def _describe_by_position(self) -> ByPosition:
-        if not self.built or self._exclusions == Exclusions():
-            return self._by_position
-        excluded = [
-            i
-            for i, variable in enumerate(self._trainable_variables)
-            if not self._decays(variable)
-        ]
-        return self._by_position.replace(excluded=excluded)
 
     @classmethod
     def from_config(
@@ -283,3 +277,31 @@ class ConfiguredOptimizer(KerasOptimizer):
             positions = ByPosition.from_config(by_position)
             object.__setattr__(optimizer, "_by_position", positions)
         return optimizer
+
+
+# Keras' arguments, which all optimizers take.
+_KERAS_ARGUMENTS = tuple(
+    name
+    for name in inspect.signature(ConfiguredOptimizer).parameters
+    if name not in Options.__annotations__
+)
+
+
+def common_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the shared arguments out of a constructor's `locals()`."""
+    shared = {name: arguments[name] for name in _KERAS_ARGUMENTS}
+    return {**shared, **arguments["options"]}
+
+
+Optimizer = TypeVar("Optimizer", bound=type)
+
+
+def with_common_arguments(cls: Optimizer) -> Optimizer:
+    """Adds the shared arguments to a class's docstring and signature."""
+    shared = inspect.signature(ConfiguredOptimizer).parameters
+    signature = inspect.signature(cls.__init__)
+    *own, _ = signature.parameters.values()
+    cls.__init__.__signature__ = signature.replace(
+        parameters=[*own, *(shared[name] for name in Options.__annotations__)]
+    )
+    return docstrings.with_common_arguments(cls)

@@ -45,7 +45,8 @@ lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
     occur, with their moments, decay and averages, so its cost doesn't
     depend on the size of the table. Results differ, because a row's
     moments and decay wait until the row occurs. Repeated rows are
-    summed first in both modes.
+    summed first in both modes. An assignment to `optimizer.lazy_mode`
+    takes effect in eager steps and in functions traced afterwards.
 master_weights: Whether to keep and update float32 copies (master
     weights) of float16 and bfloat16 variables. The variables are the
     rounded copies, so small steps aren't lost. If other code sets a

@@ -14,14 +14,14 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.base.averages import AveragedOptimizer
-from tf_opt.python.optimizers.step import eager
+from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.step import frame as frames
-from tf_opt.python.optimizers.step import launch
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import plan as plans
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.plan import Plan
+from tf_opt.python.optimizers.step.launch import launch
+from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.settings import UNSCALED
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.step import Step
@@ -47,19 +47,16 @@ class FusedOptimizer(AveragedOptimizer):
     def _rule(self) -> UpdateRule:
         """Returns the rule with the hyperparameters of the next step."""
 
-    def _hyperparameters(self) -> dict[str, Any]:
-        """Returns the hyperparameters that all rules take."""
-        return {
-            "decoupled_weight_decay": self.decoupled_weight_decay,
-            "maximize": self.maximize,
-        }
+    def _hyperparameters(self, *names: str) -> dict[str, Any]:
+        """Returns the hyperparameters of these names and those of all rules."""
+        names = ("decoupled_weight_decay", "maximize", *names)
+        return {name: getattr(self, name) for name in names}
 
-    def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
+    def _settings(self) -> Settings:
         """Returns the options of the next step."""
-        if gradient_scale is None:
-            gradient_scale = self._gradient_scale()
         return Settings(
             implementation=self.implementation,
+            learning_rate=lambda: self.learning_rate,
             lazy_mode=self.lazy_mode,
             weight_decay=self.weight_decay,
             clipnorm=self.clipnorm,
@@ -68,14 +65,20 @@ class FusedOptimizer(AveragedOptimizer):
             use_ema=self.use_ema,
             ema_momentum=self.ema_momentum,
             ema_overwrite_frequency=self.ema_overwrite_frequency,
-            gradient_scale=gradient_scale,
+            gradient_scale=self._gradient_scale(),
             micro_steps=self.gradient_accumulation_steps or 1,
             skip_nonfinite=self.skip_nonfinite,
             track_gradient_norm=self.track_gradient_norm,
-            rounding=self._rounding_settings(),
+            rounding=RoundingSettings(
+                self.master_weights,
+                self.stochastic_rounding,
+                self.seed,
+                self.state_dtype,
+            ),
             update_one=self._update_one,
             overrides_update_step=self._overrides_update_step(),
             decoupled_weight_decay=self.decoupled_weight_decay,
+            strategy=strategy_of(self),
         )
 
     def _gradient_scale(self) -> Scalar:
@@ -116,8 +119,11 @@ class FusedOptimizer(AveragedOptimizer):
         different types need both, or None before the first step. After
         `model.fit` it is the implementation that `fit` used.
         """
-        last = self._plans.last
-        return None if last is None else last.describe()
+        if self._plans.last is None:
+            return None
+        runs_op = {bucket.runs_op for bucket in self._plans.last.buckets}
+        names = {"custom_op": True, "composed": False}
+        return " and ".join(x for x in names if names[x] in runs_op)
 
     # ---- A step. ----
 
@@ -150,20 +156,18 @@ class FusedOptimizer(AveragedOptimizer):
         grads: Sequence[GradientLike | None],
         trainable_variables: Sequence[Variable] | None,
         *,
+        may_step: Flag,
         gradient_scale: Scalar | None = None,
-        skip_nonfinite: bool = False,
-        may_step: Flag = True,
     ) -> Flag:
-        """Runs a step with options of a `LossScaleOptimizer`.
+        """Runs a step, perhaps for a `LossScaleOptimizer`.
 
         Args:
             grads: As in `apply`.
             trainable_variables: As in `apply`.
-            gradient_scale: The factor of the gradients. None: as for
-                `loss_scale_factor`.
-            skip_nonfinite: Whether to skip a step with a gradient that isn't
-                finite, even if the optimizer's `skip_nonfinite` is False.
             may_step: Whether anything may change.
+            gradient_scale: The factor of the gradients of a scaled loss. Such a
+                step is skipped if a gradient isn't finite. None: the loss isn't
+                scaled by a `LossScaleOptimizer`.
 
         Returns:
             Whether the step counts: False if it was skipped.
@@ -177,7 +181,11 @@ class FusedOptimizer(AveragedOptimizer):
             variables = self._trainable_variables
         else:
             variables = list(trainable_variables)
-        settings = self._settings(gradient_scale)
+        settings = self._settings()
+        if gradient_scale is not None:
+            settings = settings._replace(
+                gradient_scale=gradient_scale, skip_nonfinite=True
+            )
         known = (
             self._plans.find(variables, self.implementation)
             if access.eager_without_strategy()
@@ -186,14 +194,10 @@ class FusedOptimizer(AveragedOptimizer):
         if (
             known is not None
             and len(grads) == len(variables)
-            and eager.can_run(settings, self._state, known, grads, variables)
-            and eager.run(
-                self._rule(),
-                settings,
-                self._state,
-                known,
+            and run_quickly(
+                frames.StepContext(self._rule(), settings, self._state, known),
                 grads,
-                self.learning_rate,
+                variables,
             )
         ):
             self._plans.last = known
@@ -206,16 +210,12 @@ class FusedOptimizer(AveragedOptimizer):
                 f"{len(variables)} variables. Received: {len(grads)}"
             )
         grads = [
-            gradient
-            if gradient is None or isinstance(gradient, tf.Tensor)
-            else gradients.as_gradient(gradient, variable)
-            for gradient, variable in zip(grads, variables, strict=True)
+            None if gradient is None else gradients.as_gradient(gradient, x)
+            for gradient, x in zip(grads, variables, strict=True)
         ]
         if known is None and trainable_variables is not None:
             self._ensure_built(variables)
         replicas.check_variables(variables)
-        if skip_nonfinite:
-            settings = settings._replace(skip_nonfinite=True)
         if settings.skip_nonfinite:
             _check_none_is_overwritten(variables)
         with self._name_scope():
@@ -223,68 +223,47 @@ class FusedOptimizer(AveragedOptimizer):
             if not grads:
                 self._state.count(may_step)
                 return may_step
+            rule = self._rule()
+            plan = self._plan_of(rule, settings, grads, variables)
             step = Step(
-                self._rule(),
-                settings,
-                self._state,
-                self._plan_of(settings, grads, variables),
+                frames.StepContext(rule, settings, self._state, plan),
                 grads,
                 variables,
-                learning_rate=lambda: self.learning_rate,
-                strategy=strategy_of(self),
-                may_step=may_step,
+                may_step,
             )
             return step.run()
 
     def _plan_of(
         self,
+        rule: UpdateRule,
         settings: Settings,
         grads: Sequence[Gradient],
         variables: Sequence[Variable],
-    ) -> Plan:
+    ) -> plans.Plan:
         """Returns the plan of a step, a kept one in eager mode."""
-        are_sparse: tuple[bool, ...] | None = tuple(
-            plans.may_stay_sparse(gradient, variable, settings.lazy_mode)
-            for gradient, variable in zip(grads, variables, strict=True)
-        )
-        # Replicas that accumulate sum dense gradients.
-        if not any(are_sparse) or (
-            settings.accumulates
-            and replicas.in_several()
-            and not settings.lazy_mode
-        ):
-            are_sparse = None
-        op = self._rule().op
+        are_sparse = plans.may_stay_sparse(settings, grads, variables)
         one_by_one = (
             settings.overrides_update_step
             # Without gradients to sum, each copy of each variable is updated.
             or tf.distribute.in_cross_replica_context()
         )
-        if access.eager_without_strategy() and not one_by_one:
-            mode = self.implementation
-            if are_sparse is not None:
-                mode = (mode, settings.lazy_mode, *are_sparse)
-            plan = self._plans.of(
-                variables,
-                mode,
-                lambda: plans.make(
-                    op,
-                    settings,
-                    self._state,
-                    variables,
-                    are_sparse,
-                    groups=True,
-                ),
-            )
-        else:
+        keeps = access.eager_without_strategy() and not one_by_one
+        mode = self.implementation
+        if are_sparse is not None:
+            mode = (mode, settings.lazy_mode, *are_sparse)
+        plan = self._plans.find(variables, mode) if keeps else None
+        if plan is None:
             plan = plans.make(
-                op,
+                rule.op,
                 settings,
                 self._state,
                 variables,
                 are_sparse,
+                groups=keeps,
                 one_by_one=one_by_one,
             )
+            if keeps:
+                self._plans.keep(variables, mode, plan)
         self._plans.last = plan
         return plan
 
@@ -296,7 +275,7 @@ class FusedOptimizer(AveragedOptimizer):
         return update_step is not FusedOptimizer.update_step
 
     def _update_one(
-        self, gradient: Gradient, variable: Variable, learning_rate: Scalar
+        self, variable: Variable, gradient: Gradient, learning_rate: Scalar
     ) -> None:
         """Applies weight decay to one variable and calls `update_step`.
 
@@ -343,16 +322,12 @@ class FusedOptimizer(AveragedOptimizer):
         """
         object.__setattr__(self, "_own_updates", self._own_updates + 1)
         rule, settings, state = self._rule(), self._settings(), self._state
-        plan = plans.make(
-            rule.op,
-            settings,
-            state,
-            [variable],
-            [plans.may_stay_sparse(gradient, variable, settings.lazy_mode)],
-        )
+        are_sparse = plans.may_stay_sparse(settings, [gradient], [variable])
+        plan = plans.make(rule.op, settings, state, [variable], are_sparse)
         self._plans.last = plan
+        context = frames.StepContext(rule, settings, state, plan)
         (bucket,), (own,) = plan.buckets, plan.variables
-        factors = frames.factors_of(settings, state, bucket, 1.0)
+        factors = frames.factors_of(context, bucket)
         if settings.overrides_update_step:
             # The caller's learning rate includes the multiplier.
             factors = factors._replace(learning_rate=1.0)
@@ -362,30 +337,17 @@ class FusedOptimizer(AveragedOptimizer):
         scalars = rule.scalars(
             learning_rate, frames.update_count(settings, state)
         )
+        step = (bucket, grads, frames.Frame(), factors, scalars)
         if bucket.runs_op:
-            launch.launch(
-                rule,
-                settings,
-                state,
-                bucket,
-                grads,
-                frames.Frame(),
-                factors,
-                scalars,
-            )
+            launch(context, *step)
         else:
-            Composed(rule, settings, state).update(
-                bucket, grads, frames.Frame(), factors, scalars
-            )
+            Composed(context).update(*step)
 
 
 def _check_none_is_overwritten(variables: Sequence[Variable]) -> None:
     """Raises if a gradient overwrites its variable, as for float8 scales.
 
     Keras overwrites such variables before it is known if the step is skipped.
-
-    Raises:
-        ValueError: Names the variable.
     """
     for variable in variables:
         if is_overwritten_by_gradient(variable):

@@ -7,6 +7,7 @@ variables load with and without master weights.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from collections.abc import MutableMapping
 from collections.abc import Sequence
@@ -28,17 +29,9 @@ def save(
     masters: MasterPairs,
     store: MutableMapping[str, Any],
 ) -> None:
-    """Saves an optimizer's variables.
-
-    Args:
-        variables: All variables of the optimizer.
-        masters: The master weights among them.
-        store: The store to save to.
-    """
-    for i, variable in enumerate(_without(masters, variables)):
-        store[str(i)] = variable.numpy()
-    for k, (master, _) in enumerate(masters):
-        store[f"{_KEY}{k}"] = master.numpy()
+    """Saves an optimizer's variables; `masters` are among them."""
+    for key, variable in zip(_keys(variables, masters), variables, strict=True):
+        store[key] = variable.numpy()
 
 
 def adapt(
@@ -46,12 +39,9 @@ def adapt(
     masters: MasterPairs,
     store: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Converts a store to one that Keras can load into this optimizer.
+    """Converts a store to one that Keras can load into a built optimizer.
 
-    Args:
-        variables: All variables of the built optimizer that will load it.
-        masters: The master weights among them.
-        store: The store of an optimizer with or without master weights.
+    Either of the two may have master weights.
 
     Returns:
         The store with numbered master weights. If the store has no master
@@ -59,32 +49,30 @@ def adapt(
         has none, they are left out. The store of a different optimizer keeps a
         wrong length, for Keras' error.
     """
+    keys = _keys(variables, masters)
     numbered = {key: store[key] for key in store.keys() if _KEY not in key}
     saved = len(store.keys()) - len(numbered)
-    others = _without(masters, variables)
     if not masters:
         return numbered
-    if len(numbered) != len(others) or saved not in (0, len(masters)):
+    others_fit = len(numbered) == len(keys) - len(masters)
+    if not others_fit or saved not in (0, len(masters)):
         # Keras compares lengths and explains that the store doesn't fit.
-        count = len(masters) if len(numbered) != len(others) else saved
+        count = saved if others_fit else len(masters)
         return numbered | {f"{_KEY}{k}": None for k in range(count)}
-    values = iter(numbered[str(i)] for i in range(len(others)))
-    places = {id(master): k for k, (master, _) in enumerate(masters)}
-    adapted = {}
-    for i, variable in enumerate(variables):
-        k = places.get(id(variable))
-        if k is None:
-            adapted[str(i)] = next(values)
-        elif saved:
-            adapted[str(i)] = store[f"{_KEY}{k}"]
-        else:
-            model_variable = tf.convert_to_tensor(masters[k][1])
-            adapted[str(i)] = tf.cast(model_variable, tf.float32).numpy()
-    return adapted
+    if saved:
+        values = {key: store[key] for key in keys}
+    else:
+        values = numbered | {
+            f"{_KEY}{k}": tf.cast(tf.convert_to_tensor(x), tf.float32).numpy()
+            for k, (_, x) in enumerate(masters)
+        }
+    return {str(i): values[key] for i, key in enumerate(keys)}
 
 
-def _without(
-    masters: MasterPairs, variables: Sequence[keras.Variable]
-) -> list[keras.Variable]:
-    places = {id(master) for master, _ in masters}
-    return [x for x in variables if id(x) not in places]
+def _keys(
+    variables: Sequence[keras.Variable], masters: MasterPairs
+) -> list[str]:
+    """Returns each variable's key in a store."""
+    own = {id(master): f"{_KEY}{k}" for k, (master, _) in enumerate(masters)}
+    numbers = itertools.count()
+    return [own.get(id(x)) or str(next(numbers)) for x in variables]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -28,10 +29,6 @@ NAMES = ("learning_rate_multipliers", "weight_decay_multipliers")
 
 def check(name: str, multipliers: Any) -> dict[str, float] | None:
     """Checks a user's multipliers and returns a copy.
-
-    Args:
-        name: The argument's name.
-        multipliers: The argument's value.
 
     Raises:
         ValueError: Unless it is None or a dictionary of regular expressions
@@ -59,15 +56,7 @@ def check(name: str, multipliers: Any) -> dict[str, float] | None:
 def factors(
     name: str, multipliers: Mapping[str, float], variables: Sequence[Variable]
 ) -> list[float]:
-    """Returns the factor of each variable: that of the first match.
-
-    Args:
-        name: The argument's name.
-        multipliers: Factors by regular expression.
-        variables: The variables, with their paths.
-
-    Returns:
-        A factor for each; 1 where no expression is found.
+    """Returns the factor of each variable: that of the first match, else 1.
 
     Raises:
         ValueError: If an expression is found in no variable's path, unless it
@@ -100,17 +89,8 @@ def weight_decays(
     weight_decay: WeightDecay | None,
     state: OptimizerState,
     indices: Sequence[int],
-) -> float | list[float] | tf.Tensor:
-    """Returns the weight decay of some variables.
-
-    Args:
-        weight_decay: The optimizer's, a number or a variable.
-        state: The optimizer's state.
-        indices: The variables' indices.
-
-    Returns:
-        One number for all of them, or a list or vector with one for each.
-    """
+) -> float | np.ndarray | tf.Tensor:
+    """Returns one weight decay for some variables, or a vector of them."""
     applies = [state.decays[index] for index in indices]
     factors = state.unsaved.multipliers("weight_decay_multipliers", indices)
     if factors is not None or isinstance(
@@ -122,14 +102,12 @@ def weight_decays(
         decays = decay * tf.constant(applies, tf.float64)
         return decays if factors is None else decays * factors
     decay = float(weight_decay or 0.0)
-    if all(applies):
-        return decay
-    return [decay if each else 0.0 for each in applies]
+    return decay if all(applies) else decay * np.array(applies)
 
 
 def learning_rate_factors(
     state: OptimizerState, indices: Sequence[int]
 ) -> float | tf.Tensor:
-    """Returns the factors of the learning rate of some variables."""
+    """Returns one factor for some variables, or a vector of them."""
     factors = state.unsaved.multipliers("learning_rate_multipliers", indices)
     return 1.0 if factors is None else factors

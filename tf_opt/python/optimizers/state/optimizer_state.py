@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -13,13 +12,89 @@ import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.optimizers.state.unsaved_state import UnsavedState
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import choose
 
 # One variable for each model variable; None for a model variable without one.
 PerVariable = Sequence[keras.Variable | None]
+
+
+class UnsavedState(tf.Module):
+    """Variables that checkpoints don't contain.
+
+    `optimizer.variables` has Keras' order, so that checkpoints move to Keras'
+    optimizers and back. An attribute holds this module, so that TensorFlow
+    tracks the variables for saved functions; Keras doesn't track modules.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="unsaved_state")
+        self.learning_rate_multipliers: tf.Variable | None = None
+        self.weight_decay_multipliers: tf.Variable | None = None
+        self.gradient_norm: tf.Variable | None = None
+        self.skipped_steps: tf.Variable | None = None
+
+    def build(self, *, gradient_norm: bool, skipped_steps: bool) -> None:
+        """Creates the variables; drops those of an earlier build."""
+        self.learning_rate_multipliers = None
+        self.weight_decay_multipliers = None
+        self.gradient_norm = self.skipped_steps = None
+        if gradient_norm:
+            self.gradient_norm = _unsaved(0.0, tf.float64, "gradient_norm")
+        if skipped_steps:
+            self.skipped_steps = _unsaved(0, tf.int64, "skipped_steps")
+
+    def _trackable_children(
+        self, save_type: str = "checkpoint", **kwargs: Any
+    ) -> dict[str, Any]:
+        # TensorFlow calls this to find the parts of an object to save.
+        if save_type == "checkpoint":
+            return {}
+        return super()._trackable_children(save_type, **kwargs)
+
+    def value(self, name: str, arguments: str) -> tf.Tensor:
+        """Returns a number that is kept if these arguments ask for it.
+
+        Raises:
+            ValueError: If it isn't kept.
+        """
+        variable = getattr(self, name)
+        if variable is None:
+            raise ValueError(
+                f"`{name}` is known once an optimizer with {arguments} has "
+                "been built."
+            )
+        return tf.convert_to_tensor(variable)
+
+    def set_multipliers(
+        self, name: str, factors: Sequence[float] | None, count: int
+    ) -> None:
+        """Sets the factors of all variables; None sets all to 1.
+
+        An existing variable stays, since a traced step may read it.
+        """
+        variable = getattr(self, name)
+        if factors is None:
+            if variable is not None:
+                variable.assign([1.0] * count)
+        elif variable is None:
+            setattr(self, name, _unsaved(factors, tf.float64, name))
+        else:
+            variable.assign(factors)
+
+    def multipliers(
+        self, name: str, indices: Sequence[int]
+    ) -> tf.Tensor | None:
+        """Returns the factors of some variables, or None without factors."""
+        variable = getattr(self, name)
+        if variable is None:
+            return None
+        return tf.gather(tf.convert_to_tensor(variable), indices)
+
+
+def _unsaved(value: Any, dtype: tf.DType, name: str) -> tf.Variable:
+    return tf.Variable(value, dtype=dtype, trainable=False, name=name)
 
 
 class OptimizerState(NamedTuple):
@@ -53,23 +128,10 @@ class OptimizerState(NamedTuple):
         """Returns the slots of one variable, in the rule's order."""
         return [slot[index] for slot in self.slots]
 
-    def extras(self) -> Mapping[str, PerVariable]:
-        """Returns the state besides slots, by the op's names."""
-        return {
-            "accumulators": self.accumulators,
-            "averages": self.averages,
-            "master_weights": self.masters,
-        }
-
     def commit(
         self, values: Sequence[tuple[Variable, Any]], commits: Flag
     ) -> None:
-        """Assigns variables that all model variables share.
-
-        Args:
-            values: The variables with their new values.
-            commits: Whether the step counts; if not, nothing changes.
-        """
+        """Assigns variables that all model variables share, if a step does."""
         if commits is False:
             return
         for variable, value in values:
@@ -81,9 +143,8 @@ class OptimizerState(NamedTuple):
     def count(self, enabled: Flag, may_step: Flag = True) -> None:
         """Counts a step, or a skipped step. Nothing else advances counters.
 
-        Args:
-            enabled: Whether the step did anything.
-            may_step: Whether anything may change at all.
+        `enabled` tells whether the step did anything, `may_step` whether
+        anything may change at all.
         """
         if enabled is True:
             if access.has_own_handle(self.iterations):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,23 +11,25 @@ import tensorflow as tf
 from tf_opt.python.functional import slices
 from tf_opt.python.functional import step_frame
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.stochastic_rounding import AVERAGE
+from tf_opt.python.functional.stochastic_rounding import FIRST_SLOT
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.optimizers.state.master_weights import Weight
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.state.rounding import Rounding
+from tf_opt.python.optimizers.state.storage import Rounding
+from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step import rule_function
 from tf_opt.python.optimizers.step.frame import Factors
 from tf_opt.python.optimizers.step.frame import Frame
+from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import Scalars
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
 from tf_opt.python.optimizers.values.flags import choose
+from tf_opt.python.optimizers.values.flags import cond
+from tf_opt.python.optimizers.values.flags import is_zero
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
@@ -71,13 +73,9 @@ class _Part(NamedTuple):
 class Composed:
     """One composed step."""
 
-    def __init__(
-        self, rule: UpdateRule, settings: Settings, state: OptimizerState
-    ) -> None:
-        self._rule = rule
-        self._settings = settings
-        self._state = state
-        self._rounding = Rounding(settings.rounding, state)
+    def __init__(self, context: StepContext) -> None:
+        self._rule, self._settings, self._state, self._plan = context
+        self._rounding = Rounding(self._settings.rounding, self._state)
 
     def accumulate(
         self,
@@ -88,7 +86,7 @@ class Composed:
     ) -> None:
         """Adds gradients to the accumulators."""
         for gradient, index in zip(grads, bucket.indices, strict=True):
-            rows = None
+            accumulator, rows = self._state.accumulators[index], None
             if bucket.sparse:
                 merged = slices.merge(gradient.values, gradient.indices)
                 rows, gradient = merged.rows, merged.once()
@@ -96,11 +94,9 @@ class Composed:
             # The gradient of a skipped step may hold NaNs.
             scaled = choose(enabled, scaled, tf.zeros_like(scaled))
             if rows is None:
-                access.assign_add(self._state.accumulators[index], scaled)
+                access.assign_add(accumulator, scaled)
             else:
-                access.add_to_rows(
-                    self._state.accumulators[index], rows, scaled
-                )
+                access.add_to_rows(accumulator, rows, scaled)
 
     def finished_gradients(
         self,
@@ -124,7 +120,7 @@ class Composed:
         scalars: Scalars,
     ) -> None:
         """Updates a bucket's variables and slots, and averages of rows."""
-        bound = rule_function.bind(self._rule.bind, self._rule.numbers(scalars))
+        bound = self._bound(scalars)
         in_place = self._updates_in_place(bucket, frame, bound)
         for i, (variable, index) in enumerate(
             zip(bucket.variables, bucket.indices, strict=True)
@@ -133,9 +129,8 @@ class Composed:
             part = self._part(bucket, i, grads[i], frame, own)
             apply = bound
             if not step_frame.is_known(own.learning_rate, 1):
-                scaled = self._rule.scaled(own.learning_rate, scalars)
-                apply = rule_function.bind(
-                    self._rule.bind, self._rule.numbers(scaled)
+                apply = self._bound(
+                    self._rule.scaled(own.learning_rate, scalars)
                 )
             if in_place:
                 apply.assign(
@@ -152,6 +147,9 @@ class Composed:
             )
             if bucket.sparse and frame.averages and not bucket.averages_later:
                 self._average(index, frame, part.rows, changes)
+
+    def _bound(self, scalars: Scalars) -> rule_function.Update:
+        return rule_function.bind(self._rule.bind, self._rule.numbers(scalars))
 
     def _update_one(
         self,
@@ -170,10 +168,13 @@ class Composed:
             weight.value, part.gradient, old_slots, weight_decay
         )
         weight.write(value, changes, self._rounding)
-        # A rule returns more than the slots: what the step shares, or None for
-        # a slot that its mode doesn't have.
+        # A rule returns more than the slots: what the step shares.
         rounded = [
-            self._round_slot(index, k, new, old.dtype, part.rows)
+            tf.cast(new, old.dtype)
+            if k in self._rule.rounded_to_nearest
+            else self._rounding(
+                index, FIRST_SLOT + k, new, old.dtype, part.rows
+            )
             for k, (new, old) in enumerate(
                 zip(slot_values, old_slots, strict=False)
             )
@@ -183,18 +184,6 @@ class Composed:
             for new, old in zip(rounded, old_slots, strict=True)
         ]
         self._rule.write_slots(slots, new_slots, part.rows, scalars)
-
-    def _round_slot(
-        self,
-        index: int,
-        k: int,
-        value: tf.Tensor,
-        dtype: tf.DType,
-        rows: tf.Tensor | None,
-    ) -> tf.Tensor:
-        if k in self._rule.rounded_to_nearest:
-            return tf.cast(value, dtype)
-        return self._rounding.slot(index, k, value, dtype, rows)
 
     def _updates_in_place(
         self, bucket: Bucket, frame: Frame, apply: rule_function.Update
@@ -250,10 +239,40 @@ class Composed:
 
     # ---- Moving averages. ----
 
-    def average(self, indices: Iterable[int], frame: Frame) -> None:
-        """Moves the averages of whole variables."""
-        for index in indices:
-            self._average(index, frame, None, frame.enabled)
+    def average_others(self, averaged: Collection[int], frame: Frame) -> None:
+        """Moves the averages of whole variables that haven't `averaged` yet."""
+        # In lazy mode the rows of variables without a gradient don't occur.
+        lazy = self._settings.lazy_mode
+        dense = self._dense()
+        for index in range(len(self._state.variables)):
+            if index not in averaged and (index in dense or not lazy):
+                self._average(index, frame, None, frame.enabled)
+
+    def begin_averages_of_tables(self) -> None:
+        """In the first lazy step, makes averages of tables equal to the tables.
+
+        A row's average starts before the row occurs for the first time.
+        """
+        if not self._settings.lazy_mode:
+            return
+        dense = self._dense()
+
+        def begin() -> None:
+            for index in range(len(self._state.variables)):
+                if index not in dense:
+                    # With a momentum of 0 the average becomes the variable.
+                    self._average(index, Frame(averages=True), None, True)
+
+        cond(is_zero(access.as_number(self._state.iterations)), begin)
+
+    def _dense(self) -> set[int]:
+        """Returns the indices of the variables with a dense gradient."""
+        return {
+            index
+            for bucket in self._plan.buckets
+            if not bucket.sparse
+            for index in bucket.indices
+        }
 
     def average_rows(
         self, bucket: Bucket, grads: Sequence[Gradient], frame: Frame
@@ -279,7 +298,7 @@ class Composed:
         old = access.read_rows(average_of, rows)
         # The variable gets the average before it is rounded.
         new = step_frame.moving_average(old, weight.value, frame.ema_momentum)
-        rounded = self._rounding.average(index, new, old.dtype, rows)
+        rounded = self._rounding(index, AVERAGE, new, old.dtype, rows)
         access.write_rows(average_of, rows, choose(changes, rounded, old))
         if frame.overwrite_with_average is False:
             weight.reconcile(changes)

@@ -1,26 +1,44 @@
-"""Frame of a step, and the factors of single variables."""
+"""Context and frame of a step, and the factors of single variables."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.optimizers.state import factors
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.step.measuring import Measures
 from tf_opt.python.optimizers.step.plan import Bucket
+from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
 from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.flags import is_zero
+from tf_opt.python.optimizers.values.gradients import Gradient
+
+
+class StepContext(NamedTuple):
+    """Everything that the parts of a step read.
+
+    Attributes:
+        rule: The rule.
+        settings: The step's options.
+        state: The optimizer's state.
+        plan: The step's plan.
+    """
+
+    rule: UpdateRule
+    settings: Settings
+    state: OptimizerState
+    plan: Plan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,25 +72,15 @@ class Frame:
 
 
 def frame_of(
-    settings: Settings,
-    state: OptimizerState,
-    *,
-    update: Flag = True,
-    enabled: Flag = True,
+    context: StepContext, *, update: Flag = True, enabled: Flag
 ) -> Frame:
-    """Returns the frame of a step.
-
-    Args:
-        settings: The step's options.
-        state: The optimizer's state.
-        update: Whether the step updates, or only accumulates.
-        enabled: Whether the step does anything.
-    """
+    """Returns the frame of a step; flags as in `Frame`."""
+    settings = context.settings
     clip_value = float(settings.clipvalue or 0)
     momentum: Scalar = 0.0
     overwrite: Flag = False
     if settings.use_ema:
-        count = update_count(settings, state)
+        count = update_count(settings, context.state)
         # In the first step an average becomes the variable.
         momentum = choose(
             is_zero(count), 0.0, access.as_number(settings.ema_momentum)
@@ -118,63 +126,23 @@ class Factors(NamedTuple):
         return Factors(*(_element(numbers, i) for numbers in self))
 
 
-def factors_of(
-    settings: Settings,
-    state: OptimizerState,
-    bucket: Bucket,
-    gradient: Scalar,
-) -> Factors:
-    """Returns the factors of a bucket's variables.
+# A bucket, the gradients of its variables and their factors.
+Part = tuple[Bucket, Sequence[Gradient], Factors]
 
-    Args:
-        settings: The step's options.
-        state: The optimizer's state.
-        bucket: The variables.
-        gradient: The gradients' factor, one for all or one for each.
-    """
+
+def factors_of(
+    context: StepContext, bucket: Bucket, gradient: Scalar = 1.0
+) -> Factors:
+    """Returns the factors of a bucket's variables."""
+    _, settings, state, _ = context
+    decay = None if settings.decays_before_rule else settings.weight_decay
     return Factors(
         gradient=gradient,
         learning_rate=factors.learning_rate_factors(state, bucket.indices),
-        weight_decay=factors.weight_decays(
-            None if settings.decays_before_rule else settings.weight_decay,
-            state,
-            bucket.indices,
-        ),
+        weight_decay=factors.weight_decays(decay, state, bucket.indices),
     )
-
-
-# An infinite norm makes a factor that is NaN.
-@np.errstate(invalid="ignore")
-def gradient_factors(
-    settings: Settings, k: int, measures: Measures | None
-) -> Scalar:
-    """Returns the factor of the k-th bucket's gradients.
-
-    It forms the mean over micro-steps and clips by norms.
-    """
-    factor = 1.0 / settings.micro_steps
-    if settings.clipnorm and settings.clipnorm > 0:
-        bound = float(settings.clipnorm)
-        return factor * (bound / _maximum(measures.norms[k], bound))
-    if settings.global_clipnorm and settings.global_clipnorm > 0:
-        bound = float(settings.global_clipnorm)
-        norm = measures.global_norm
-        # If the norm is NaN or infinite, all gradients become NaN, as in Keras.
-        return factor * (bound / _maximum(norm, bound) + (norm - norm))
-    return factor
-
-
-def _maximum(x: Any, bound: float) -> Any:
-    """Returns the larger one of each element and `bound`; NaNs stay NaNs."""
-    return (tf.maximum if tf.is_tensor(x) else np.maximum)(x, bound)
 
 
 def _element(numbers: Any, i: int) -> Scalar:
     """Returns the i-th of several numbers, or the only one."""
-    if isinstance(numbers, (int, float)):
-        return numbers
-    if isinstance(numbers, (list, np.ndarray)):
-        return numbers[i] if np.ndim(numbers) else numbers
-    if tf.is_tensor(numbers) and numbers.shape.rank == 1:
-        return numbers[i]
-    return numbers
+    return numbers[i] if len(getattr(numbers, "shape", ())) else numbers

@@ -1,31 +1,40 @@
-"""Launches the custom op for a bucket of variables."""
+"""Launches the custom op for a bucket of variables.
+
+In eager loops with small models, Python calls take most of the time of a step.
+`run_quickly` makes as few calls as possible for a step that does nothing around
+its rule. All other steps take the usual path, which also raises the errors.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.ops import library
 from tf_opt.python.ops.resource_apply import resource_apply
+from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.ops.step_frame import StepFrame
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.state.rounding import RoundingSettings
+from tf_opt.python.optimizers.state import factors as factors_of_variables
 from tf_opt.python.optimizers.step.frame import Factors
 from tf_opt.python.optimizers.step.frame import Frame
+from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import Scalars
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 
+_EagerTensor = tf.__internal__.EagerTensor
+
 
 def launch(
-    rule: UpdateRule,
-    settings: Settings,
-    state: OptimizerState,
+    context: StepContext,
     bucket: Bucket,
     grads: Sequence[Gradient],
     frame: Frame,
@@ -35,28 +44,16 @@ def launch(
 ) -> tf.Operation | None:
     """Updates a bucket's variables and slots by the custom op.
 
-    Args:
-        rule: The rule.
-        settings: The step's options.
-        state: The optimizer's state.
-        bucket: The variables.
-        grads: Their gradients.
-        frame: The frame of the step.
-        factors: The factors of the variables.
-        scalars: The step's scalars.
-        accumulated_rows: For each table, rows that are updated as well.
+    The `accumulated_rows` of each table are updated as well.
 
     Returns:
         In a graph, the op.
     """
-    op, lists = rule.op, bucket.lists
+    rule, lists = context.rule, bucket.lists
     averages = frame.averages and not bucket.averages_later
     return resource_apply(
-        op,
-        {name: lists[name] for name in ("variables", *op.slots)},
+        rule.op,
         grads,
-        numbers={**rule.hyperparameters, **scalars},
-        weight_decay=factors.weight_decay,
         frame=StepFrame(
             accumulators=lists["accumulators"] if frame.accumulates else (),
             averages=lists["averages"] if averages else (),
@@ -68,40 +65,110 @@ def launch(
             overwrite_with_average=averages and frame.overwrite_with_average,
             enabled=frame.enabled,
             update=frame.update,
-            **rounding_of(settings.rounding, state, bucket),
+            **_rounding_of(context, bucket),
         ),
-        lazy_mode=settings.lazy_mode,
+        lazy_mode=context.settings.lazy_mode,
         accumulated_rows=accumulated_rows,
         tables=bucket.names if bucket.sparse else (),
-        **{mode: rule.hyperparameters[mode] for mode in op.modes},
+        weight_decay=factors.weight_decay,
+        **lists,
+        **rule.hyperparameters,
+        **scalars,
     )
 
 
-def rounding_of(
-    settings: RoundingSettings,
-    state: OptimizerState,
-    bucket: Bucket,
-    iteration: int | tf.Tensor | None = None,
-) -> dict[str, Any]:
-    """Returns the fields of a `StepFrame` that tell how to round.
-
-    Args:
-        settings: The options of rounding.
-        state: The optimizer's state.
-        bucket: The variables.
-        iteration: The number of steps before this one; None: reads it, if
-            anything depends on it.
-    """
+def _rounding_of(context: StepContext, bucket: Bucket) -> dict[str, Any]:
+    """Returns the fields of a `StepFrame` that tell how to round."""
+    settings = context.settings.rounding
     fields: dict[str, Any] = {}
     if bucket.lists["master_weights"]:
         fields["master_weights"] = bucket.lists["master_weights"]
     if settings.needs_bits:
-        if iteration is None:
-            iteration = access.as_number(state.iterations)
         fields.update(
             variable_numbers=np.array(bucket.indices, np.float64),
-            iteration=iteration,
+            iteration=access.as_number(context.state.iterations),
             stochastic_rounding=settings.stochastic_rounding,
             seed=settings.seed,
         )
     return fields
+
+
+# ---- Quick eager steps. ----
+
+
+@functools.cache
+def _bare() -> dict[str, Any]:
+    """Returns a frame that does nothing; kept, since making it takes longer."""
+    with tf.init_scope(), tf.device("CPU"):
+        return {
+            name: tf.constant(x, tf.float64) if isinstance(x, float) else x
+            for name, x in dataclasses.asdict(BARE).items()
+        }
+
+
+def run_quickly(
+    context: StepContext,
+    grads: Sequence[Any],
+    variables: Sequence[Variable],
+) -> bool:
+    """Runs a whole step, if nothing happens around its rule.
+
+    Args:
+        context: The step's context, with a kept plan of a step without sparse
+            gradients.
+        grads: The gradients as the user gave them.
+        variables: The variables as the user gave them.
+
+    Returns:
+        Whether it ran; if not, nothing was written.
+    """
+    rule, settings, state, plan = context
+    if not (
+        len(plan.buckets) == 1
+        and plan.buckets[0].runs_op
+        and settings.is_bare
+        and state.unsaved.learning_rate_multipliers is None
+        and state.unsaved.weight_decay_multipliers is None
+        and all(type(gradient) is _EagerTensor for gradient in grads)
+        # An op that runs asynchronously would refuse them too late.
+        and (
+            tf.config.experimental.get_synchronous_execution()
+            or all(
+                gradient.dtype == variable.dtype
+                and gradient.shape == variable.shape
+                for gradient, variable in zip(
+                    grads, plan.variables, strict=True
+                )
+            )
+        )
+        and all(variable.constraint is None for variable in variables)
+    ):
+        return False
+    (bucket,) = plan.buckets
+    op, lists = rule.op, bucket.lists
+    rate, updates = (
+        access.read(x) if isinstance(x, keras.Variable) else x
+        for x in (settings.learning_rate(), state.iterations)
+    )
+    scalars = rule.scalars(rate, updates)
+    numbers = {**rule.hyperparameters, **scalars}
+    weight_decay = factors_of_variables.weight_decays(
+        settings.weight_decay, state, bucket.indices
+    )
+    try:
+        getattr(library.library().ops, op.wrapper)(
+            variables=lists["variables"],
+            gradients=grads,
+            weight_decay=weight_decay,
+            **{name: lists[name] for name in op.slots},
+            **{name: numbers[name] for name in (*op.numbers, *op.modes)},
+            **{**_bare(), **_rounding_of(context, bucket)},
+        )
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError):
+        # The op refuses gradients to broadcast, for example, before it
+        # writes anything.
+        return False
+    rule.begin(state, plan.variables, True)
+    state.commit(rule.next_shared(scalars), True)
+    state.iterations.count_eagerly()
+    return True

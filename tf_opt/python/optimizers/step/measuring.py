@@ -13,11 +13,10 @@ import tensorflow as tf
 from tf_opt.python import ops
 from tf_opt.python.functional import slices
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.measure import measure_gradients
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -40,30 +39,26 @@ class Measures(NamedTuple):
 
 
 def measure(
-    settings: Settings,
-    state: OptimizerState,
-    plan: Plan,
+    context: StepContext,
     grads: Sequence[Gradient],
+    rows: Sequence[Sequence[tf.Tensor]],
     *,
     accumulates: bool,
-    rows: Sequence[Sequence[tf.Tensor]],
-    gradient_scale: Scalar,
     enabled: Flag,
 ) -> Measures:
-    """Measures gradients.
+    """Measures the gradients of all the plan's variables.
 
     Args:
-        settings: The step's options.
-        state: The optimizer's state.
-        plan: The step's plan.
-        grads: The gradients of all the plan's variables.
+        context: The step's context.
+        grads: The gradients.
+        rows: The result of `tables.accumulated_rows`.
         accumulates: Whether accumulators are added.
-        rows: For each bucket, the rows of its accumulators that aren't zero.
-        gradient_scale: The factor of the gradients.
         enabled: Whether to measure; if not, norms are 0.
     """
+    settings = context.settings
+    scale = settings.gradient_scale
     norms, squares, finite = [], [], []
-    for bucket, more_rows in zip(plan.buckets, rows, strict=True):
+    for bucket, more_rows in zip(context.plan.buckets, rows, strict=True):
         own = [grads[i] for i in bucket.positions]
         if bucket.is_measured_by_op:
             of_slices: dict[str, Any] = {}
@@ -77,17 +72,14 @@ def measure(
             measured = ops.measure_gradients(
                 own,
                 bucket.lists["accumulators"] if accumulates else (),
-                gradient_scale=gradient_scale,
+                gradient_scale=scale,
                 enabled=enabled,
                 **of_slices,
             )
         else:
-            measured = _measure_composed(
-                state,
-                bucket,
-                own,
-                accumulates=accumulates,
-                gradient_scale=gradient_scale,
+            measured = measure_gradients(
+                *_operands(context.state, bucket, own, accumulates),
+                gradient_scale=scale,
                 enabled=enabled,
             )
         sums = access.on_host(measured.sums_of_squares)
@@ -103,27 +95,46 @@ def measure(
     )
 
 
-def _measure_composed(
+def _operands(
     state: OptimizerState,
     bucket: Bucket,
     grads: Sequence[Gradient],
-    *,
     accumulates: bool,
-    gradient_scale: Scalar,
-    enabled: Flag,
-) -> GradientMeasures:
-    """Measures a bucket's gradients without the custom op."""
-    accumulators = []
+) -> tuple[Sequence[tf.Tensor], Sequence[tf.Tensor]]:
+    """Returns a bucket's gradients and accumulators as dense tensors."""
     if accumulates:
-        grads = list(map(gradients.to_dense, grads, bucket.variables))
-        accumulators = [
+        return list(map(gradients.to_dense, grads, bucket.variables)), [
             tf.convert_to_tensor(state.accumulators[i]) for i in bucket.indices
         ]
-    elif bucket.sparse:
+    if bucket.sparse:
         grads = [slices.merge(x.values, x.indices).once() for x in grads]
-    return measure_gradients(
-        grads, accumulators, gradient_scale=gradient_scale, enabled=enabled
-    )
+    return grads, ()
+
+
+# An infinite norm makes a factor that is NaN.
+@np.errstate(invalid="ignore")
+def gradient_factors(
+    settings: Settings, k: int, measures: Measures | None
+) -> Scalar:
+    """Returns the factor of the k-th bucket's gradients.
+
+    It forms the mean over micro-steps and clips by norms.
+    """
+    factor = 1.0 / settings.micro_steps
+    if settings.clipnorm and settings.clipnorm > 0:
+        bound = float(settings.clipnorm)
+        return factor * (bound / _maximum(measures.norms[k], bound))
+    if settings.global_clipnorm and settings.global_clipnorm > 0:
+        bound = float(settings.global_clipnorm)
+        norm = measures.global_norm
+        # If the norm is NaN or infinite, all gradients become NaN, as in Keras.
+        return factor * (bound / _maximum(norm, bound) + (norm - norm))
+    return factor
+
+
+def _maximum(x: Any, bound: float) -> Any:
+    """Returns the larger one of each element and `bound`; NaNs stay NaNs."""
+    return (tf.maximum if tf.is_tensor(x) else np.maximum)(x, bound)
 
 
 def _functions_of(x: Any) -> tuple[Callable, Callable, Callable]:

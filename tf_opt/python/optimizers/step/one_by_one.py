@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,50 +12,65 @@ from tf_opt.python.functional import stochastic_rounding
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.factors import weight_decays
-from tf_opt.python.optimizers.state.master_weights import Weight
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.state.rounding import Rounding
+from tf_opt.python.optimizers.state.storage import Rounding
+from tf_opt.python.optimizers.state.storage import Weight
+from tf_opt.python.optimizers.step.composed import Composed
+from tf_opt.python.optimizers.step.frame import Frame
+from tf_opt.python.optimizers.step.frame import Part
+from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.values.gradients import Gradient
+from tf_opt.python.optimizers.values import gradients
+from tf_opt.python.optimizers.values import variables as access
 
-UpdateStep = Callable[[Gradient, Variable, Scalar], None]
 
-
-def update_one_by_one(
-    update: UpdateStep,
-    grads: Sequence[Gradient],
-    variables: Sequence[tf.Variable],
-    learning_rates: Sequence[Scalar],
-    strategy: tf.distribute.Strategy,
+def update(
+    context: StepContext,
+    composed: Composed,
+    parts: Sequence[Part],
+    frame: Frame,
 ) -> None:
-    """Calls `update` for each variable, as Keras does for every copy.
+    """Calls `update_step` for each variable, as Keras does for every copy.
 
-    Args:
-        update: Updates one variable.
-        grads: The variables' gradients.
-        variables: The variables.
-        learning_rates: The variables' learning rates.
-        strategy: The optimizer's strategy.
+    First, `composed` finishes the gradients of all `parts`.
     """
+    _, settings, state, plan = context
+    variables = list(plan.variables)
+    finished: list[Any] = [None] * len(variables)
+    learning_rate = settings.learning_rate()
+    learning_rates: list[Any] = [learning_rate] * len(variables)
+    for bucket, grads, factors in parts:
+        ready = composed.finished_gradients(bucket, grads, frame, factors)
+        for k, i in enumerate(bucket.positions):
+            finished[i] = gradients.cast(ready[k], variables[i].dtype)
+            if settings.overrides_update_step and not isinstance(
+                factors.learning_rate, float
+            ):
+                factor = factors.of(k).learning_rate
+                learning_rates[i] = factor * tf.cast(learning_rate, tf.float64)
+    # A subclass may write any variable: if the step is skipped, all of them get
+    # their old values back.
+    kept = [*variables, *state.list_all()] if frame.enabled is not True else []
+    before = [tf.identity(tf.convert_to_tensor(x)) for x in kept]
 
     def update_all(
         strategy: tf.distribute.Strategy, *lists: Sequence[Any]
     ) -> None:
-        for variable, gradient, learning_rate in zip(*lists, strict=True):
+        for variable, *args in zip(*lists, strict=True):
             strategy.extended.update(
-                variable,
-                lambda variable, *args: update(args[0], variable, args[1]),
-                args=(gradient, learning_rate),
-                group=False,
+                variable, settings.update_one, args=args, group=False
             )
 
-    lists = (list(variables), list(grads), list(learning_rates))
+    lists = (variables, finished, learning_rates)
     if tf.distribute.in_cross_replica_context():
-        update_all(strategy, *lists)
+        update_all(settings.strategy, *lists)
     else:
         tf.__internal__.distribute.interim.maybe_merge_call(
-            update_all, strategy, *lists
+            update_all, settings.strategy, *lists
         )
+    for variable, old in zip(kept, before, strict=True):
+        new = tf.convert_to_tensor(variable)
+        access.assign(variable, tf.where(frame.enabled, new, old))
 
 
 def decay(
@@ -65,14 +79,7 @@ def decay(
     variable: Variable,
     learning_rate: Scalar,
 ) -> None:
-    """Applies decoupled weight decay before a rule that isn't tf_opt's.
-
-    Args:
-        settings: The step's options.
-        state: The optimizer's state.
-        variable: The variable, or a replica's copy.
-        learning_rate: The variable's learning rate.
-    """
+    """Applies decoupled weight decay before a rule that isn't tf_opt's."""
     index = state.index_of(variable)
     if settings.weight_decay is None or not state.decays[index]:
         return

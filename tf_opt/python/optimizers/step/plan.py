@@ -6,7 +6,6 @@ While a step is traced this happens once. Eager steps keep their plans.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
 from collections.abc import Hashable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -18,10 +17,10 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.ops.inputs import variable_group
 from tf_opt.python.ops.measure_gradients import OP_NAME
 from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
-from tf_opt.python.ops.variable_group import variable_group
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import variables as access
@@ -38,8 +37,6 @@ class Bucket(NamedTuple):
         indices: Their indices among the optimizer's variables.
         names: Their names in error messages.
         sparse: Whether their gradients are `tf.IndexedSlices`.
-        signature: The `eager_signature` of gradients that the op takes without
-            conversion.
         lists: The op's lists of variables, slots, accumulators, averages and
             master weights, by name; None if the composed implementation runs.
         is_measured_by_op: Whether the custom op measures their gradients.
@@ -52,7 +49,6 @@ class Bucket(NamedTuple):
     indices: tuple[int, ...]
     names: tuple[str, ...]
     sparse: bool
-    signature: list[tuple]
     lists: Mapping[str, Sequence[Any]] | None
     is_measured_by_op: bool
     averages_later: bool
@@ -77,26 +73,26 @@ class Plan(NamedTuple):
     buckets: tuple[Bucket, ...]
     one_by_one: bool
 
-    def describe(self) -> str:
-        """Names the implementations that run."""
-        runs_op = {bucket.runs_op for bucket in self.buckets}
-        names = ["custom_op"] * (True in runs_op)
-        names += ["composed"] * (False in runs_op)
-        return " and ".join(names)
-
-    def has_sparse(self) -> bool:
-        """Returns whether any gradient stays sparse."""
-        return any(bucket.sparse for bucket in self.buckets)
-
 
 def may_stay_sparse(
-    gradient: Gradient, variable: Variable, lazy_mode: bool
-) -> bool:
-    """Returns whether a gradient may be applied without making it dense."""
-    if not isinstance(gradient, tf.IndexedSlices):
-        return False
-    # An exact update sums in the gradient's type, then casts.
-    return lazy_mode or gradient.values.dtype == variable.dtype
+    settings: Settings, grads: Sequence[Gradient], variables: Sequence[Variable]
+) -> list[bool] | None:
+    """Returns which gradients may be applied without making them dense.
+
+    Returns:
+        A bool for each gradient; None if no gradient may.
+    """
+    # Replicas that accumulate sum dense gradients.
+    exact = not settings.lazy_mode
+    if exact and settings.accumulates and access.in_several_replicas():
+        return None
+    found = [
+        isinstance(gradient, tf.IndexedSlices)
+        # An exact update sums in the gradient's type, then casts.
+        and (not exact or gradient.values.dtype == variable.dtype)
+        for gradient, variable in zip(grads, variables, strict=True)
+    ]
+    return found if any(found) else None
 
 
 def make(
@@ -104,7 +100,7 @@ def make(
     settings: Settings,
     state: OptimizerState,
     variables: Sequence[Variable],
-    are_sparse: Sequence[bool] | None = None,
+    are_sparse: Sequence[bool] | None,
     *,
     groups: bool = False,
     one_by_one: bool = False,
@@ -115,9 +111,8 @@ def make(
         op: The rule's op.
         settings: The step's options.
         state: The optimizer's state.
-        variables: The variables of a step.
-        are_sparse: For each, whether its gradient may stay sparse; None: no
-            gradient may.
+        variables: The step's variables.
+        are_sparse: The result of `may_stay_sparse`.
         groups: Whether a launch takes each of its lists as one group.
         one_by_one: Whether each variable goes through `update_step`.
     """
@@ -176,10 +171,6 @@ def make(
                 indices=indices,
                 names=tuple(path_of(variables[i]) for i in positions),
                 sparse=not dense,
-                signature=[
-                    (dtype.as_datatype_enum, tuple(variable.shape))
-                    for variable in updated
-                ],
                 lists=lists,
                 is_measured_by_op=lists is not None
                 and can_run(
@@ -203,7 +194,12 @@ def _lists(
     lists = dict.fromkeys(op.slots, ())
     lists.update(zip(op.slots, slots, strict=False))
     lists["variables"] = variables
-    for name, kept in state.extras().items():
+    extras = {
+        "accumulators": state.accumulators,
+        "averages": state.averages,
+        "master_weights": state.masters,
+    }
+    for name, kept in extras.items():
         own = [kept[i] for i in indices] if kept else ()
         # Either all variables of one type have this state, or none has.
         lists[name] = () if any(x is None for x in own) else own
@@ -233,38 +229,21 @@ class PlanKeeper:
         self._plans.clear()
 
     def find(
-        self,
-        variables: Sequence[Variable],
-        mode: Hashable,
+        self, variables: Sequence[Variable], mode: Hashable
     ) -> Plan | None:
         """Returns the plan kept for these variables, or None.
 
-        Args:
-            variables: The variables of a step.
-            mode: Everything else that a plan depends on.
+        `mode` is everything else that a plan depends on.
         """
         kept = self._plans.get((mode, *map(id, variables)))
         return None if kept is None else kept[1]
 
-    def of(
-        self,
-        variables: Sequence[Variable],
-        mode: Hashable,
-        make: Callable[[], Plan],
+    def keep(
+        self, variables: Sequence[Variable], mode: Hashable, plan: Plan
     ) -> Plan:
-        """Returns the plan for these variables; calls `make` if none is kept.
-
-        Args:
-            variables: The variables of a step.
-            mode: Everything else that a plan depends on.
-            make: Makes a plan.
-        """
-        plan = self.find(variables, mode)
-        if plan is None:
-            plan = make()
-            if len(self._plans) >= self.LIMIT:
-                self._plans.clear()
-            # The plan keeps the variables alive, so their ids stay unique.
-            key = (mode, *map(id, variables))
-            self._plans[key] = (list(variables), plan)
+        """Keeps a plan, which `find` then returns, and returns it."""
+        if len(self._plans) >= self.LIMIT:
+            self._plans.clear()
+        # The list keeps the variables alive, so their ids stay unique.
+        self._plans[(mode, *map(id, variables))] = (list(variables), plan)
         return plan

@@ -11,19 +11,10 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import slices
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
-
-
-def in_several() -> bool:
-    """Returns whether this code runs in one of several replicas."""
-    return (
-        access.in_replica()
-        and tf.distribute.get_strategy().num_replicas_in_sync > 1
-    )
 
 
 def check_variables(variables: Sequence[Variable]) -> None:
@@ -33,7 +24,9 @@ def check_variables(variables: Sequence[Variable]) -> None:
         ValueError: If this code runs in one of several replicas and a variable
             has no copy for each, as under `CentralStorageStrategy`.
     """
-    if in_several() and not all(map(access.has_copies, variables)):
+    if access.in_several_replicas() and not all(
+        map(access.has_copies, variables)
+    ):
         raise ValueError(
             "Each replica must have a copy of each variable. Create the model "
             "and the optimizer in the scope of a `tf.distribute."
@@ -43,16 +36,12 @@ def check_variables(variables: Sequence[Variable]) -> None:
 
 
 def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
-    """Returns the sums of gradients over all replicas.
+    """Returns the sums of this replica's gradients and those of all others.
 
-    Sparse gradients are concatenated.
-
-    Args:
-        plan: The step's plan; each bucket is summed together.
-        grads: This replica's gradients.
+    Each bucket is summed together. Sparse gradients are concatenated.
     """
     summed = list(grads)
-    if not in_several():
+    if not access.in_several_replicas():
         return summed
     context = tf.distribute.get_replica_context()
     for bucket in plan.buckets:
@@ -74,17 +63,15 @@ def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
 
 def share_accumulated(state: OptimizerState, plan: Plan) -> None:
     """Sets every replica's accumulators to their sum over the replicas."""
-    own: list[Any] = [None] * len(plan.variables)
-    accumulators: list[Any] = [None] * len(plan.variables)
-    for bucket in plan.buckets:
-        for i, index in zip(bucket.positions, bucket.indices, strict=True):
-            accumulators[i] = state.accumulators[index]
-            # Some strategies put the sum on a tensor's device, and tensors
-            # read inside a condition have no device.
-            with tf.device(plan.variables[i].device):
-                own[i] = tf.identity(
-                    tf.convert_to_tensor(tf_variable(accumulators[i]))
-                )
+    accumulators = [
+        state.accumulators[state.index_of(x)] for x in plan.variables
+    ]
+    own = []
+    for variable, accumulator in zip(plan.variables, accumulators, strict=True):
+        # Some strategies put the sum on a tensor's device, and tensors read
+        # inside a condition have no device.
+        with tf.device(variable.device):
+            own.append(tf.identity(access.value_of(accumulator)))
     for accumulator, total in zip(
         accumulators, sum_gradients(plan, own), strict=True
     ):

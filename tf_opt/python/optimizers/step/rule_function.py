@@ -41,12 +41,7 @@ _PROCESS = os.getpid()
 
 
 def bind(rule: BindRule, numbers: Mapping[str, Any]) -> Update:
-    """Returns the update of one step, as a `KeptRule` in eager steps.
-
-    Args:
-        rule: The rule.
-        numbers: The rule's arguments: bools, and scalars in float64.
-    """
+    """Returns the update of one step, as a `KeptRule` in eager steps."""
     return KeptRule(rule, numbers) if _may_call() else rule(**numbers)
 
 

@@ -5,40 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import tensorflow as tf
+
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.factors import WeightDecay
-from tf_opt.python.optimizers.state.rounding import RoundingSettings
+from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 class Settings(NamedTuple):
     """The options of a step, read from the optimizer when the step begins.
 
+    Those that aren't described here are arguments of the optimizer.
+
     Attributes:
-        implementation: `"auto"`, `"custom_op"` or `"composed"`.
-        lazy_mode: Whether sparse gradients update only the rows that occur.
-        weight_decay: The weight decay, or None.
-        clipnorm: The largest norm of a gradient, or None.
-        clipvalue: The largest magnitude of an element, or None.
-        global_clipnorm: The largest norm of all gradients, or None.
-        use_ema: Whether variables have moving averages.
-        ema_momentum: The decay of these averages.
-        ema_overwrite_frequency: The number of steps after which averages
-            overwrite the variables, or None.
+        learning_rate: Returns the learning rate.
         gradient_scale: The factor of the gradients.
         micro_steps: The number of steps whose gradients one update sums.
-        skip_nonfinite: Whether a step with a gradient that isn't finite is
-            skipped.
-        track_gradient_norm: Whether to keep the gradients' norm.
         rounding: How 16-bit variables and state are rounded.
         update_one: Updates one variable by the optimizer's `update_step`.
         overrides_update_step: Whether a subclass has replaced `update_step`.
-        decoupled_weight_decay: Whether weight decay shrinks the variables; if
-            not, it is part of the gradients.
+        strategy: The strategy under which the optimizer was created.
     """
 
     implementation: str
+    learning_rate: Callable[[], Scalar]
     lazy_mode: bool
     weight_decay: WeightDecay | None
     clipnorm: float | None
@@ -52,9 +44,10 @@ class Settings(NamedTuple):
     skip_nonfinite: bool
     track_gradient_norm: bool
     rounding: RoundingSettings
-    update_one: Callable[[Gradient, Variable, Scalar], None]
+    update_one: Callable[[Variable, Gradient, Scalar], None]
     overrides_update_step: bool
     decoupled_weight_decay: bool
+    strategy: tf.distribute.Strategy
 
     @property
     def accumulates(self) -> bool:

@@ -13,7 +13,6 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.rule_function import BindRule
@@ -85,14 +84,9 @@ class UpdateRule:
     ) -> list[tf.Tensor]:
         """Reads the slots of one variable for the functional rule.
 
-        Args:
-            slots: The slots.
-            rows: The rows of the variable to update; None: all of it.
-            scalars: The step's scalars.
+        If `rows` isn't None, only these rows are updated.
         """
-        if rows is None:
-            return list(map(access.value_of, slots))
-        return [tf.gather(tf_variable(slot), rows) for slot in slots]
+        return [access.read_rows(slot, rows) for slot in slots]
 
     def write_slots(
         self,

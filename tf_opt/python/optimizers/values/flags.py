@@ -5,6 +5,7 @@ Eager steps on a CPU use Python's, which cost no op.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -39,3 +40,14 @@ def choose(condition: Flag, new: Any, old: Any) -> Any:
         for x in (new, old)
     )
     return tf.where(condition, new, old)
+
+
+def cond(
+    condition: Flag,
+    do: Callable[[], Any],
+    otherwise: Callable[[], Any] = lambda: None,
+) -> Any:
+    """Calls one of two functions, and in a graph adds both to a condition."""
+    if isinstance(condition, bool):
+        return do() if condition else otherwise()
+    return tf.cond(condition, do, otherwise)

@@ -23,11 +23,6 @@ def path_of(variable: Variable) -> str:
 def as_gradient(gradient: GradientLike, variable: Variable) -> Gradient:
     """Converts a user's gradient to a tensor or `tf.IndexedSlices`.
 
-    Args:
-        gradient: A tensor, `tf.IndexedSlices` or a value that converts to a
-            tensor.
-        variable: The gradient's variable.
-
     Raises:
         TypeError: If the value doesn't convert; the error names the variable.
     """
@@ -47,13 +42,7 @@ def to_dense(
 ) -> tf.Tensor:
     """Converts a gradient to a dense tensor; sums repeated rows.
 
-    Args:
-        gradient: A tensor, or `tf.IndexedSlices` of an embedding.
-        variable: The gradient's variable, which gives the number of rows.
-        dtype: The type of the result. None: the gradient's type.
-
-    Returns:
-        A dense tensor.
+    The result has the type `dtype`; if that is None, the gradient's.
     """
     dtype = dtype or gradient.dtype
     if isinstance(gradient, tf.IndexedSlices):
@@ -81,20 +70,6 @@ def identity(gradient: Gradient) -> Gradient:
     return tf.identity(gradient)
 
 
-def is_sparse(gradient: GradientLike, variable: Variable, lazy: bool) -> bool:
-    """Whether a gradient may stay sparse in a step.
-
-    Args:
-        gradient: The user's gradient.
-        variable: The gradient's variable.
-        lazy: Whether to update only the rows that occur.
-    """
-    if not isinstance(gradient, tf.IndexedSlices):
-        return False
-    # An exact update sums in the gradient's type, then casts.
-    return lazy or gradient.values.dtype == variable.dtype
-
-
 def for_update(
     gradient: GradientLike,
     variable: tf.Variable,
@@ -102,13 +77,10 @@ def for_update(
     *,
     sparse: bool = False,
 ) -> Gradient:
-    """Converts a gradient to a tensor of the variable's type and shape.
+    """Converts a user's gradient to the variable's type and shape.
 
-    Args:
-        gradient: The user's gradient; it is broadcast, as in Keras.
-        variable: The gradient's variable.
-        user_variable: The variable that the user passed, for errors.
-        sparse: Whether slices stay slices, of the variable's type.
+    It is broadcast, as in Keras. With `sparse`, slices stay slices. Errors name
+    the `user_variable`.
 
     Raises:
         ValueError: If the gradient's shape doesn't broadcast to the variable's,
@@ -187,11 +159,6 @@ def check_rows(
     slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
 ) -> list[tf.Operation]:
     """Checks slices, also when a step runs, if no custom op checks them.
-
-    Args:
-        slices: The gradient.
-        variable: The gradient's variable.
-        user_variable: The variable that the user passed, for errors.
 
     Returns:
         The ops that check, in a graph.

@@ -27,6 +27,13 @@ def in_replica() -> bool:
     )
 
 
+def in_several_replicas() -> bool:
+    """Returns whether this code runs in one of several replicas."""
+    return (
+        in_replica() and tf.distribute.get_strategy().num_replicas_in_sync > 1
+    )
+
+
 def on_host(x: tf.Tensor) -> np.generic | np.ndarray | tf.Tensor:
     """Returns an eager CPU tensor as a NumPy value, any other `x` unchanged."""
     if isinstance(x, tf.__internal__.EagerTensor) and "GPU" not in x.device:
@@ -115,9 +122,7 @@ def assign(variable: Variable, value: Any) -> None:
     variable = tf_variable(variable)
     if not isinstance(value, tf.Tensor) or value.dtype != variable.dtype:
         value = tf.cast(value, variable.dtype)
-    if in_replica():
-        tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
-    elif has_own_handle(variable):
+    if in_replica() or has_own_handle(variable):
         tf.raw_ops.AssignVariableOp(
             resource=variable.handle, value=value, validate_shape=True
         )

@@ -1,8 +1,8 @@
-"""Multipliers and exclusions by the variables' positions, for saving.
+"""Multipliers and exclusions from weight decay, in a form that can be saved.
 
-A variable's path may change when its model is saved and loaded (from
-`sequential/dense/bias` to `dense/bias`), so a regular expression may no longer
-match.
+They are saved by name for models of any structure. A variable's path may change
+when its model is saved and loaded (from `sequential/dense/bias` to
+`dense/bias`), so models of the same structure find them by position.
 """
 
 from __future__ import annotations
@@ -66,3 +66,25 @@ class ByPosition:
         """Creates the object from the result of `get_config`."""
         config = {name: tuple(value) for name, value in config.items()}
         return cls(**{**config, "shapes": tuple(map(tuple, config["shapes"]))})
+
+
+@dataclasses.dataclass(frozen=True)
+class Exclusions:
+    """Arguments of `exclude_from_weight_decay`, without the variables.
+
+    Attributes:
+        var_names: Regular expressions for variables' names.
+        paths: Paths of single variables.
+    """
+
+    var_names: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def get_config(self) -> dict[str, list[str]]:
+        """Returns plain lists."""
+        return {"var_names": list(self.var_names), "paths": list(self.paths)}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Sequence[str]]) -> Exclusions:
+        """Creates the object from the result of `get_config`."""
+        return cls(tuple(config["var_names"]), tuple(config["paths"]))

@@ -1,0 +1,172 @@
+"""Update of one variable: the part that is the same for all rules."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import scalars
+from tf_opt.python.functional import storage_rounding
+from tf_opt.python.functional import tensors
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.step_frame import is_known
+
+# Narrower types that a slot may have, by arithmetic type.
+_NARROWER = {
+    tf.float32: (tf.bfloat16,),
+    tf.float64: (tf.float32, tf.bfloat16),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """Update of one variable by a rule in one step.
+
+    Attributes:
+        formula: The rule. Takes a namespace of the scalars, the variable, the
+            gradient and the slots, all real and of one type; returns the new
+            variable and slots.
+        scalars: The formula's scalars by name, in float64. Each is rounded once
+            to each type that needs it.
+        learning_rate: The factor of a decoupled weight decay, in float64.
+        decoupled_weight_decay: Whether the decay shrinks the variable or adds
+            to the gradient (L2).
+        maximize: Whether to ascend.
+        kept: The factor by which another decay shrinks the variable.
+        rounds_gradient_like_slot: The slot whose type gradients are rounded to,
+            if any.
+        shared: State of the next step that all variables share.
+    """
+
+    formula: Callable[..., Sequence[tf.Tensor]]
+    scalars: Mapping[str, tf.Tensor]
+    learning_rate: tf.Tensor
+    decoupled_weight_decay: bool
+    maximize: bool
+    kept: Scalar = 1.0
+    rounds_gradient_like_slot: int | None = None
+    shared: Sequence[tf.Tensor] = ()
+    _once: arithmetic.OncePerGraph = dataclasses.field(
+        default_factory=arithmetic.OncePerGraph, init=False
+    )
+
+    def __call__(
+        self,
+        variable: tf.Tensor,
+        gradient: tf.Tensor,
+        slots: Sequence[tf.Tensor],
+        weight_decay: Scalar,
+    ) -> tuple[tf.Tensor, ...]:
+        """Returns the new variable and slots, and then the shared state.
+
+        The tensors may have any types; the results have the arithmetic type.
+        """
+        slot_dtype = arithmetic.slot_dtype(variable.dtype)
+        dtype = slot_dtype.real_dtype
+        slots = list(slots)
+        p, g, *real_slots = (
+            arithmetic.as_real(x, dtype) for x in (variable, gradient, *slots)
+        )
+        coupled, decoupled = 0.0, weight_decay
+        if not self.decoupled_weight_decay:
+            coupled, decoupled = decoupled, coupled
+        if self.maximize:
+            g = -g
+        if not is_known(coupled, 0):
+            g = g + self._factor(arithmetic.float64, coupled, dtype) * p
+        if self.rounds_gradient_like_slot is not None:
+            stored = slots[self.rounds_gradient_like_slot].dtype.real_dtype
+            g = storage_rounding.as_held_by(g, stored)
+        if not (is_known(decoupled, 0) and is_known(self.kept, 1)):
+            p = self._factor(self._kept_by, decoupled, dtype) * p
+        own = self._once(dtype, lambda: self._scalars_in(dtype))
+        results = self.formula(own, p, g, *real_slots)
+        return (
+            *(arithmetic.from_real(x, slot_dtype) for x in results),
+            *self.shared,
+        )
+
+    def _scalars_in(self, dtype: tf.DType) -> types.SimpleNamespace:
+        return types.SimpleNamespace(
+            **{name: tf.cast(x, dtype) for name, x in self.scalars.items()}
+        )
+
+    def _kept_by(self, weight_decay: Scalar) -> Scalar:
+        if is_known(weight_decay, 0):
+            return self.kept
+        decay = self.learning_rate * arithmetic.float64(weight_decay)
+        return (1 - decay) * self.kept
+
+    def _factor(
+        self,
+        make: Callable[[Scalar], Scalar],
+        weight_decay: Scalar,
+        dtype: tf.DType,
+    ) -> tf.Tensor:
+        """Computes a factor once for all variables that share a known decay."""
+
+        def factor() -> tf.Tensor:
+            return tf.cast(make(weight_decay), dtype)
+
+        if not isinstance(weight_decay, (int, float)):
+            return factor()
+        return self._once((make, dtype, weight_decay), factor)
+
+
+def pure_step(
+    rule: Callable[..., Update],
+    arguments: Mapping[str, Any],
+    slots: Sequence[str],
+    *,
+    exact: Collection[str] = (),
+) -> list[tf.Tensor]:
+    """Checks a public function's arguments and computes its step.
+
+    Args:
+        rule: Takes a step's numbers and flags by name and returns the update.
+        arguments: The function's arguments, by name.
+        slots: The names of the slots, in the order of the rule.
+        exact: The slots that must have the arithmetic type.
+
+    Returns:
+        The new variable and slots, in the types of the old ones, and then the
+        shared state.
+
+    Raises:
+        ValueError: If an argument can't be used.
+    """
+    variable = tensors.floating("variable", arguments["variable"])
+
+    def like_variable(name: str, dtypes: Sequence[tf.DType]) -> tf.Tensor:
+        return tensors.like(name, arguments[name], "variable", variable, dtypes)
+
+    gradient = like_variable("gradient", [variable.dtype])
+    dtype = arithmetic.slot_dtype(variable.dtype)
+    narrower = _NARROWER.get(dtype, ())
+    old_slots = [
+        like_variable(name, (dtype, *(() if name in exact else narrower)))
+        for name in slots
+    ]
+    update = rule(
+        **{
+            name: scalars.argument_of_rule(name, arguments[name])
+            for name in inspect.signature(rule).parameters
+            if name in arguments
+        }
+    )
+    weight_decay = scalars.real("weight_decay", arguments["weight_decay"])
+    results = update(variable, gradient, old_slots, weight_decay)
+    old = (variable, *old_slots)
+    return [
+        *(tf.cast(x, y.dtype) for x, y in zip(results, old, strict=False)),
+        *results[len(old) :],
+    ]

@@ -1,0 +1,249 @@
+"""Rounding of what is stored in 16 bits, and master weights.
+
+Master weights are float32 copies of 16-bit variables. A step computes on the
+master weight and writes it, rounded, to the variable. Code that assigns to the
+variable doesn't know of the master weight. So a step first compares: where the
+variable isn't the rounded master weight, the variable counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import stochastic_rounding
+from tf_opt.python.functional import storage_rounding
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import is_overwritten_by_gradient
+from tf_opt.python.keras_internals import next_seed
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import choose
+
+STATE_DTYPES = ("bfloat16", "float32")
+
+
+class RoundingSettings(NamedTuple):
+    """Options of rounding.
+
+    Attributes:
+        master_weights: Whether 16-bit variables have float32 copies.
+        stochastic_rounding: Whether 16-bit variables are rounded at random.
+        seed: The seed of the random bits; None if no bits are needed.
+        state_dtype: The name of the type of moments and averages, or None.
+    """
+
+    master_weights: bool
+    stochastic_rounding: bool
+    seed: int | None
+    state_dtype: str | None
+
+    @property
+    def needs_bits(self) -> bool:
+        """Whether anything is rounded at random."""
+        return self.stochastic_rounding or self.state_dtype == "bfloat16"
+
+    def changes_storage_of(self, variable: Variable) -> bool:
+        """Returns whether a variable isn't stored by a plain cast."""
+        return (
+            self.master_weights or self.stochastic_rounding
+        ) and storage_rounding.is_16_bit(variable.dtype)
+
+
+def state_dtype_of(variable: Variable, state_dtype: str | None) -> tf.DType:
+    """Returns the type of a variable's moments and averages.
+
+    Raises:
+        ValueError: If the variable is complex and `state_dtype` is set.
+    """
+    dtype = arithmetic.slot_dtype(variable.dtype)
+    if state_dtype is None:
+        return dtype
+    if dtype.is_complex:
+        raise ValueError(
+            "`state_dtype` must be None for complex variables. Received: "
+            f"state_dtype={state_dtype!r}, and a variable of {dtype.name}"
+        )
+    return tf.dtypes.as_dtype(state_dtype)
+
+
+def standard_state_dtype(dtype: Any) -> str | None:
+    """Returns the name of the type given as `state_dtype`.
+
+    Raises:
+        ValueError: If state can't have this type.
+    """
+    if dtype is None:
+        return None
+    try:
+        name = keras.backend.standardize_dtype(dtype)
+    except (TypeError, ValueError):
+        name = None
+    if name not in STATE_DTYPES:
+        listed = ", ".join(map(repr, STATE_DTYPES))
+        raise ValueError(
+            f"`state_dtype` must be None or one of {listed}. Received: "
+            f"state_dtype={dtype!r}"
+        )
+    return name
+
+
+def seed_for(
+    seed: int | None, *, stochastic_rounding: bool, state_dtype: str | None
+) -> int | None:
+    """Returns the seed to use; draws Keras' next one only if bits are needed.
+
+    An unneeded draw would change the random numbers of the user's layers.
+    """
+    validation.check_seed(seed)
+    if seed is not None:
+        return int(seed)
+    if stochastic_rounding or state_dtype == "bfloat16":
+        return next_seed()
+    return None
+
+
+class Rounding:
+    """The rounding of one step, in the composed implementation."""
+
+    def __init__(
+        self, settings: RoundingSettings, state: OptimizerState
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._once = arithmetic.OncePerGraph()
+
+    def __call__(
+        self,
+        index: int,
+        stream: int,
+        value: tf.Tensor,
+        dtype: tf.DType,
+        rows: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Rounds a new value of a variable, a slot or an average.
+
+        Args:
+            index: The index of the variable, or of the state's variable.
+            stream: The stream of random bits.
+            value: The value in the arithmetic type.
+            dtype: The type it is stored in.
+            rows: The rows that `value` holds; None: all of the variable.
+        """
+        is_state = stream >= stochastic_rounding.AVERAGE
+        at_random = is_state or self._settings.stochastic_rounding
+        if not (at_random and storage_rounding.is_16_bit(dtype)):
+            return tf.cast(value, dtype)
+        key = self._once(
+            "key",
+            lambda: stochastic_rounding.key_of_step(
+                self._settings.seed, access.as_number(self._state.iterations)
+            ),
+        )
+        return stochastic_rounding.round_stochastically(
+            value,
+            dtype,
+            stochastic_rounding.key_of_stream(key, index, stream),
+            shape=self._state.variables[index].shape,
+            rows=rows,
+        )
+
+
+def has_master(variable: Variable) -> bool:
+    """Returns whether `master_weights=True` makes a copy of this variable."""
+    return storage_rounding.is_16_bit(
+        variable.dtype
+    ) and not is_overwritten_by_gradient(variable)
+
+
+class Weight:
+    """A variable, or rows of it, with its master weight if it has one.
+
+    Attributes:
+        stored: The variable's value.
+        value: The value to compute with: the master weight's or `stored`.
+    """
+
+    def __init__(
+        self,
+        state: OptimizerState,
+        index: int,
+        variable: Variable | None = None,
+        rows: tf.Tensor | None = None,
+    ) -> None:
+        """Reads the variable, or a replica's copy of it.
+
+        If `rows` isn't None, reads and writes only these rows.
+        """
+        if variable is None:
+            variable = state.variables[index]
+        self._variable = tf_variable(variable)
+        self._master = state.masters[index] if state.masters else None
+        self._index = index
+        self._rows = rows
+        self.stored = self.value = access.read_rows(self._variable, rows)
+        if self._master is not None:
+            self._stored_master = access.read_rows(self._master, rows)
+            rounded = storage_rounding.to_nearest(
+                self._stored_master, self.stored.dtype
+            )
+            self.value = tf.where(
+                storage_rounding.is_same(rounded, self.stored),
+                self._stored_master,
+                tf.cast(self.stored, self._stored_master.dtype),
+            )
+
+    def write(
+        self,
+        value: tf.Tensor,
+        changes: Flag,
+        rounding: Rounding,
+        *,
+        stream: int = stochastic_rounding.VARIABLE,
+    ) -> None:
+        """Assigns a new value to the variable and its master weight.
+
+        `changes` tells where to assign; it broadcasts to `value`, which has the
+        arithmetic type.
+        """
+        dtype, rows = self.stored.dtype, self._rows
+        if self._master is None:
+            rounded = rounding(self._index, stream, value, dtype, rows)
+        else:
+            rounded = storage_rounding.to_nearest(value, dtype)
+            self._write_master(value, changes)
+        rounded = choose(changes, rounded, self.stored)
+        access.write_rows(self._variable, rows, rounded)
+
+    def reconcile(self, changes: Flag) -> None:
+        """Stores the reconciled value as the master weight."""
+        if self._master is not None:
+            self._write_master(self.value, changes)
+
+    def _write_master(self, value: tf.Tensor, changes: Flag) -> None:
+        value = choose(changes, value, self._stored_master)
+        access.write_rows(self._master, self._rows, value)
+
+
+def constrain(
+    state: OptimizerState, rounding: Rounding, variable: Variable, enabled: Flag
+) -> None:
+    """Applies a variable's constraint, to its master weight if it has one."""
+    if variable.constraint is None:
+        return
+    index = state.index_of(variable)
+    if state.masters and state.masters[index] is not None:
+        weight = Weight(state, index, variable)
+        new = tf.convert_to_tensor(variable.constraint(weight.value))
+        weight.write(new, enabled, rounding)
+        return
+    old = tf.convert_to_tensor(variable)
+    new = tf.convert_to_tensor(variable.constraint(variable))
+    access.assign(variable, choose(enabled, new, old))
