@@ -79,7 +79,7 @@ class Run {
       for (const std::size_t array : {variables_[i], gradients_[i]}) {
         T* const values = arena_.OnHost<T>(array);
         for (int64_t j = 0; j < sizes[i]; ++j) {
-          values[j] = DenseModel<T, 1>::Small(random());
+          values[j] = Small<T>(random());
         }
       }
       for (int k = 0; k < kSlots; ++k) {

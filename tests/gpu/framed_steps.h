@@ -14,9 +14,8 @@
 #include "tests/gpu/device.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
-#include "tf_opt/cc/engines/gpu/framed_element.h"
+#include "tf_opt/cc/engines/gpu/framed_elements.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
-#include "tf_opt/cc/engines/gpu/gpu_state.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
 
 namespace tf_opt {
@@ -65,11 +64,10 @@ class FramedSteps {
                                 kOwn);
     for (const Tensor& tensor : model_.Tensors()) {
       for (int64_t i = 0; i < tensor.size; ++i) {
-        const auto gradient = EmulatedConvert::Widen(tensor.gradient()[i]);
         if (frame_.update) {
-          Element::UpdateAt(rule, tensor, gradient, i);
+          Elements::UpdateAt(rule, tensor, i);
         } else {
-          Element::AccumulateAt(rule, tensor, gradient, i);
+          Elements::AccumulateAt(rule, tensor, i);
         }
       }
     }
@@ -88,8 +86,7 @@ class FramedSteps {
 
  private:
   using Tensor = DenseTensor<T, Rule::kSlots>;
-  using Element =
-      FramedElement<GpuState<EmulatedConvert, ComputeType<T>>, T, Rule>;
+  using Elements = FramedElements<EmulatedConvert, T, Rule>;
 
   // The same for all variables.
   static constexpr VariableInputs kOwn = {

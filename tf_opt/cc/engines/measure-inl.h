@@ -9,9 +9,9 @@
 #else
 
 #if defined(__CUDACC__)
-#include "tf_opt/cc/engines/gpu/measure_cuda-inl.cuh"
+#include "tf_opt/cc/engines/gpu/cuda-inl.cuh"
 #else
-#include "tf_opt/cc/engines/gpu/measure_gpu_emulation-inl.h"
+#include "tf_opt/cc/engines/gpu/gpu_emulation-inl.h"
 #endif
 
 // Instantiates the measuring of gradients of type T.

@@ -15,7 +15,6 @@
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
-#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 

@@ -15,13 +15,11 @@
 
 #include <cstdint>
 
-#include "tf_opt/cc/rules/descent.h"
-#include "tf_opt/cc/rules/moments.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/power.h"
+#include "tf_opt/cc/rules/rule_parts.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -40,14 +38,13 @@ struct AdamHyperparameters {
 };
 
 // A step's scalars, computed once in float64, the same for every variable.
-struct AdamStep {
+struct AdamStep : AdamHyperparameters {
   using Hyperparameters = AdamHyperparameters;
   TF_OPT_HOST_DEVICE explicit AdamStep(const Hyperparameters& h)
-      : hyperparameters(h),
+      : Hyperparameters(h),
         bias_correction_1(1.0 - Power(h.beta_1, h.step)),
         root_bias_correction_2(Sqrt(1.0 - Power(h.beta_2, h.step))) {}
 
-  Hyperparameters hyperparameters;
   double bias_correction_1;
   double root_bias_correction_2;
 };
@@ -65,17 +62,13 @@ struct AdamRule {
   static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE AdamRule(const Step& step, const VariableInputs& own)
-      : descent(own.learning_rate(step.hyperparameters),
-                step.hyperparameters.maximize, own.weight_decay),
-        moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
-        step_size(
-            own.learning_rate(step.hyperparameters) / step.bias_correction_1 *
-            (step.hyperparameters.epsilon_hat ? step.root_bias_correction_2
-                                              : 1.0)),
-        root_scale(step.hyperparameters.epsilon_hat
-                       ? 1.0
-                       : 1.0 / step.root_bias_correction_2),
-        epsilon(step.hyperparameters.epsilon) {}
+      : descent(step, own),
+        moments(step),
+        step_size(own.learning_rate_factor * step.learning_rate /
+                  step.bias_correction_1 *
+                  (step.epsilon_hat ? step.root_bias_correction_2 : 1.0)),
+        root_scale(step.epsilon_hat ? 1.0 : 1.0 / step.root_bias_correction_2),
+        epsilon(step.epsilon) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& v) const {
     static_assert(!kAmsgrad, "AMSGrad keeps a third slot");

@@ -16,11 +16,10 @@
 
 #include <cstdint>
 
-#include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/rule_parts.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -33,12 +32,11 @@ struct AsgdHyperparameters {
 };
 
 // A step's scalars, computed once in float64, the same for every variable.
-struct AsgdStep {
+struct AsgdStep : AsgdHyperparameters {
   using Hyperparameters = AsgdHyperparameters;
   TF_OPT_HOST_DEVICE explicit AsgdStep(const Hyperparameters& h)
-      : hyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
+      : Hyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
 
-  Hyperparameters hyperparameters;
   double step_size;
 };
 
@@ -70,8 +68,7 @@ struct AsgdRule {
   static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE AsgdRule(const Step& step, const VariableInputs& own)
-      : descent(own.learning_rate(step.hyperparameters),
-                step.hyperparameters.maximize, own.weight_decay),
+      : descent(step, own),
         step_size(own.learning_rate_factor * step.step_size) {}
 
   // held(x) is x rounded to the type of the last slot, y.

@@ -17,11 +17,10 @@
 
 #include <cstdint>
 
-#include "tf_opt/cc/rules/descent.h"
 #include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/rule_parts.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -37,12 +36,11 @@ struct AveragedSgdHyperparameters {
 };
 
 // A step's scalars, computed once in float64, the same for every variable.
-struct AveragedSgdStep {
+struct AveragedSgdStep : AveragedSgdHyperparameters {
   using Hyperparameters = AveragedSgdHyperparameters;
   TF_OPT_HOST_DEVICE explicit AveragedSgdStep(const Hyperparameters& h)
-      : hyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
+      : Hyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
 
-  Hyperparameters hyperparameters;
   double mu;
 };
 
@@ -58,11 +56,9 @@ struct AveragedSgdRule {
 
   TF_OPT_HOST_DEVICE AveragedSgdRule(const Step& step,
                                      const VariableInputs& own)
-      : descent(own.learning_rate(step.hyperparameters),
-                step.hyperparameters.maximize, own.weight_decay,
-                1.0 - step.hyperparameters.lambd * own.learning_rate_factor *
-                          step.hyperparameters.eta),
-        eta(own.learning_rate_factor * step.hyperparameters.eta),
+      : descent(step, own,
+                1.0 - step.lambd * own.learning_rate_factor * step.eta),
+        eta(own.learning_rate_factor * step.eta),
         mu(step.mu) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& ax) const {

@@ -18,13 +18,11 @@
 
 #include <cstdint>
 
-#include "tf_opt/cc/rules/descent.h"
-#include "tf_opt/cc/rules/moments.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/power.h"
+#include "tf_opt/cc/rules/rule_parts.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -43,10 +41,10 @@ struct NAdamHyperparameters {
 };
 
 // A step's scalars, computed once in float64, the same for every variable.
-struct NAdamStep {
+struct NAdamStep : NAdamHyperparameters {
   using Hyperparameters = NAdamHyperparameters;
   TF_OPT_HOST_DEVICE explicit NAdamStep(const Hyperparameters& h)
-      : hyperparameters(h) {
+      : Hyperparameters(h) {
     const double momentum = Momentum(h.step);
     const double next_momentum = Momentum(h.step + 1.0);
     const double product = h.momentum_product * momentum;
@@ -58,11 +56,10 @@ struct NAdamStep {
 
   // mu_t.
   TF_OPT_HOST_DEVICE double Momentum(double t) const {
-    const double decay = Power(0.96, t * hyperparameters.momentum_decay);
-    return hyperparameters.beta_1 * (1.0 - 0.5 * decay);
+    const double decay = Power(0.96, t * momentum_decay);
+    return beta_1 * (1.0 - 0.5 * decay);
   }
 
-  Hyperparameters hyperparameters;
   double moment_size;
   double gradient_size;
   double root_scale;
@@ -79,13 +76,12 @@ struct NAdamRule {
   static constexpr bool kVariableShowsNan = true;
 
   TF_OPT_HOST_DEVICE NAdamRule(const Step& step, const VariableInputs& own)
-      : descent(own.learning_rate(step.hyperparameters),
-                step.hyperparameters.maximize, own.weight_decay),
-        moments(step.hyperparameters.beta_1, step.hyperparameters.beta_2),
+      : descent(step, own),
+        moments(step),
         moment_size(own.learning_rate_factor * step.moment_size),
         gradient_size(own.learning_rate_factor * step.gradient_size),
         root_scale(step.root_scale),
-        epsilon(step.hyperparameters.epsilon) {}
+        epsilon(step.epsilon) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& v) const {
     g = descent.Gradient(g, p);

@@ -1,5 +1,5 @@
-// Rounding by random bits: to a neighbour, with the right probability; and bits
-// that depend on nothing they shouldn't.
+// Rounding by random bits: to a neighbour, with the right probability; and the
+// bits of neighbours and of an element's streams.
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -11,53 +11,8 @@
 namespace tf_opt {
 namespace {
 
-constexpr int kDraws = 1 << 20;
-
-RandomKey KeyOf(int64_t seed, int64_t iteration, int64_t variable,
-                int64_t operand) {
-  return RandomKey().With(seed).With(iteration).With(variable).Stream(operand);
-}
-
-TEST(RandomBits, AreUniformAndIndependentOfWhatIsNear) {
-  const RandomKey key = KeyOf(1, 2, 3, 0);
-  const std::vector<RandomKey> others = {KeyOf(2, 2, 3, 0), KeyOf(1, 3, 3, 0),
-                                         KeyOf(1, 2, 4, 0), KeyOf(1, 2, 3, 1)};
-  const auto centred = [](const RandomKey& key, int64_t element) {
-    return RandomBitsOf(key, element) / 65535.0 - 0.5;
-  };
-  double mean = 0, square = 0;
-  // With the elements that are so far behind, then with the other keys.
-  const std::vector<int64_t> distances = {1, 2, 31, 32, 33, 64, 4096};
-  std::vector<double> products(distances.size() + others.size());
-  std::vector<int> set(16);
-  for (int64_t i = 0; i < kDraws; ++i) {
-    const double x = centred(key, i);
-    mean += x / kDraws;
-    square += x * x / kDraws;
-    for (size_t k = 0; k < distances.size(); ++k) {
-      products[k] += x * centred(key, i + distances[k]) / kDraws;
-    }
-    for (size_t k = 0; k < others.size(); ++k) {
-      products[distances.size() + k] += x * centred(others[k], i) / kDraws;
-    }
-    for (int bit = 0; bit < 16; ++bit) {
-      set[bit] += RandomBitsOf(key, i) >> bit & 1;
-    }
-  }
-  // Five standard errors of uniform numbers.
-  const double deviation = std::sqrt(1 / 12.0 / kDraws);
-  EXPECT_NEAR(mean, 0, 5 * deviation);
-  EXPECT_NEAR(square, 1 / 12.0, 5 * std::sqrt(1 / 180.0 / kDraws));
-  for (const double product : products) {
-    EXPECT_NEAR(product, 0, 5 / 12.0 / std::sqrt(kDraws));
-  }
-  for (const int count : set) {
-    EXPECT_NEAR(count, kDraws / 2, 5 * std::sqrt(kDraws) / 2);
-  }
-}
-
 TEST(RandomBits, OfNeighboursAreThoseOfEach) {
-  const RandomKey key = KeyOf(-5, 7, 1, 4);
+  const RandomKey key = RandomKey().With(-5).With(7).With(1).Stream(4);
   // Behind 2^33 elements a word's number has more than 32 bits.
   for (const int64_t first : {int64_t{0}, int64_t{641}, int64_t{1} << 33}) {
     const RandomWords words(key, first);

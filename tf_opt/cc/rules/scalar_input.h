@@ -103,6 +103,25 @@ struct ScalarInput {
   Range range = Range::kAny;
 };
 
+// Scalars of a step for one variable.
+struct VariableInputs {
+  // Returns whether `number` is an integer, as it must be.
+  TF_OPT_HOST_DEVICE bool HasNumber() const {
+    return number == static_cast<double>(whole_number());
+  }
+  // Valid even if `number` is no integer: a device can't return an error.
+  TF_OPT_HOST_DEVICE int64_t whole_number() const {
+    const bool fits = number >= -0x1p53 && number <= 0x1p53;
+    return fits ? static_cast<int64_t>(number) : 0;
+  }
+
+  double weight_decay = 0.0;
+  double learning_rate_factor = 1.0;
+  double gradient_factor = 1.0;
+  // Number of the variable, for its random bits.
+  double number = 0.0;
+};
+
 // A type as a value: passes a chosen rule to a generic function.
 template <typename T>
 struct TypeTag {

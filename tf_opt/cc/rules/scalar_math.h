@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include <cstdint>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #define TF_OPT_HOST_DEVICE __host__ __device__
@@ -37,18 +37,9 @@ TF_OPT_RULE_INLINE double Max(double a, double b) { return a > b ? a : b; }
 // Selects one of two values, both of which are computed. V is deduced from the
 // first.
 template <typename V>
-struct SameType {
-  using type = V;
-};
-template <typename V>
-TF_OPT_RULE_INLINE V Select(bool condition, V a, typename SameType<V>::type b) {
+TF_OPT_RULE_INLINE V Select(bool condition, V a,
+                            typename std::common_type<V>::type b) {
   return condition ? a : b;
-}
-
-// Converts a number to an integer; one that isn't an integer, or is too large,
-// becomes some integer.
-TF_OPT_RULE_INLINE int64_t WholeNumber(double x) {
-  return x >= -0x1p53 && x <= 0x1p53 ? static_cast<int64_t>(x) : 0;
 }
 
 // The NaN that results store. Processors differ in which operand's NaN, and

@@ -27,7 +27,6 @@
 #include "tf_opt/cc/rules/random_bits.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/variable_inputs.h"
 
 namespace tf_opt {
 
@@ -65,7 +64,6 @@ inline constexpr ScalarInput<FrameInputs>
 // Computes the gradient that the rule receives.
 template <typename V>
 struct GradientTransform {
-  GradientTransform() = default;
   TF_OPT_HOST_DEVICE GradientTransform(const FrameInputs& inputs,
                                        double gradient_factor)
       : scale(inputs.gradient_scale),
@@ -96,15 +94,14 @@ struct GradientTransform {
     return Select(x < -clip_value, -clip_value, x);
   }
 
-  V scale = 1;
-  V factor = 1;
-  V clip_value = __builtin_inf();
+  V scale;
+  V factor;
+  V clip_value;
 };
 
 // Exponential moving average of a variable.
 template <typename V>
 struct MovingAverage {
-  MovingAverage() = default;
   TF_OPT_HOST_DEVICE explicit MovingAverage(const FrameInputs& inputs)
       : momentum(inputs.ema_momentum),
         rest(1.0 - inputs.ema_momentum),
@@ -114,9 +111,9 @@ struct MovingAverage {
     return CanonicalNan(momentum * average + rest * p);
   }
 
-  V momentum = 0;
-  V rest = 1;
-  bool overwrite = false;
+  V momentum;
+  V rest;
+  bool overwrite;
 };
 
 // A rule and its frame, for one variable.
@@ -126,7 +123,6 @@ struct FramedRule {
   using Key = RandomKey;
   static constexpr int kOperands = kFrameOperandCount + Rule::kSlots;
 
-  explicit FramedRule(const Rule& rule) : rule(rule) {}
   TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Step& step,
                                 const FrameInputs& inputs,
                                 const VariableInputs& own)
@@ -166,7 +162,7 @@ struct FramedRule {
   Rule rule;
   GradientTransform<V> gradient;
   MovingAverage<V> average;
-  bool stochastic_rounding = false;
+  bool stochastic_rounding;
   Key random_keys[kOperands];
 };
 

@@ -30,15 +30,8 @@ CpuTarget Choose() {
 }  // namespace
 
 const char* CpuTargetName(CpuTarget target) {
-  switch (target) {
-    case CpuTarget::kAvx512:
-      return "avx512";
-    case CpuTarget::kAvx2:
-      return "avx2";
-    case CpuTarget::kBaseline:
-      break;
-  }
-  return "baseline";
+  constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};
+  return kNames[static_cast<int>(target)];
 }
 
 std::vector<CpuTarget> SupportedCpuTargets() {

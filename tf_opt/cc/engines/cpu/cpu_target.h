@@ -19,6 +19,22 @@ std::vector<CpuTarget> SupportedCpuTargets();
 // name is ignored.
 CpuTarget ChosenCpuTarget();
 
+// What is compiled for a target is in the namespace of the target's name.
+//
+// TF_OPT_FOR_CPU_TARGETS(declare) is declare(name) for each of them, and
+// TF_OPT_OF_CPU_TARGET(target, F) the function F of the target.
+#if defined(__x86_64__)
+#define TF_OPT_FOR_CPU_TARGETS(declare) \
+  declare(baseline) declare(avx2) declare(avx512)
+#define TF_OPT_OF_CPU_TARGET(target, ...)               \
+  ((target) == CpuTarget::kAvx512 ? avx512::__VA_ARGS__ \
+   : (target) == CpuTarget::kAvx2 ? avx2::__VA_ARGS__   \
+                                  : baseline::__VA_ARGS__)
+#else
+#define TF_OPT_FOR_CPU_TARGETS(declare) declare(baseline)
+#define TF_OPT_OF_CPU_TARGET(target, ...) (baseline::__VA_ARGS__)
+#endif
+
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_ENGINES_CPU_CPU_TARGET_H_

@@ -33,11 +33,7 @@ namespace tf_opt {
                        const DenseTensor<T, Rule::kSlots>& tensor,           \
                        int64_t begin, int64_t end);                          \
   }
-TF_OPT_DECLARE_CPU_TARGET(baseline)
-#if defined(__x86_64__)
-TF_OPT_DECLARE_CPU_TARGET(avx2)
-TF_OPT_DECLARE_CPU_TARGET(avx512)
-#endif
+TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
 #undef TF_OPT_DECLARE_CPU_TARGET
 
 template <typename T, typename Rule>
@@ -48,17 +44,8 @@ using RangeFunction = void (*)(const FramedRule<Rule>&,
 // `update` is false if the step only accumulates.
 template <typename T, typename Rule>
 RangeFunction<T, Rule> RangeFunctionFor(CpuTarget target, bool update = true) {
-#if defined(__x86_64__)
-  if (target == CpuTarget::kAvx512) {
-    return update ? avx512::ApplyRange<T, Rule>
-                  : avx512::AccumulateRange<T, Rule>;
-  }
-  if (target == CpuTarget::kAvx2) {
-    return update ? avx2::ApplyRange<T, Rule> : avx2::AccumulateRange<T, Rule>;
-  }
-#endif
-  return update ? baseline::ApplyRange<T, Rule>
-                : baseline::AccumulateRange<T, Rule>;
+  return update ? TF_OPT_OF_CPU_TARGET(target, ApplyRange<T, Rule>)
+                : TF_OPT_OF_CPU_TARGET(target, AccumulateRange<T, Rule>);
 }
 
 // Bytes that an update moves per element: it reads variable, gradient and slots

@@ -137,36 +137,6 @@ TYPED_TEST(SparseCpuRuleTest, LazyGivesThemToTheRowsThatOccurAlone) {
   this->Check(/*lazy=*/true);
 }
 
-// Rounded once: each 1 alone would be lost.
-TEST(SumRow, OfA16BitRowIsFormedInFloat32) {
-  const std::vector<float> numbers = {256, 1, 1, 1, 1};
-  std::vector<BFloat16> values;
-  std::vector<RowEntry<int32_t>> entries;
-  for (const float number : numbers) {
-    entries.push_back({3, static_cast<int32_t>(values.size())});
-    values.push_back(Exactly<BFloat16>(number));
-  }
-  const auto count = static_cast<int64_t>(entries.size());
-  for (const CpuTarget target : SupportedCpuTargets()) {
-    BFloat16 sum;
-    RowFunctionsFor<BFloat16>(target).sum(
-        values.data(), 1, {entries.data(), count}, 0, count, 0, 1, &sum);
-    EXPECT_EQ(ToDouble(sum), 260) << CpuTargetName(target);
-  }
-}
-
-TEST(SumRow, AddsInTheOrderOfTheEntries) {
-  const std::vector<float> values = {1, 1e8f, -1e8f, 1};
-  const std::vector<RowEntry<int64_t>> entries = {
-      {0, 1}, {0, kNoValues}, {0, 2}, {0, 0}, {0, 3}};
-  for (const CpuTarget target : SupportedCpuTargets()) {
-    float sum;
-    RowFunctionsFor<float>(target).sum(values.data(), 1, {entries.data(), 5}, 0,
-                                       5, 0, 1, &sum);
-    EXPECT_EQ(sum, 2) << CpuTargetName(target);
-  }
-}
-
 template <typename Index>
 void CheckSort(Index rows) {
   using Entry = RowEntry<Index>;

@@ -39,11 +39,7 @@ constexpr int64_t kSummedColumns = 1024;
                    const ComputeType<T>* accumulator, int64_t columns);      \
   double SumOfLanes(double* lanes);                                          \
   }
-TF_OPT_DECLARE_CPU_TARGET(baseline)
-#if defined(__x86_64__)
-TF_OPT_DECLARE_CPU_TARGET(avx2)
-TF_OPT_DECLARE_CPU_TARGET(avx512)
-#endif
+TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
 #undef TF_OPT_DECLARE_CPU_TARGET
 
 template <typename T>
@@ -58,18 +54,10 @@ struct RowFunctions {
 
 template <typename T>
 RowFunctions<T> RowFunctionsFor(CpuTarget target) {
-#if defined(__x86_64__)
-  if (target == CpuTarget::kAvx512) {
-    return {avx512::SumRow<T>, avx512::MeasureRow<T>, avx512::RowIsFinite<T>,
-            avx512::SumOfLanes};
-  }
-  if (target == CpuTarget::kAvx2) {
-    return {avx2::SumRow<T>, avx2::MeasureRow<T>, avx2::RowIsFinite<T>,
-            avx2::SumOfLanes};
-  }
-#endif
-  return {baseline::SumRow<T>, baseline::MeasureRow<T>,
-          baseline::RowIsFinite<T>, baseline::SumOfLanes};
+  return {TF_OPT_OF_CPU_TARGET(target, SumRow<T>),
+          TF_OPT_OF_CPU_TARGET(target, MeasureRow<T>),
+          TF_OPT_OF_CPU_TARGET(target, RowIsFinite<T>),
+          TF_OPT_OF_CPU_TARGET(target, SumOfLanes)};
 }
 
 }  // namespace tf_opt

@@ -3,9 +3,9 @@
 // describe them. It reads nothing back from the device, so a CUDA graph can
 // capture it.
 //
-// Defined by dense_gpu_launch-inl.h, in files for CUDA's compiler. This header
-// is plain C++ without names of CUDA: a stream is a cudaStream_t, an error is
-// CUDA's description or null.
+// Defined by dense-inl.h, in files for CUDA's compiler. This header is plain
+// C++ without names of CUDA: a stream is a cudaStream_t, an error is CUDA's
+// description or null.
 #ifndef TF_OPT_CC_ENGINES_GPU_DENSE_GPU_LAUNCH_H_
 #define TF_OPT_CC_ENGINES_GPU_DENSE_GPU_LAUNCH_H_
 

@@ -13,7 +13,6 @@
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/testing/all_rules.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
-#include "tf_opt/cc/engines/testing/gpu_step_model.h"
 #include "tf_opt/cc/engines/testing/test_threads.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/asgd.h"
@@ -24,31 +23,50 @@ namespace {
 
 // A step's numbers, and a launch that reads them.
 template <typename Description>
-struct Step : GpuStepModel<Description> {
+struct Step {
   template <typename T, typename Rule>
   void Launch(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors) const {
+    GpuInputsOf<Rule> inputs;
+    for (const auto& input : Description::kScalars) {
+      inputs.scalars.Add(input, input.Address(hyperparameters));
+    }
+    // Numbers that the host knows.
+    inputs.frame.known = frame;
+    for (const auto& input : kFrameScalars) {
+      inputs.frame.Add(input, input.Address(frame));
+    }
+    inputs.weight_decay.at = weight_decay.data();
+    inputs.learning_rate_factors = {&others.learning_rate_factor, true};
+    inputs.gradient_factors = {&others.gradient_factor, true};
+    inputs.variable_numbers = {&others.number, true};
+    if (rows > 0) inputs.SetRow("batch_index", rows, &row);
     std::vector<double> workspace(
         GpuRules<Rule>::Bytes(tensors.size()) / sizeof(double) + 1);
-    const char* error = ApplyDenseGpu<T, Rule>(
-        tensors, this->template Inputs<Rule>(), workspace.data(), nullptr);
-    EXPECT_EQ(error, nullptr);
+    EXPECT_EQ((ApplyDenseGpu<T, Rule>(tensors, inputs, workspace.data(),
+                                      /*stream=*/nullptr)),
+              nullptr);
   }
+
+  template <typename Rule>
+  FramedRule<Rule> RuleOf(int variable) const {
+    VariableInputs own = others;
+    own.weight_decay = weight_decay[variable];
+    return {typename Rule::Step(hyperparameters), frame, own};
+  }
+
+  typename Description::Hyperparameters hyperparameters;
+  FrameInputs frame;
+  std::vector<double> weight_decay;
+  VariableInputs others;  // The same for all variables.
+  int64_t row = 0;
+  int64_t rows = 0;
 };
 
 // Around vectors and tiles; empty tensors first and in between.
 const std::vector<int64_t>& Sizes() {
-  static const auto& sizes = *new std::vector<int64_t>{0,
-                                                       1,
-                                                       3,
-                                                       4,
-                                                       16,
-                                                       17,
-                                                       0,
-                                                       kTileSize - 1,
-                                                       kTileSize,
-                                                       31,
-                                                       kTileSize + 1,
-                                                       3 * kTileSize + 5};
+  static const auto& sizes = *new std::vector<int64_t>(
+      {0, 1, 3, 4, 16, 17, 0, kTileSize - 1, kTileSize, 31, kTileSize + 1,
+       3 * kTileSize + 5});
   return sizes;
 }
 
@@ -67,59 +85,24 @@ TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngine) {
   using Model = DenseModel<T, Rule::kSlots>;
   Step<typename TypeParam::Description> step;
   step.hyperparameters = TypeParam::Hyperparameters();
-  std::vector<FramedRule<Rule>> rules;
   for (size_t i = 0; i < Sizes().size(); ++i) {
     step.weight_decay.push_back(0.01 * i);
-    rules.emplace_back(Rule(typename Rule::Step(step.hyperparameters),
-                            {step.weight_decay.back()}));
   }
-
-  for (const bool special : {false, true}) {
-    SCOPED_TRACE(special ? "with special numbers" : "with ordinary numbers");
+  for (const Setting& setting :
+       AllSettings<T, typename TypeParam::Description>()) {
+    step.frame = setting.frame;
+    step.others = {0, 1.5, setting.framed ? 1.25 : 1, 5};
+    std::vector<FramedRule<Rule>> rules;
+    for (size_t i = 0; i < Sizes().size(); ++i) {
+      rules.push_back(step.template RuleOf<Rule>(i));
+    }
     // From 1 on no array is aligned for vectors.
     for (const int offset : {0, 1}) {
-      SCOPED_TRACE(testing::Message() << "offset " << offset);
-      Model expected(Sizes(), offset);
-      if (special) expected.AddSpecialNumbers();
+      SCOPED_TRACE(testing::Message() << setting << ", offset " << offset);
+      Model expected(Sizes(), offset, setting);
       Model model(expected);
       ApplyDense<T>(expected.Tensors(), rules, CpuTarget::kBaseline, 1,
-                    MustNotRun);
-      step.template Launch<T, Rule>(model.Tensors());
-      EXPECT_TRUE(model.SameBits(expected));
-      EXPECT_TRUE(model.PaddingIsUntouched());
-    }
-  }
-}
-
-TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngineFramed) {
-  using T = typename TypeParam::T;
-  using Rule = typename TypeParam::Rule;
-  using Model = DenseModel<T, Rule::kSlots>;
-  Step<typename TypeParam::Description> step;
-  step.hyperparameters = TypeParam::Hyperparameters();
-  step.weight_decay.assign(Sizes().size(), 0.1);
-  step.learning_rate_factor = 1.5;
-  step.gradient_factor = 1.25;
-  step.variable_number = 5;
-  for (const auto& [frame, stored] :
-       Pairs(AllFrames(), AllStored<T, typename TypeParam::Description>())) {
-    SCOPED_TRACE(testing::Message()
-                 << "update " << frame.update << ", overwrite "
-                 << frame.overwrite_with_average << ", state "
-                 << static_cast<int>(stored.state) << ", master weights "
-                 << stored.master_weights);
-    step.frame = frame;
-    const std::vector<FramedRule<Rule>> rules(
-        Sizes().size(),
-        FramedRule<Rule>(typename Rule::Step(step.hyperparameters), frame,
-                         VariableInputs{0.1, 1.5, 1.25, 5}));
-    for (const int offset : {0, 1}) {
-      SCOPED_TRACE(testing::Message() << "offset " << offset);
-      Model expected(Sizes(), offset, /*framed=*/true, stored);
-      expected.AddSpecialNumbers();
-      Model model(expected);
-      ApplyDense<T>(expected.Tensors(), rules, CpuTarget::kBaseline, 1,
-                    MustNotRun, frame.update);
+                    MustNotRun, setting.frame.update);
       step.template Launch<T, Rule>(model.Tensors());
       EXPECT_TRUE(model.SameBits(expected));
       EXPECT_TRUE(model.PaddingIsUntouched());
@@ -138,74 +121,36 @@ TYPED_TEST(DenseGpuTest, UpdatesTheRowOfATableThatTheDeviceNames) {
   step.rows = kRows;
 
   DenseModel<T, 2> expected({kSize}), model({kSize});
-  ApplyDense<T>(expected.Tensors(),
-                std::vector{FramedRule(Rule(AsgdStep(step.hyperparameters),
-                                            {step.weight_decay[0]}))},
+  ApplyDense<T>(expected.Tensors(), std::vector{step.template RuleOf<Rule>(0)},
                 CpuTarget::kBaseline, 1, MustNotRun);
+  const auto* const wanted =
+      static_cast<V*>(expected.Tensors()[0].template slot<1>().data);
 
   auto tensors = model.Tensors();
   std::vector<V> table(kRows * kSize, V(7));
-  std::memcpy(&table[kRow * kSize], model.slots[1].data(), kSize * sizeof(V));
+  std::memcpy(&table[kRow * kSize], tensors[0].template slot<1>().data,
+              kSize * sizeof(V));
   tensors[0].operands[kFrameOperandCount + 1] = table.data();
-  step.Launch<T, Rule>(tensors);
+  step.template Launch<T, Rule>(tensors);
   for (int64_t i = 0; i < kRows * kSize; ++i) {
-    const V wanted = i / kSize == kRow ? expected.slots[1][i % kSize] : V(7);
-    ASSERT_EQ(table[i], wanted) << "element " << i;
+    ASSERT_EQ(table[i], i / kSize == kRow ? wanted[i % kSize] : V(7))
+        << "element " << i;
   }
 }
 
-// Launches a step that must not write, and returns what it prints.
-template <typename Description, typename Rule>
-std::string MessageOf(const Step<Description>& step) {
-  DenseModel<float, Rule::kSlots> model({5, 7}), untouched({5, 7});
-  testing::internal::CaptureStdout();
-  step.template Launch<float, Rule>(model.Tensors());
-  EXPECT_TRUE(model.SameBits(untouched));
-  return testing::internal::GetCapturedStdout();
-}
-
+// What it prints is tested from Python, for every op.
 TEST(DenseGpu, WritesNothingIfANumberIsOutOfItsRange) {
   using Rule = AdamRule<float, false, false>;
   Step<Adam> step;
   step.weight_decay = {0.0, 0.0};
   step.hyperparameters.step = 0;
-  EXPECT_EQ((MessageOf<Adam, Rule>(step)),
-            "tf_opt: `step` must be >= 1, got 0; nothing was written\n");
-  step.hyperparameters.step = 1;
-  step.hyperparameters.beta_2 = 1;
-  EXPECT_EQ((MessageOf<Adam, Rule>(step)),
-            "tf_opt: `beta_2` must be in [0, 1), got 1; nothing was written\n");
-  step.hyperparameters.beta_2 = NAN;
-  EXPECT_NE((MessageOf<Adam, Rule>(step)), "");
-}
-
-TEST(DenseGpu, WritesAndPrintsNothingIfItIsNotEnabled) {
-  Step<Adam> step;
-  step.weight_decay = {0.0, 0.0};
-  step.hyperparameters.step = 0;
-  step.frame.enabled = false;
-  EXPECT_EQ((MessageOf<Adam, AdamRule<float, false, false>>(step)), "");
-}
-
-TEST(DenseGpu, WritesNothingIfANumberOfItsFrameIsOutOfItsRange) {
-  Step<Adam> step;
-  step.weight_decay = {0.0, 0.0};
-  step.frame.ema_momentum = 1.5;
-  EXPECT_EQ((MessageOf<Adam, AdamRule<float, false, false>>(step)),
-            "tf_opt: `ema_momentum` must be in [0, 1], got 1.5; nothing was "
-            "written\n");
-}
-
-TEST(DenseGpu, WritesNothingIfThereIsNoSuchRow) {
-  using Rule = AsgdRule<float, false>;
-  Step<Asgd> step;
-  step.weight_decay = {0.0, 0.0};
-  step.rows = 3;
-  for (const int64_t row : {-1, 3}) {
-    step.row = row;
-    EXPECT_EQ((MessageOf<Asgd, Rule>(step)),
-              "tf_opt: `batch_index` must be in [0, 3), got " +
-                  std::to_string(row) + "; nothing was written\n");
+  for (const bool enabled : {false, true}) {
+    step.frame.enabled = enabled;
+    DenseModel<float, 2> model({5, 7}), untouched({5, 7});
+    testing::internal::CaptureStdout();
+    step.Launch<float, Rule>(model.Tensors());
+    EXPECT_TRUE(model.SameBits(untouched));
+    EXPECT_EQ(testing::internal::GetCapturedStdout().empty(), !enabled);
   }
 }
 
@@ -222,8 +167,7 @@ TEST(PlanGpuBatches, ThousandTensorsTakeFewLaunches) {
   }
   EXPECT_EQ(count, 1000);
   using Rule = AdamRule<float, true, false>;
-  EXPECT_LE(sizeof(batches[0]) + sizeof(GpuRules<Rule>) + sizeof(int),
-            kGpuArgumentBytes);
+  EXPECT_LE(sizeof(batches[0]) + sizeof(GpuRules<Rule>), kGpuArgumentBytes);
 }
 
 TEST(PlanGpuBatches, ALargeTensorIsManyTiles) {

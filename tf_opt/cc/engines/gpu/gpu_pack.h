@@ -1,18 +1,12 @@
-// Limits and memory accesses of all kernels for GPUs.
+// Memory accesses of all kernels for GPUs.
 #ifndef TF_OPT_CC_ENGINES_GPU_GPU_PACK_H_
 #define TF_OPT_CC_ENGINES_GPU_GPU_PACK_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
-
-// Bytes of arguments that a kernel may have, since CUDA 12.1.
-constexpr std::size_t kGpuArgumentBytes = 32764;
-
-constexpr int kWarpThreads = 32;
 
 // kCount neighbours of an array, loaded and stored at once.
 template <typename E, int kCount>
@@ -35,6 +29,14 @@ struct GpuPack {
   TF_OPT_RULE_INLINE static bool IsAligned(const E* pointer) {
     return reinterpret_cast<uintptr_t>(pointer) % sizeof(Vector) == 0;
   }
+};
+
+template <typename E>
+struct GpuPack<E, 1> {
+  TF_OPT_RULE_INLINE void Load(const E* from) { elements[0] = *from; }
+  TF_OPT_RULE_INLINE void Store(E* to) const { *to = elements[0]; }
+
+  E elements[1];
 };
 
 }  // namespace tf_opt

@@ -14,28 +14,11 @@
 
 namespace tf_opt {
 
-// `Widening` widens and narrows 16-bit elements; V is the arithmetic's type.
-template <typename Widening, typename V>
+// `Convert` widens and narrows 16-bit elements; V is the arithmetic's type.
+template <typename Convert, typename V>
 class GpuState {
  public:
-  using Convert = Widening;
-
-  TF_OPT_RULE_INLINE static V Read(const StateArray<V>& array, int64_t at) {
-    V value[1];
-    Load(array, at, value);
-    return value[0];
-  }
-
-  // `random_key` is null for rounding to nearest; `element` is the element's
-  // number.
-  TF_OPT_RULE_INLINE static void Write(const StateArray<V>& array, int64_t at,
-                                       V value, const RandomKey* random_key,
-                                       int64_t element) {
-    const V values[1] = {value};
-    Store(array, at, values, random_key, element);
-  }
-
-  // kCount neighbours, which must be aligned.
+  // Loads kCount neighbours, which must be aligned.
   template <int kCount>
   TF_OPT_RULE_INLINE static void Load(const StateArray<V>& array, int64_t at,
                                       V (&values)[kCount]) {
@@ -49,6 +32,8 @@ class GpuState {
     }
   }
 
+  // `random_key` is null for rounding to nearest; `element` is the number of
+  // the first element.
   template <int kCount>
   TF_OPT_RULE_INLINE static void Store(const StateArray<V>& array, int64_t at,
                                        const V (&values)[kCount],
@@ -83,15 +68,10 @@ class GpuState {
   template <typename E, int kCount>
   TF_OPT_RULE_INLINE static void LoadAs(const StateArray<V>& array, int64_t at,
                                         V (&values)[kCount]) {
-    const E* const from = static_cast<const E*>(array.data) + at;
-    if constexpr (kCount == 1) {
-      values[0] = Convert::Widen(*from);
-    } else {
-      GpuPack<E, kCount> pack;
-      pack.Load(from);
-      for (int j = 0; j < kCount; ++j) {
-        values[j] = Convert::Widen(pack.elements[j]);
-      }
+    GpuPack<E, kCount> pack;
+    pack.Load(static_cast<const E*>(array.data) + at);
+    for (int j = 0; j < kCount; ++j) {
+      values[j] = Convert::Widen(pack.elements[j]);
     }
   }
 
@@ -100,16 +80,11 @@ class GpuState {
                                          const V (&values)[kCount],
                                          const RandomKey* random_key,
                                          int64_t element) {
-    E* const to = static_cast<E*>(array.data) + at;
-    if constexpr (kCount == 1) {
-      *to = Rounded<E>(values[0], random_key, element);
-    } else {
-      GpuPack<E, kCount> pack;
-      for (int j = 0; j < kCount; ++j) {
-        pack.elements[j] = Rounded<E>(values[j], random_key, element + j);
-      }
-      pack.Store(to);
+    GpuPack<E, kCount> pack;
+    for (int j = 0; j < kCount; ++j) {
+      pack.elements[j] = Rounded<E>(values[j], random_key, element + j);
     }
+    pack.Store(static_cast<E*>(array.data) + at);
   }
 
   template <typename E>

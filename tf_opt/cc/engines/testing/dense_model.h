@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <ostream>
 #include <random>
 #include <type_traits>
 #include <utility>
@@ -44,45 +44,33 @@ inline double ToDouble(BFloat16 value) {
 inline double ToDouble(float value) { return value; }
 inline double ToDouble(double value) { return value; }
 
-// An array that begins `offset` elements after an aligned address.
-template <typename E, template <typename> class Allocator>
+// An array, and memory around it that an engine must leave alone.
 class PaddedArray {
  public:
-  PaddedArray(int64_t size, int offset)
-      : size_(size), offset_(offset), memory_(offset + size + kPadding) {
-    std::memset(static_cast<void*>(memory_.data()), kPoison,
-                memory_.size() * sizeof(E));
+  PaddedArray(int64_t bytes, int64_t offset)
+      : begin_(offset),
+        end_(offset + bytes),
+        memory_(end_ + kPadding, kPoison) {}
+
+  void* data() { return memory_.data() + begin_; }
+
+  bool operator==(const PaddedArray& other) const {
+    return memory_ == other.memory_;
   }
 
-  E* data() { return memory_.data() + offset_; }
-  const E* data() const { return memory_.data() + offset_; }
-  int64_t size() const { return size_; }
-  E* begin() { return data(); }
-  E* end() { return data() + size_; }
-  const E& operator[](int64_t i) const { return data()[i]; }
-
-  bool SameBits(const PaddedArray& other) const {
-    return size_ == other.size_ &&
-           (size_ == 0 ||
-            std::memcmp(data(), other.data(), size_ * sizeof(E)) == 0);
-  }
   bool PaddingIsUntouched() const {
-    const auto poisoned = [](const E* from, int64_t count) {
-      const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-      return std::all_of(bytes, bytes + count * sizeof(E),
-                         [](unsigned char byte) { return byte == kPoison; });
-    };
-    return poisoned(memory_.data(), offset_) &&
-           poisoned(data() + size_, kPadding);
+    const auto poisoned = [](unsigned char byte) { return byte == kPoison; };
+    return std::all_of(memory_.begin(), memory_.begin() + begin_, poisoned) &&
+           std::all_of(memory_.begin() + end_, memory_.end(), poisoned);
   }
 
  private:
   static constexpr int kPadding = 64;
   static constexpr unsigned char kPoison = 0xa5;
 
-  int64_t size_;
-  int offset_;
-  std::vector<E, Allocator<E>> memory_;
+  int64_t begin_;
+  int64_t end_;
+  std::vector<unsigned char> memory_;
 };
 
 template <typename A, typename B>
@@ -135,180 +123,188 @@ std::vector<Stored> AllStored() {
   return all;
 }
 
-// Some tensors with their slots, filled with the same numbers every time.
-template <typename T, int kSlots,
-          template <typename> class Allocator = std::allocator>
-struct DenseModel {
-  // A framed model also has accumulators and averages.
+// A step for a test.
+struct Setting {
+  FrameInputs frame;
+  Stored stored;
+  bool framed;   // True if the model has accumulators and averages.
+  bool special;  // True if the model has special numbers.
+};
+
+inline std::ostream& operator<<(std::ostream& to, const Setting& setting) {
+  return to << "framed " << setting.framed << ", update "
+            << setting.frame.update << ", stochastic rounding "
+            << setting.frame.stochastic_rounding << ", state "
+            << static_cast<int>(setting.stored.state) << ", master weights "
+            << setting.stored.master_weights << ", special " << setting.special;
+}
+
+template <typename T, typename Description>
+std::vector<Setting> AllSettings() {
+  std::vector<Setting> all;
+  // It leaves the gradient as it is.
+  FrameInputs plain;
+  plain.uses_random_bits = true;
+  for (const Stored& stored : AllStored<T, Description>()) {
+    for (const FrameInputs& frame : AllFrames()) {
+      all.push_back({frame, stored, true, true});
+    }
+    for (const bool special : {false, true}) {
+      plain.stochastic_rounding = special;
+      all.push_back({plain, stored, false, special});
+    }
+  }
+  return all;
+}
+
+// A number between 1 and 2 with a random fraction.
+template <typename T>
+T Small(uint32_t random) {
+  if constexpr (std::is_same<T, Half>::value) {
+    return FromBits<T>(0x3c00 | (random & 0x3ff));
+  } else if constexpr (std::is_same<T, BFloat16>::value) {
+    return FromBits<T>(0x3f80 | (random & 0x7f));
+  } else {
+    return 1 + random % 100000 * T(1e-5);
+  }
+}
+
+// An infinity, a zero, a smallest, largest or subnormal number of either sign,
+// or a quiet or signaling NaN with some payload.
+template <typename E>
+E Special(uint64_t random) {
+  constexpr int kBits = 8 * sizeof(E);
+  constexpr int kFraction = std::is_same<E, Half>::value       ? 10
+                            : std::is_same<E, BFloat16>::value ? 7
+                            : sizeof(E) == 4                   ? 23
+                                                               : 52;
+  constexpr uint64_t kLowest = uint64_t{1} << kFraction;
+  constexpr uint64_t kInfinity = (uint64_t{1} << (kBits - 1)) - kLowest;
+  const uint64_t fraction = (random >> 8) & (kLowest - 1);
+  const uint64_t magnitudes[] = {
+      0, fraction, kLowest, kInfinity, kInfinity - 1, kInfinity | fraction};
+  return FromBits<E>(magnitudes[random % 6] | (random >> 7 & 1) << (kBits - 1));
+}
+
+// Some tensors with their operands, filled with the same numbers every time.
+template <typename T, int kSlots>
+class DenseModel {
+ public:
+  using Tensor = DenseTensor<T, kSlots>;
+  using V = ComputeType<T>;
+
+  DenseModel(const std::vector<int64_t>& sizes, int offset,
+             const Setting& setting)
+      : DenseModel(sizes, offset, setting.framed, setting.stored) {
+    if (setting.special) AddSpecialNumbers();
+  }
+  // Arrays begin `offset` elements after an aligned address. A framed model
+  // also has accumulators and averages.
   explicit DenseModel(const std::vector<int64_t>& sizes, int offset = 0,
-                      bool framed = false, Stored stored = {})
-      : stored(stored) {
-    std::mt19937 random(7);
+                      bool framed = false, Stored stored = {}) {
     for (const int64_t size : sizes) {
-      variables.emplace_back(size, offset);
-      gradients.emplace_back(size, offset);
-      for (auto* values : {&variables.back(), &gradients.back()}) {
-        for (T& value : *values) value = Small(random());
+      Tensor tensor;
+      tensor.size = size;
+      for (int k = 0; k < Tensor::kOperands; ++k) {
+        const bool is_framed = k == kAccumulator || k == kAverage;
+        if ((is_framed && !framed) ||
+            (k == kMasterWeight && !stored.master_weights)) {
+          arrays_.emplace_back(0, 0);
+          continue;
+        }
+        const int slot = k - kFrameOperandCount;
+        const bool is_state =
+            slot < 0 ? k == kAverage
+                     : stored.slots == nullptr ||
+                           stored.slots[slot].storage == Storage::kState;
+        if (is_state) tensor.types[k] = stored.state;
+        const int64_t bytes = tensor.ElementSize(k);
+        arrays_.emplace_back(size * bytes, offset * bytes);
+        tensor.operands[k] = arrays_.back().data();
       }
-      for (int k = 0; k < kSlots; ++k) {
-        slots.emplace_back(size, offset);
-        for (auto& value : slots.back()) value = (random() % 1000) * 1e-3;
+      tensors_.push_back(tensor);
+    }
+    Fill();
+  }
+
+  // Puts special numbers in many places.
+  void AddSpecialNumbers() {
+    std::mt19937_64 random(8);
+    ForArrays([&random](const Tensor& tensor, int, auto* values) {
+      for (int64_t i = 0; i < tensor.size; ++i) {
+        if (random() % 4 != 0) continue;
+        values[i] = Special<std::decay_t<decltype(*values)>>(random());
       }
-      if (!framed) continue;
-      for (auto* arrays : {&accumulators, &averages}) {
-        arrays->emplace_back(size, offset);
-        for (auto& value : arrays->back()) value = (random() % 1000) * 1e-3;
+    });
+  }
+
+  std::vector<Tensor> Tensors() {
+    // A copy of a model has arrays of its own.
+    auto array = arrays_.begin();
+    for (Tensor& tensor : tensors_) {
+      for (void*& operand : tensor.operands) {
+        if (operand != nullptr) operand = array->data();
+        ++array;
       }
     }
-    for (const int64_t size : sizes) {
-      if (stored.master_weights) AddMasterWeights(size, offset, &random);
-      for (int k = 0; k < kSlots + framed; ++k) {
-        if (stored.state == StateType::kBFloat16) {
-          bfloat16_state.emplace_back(size, offset);
-          for (auto& value : bfloat16_state.back()) {
-            value = FromBits<BFloat16>(0x3e00 | (random() & 0x1ff));
-          }
-        } else if (stored.state == StateType::kFloat) {
-          float_state.emplace_back(size, offset);
-          for (auto& value : float_state.back()) value = random() * 0x1p-32f;
+    return tensors_;
+  }
+
+  bool SameBits(const DenseModel& other) const {
+    return arrays_ == other.arrays_;
+  }
+
+  bool PaddingIsUntouched() const {
+    return std::all_of(arrays_.begin(), arrays_.end(), [](const auto& array) {
+      return array.PaddingIsUntouched();
+    });
+  }
+
+ private:
+  // Calls use(tensor, k, values) for each operand k of each tensor.
+  template <typename Use>
+  void ForArrays(const Use& use) {
+    for (const Tensor& tensor : Tensors()) {
+      for (int k = 0; k < Tensor::kOperands; ++k) {
+        void* const values = tensor.operands[k];
+        if (values == nullptr) continue;
+        if (k == kVariable || k == kGradient) {
+          use(tensor, k, static_cast<T*>(values));
+        } else if (tensor.types[k] == StateType::kBFloat16) {
+          use(tensor, k, static_cast<BFloat16*>(values));
+        } else if (tensor.types[k] == StateType::kFloat) {
+          use(tensor, k, static_cast<float*>(values));
+        } else {
+          use(tensor, k, static_cast<V*>(values));
         }
       }
     }
   }
 
-  // Most round to their variables, some don't.
-  void AddMasterWeights(int64_t size, int offset, std::mt19937* random) {
-    const auto& variable = variables[master_weights.size()];
-    master_weights.emplace_back(size, offset);
-    for (int64_t i = 0; i < size; ++i) {
-      const double fraction = (*random)() * 0x1p-32 - 0.5;
-      const double distance = (*random)() % 8 == 0 ? 0x1p-4 : 0x1p-11;
-      master_weights.back().data()[i] =
-          ToDouble(variable[i]) + fraction * distance;
-    }
-  }
-
-  // A number between 1 and 2 with a random fraction.
-  static T Small(uint32_t random) {
-    if constexpr (sizeof(T) == 2) {
-      return std::is_same<T, Half>::value
-                 ? FromBits<T>(0x3c00 | (random & 0x3ff))
-                 : FromBits<T>(0x3f80 | (random & 0x7f));
-    } else {
-      return 1 + (random % 100000) * T(1e-5);
-    }
-  }
-
-  // Puts infinities, zeros, the smallest, largest and subnormal numbers of both
-  // signs and NaNs with many payloads, quiet and signaling, in many places.
-  void AddSpecialNumbers() {
-    std::mt19937_64 random(8);
-    const auto add = [&random](auto* array) {
-      for (auto& value : *array) {
-        if (random() % 4 == 0)
-          value = Special<std::decay_t<decltype(value)>>(random());
+  void Fill() {
+    std::mt19937 random(7);
+    ForArrays([&random](const Tensor& tensor, int k, auto* values) {
+      using E = std::decay_t<decltype(*values)>;
+      for (int64_t i = 0; i < tensor.size; ++i) {
+        const double fraction = random() * 0x1p-32;
+        if (k == kVariable || k == kGradient) {
+          values[i] = Small<E>(random());
+        } else if constexpr (std::is_same<E, BFloat16>::value) {
+          values[i] = FromBits<E>(0x3e00 | (random() & 0x1ff));
+        } else if constexpr (std::is_floating_point<E>::value) {
+          // Most master weights round to their variables, some don't.
+          const double distance = random() % 8 == 0 ? 0x1p-4 : 0x1p-11;
+          values[i] = k == kMasterWeight ? ToDouble(tensor.variable()[i]) +
+                                               (fraction - 0.5) * distance
+                                         : fraction;
+        }
       }
-    };
-    for (auto& array : variables) add(&array);
-    for (auto& array : gradients) add(&array);
-    for (auto* arrays : {&slots, &accumulators, &averages, &master_weights}) {
-      for (auto& array : *arrays) add(&array);
-    }
-    for (auto& array : bfloat16_state) add(&array);
-    for (auto& array : float_state) add(&array);
+    });
   }
 
-  template <typename E>
-  static E Special(uint64_t random) {
-    constexpr int kBits = 8 * sizeof(E);
-    constexpr int kFraction = std::is_same<E, Half>::value       ? 10
-                              : std::is_same<E, BFloat16>::value ? 7
-                              : sizeof(E) == 4                   ? 23
-                                                                 : 52;
-    constexpr uint64_t kLowest = uint64_t{1} << kFraction;
-    constexpr uint64_t kInfinity = (uint64_t{1} << (kBits - 1)) - kLowest;
-    const uint64_t fraction = (random >> 8) & (kLowest - 1);
-    const uint64_t magnitudes[] = {
-        0, fraction, kLowest, kInfinity, kInfinity - 1, kInfinity | fraction};
-    return FromBits<E>(magnitudes[random % 6] | (random >> 7 & 1)
-                                                    << (kBits - 1));
-  }
-
-  std::vector<DenseTensor<T, kSlots>> Tensors() {
-    std::vector<DenseTensor<T, kSlots>> tensors;
-    for (size_t i = 0; i < variables.size(); ++i) {
-      DenseTensor<T, kSlots> tensor;
-      tensor.operands[kVariable] = variables[i].data();
-      tensor.operands[kGradient] = gradients[i].data();
-      for (int k = 0; k < kSlots; ++k) {
-        tensor.operands[kFrameOperandCount + k] = slots[i * kSlots + k].data();
-      }
-      tensor.size = variables[i].size();
-      if (!averages.empty()) {
-        tensor.operands[kAccumulator] = accumulators[i].data();
-        tensor.operands[kAverage] = averages[i].data();
-      }
-      if (stored.master_weights) {
-        tensor.operands[kMasterWeight] = master_weights[i].data();
-      }
-      for (int k = 0; k < StateCount(); ++k) StoreShort(i, k, &tensor);
-      tensors.push_back(tensor);
-    }
-    return tensors;
-  }
-
-  // Number of a tensor's operands that are state.
-  int StateCount() const { return kSlots + (averages.empty() ? 0 : 1); }
-
-  // Gives the i-th tensor's k-th state memory of a shorter type.
-  void StoreShort(size_t i, int k, DenseTensor<T, kSlots>* tensor) {
-    if (stored.state == StateType::kArithmetic ||
-        (k < kSlots && stored.slots != nullptr &&
-         stored.slots[k].storage != Storage::kState)) {
-      return;
-    }
-    const int operand = k < kSlots ? kFrameOperandCount + k : int{kAverage};
-    const size_t at = i * StateCount() + k;
-    tensor->types[operand] = stored.state;
-    tensor->operands[operand] =
-        stored.state == StateType::kBFloat16
-            ? static_cast<void*>(bfloat16_state[at].data())
-            : static_cast<void*>(float_state[at].data());
-  }
-
-  bool SameBits(const DenseModel& other) const {
-    const auto same = [](const auto& a, const auto& b) {
-      return std::equal(
-          a.begin(), a.end(), b.begin(), b.end(),
-          [](const auto& x, const auto& y) { return x.SameBits(y); });
-    };
-    return same(variables, other.variables) && same(slots, other.slots) &&
-           same(accumulators, other.accumulators) &&
-           same(averages, other.averages) &&
-           same(master_weights, other.master_weights) &&
-           same(bfloat16_state, other.bfloat16_state) &&
-           same(float_state, other.float_state);
-  }
-
-  bool PaddingIsUntouched() const {
-    const auto untouched = [](const auto& arrays) {
-      return std::all_of(arrays.begin(), arrays.end(), [](const auto& array) {
-        return array.PaddingIsUntouched();
-      });
-    };
-    return untouched(variables) && untouched(gradients) && untouched(slots) &&
-           untouched(accumulators) && untouched(averages) &&
-           untouched(master_weights) && untouched(bfloat16_state) &&
-           untouched(float_state);
-  }
-
-  Stored stored;
-  std::vector<PaddedArray<T, Allocator>> variables, gradients;
-  std::vector<PaddedArray<ComputeType<T>, Allocator>> slots, accumulators,
-      averages, master_weights;
-  // A tensor's slots, then its average, in place of those above.
-  std::vector<PaddedArray<BFloat16, Allocator>> bfloat16_state;
-  std::vector<PaddedArray<float, Allocator>> float_state;
+  std::vector<Tensor> tensors_;
+  // Of each tensor one for each operand; those of absent ones are empty.
+  std::vector<PaddedArray> arrays_;
 };
 
 }  // namespace tf_opt

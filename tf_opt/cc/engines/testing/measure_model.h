@@ -19,31 +19,30 @@ namespace tf_opt {
 template <typename T>
 class MeasureModel {
  public:
-  using V = ComputeType<T>;
-
   MeasureModel(const std::vector<int64_t>& sizes, bool accumulated,
                int offset = 0)
-      : accumulated_(accumulated), model_(sizes, offset) {}
+      : model_(sizes, offset, /*framed=*/accumulated) {}
 
   // See DenseModel.
   void AddSpecialNumbers() { model_.AddSpecialNumbers(); }
 
-  T* gradient(int i) { return model_.gradients[i].data(); }
-  V* accumulator(int i) { return model_.slots[i].data(); }
+  T* gradient(int i) {
+    return static_cast<T*>(model_.Tensors()[i].operands[kGradient]);
+  }
+  ComputeType<T>* accumulator(int i) {
+    return model_.Tensors()[i].accumulator();
+  }
 
-  std::vector<MeasuredTensor<T>> Tensors() const {
+  std::vector<MeasuredTensor<T>> Tensors() {
     std::vector<MeasuredTensor<T>> tensors;
-    for (size_t i = 0; i < model_.gradients.size(); ++i) {
-      tensors.push_back({model_.gradients[i].data(),
-                         accumulated_ ? model_.slots[i].data() : nullptr,
-                         model_.gradients[i].size()});
+    for (const auto& tensor : model_.Tensors()) {
+      tensors.push_back({tensor.gradient(), tensor.accumulator(), tensor.size});
     }
     return tensors;
   }
 
  private:
-  bool accumulated_;
-  DenseModel<T, 1> model_;
+  DenseModel<T, 0> model_;
 };
 
 // Measure of element i.
@@ -88,24 +87,9 @@ Measure ExpectedMeasure(const MeasuredTensor<T>& tensor, double scale) {
 // Around lanes, what is added of them at a time, and tiles; more tiles than
 // lanes; empty tensors first, in between and last.
 inline const std::vector<int64_t>& MeasuredSizes() {
-  static const auto& sizes = *new std::vector<int64_t>{0,
-                                                       1,
-                                                       3,
-                                                       127,
-                                                       128,
-                                                       129,
-                                                       0,
-                                                       511,
-                                                       512,
-                                                       513,
-                                                       1025,
-                                                       kTileSize - 1,
-                                                       kTileSize,
-                                                       kTileSize + 1,
-                                                       3 * kTileSize + 5,
-                                                       130 * kTileSize + 131,
-                                                       31,
-                                                       0};
+  static const auto& sizes = *new std::vector<int64_t>(
+      {0, 1, 3, 127, 128, 129, 0, 511, 512, 513, 1025, kTileSize - 1, kTileSize,
+       kTileSize + 1, 3 * kTileSize + 5, 130 * kTileSize + 131, 31, 0});
   return sizes;
 }
 

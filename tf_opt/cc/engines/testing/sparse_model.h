@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <random>
 #include <set>
 #include <type_traits>
@@ -13,24 +12,19 @@
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
+#include "tf_opt/cc/rules/float_bits.h"
 
 namespace tf_opt {
 
-// `x` as a T, which it must be exactly and not be subnormal in.
+// `x` as a T, which it must be exactly.
 template <typename T>
 T Exactly(ComputeType<T> x) {
-  if constexpr (sizeof(T) > 2) {
-    return x;
+  if constexpr (std::is_same<T, Half>::value) {
+    return {static_cast<uint16_t>(HalfNearest(x))};
+  } else if constexpr (std::is_same<T, BFloat16>::value) {
+    return {static_cast<uint16_t>(BFloat16Nearest(x))};
   } else {
-    uint32_t bits;
-    std::memcpy(&bits, &x, sizeof(bits));
-    if (std::is_same<T, BFloat16>::value) return FromBits<T>(bits >> 16);
-    const uint32_t sign = bits >> 16 & 0x8000;
-    if (x == 0) return FromBits<T>(sign);
-    if (std::isnan(x)) return FromBits<T>(kHalfNan);
-    if (std::isinf(x)) return FromBits<T>(sign | 0x7c00);
-    const uint32_t magnitude = (bits & 0x7fffffff) >> 13;
-    return FromBits<T>(sign | (magnitude - ((127u - 15u) << 10)));
+    return x;
   }
 }
 
@@ -104,12 +98,11 @@ class SparseModel {
             count};
   }
 
-  // 16-bit ones so that sums of hundreds of them are exact.
+  // Such that neither the order of a sum nor the type that it is formed in may
+  // be another.
   static T Number(uint32_t random) {
     const V sign = random & 1 ? -1 : 1;
-    return Exactly<T>(sign * (sizeof(T) == 2
-                                  ? 1 + (random >> 1) % 2
-                                  : (random >> 1) % 10000 * V(1e-4)));
+    return Exactly<T>(sign * V(ToDouble(Small<T>(random >> 1))));
   }
 
   static T Special(uint32_t random) {

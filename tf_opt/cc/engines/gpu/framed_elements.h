@@ -1,0 +1,200 @@
+// Updates of elements with a rule and its frame, for a thread of a GPU.
+#ifndef TF_OPT_CC_ENGINES_GPU_FRAMED_ELEMENTS_H_
+#define TF_OPT_CC_ENGINES_GPU_FRAMED_ELEMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/gpu/gpu_pack.h"
+#include "tf_opt/cc/engines/gpu/gpu_state.h"
+#include "tf_opt/cc/engines/stochastic_rounding.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/random_bits.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+#include "tf_opt/cc/rules/step_frame.h"
+
+namespace tf_opt {
+
+// `Convert` widens and narrows elements of 16 bits.
+template <typename Convert, typename T, typename Rule>
+class FramedElements {
+ public:
+  using V = ComputeType<T>;
+  using Tensor = DenseTensor<T, Rule::kSlots>;
+  using State = GpuState<Convert, V>;
+
+  // Updates kCount packs of kPack neighbours in every array, the first at `at`,
+  // the others `row` apart; all are loaded before the first is needed.
+  template <int kCount, int kPack>
+  TF_OPT_RULE_INLINE static void UpdatePacks(const FramedRule<Rule>& rule,
+                                             const Tensor& tensor, int64_t at,
+                                             int64_t row) {
+    UpdatePacks<kCount, kPack>(rule, tensor, at, row,
+                               std::make_index_sequence<Rule::kSlots>());
+  }
+
+  // Updates one element.
+  TF_OPT_RULE_INLINE static void UpdateAt(const FramedRule<Rule>& rule,
+                                          const Tensor& tensor, int64_t at) {
+    UpdatePacks<1, 1>(rule, tensor, at, /*row=*/0);
+  }
+
+  // Accumulates only.
+  TF_OPT_RULE_INLINE static void AccumulateAt(const FramedRule<Rule>& rule,
+                                              const Tensor& tensor,
+                                              int64_t at) {
+    if (V* const accumulators = tensor.accumulator()) {
+      const V gradient = Convert::Widen(tensor.gradient()[at]);
+      accumulators[at] =
+          CanonicalNan(rule.gradient.Accumulate(accumulators[at], gradient));
+    }
+    if (tensor.average().data == nullptr) return;
+    const int64_t element = tensor.first + at;
+    T* const variable = tensor.variable() + at;
+    V* const master_weights = tensor.master_weight();
+    // Restores a master weight whose variable was set from outside.
+    V master_weight = Value(tensor, *variable,
+                            master_weights == nullptr ? 0 : master_weights[at]);
+    V average[1];
+    State::Load(tensor.average(), at, average);
+    Follow(rule, tensor, element, variable, &master_weight, average);
+    if (master_weights != nullptr) master_weights[at] = master_weight;
+    State::Store(tensor.average(), at, average, rule.template KeyOf<kAverage>(),
+                 element);
+  }
+
+ private:
+  // Slots have constant indices: an array indexed by a variable would be in
+  // memory instead of registers.
+  template <int kCount, int kPack, std::size_t... kIndices>
+  TF_OPT_RULE_INLINE static void UpdatePacks(const FramedRule<Rule>& rule,
+                                             const Tensor& tensor, int64_t at,
+                                             int64_t row,
+                                             std::index_sequence<kIndices...>) {
+    GpuPack<T, kPack> variable[kCount];
+    GpuPack<T, kPack> gradient[kCount];
+    GpuPack<V, kPack> accumulator[kCount];
+    GpuPack<V, kPack> master_weight[kCount];
+    V slots[Rule::kSlots][kCount][kPack];
+    V average[kCount][kPack] = {};
+    for (int u = 0; u < kCount; ++u) {
+      variable[u].Load(tensor.variable() + at + u * row);
+      gradient[u].Load(tensor.gradient() + at + u * row);
+      (State::Load(tensor.template slot<kIndices>(), at + u * row,
+                   slots[kIndices][u]),
+       ...);
+      if (tensor.accumulator() != nullptr) {
+        accumulator[u].Load(tensor.accumulator() + at + u * row);
+      }
+      if (tensor.master_weight() != nullptr) {
+        master_weight[u].Load(tensor.master_weight() + at + u * row);
+      }
+      if (tensor.average().data != nullptr) {
+        State::Load(tensor.average(), at + u * row, average[u]);
+      }
+    }
+    for (int u = 0; u < kCount; ++u) {
+      const int64_t element = tensor.first + at + u * row;
+      for (int j = 0; j < kPack; ++j) {
+        Update(rule, tensor, element + j,
+               Convert::Widen(gradient[u].elements[j]),
+               &variable[u].elements[j], &master_weight[u].elements[j],
+               &accumulator[u].elements[j], &average[u][j],
+               &slots[kIndices][u][j]...);
+      }
+      variable[u].Store(tensor.variable() + at + u * row);
+      (State::Store(
+           tensor.template slot<kIndices>(), at + u * row, slots[kIndices][u],
+           rule.template KeyOf<kFrameOperandCount + kIndices>(), element),
+       ...);
+      if (tensor.accumulator() != nullptr) {
+        accumulator[u].Store(tensor.accumulator() + at + u * row);
+      }
+      if (tensor.master_weight() != nullptr) {
+        master_weight[u].Store(tensor.master_weight() + at + u * row);
+      }
+      if (tensor.average().data != nullptr) {
+        State::Store(tensor.average(), at + u * row, average[u],
+                     rule.template KeyOf<kAverage>(), element);
+      }
+    }
+  }
+
+  // Updates the element of `tensor` with the number `element`. The tensor tells
+  // which of master weight, accumulator and average are present: pointers that
+  // may be null would keep their values in memory instead of registers.
+  template <typename... Slot>
+  TF_OPT_RULE_INLINE static void Update(const FramedRule<Rule>& rule,
+                                        const Tensor& tensor, int64_t element,
+                                        V gradient, T* variable,
+                                        V* master_weight, V* accumulator,
+                                        V* average, Slot*... slots) {
+    if (tensor.accumulator() == nullptr) {
+      gradient = rule.gradient(gradient);
+    } else {
+      gradient = rule.gradient(gradient, *accumulator);
+      *accumulator = 0;
+    }
+    V p = Value(tensor, *variable, *master_weight);
+    if constexpr (Rule::kRoundsGradientLikeSlot) {
+      const StateType type = tensor.types[Tensor::kOperands - 1];
+      rule.rule(p, gradient, *slots...,
+                [type](V value) { return State::Held(type, value); });
+    } else {
+      rule.rule(p, gradient, *slots...);
+    }
+    Assign(rule, tensor, element, CanonicalNan(p), variable, master_weight);
+    ((*slots = CanonicalNan(*slots)), ...);
+    if (tensor.average().data != nullptr) {
+      Follow(rule, tensor, element, variable, master_weight, average);
+    }
+  }
+
+  // Value to update: the master weight, or the variable if that was set from
+  // outside or has no master weight.
+  TF_OPT_RULE_INLINE static V Value(const Tensor& tensor, T variable,
+                                    V master_weight) {
+    const V widened = Convert::Widen(variable);
+    if constexpr (kHas16Bits<T>) {
+      if (tensor.master_weight() != nullptr) {
+        const auto same =
+            HaveSameValue(Convert::Narrow(master_weight, T()), variable);
+        return CanonicalNan(Select(same, master_weight, widened));
+      }
+    }
+    return widened;
+  }
+
+  // Master weights are always rounded to nearest, because a variable is
+  // compared with its rounded master weight.
+  TF_OPT_RULE_INLINE static void Assign(const FramedRule<Rule>& rule,
+                                        const Tensor& tensor, int64_t element,
+                                        V value, T* variable,
+                                        V* master_weight) {
+    *master_weight = value;
+    const auto* const key = rule.template KeyOf<kVariable>();
+    *variable = key == nullptr || tensor.master_weight() != nullptr
+                    ? Convert::Narrow(value, T())
+                    : RoundAtRandom(value, RandomBitsOf(*key, element), T());
+  }
+
+  // Moves the average towards the master weight or the stored variable.
+  TF_OPT_RULE_INLINE static void Follow(const FramedRule<Rule>& rule,
+                                        const Tensor& tensor, int64_t element,
+                                        T* variable, V* master_weight,
+                                        V* average) {
+    const V value = tensor.master_weight() == nullptr
+                        ? Convert::Widen(*variable)
+                        : *master_weight;
+    *average = rule.average(*average, value);
+    if (rule.average.overwrite) {
+      Assign(rule, tensor, element, *average, variable, master_weight);
+    }
+  }
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_GPU_FRAMED_ELEMENTS_H_

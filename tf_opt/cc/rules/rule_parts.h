@@ -1,0 +1,66 @@
+// Parts that rules share.
+#ifndef TF_OPT_CC_RULES_RULE_PARTS_H_
+#define TF_OPT_CC_RULES_RULE_PARTS_H_
+
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+// How gradient and weight decay enter a step, in every rule alike:
+//
+//   g <- -g                               if maximize
+//   g <- g + wd * p                       L2 decay, or
+//   p <- p - lr * wd * p                  decoupled decay
+template <typename V, bool kL2>
+struct Descent {
+  // `part` is the factor that another decay of the rule leaves of the variable.
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE Descent(const Hyperparameters& shared,
+                             const VariableInputs& own, double part = 1.0)
+      : gradient_sign(shared.maximize ? -1.0 : 1.0),
+        l2(own.weight_decay),
+        keep((kL2 ? 1.0
+                  : 1.0 - own.learning_rate_factor * shared.learning_rate *
+                              own.weight_decay) *
+             part) {}
+
+  // Gradient to descend along, for the variable before the step.
+  TF_OPT_RULE_INLINE V Gradient(V g, const V& p) const {
+    g = gradient_sign * g;
+    if constexpr (kL2) g = g + l2 * p;
+    return g;
+  }
+
+  V gradient_sign;
+  V l2;
+  V keep;  // Factor that the decays leave of the variable.
+};
+
+// The moving averages of the Adam family:
+//
+//   m <- beta_1 * m + (1 - beta_1) * g
+//   v <- beta_2 * v + (1 - beta_2) * g^2
+template <typename V>
+struct Moments {
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE explicit Moments(const Hyperparameters& shared)
+      : beta_1(shared.beta_1),
+        one_minus_beta_1(1.0 - shared.beta_1),
+        beta_2(shared.beta_2),
+        one_minus_beta_2(1.0 - shared.beta_2) {}
+
+  TF_OPT_RULE_INLINE void Update(const V& g, V& m, V& v) const {
+    m = beta_1 * m + one_minus_beta_1 * g;
+    v = beta_2 * v + one_minus_beta_2 * (g * g);
+  }
+
+  V beta_1;
+  V one_minus_beta_1;
+  V beta_2;
+  V one_minus_beta_2;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_RULE_PARTS_H_
