@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "tf_opt/cc/ops/operand_types.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 
 namespace tf_opt {
 namespace {
@@ -35,7 +35,10 @@ int64_t ApplyLaunch::SmallestTable() const {
 
 absl::Status ApplyLaunch::CheckTypes() const {
   if (has(kMasterWeight) && !Has16Bits(array(kVariable, 0).type)) {
-    return NoMasterWeights(array(kVariable, 0).type);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`master_weights` must be empty where variables aren't half or "
+        "bfloat16; these are ",
+        tensorflow::DataTypeString(array(kVariable, 0).type)));
   }
   // The engines have a loop for each type of slot, not for each mixture.
   for (int i = 0; i < size_; ++i) {
@@ -46,8 +49,11 @@ absl::Status ApplyLaunch::CheckTypes() const {
       if (first < 0) first = k;
       const tensorflow::DataType expected = array(first, i).type;
       if (array(k, i).type == expected) continue;
-      return OtherSlotType(operands_[k].name, i, array(k, i).type,
-                           operands_[first].name, expected);
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", operands_[k].name, "[", i,
+                       "]` must have the type of `", operands_[first].name, "[",
+                       i, "]`, ", tensorflow::DataTypeString(expected),
+                       ", got ", tensorflow::DataTypeString(array(k, i).type)));
     }
   }
   return absl::OkStatus();
@@ -57,10 +63,9 @@ absl::Status ApplyLaunch::CheckRow(int64_t* number) const {
   if (!has_table()) return absl::OkStatus();
   *number = ReadOnce(row);
   if (*number >= 0 && *number < table_rows) return absl::OkStatus();
-  const Operand& operand = operands_[table_];
-  return absl::InvalidArgumentError(
-      absl::StrCat("`", operand.row_input, "` must be in [0, ", table_rows,
-                   "), the rows of `", operand.name, "`, got ", *number));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", row_input(), "` must be in [0, ", table_rows, "), the rows of `",
+      operands_[table_].name, "`, got ", *number));
 }
 
 absl::Status ApplyLaunch::CheckVariableNumbers() const {

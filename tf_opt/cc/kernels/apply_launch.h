@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/kernels/launch_array.h"
+#include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -31,17 +32,8 @@ struct PerVariable {
   int64_t first = 0;
 };
 
-// One array of an operand.
-struct LaunchArray {
-  void* data = nullptr;  // In the device's memory.
-  tensorflow::DataType type = tensorflow::DT_INVALID;
-  int64_t elements = 0;
-  int64_t rows = 1;  // First dimension.
-};
-
 class ApplyLaunch {
  public:
-  ApplyLaunch() = default;
   // A launch for `size` variables without any array yet. The operands are those
   // of the frame and then `slots`, in the rule's order.
   ApplyLaunch(const std::vector<Operand>& slots, int size);
@@ -56,9 +48,10 @@ class ApplyLaunch {
   }
   bool has(int k) const { return array(k, 0).type != tensorflow::DT_INVALID; }
 
-  // Returns whether an operand is one row of a table, and its index.
+  // Returns whether an operand is one row of a table.
   bool has_table() const { return table_ >= 0; }
-  int table() const { return table_; }
+  // Returns the name of the scalar input with the row's index.
+  const char* row_input() const { return operands_[table_].row_input; }
   // Number of rows of the smallest table in the launch.
   int64_t SmallestTable() const;
 
@@ -89,11 +82,13 @@ class ApplyLaunch {
       }
     }
     for (int i = 0; i < size_; ++i) {
-      tensors[i].size = array(kVariable, i).elements;
+      tensors[i].size = array(kVariable, i).elements();
     }
     return tensors;
   }
 
+  // Gradients that are sparse.
+  std::vector<Slices> slices;
   // In the order of kPerVariableInputs.
   std::array<PerVariable, 4> vectors;
   // Number of the table's row, in the device's memory.

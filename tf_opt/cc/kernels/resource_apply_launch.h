@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
-#include "tf_opt/cc/kernels/slice_inputs.h"
+#include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 #include "tf_opt/cc/rules/operand.h"
 
@@ -17,22 +17,22 @@ namespace tf_opt {
 // as it lives. It reads only the host's memory, whatever the op's device.
 class ResourceApplyLaunch : public ApplyLaunch {
  public:
+  using ApplyLaunch::ApplyLaunch;
+
   // Looks up, locks and checks all variables and makes them safe to write.
   // After an error nothing has been written and nothing may be launched.
-  // `updates` is false if the step is known only to accumulate; `slices` are
-  // the gradients of an op for sparse gradients, else null.
+  // `updates` is false if the step is known only to accumulate.
   absl::Status Prepare(tensorflow::OpKernelContext* context,
-                       const std::vector<Operand>& slots, bool updates,
-                       const CopyBytes& copy_bytes,
-                       const SliceInputs* slices = nullptr);
+                       const SliceAttributes& attributes, bool updates,
+                       const CopyBytes& copy_bytes);
 
  private:
-  absl::Status FindVectors(tensorflow::OpKernelContext* context);
-  absl::Status FindVariables(tensorflow::OpKernelContext* context);
-  absl::Status CheckVariables(const SliceInputs* slices) const;
+  absl::Status LockVariables(tensorflow::OpKernelContext* context);
+  // Checks all variables and finds the gradients.
+  absl::Status FindGradients(tensorflow::OpKernelContext* context,
+                             const SliceAttributes& attributes);
   bool IsWrittenWithoutUpdate(int operand) const;
 
-  tensorflow::OpInputList gradients_;
   std::vector<VariableList> lists_;  // One per operand; empty if absent.
   // Last, so that it unlocks before the variables are released.
   ScopedVariableLocks locks_;

@@ -18,14 +18,16 @@ using ::tensorflow::TypeIndex;
 using ::tensorflow::Var;
 using ::tensorflow::core::RefCountPtr;
 
-const ResourceHandle* HandleIn(const Tensor& tensor) {
-  return tensor.NumElements() == 1 ? &tensor.flat<ResourceHandle>()(0)
-                                   : nullptr;
-}
-
-absl::Status NotOneHandle(const std::string& name, const Tensor& tensor) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "`", name, "` must be one handle, got ", tensor.NumElements()));
+absl::Status FindHandle(const OpInputList& handles, int i,
+                        const std::string& name,
+                        const ResourceHandle** handle) {
+  const int64_t count = handles[i].NumElements();
+  if (count == 1) {
+    *handle = &handles[i].flat<ResourceHandle>()(0);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", name, "[", i, "]` must be one handle, got ", count));
 }
 
 absl::Status VariableList::Lookup(OpKernelContext* context,
@@ -39,10 +41,8 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
   static const uint64_t kGroupType =
       TypeIndex::Make<VariableGroup>().hash_code();
   for (int i = 0; i < handles.size(); ++i) {
-    const ResourceHandle* const handle = HandleIn(handles[i]);
-    if (handle == nullptr) {
-      return NotOneHandle(absl::StrCat(name, "[", i, "]"), handles[i]);
-    }
+    const ResourceHandle* handle;
+    TF_RETURN_IF_ERROR(FindHandle(handles, i, name, &handle));
     if (handle->hash_code() == kGroupType) {
       if (handles.size() > 1) {
         return absl::InvalidArgumentError(
@@ -50,16 +50,14 @@ absl::Status VariableList::Lookup(OpKernelContext* context,
                          "]` is a group, which stands for the whole list; got ",
                          handles.size(), " handles"));
       }
-      RefCountPtr<VariableGroup> group;
-      TF_RETURN_IF_ERROR(LookupResource(context, *handle, &group));
-      variables_ = group->variables();
+      TF_RETURN_IF_ERROR(LookupResource(context, *handle, &held_group_));
+      variables_ = held_group_->variables();
       if (variables_.empty()) {
         return absl::FailedPreconditionError(
             absl::StrCat("`", name, "[", i,
                          "]` is a group that was not filled; call "
                          "TfOpt>VariableGroupFill first"));
       }
-      held_groups_.push_back(std::move(group));
     } else {
       RefCountPtr<Var> variable;
       const absl::Status status = LookupResource(context, *handle, &variable);
@@ -115,34 +113,18 @@ absl::Status ScopedVariableLocks::Lock(
   return absl::OkStatus();
 }
 
-namespace {
-
-absl::Status CheckInitializedAndType(const VariableList& list, int i,
-                                     const TypeList& types) {
+absl::Status CheckVariable(const VariableList& list, int i,
+                           const Operand& operand,
+                           tensorflow::DataType variable,
+                           const tensorflow::TensorShape& shape,
+                           const std::string& whose) {
   const Tensor& tensor = *list[i]->tensor();
   if (!list[i]->is_initialized || !tensor.IsInitialized()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "`", list.name(), "[", i, "]` is not initialized; assign to it first"));
   }
-  return CheckType(list.name(), i, types, tensor.dtype());
-}
-
-}  // namespace
-
-absl::Status CheckVariable(const VariableList& list, int i,
-                           const TypeList& types,
-                           const tensorflow::TensorShape& shape,
-                           const std::string& whose) {
-  TF_RETURN_IF_ERROR(CheckInitializedAndType(list, i, types));
-  return CheckShape(list.name(), i, shape, whose, list[i]->tensor()->shape());
-}
-
-absl::Status CheckTable(const VariableList& list, int i, const TypeList& types,
-                        const tensorflow::TensorShape& shape,
-                        const std::string& whose) {
-  TF_RETURN_IF_ERROR(CheckInitializedAndType(list, i, types));
-  return CheckTableShape(list.name(), i, shape, whose,
-                         list[i]->tensor()->shape());
+  return CheckOperand(operand, i, variable, tensor.dtype(), shape, whose,
+                      tensor.shape());
 }
 
 absl::Status MakeExclusive(OpKernelContext* context, Var* variable,

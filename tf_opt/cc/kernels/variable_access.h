@@ -17,16 +17,15 @@
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/refcount.h"
 #include "tf_opt/cc/kernels/variable_group.h"
-#include "tf_opt/cc/ops/operand_types.h"
+#include "tf_opt/cc/rules/operand.h"
 
 namespace tf_opt {
 
-// Returns the handle in a tensor; null unless it holds exactly one.
-const tensorflow::ResourceHandle* HandleIn(const tensorflow::Tensor& tensor);
-
-// The error for a tensor without exactly one handle.
-absl::Status NotOneHandle(const std::string& name,
-                          const tensorflow::Tensor& tensor);
+// Finds the handle in handles[i] of the input list `name`, which must hold
+// exactly one.
+absl::Status FindHandle(const tensorflow::OpInputList& handles, int i,
+                        const std::string& name,
+                        const tensorflow::ResourceHandle** handle);
 
 // An input list of resource handles with their variables: one handle per
 // variable, or one handle of a group.
@@ -45,7 +44,7 @@ class VariableList {
   std::vector<tensorflow::Var*> variables_;
   // These keep the variables alive.
   std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>> held_variables_;
-  std::vector<tensorflow::core::RefCountPtr<VariableGroup>> held_groups_;
+  tensorflow::core::RefCountPtr<VariableGroup> held_group_;
 };
 
 // Locks on all variables of some lists, as long as it lives.
@@ -71,17 +70,13 @@ class ScopedVariableLocks {
   bool shared_ = false;
 };
 
-// Checks, under the lock, that list[i] is initialized, has one of `types` and
-// the shape `shape`, that of `whose`.
+// Checks, under the lock, that list[i] is initialized, and its type and shape;
+// see CheckOperand.
 absl::Status CheckVariable(const VariableList& list, int i,
-                           const TypeList& types,
+                           const Operand& operand,
+                           tensorflow::DataType variable,
                            const tensorflow::TensorShape& shape,
                            const std::string& whose);
-
-// Checks the same for a table: its shape is [rows] + `shape`.
-absl::Status CheckTable(const VariableList& list, int i, const TypeList& types,
-                        const tensorflow::TensorShape& shape,
-                        const std::string& whose);
 
 // Copies within the device's memory, in the order of the op's work.
 using CopyBytes =

@@ -1,10 +1,11 @@
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_mgr.h"
-#include "tf_opt/cc/kernels/exceptions.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 #include "tf_opt/cc/kernels/variable_group.h"
 
@@ -12,57 +13,57 @@ namespace tf_opt {
 namespace {
 
 using ::tensorflow::OpInputList;
-using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelContext;
 using ::tensorflow::ResourceHandle;
 using ::tensorflow::core::RefCountPtr;
 
-class VariableGroupOp : public OpKernel {
+class VariableGroupOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
 
-  void Compute(OpKernelContext* context) override {
+ private:
+  absl::Status Run(OpKernelContext* context) override {
     tensorflow::Tensor* handle = nullptr;
     tensorflow::AllocatorAttributes host;
     host.set_on_host(true);
-    OP_REQUIRES_OK(context, context->allocate_output(0, {}, &handle, host));
+    TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &handle, host));
     handle->scalar<ResourceHandle>()() = ResourceHandle::MakeRefCountingHandle(
         new VariableGroup(), context->device()->name());
+    return absl::OkStatus();
   }
 };
 
-class VariableGroupFillOp : public OpKernel {
+class VariableGroupFillOp : public Kernel {
  public:
-  using OpKernel::OpKernel;
+  using Kernel::Kernel;
 
-  void Compute(OpKernelContext* context) override {
-    const ResourceHandle* handle = HandleIn(context->input(0));
-    OP_REQUIRES(context, handle != nullptr,
-                NotOneHandle("group", context->input(0)));
-    RefCountPtr<VariableGroup> group;
-    OP_REQUIRES_OK(context, LookupResource(context, *handle, &group));
+ private:
+  absl::Status Run(OpKernelContext* context) override {
     OpInputList handles;
-    OP_REQUIRES_OK(context, context->input_list("variables", &handles));
+    const ResourceHandle* handle;
+    TF_RETURN_IF_ERROR(context->input_list("group", &handles));
+    TF_RETURN_IF_ERROR(FindHandle(handles, 0, "group", &handle));
+    RefCountPtr<VariableGroup> group;
+    TF_RETURN_IF_ERROR(LookupResource(context, *handle, &group));
+    TF_RETURN_IF_ERROR(context->input_list("variables", &handles));
     VariableGroup::Variables variables(handles.size());
     for (int i = 0; i < handles.size(); ++i) {
-      handle = HandleIn(handles[i]);
-      OP_REQUIRES(context, handle != nullptr,
-                  NotOneHandle(absl::StrCat("variables[", i, "]"), handles[i]));
-      OP_REQUIRES_OK(context, LookupResource(context, *handle, &variables[i]));
+      TF_RETURN_IF_ERROR(FindHandle(handles, i, "variables", &handle));
+      TF_RETURN_IF_ERROR(LookupResource(context, *handle, &variables[i]));
     }
-    OP_REQUIRES_OK(context, group->Fill(std::move(variables)));
+    return group->Fill(std::move(variables));
   }
 };
 
 REGISTER_KERNEL_BUILDER(Name("TfOpt>VariableGroup")
                             .Device(tensorflow::DEVICE_DEFAULT)
                             .HostMemory("group"),
-                        Guarded<VariableGroupOp>);
+                        VariableGroupOp);
 REGISTER_KERNEL_BUILDER(Name("TfOpt>VariableGroupFill")
                             .Device(tensorflow::DEVICE_DEFAULT)
                             .HostMemory("group")
                             .HostMemory("variables"),
-                        Guarded<VariableGroupFillOp>);
+                        VariableGroupFillOp);
 
 }  // namespace
 }  // namespace tf_opt

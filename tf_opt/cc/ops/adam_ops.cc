@@ -4,23 +4,11 @@
 namespace tf_opt {
 namespace {
 
-ResourceApplyOp Op() {
-  ResourceApplyOp op =
-      ResourceApplyOp::Of(Adam(), "TfOpt>ResourceApplyAdamAmsgrad");
+const bool registered = [] {
+  ResourceApplyOp op = ResourceApplyOp::Of(Adam(), "AdamAmsgrad");
   op.attributes = {"epsilon_hat: bool = false"};
-  op.rule = R"doc(
-One step of Adam or AdamW, with or without AMSGrad, over a list of variables.
-
-For each variable p with gradient g, with t given by `step`:
-
-  g <- -g                                  if maximize
-  p <- p - learning_rate * weight_decay * p      if decoupled_weight_decay,
-  g <- g + weight_decay * p                      otherwise (L2)
-  m <- beta_1 * m + (1 - beta_1) * g
-  v <- beta_2 * v + (1 - beta_2) * g^2
-  v_max <- max(v_max, v)                   AMSGrad; v_max takes v's place below
-  p <- p - learning_rate / (1 - beta_1^t)
-           * m / (sqrt(v / (1 - beta_2^t)) + epsilon))doc";
+  op.summary = R"doc(
+One step of Adam or AdamW, with or without AMSGrad, over a list of variables.)doc";
   op.arguments =
       R"doc(m: Handles of the first moments, float32 (double if T is double) or shorter, one
   for each of `variables`; or one TfOpt>VariableGroup of them.
@@ -35,10 +23,8 @@ epsilon_hat: Add epsilon to sqrt(v) before its bias correction, as Keras and
   TensorFlow do: p <- p - learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
   * m / (sqrt(v) + epsilon).
 )doc";
-  return op;
-}
-
-const bool registered = RegisterResourceApplyOp(Op());
+  return RegisterResourceApplyOp(op);
+}();
 
 }  // namespace
 }  // namespace tf_opt

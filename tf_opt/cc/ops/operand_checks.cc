@@ -1,40 +1,73 @@
 #include "tf_opt/cc/ops/operand_checks.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
+namespace {
 
+using ::tensorflow::DataType;
+using ::tensorflow::DataTypeSet;
+using ::tensorflow::DataTypeString;
+using ::tensorflow::PartialTensorShape;
 using ::tensorflow::TensorShape;
 
-absl::Status CheckType(const std::string& name, int i, const TypeList& types,
-                       tensorflow::DataType found) {
-  if (types.Has(found)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "`", name, "[", i, "]` must be a variable of ", types.ToString(),
-      ", got ", tensorflow::DataTypeString(found)));
+// Types that an operand may have if the variables are of type `variable`.
+DataTypeSet TypesOf(const Operand& operand, DataType variable) {
+  if (operand.storage == Storage::kVariable) return ToSet(variable);
+  const DataTypeSet arithmetic = ToSet(ArithmeticType(variable));
+  if (operand.storage == Storage::kArithmetic) return arithmetic;
+  return arithmetic | ToSet(tensorflow::DT_FLOAT) |
+         ToSet(tensorflow::DT_BFLOAT16);
 }
 
-absl::Status CheckShape(const std::string& name, int i,
-                        const TensorShape& shape, const std::string& whose,
-                        const TensorShape& found) {
-  if (found == shape) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "`", name, "[", i, "]` must have the shape of `", whose, "[", i, "]`, ",
-      shape.DebugString(), ", got ", found.DebugString()));
-}
+bool MayBeEqual(int64_t a, int64_t b) { return a < 0 || b < 0 || a == b; }
 
-absl::Status CheckTableShape(const std::string& name, int i,
-                             const TensorShape& shape, const std::string& whose,
-                             const TensorShape& found) {
-  bool fits = found.dims() == shape.dims() + 1;
-  for (int k = 0; fits && k < shape.dims(); ++k) {
-    fits = found.dim_size(k + 1) == shape.dim_size(k);
+// Whether a's dimensions from `skipped_of_a` on may be b's from `skipped_of_b`
+// on. It makes no shape: one that is too large ends the process.
+bool DimensionsFit(const PartialTensorShape& a, int skipped_of_a,
+                   const PartialTensorShape& b, int skipped_of_b) {
+  if (a.unknown_rank() || b.unknown_rank()) return true;
+  if (a.dims() - skipped_of_a != b.dims() - skipped_of_b) return false;
+  for (int k = skipped_of_b; k < b.dims(); ++k) {
+    if (!MayBeEqual(a.dim_size(k - skipped_of_b + skipped_of_a),
+                    b.dim_size(k))) {
+      return false;
+    }
   }
-  if (fits) return absl::OkStatus();
+  return true;
+}
+
+}  // namespace
+
+absl::Status CheckLength(const std::string& name, const char* what,
+                         bool optional, int count, int64_t found) {
+  if (found == count || (optional && found == 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "`", name, "[", i, "]` must hold rows of the shape of `", whose, "[", i,
-      "]`, ", shape.DebugString(), ", got ", found.DebugString()));
+      "`", name, "` must have one ", what, " for each of the ", count,
+      " `gradients`", optional ? " or be empty" : "", ", got ", found));
+}
+
+absl::Status CheckOperand(const Operand& operand, int i, DataType variable,
+                          DataType type, const PartialTensorShape& shape,
+                          const std::string& whose,
+                          const PartialTensorShape& found) {
+  const DataTypeSet types = TypesOf(operand, variable);
+  if (!types.Contains(type)) {
+    const auto append = [](std::string* text, DataType type) {
+      absl::StrAppend(text, DataTypeString(type));
+    };
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", operand.name, "[", i, "]` must be a variable of ",
+        absl::StrJoin(types, " or ", append), ", got ", DataTypeString(type)));
+  }
+  const bool is_table = operand.is_row_of_table();
+  if (DimensionsFit(found, is_table ? 1 : 0, shape, 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", operand.name, "[", i, "]` must ", is_table ? "hold rows of" : "have",
+      " the shape of `", whose, "[", i, "]`, ", shape.DebugString(), ", got ",
+      found.DebugString()));
 }
 
 absl::Status SameVariable(const std::string& one, const std::string& other) {
@@ -43,44 +76,25 @@ absl::Status SameVariable(const std::string& one, const std::string& other) {
                    "` are the same variable; each must occur once"));
 }
 
-absl::Status GradientDoesNotFit(int64_t i) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("`gradients[", i, "]` must have the shape of `variables[", i,
-                   "]`, but it has another size"));
-}
-
-absl::Status OutOfRange(const std::string& name, Range range, double found) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("`", name, "` must be ", Describe(range), ", got ", found));
-}
-
 absl::Status CheckScalarShape(const std::string& name,
-                              const TensorShape& found) {
-  if (found.dims() == 0) return absl::OkStatus();
+                              const PartialTensorShape& found) {
+  if (found.dims() <= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "`", name, "` must be a scalar, got shape ", found.DebugString()));
 }
 
 absl::Status CheckPerVariableShape(const std::string& name, int count,
-                                   const TensorShape& found) {
+                                   const PartialTensorShape& found) {
   if (found.dims() > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("`", name, "` must be a scalar or a vector, got shape ",
                      found.DebugString()));
   }
-  if (found.dims() == 1 && found.num_elements() != count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", name, "` must have one element for each of the ",
-                     count, " `variables`, got ", found.num_elements()));
+  if (found.dims() < 1 || MayBeEqual(found.dim_size(0), count)) {
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
-
-absl::Status CheckAccumulatedRows(int count, int found) {
-  if (found == 0 || found == count) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "`accumulated_rows` must be empty or have one vector for each of the ",
-      count, " `gradients`, got ", found));
+  return CheckLength(name, "element", /*optional=*/false, count,
+                     found.dim_size(0));
 }
 
 absl::StatusOr<TensorShape> TableShape(int64_t rows,
@@ -92,40 +106,35 @@ absl::StatusOr<TensorShape> TableShape(int64_t rows,
   return shape;
 }
 
+absl::Status CheckIsVector(const std::string& list, int i,
+                           const std::string& name,
+                           const PartialTensorShape& found) {
+  if (found.unknown_rank() || found.dims() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", list, "[", i, "]`", name,
+                   " must be a vector, got shape ", found.DebugString()));
+}
+
 absl::Status CheckSliceShapes(int i, const std::string& name,
-                              const TensorShape& table,
-                              const TensorShape& values,
-                              const TensorShape& indices,
-                              const TensorShape* accumulated_rows) {
+                              const PartialTensorShape& table,
+                              const PartialTensorShape& values,
+                              const PartialTensorShape& indices) {
   if (table.dims() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "`variables[", i, "]`", name,
         " must have rows to have a sparse gradient, got a scalar"));
   }
-  if (indices.dims() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`indices[", i, "]`", name,
-                     " must be a vector, got shape ", indices.DebugString()));
+  TF_RETURN_IF_ERROR(CheckIsVector("indices", i, name, indices));
+  if (DimensionsFit(values, 1, table, 1) &&
+      (values.dims() < 1 || indices.unknown_rank() ||
+       MayBeEqual(values.dim_size(0), indices.dim_size(0)))) {
+    return absl::OkStatus();
   }
-  // Not by making a shape: one that is too large ends the process.
-  bool fits = values.dims() == table.dims() &&
-              values.dim_size(0) == indices.num_elements();
-  for (int k = 1; fits && k < table.dims(); ++k) {
-    fits = values.dim_size(k) == table.dim_size(k);
-  }
-  if (!fits) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`gradients[", i, "]`", name, " must have one row of `variables[", i,
-        "]`, shape ", table.DebugString(), ", for each of the ",
-        indices.num_elements(), " `indices[", i, "]`, got shape ",
-        values.DebugString()));
-  }
-  if (accumulated_rows != nullptr && accumulated_rows->dims() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`accumulated_rows[", i, "]`", name, " must be a vector, got shape ",
-        accumulated_rows->DebugString()));
-  }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`gradients[", i, "]`", name, " must have one row of `variables[", i,
+      "]`, shape ", table.DebugString(), ", for each of `indices[", i,
+      "]`, shape ", indices.DebugString(), ", got shape ",
+      values.DebugString()));
 }
 
 }  // namespace tf_opt

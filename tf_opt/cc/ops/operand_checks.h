@@ -1,4 +1,5 @@
-// Checks of an operand's array, with errors that describe it.
+// Checks of a step's operands, with errors that name them. Shape functions and
+// kernels share them: unknown parts of a shape fit everything.
 #ifndef TF_OPT_CC_OPS_OPERAND_CHECKS_H_
 #define TF_OPT_CC_OPS_OPERAND_CHECKS_H_
 
@@ -9,62 +10,65 @@
 #include "absl/status/statusor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
-#include "tf_opt/cc/ops/operand_types.h"
-#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/operand.h"
 
 namespace tf_opt {
 
-// Checks that the i-th variable of the list `name` has one of `types`.
-absl::Status CheckType(const std::string& name, int i, const TypeList& types,
-                       tensorflow::DataType found);
+// The inputs of every resource-apply op that are one number for all variables
+// or a vector with one for each.
+inline constexpr const char* kPerVariableInputs[] = {
+    "weight_decay", "learning_rate_factors", "gradient_factors",
+    "variable_numbers"};
 
-// Checks that the i-th array of the list `name` has the shape of the i-th array
-// of the list `whose`.
-absl::Status CheckShape(const std::string& name, int i,
-                        const tensorflow::TensorShape& shape,
-                        const std::string& whose,
-                        const tensorflow::TensorShape& found);
+// Type of the arithmetic on variables of type `variable`.
+inline tensorflow::DataType ArithmeticType(tensorflow::DataType variable) {
+  return variable == tensorflow::DT_DOUBLE ? tensorflow::DT_DOUBLE
+                                           : tensorflow::DT_FLOAT;
+}
 
-// Checks that it is a table of such rows: [rows] + `shape`.
-absl::Status CheckTableShape(const std::string& name, int i,
-                             const tensorflow::TensorShape& shape,
-                             const std::string& whose,
-                             const tensorflow::TensorShape& found);
+// Checks that the list `name` has one `what` for each of `count` gradients; an
+// optional one may be empty.
+absl::Status CheckLength(const std::string& name, const char* what,
+                         bool optional, int count, int64_t found);
+
+// Checks the i-th array of an operand, of type `type` and shape `found`, for
+// variables of type `variable`. It must have the shape of the i-th array of
+// the list `whose`; if the operand is a row of a table, its rows must.
+absl::Status CheckOperand(const Operand& operand, int i,
+                          tensorflow::DataType variable,
+                          tensorflow::DataType type,
+                          const tensorflow::PartialTensorShape& shape,
+                          const std::string& whose,
+                          const tensorflow::PartialTensorShape& found);
 
 // The error for one variable in two places.
 absl::Status SameVariable(const std::string& one, const std::string& other);
 
-// The error for a gradient that is smaller than the space XLA has for it.
-absl::Status GradientDoesNotFit(int64_t i);
-
-// The error for an input `name` out of its range.
-absl::Status OutOfRange(const std::string& name, Range range, double found);
-
 // Checks that the input `name` is a scalar.
 absl::Status CheckScalarShape(const std::string& name,
-                              const tensorflow::TensorShape& found);
+                              const tensorflow::PartialTensorShape& found);
 
 // Checks that it is a scalar, or a vector with one element for each of `count`
 // variables.
 absl::Status CheckPerVariableShape(const std::string& name, int count,
-                                   const tensorflow::TensorShape& found);
-
-// Checks that there is a vector of accumulated rows for each of `count` sparse
-// gradients, or none.
-absl::Status CheckAccumulatedRows(int count, int found);
+                                   const tensorflow::PartialTensorShape& found);
 
 // Returns the shape of a table with this many rows whose gradient has the shape
 // `values`.
 absl::StatusOr<tensorflow::TensorShape> TableShape(
     int64_t rows, const tensorflow::TensorShape& values);
 
-// Checks slices against the shape `table` of the i-th variable, which errors
-// call `name`; `accumulated_rows` may be null.
+// Checks that the i-th array of the list `list` is a vector; errors call the
+// table `name`.
+absl::Status CheckIsVector(const std::string& list, int i,
+                           const std::string& name,
+                           const tensorflow::PartialTensorShape& found);
+
+// Checks slices against the shape `table` of the i-th variable.
 absl::Status CheckSliceShapes(int i, const std::string& name,
-                              const tensorflow::TensorShape& table,
-                              const tensorflow::TensorShape& values,
-                              const tensorflow::TensorShape& indices,
-                              const tensorflow::TensorShape* accumulated_rows);
+                              const tensorflow::PartialTensorShape& table,
+                              const tensorflow::PartialTensorShape& values,
+                              const tensorflow::PartialTensorShape& indices);
 
 }  // namespace tf_opt
 

@@ -2,10 +2,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_def_builder.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/shape_functions.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -14,19 +14,9 @@ namespace {
 
 constexpr char kCommonDoc[] = R"doc(
 
-The step around the rule, for each variable with its gradient g, its accumulator
-a and its average e, if there are any:
-
-  g <- gradient_scale * g
-  g <- g + a;  a <- 0
-  g <- gradient_factor * g
-  g <- min(max(g, -clip_value), clip_value)
-  the rule
-  e <- ema_momentum * e + (1 - ema_momentum) * p
-  p <- e                                   if overwrite_with_average
-
-If `update` is false, the step only accumulates, a <- a + gradient_scale * g, and
-averages. If `enabled` is false, nothing is read or written.
+docs/formulas.md has the rule, and the frame around it: scaling, accumulating,
+clipping, averaging. If `update` is false, the step only accumulates and averages.
+If `enabled` is false, nothing is read or written.
 
 The op writes variables and slots in place, under all their locks. It first
 copies a buffer that another tensor shares. If an argument is invalid, nothing is
@@ -38,8 +28,8 @@ bfloat16 they are rounded at random, so that the mean is right; a running maximu
 and stored gradients are rounded to nearest. The random bits are a function of
 `seed`, `iteration`, `variable_numbers` and the element.
 
-If there are master weights, p is the master weight, and the 16-bit variable is
-its copy, rounded to nearest. If a variable was assigned from outside, so that
+If there are master weights, the rule updates them, and the 16-bit variables are
+their copies, rounded to nearest. If a variable was assigned from outside, so that
 its master weight doesn't round to it, the master weight first takes its value.
 
 On a GPU all inputs except the handles and the seed are in device memory, and
@@ -93,10 +83,6 @@ lazy: If false, all rows are updated; those that don't occur have a gradient of
 tables: Names of the variables for error messages; or empty.
 )doc";
 
-std::string SparseName(const std::string& name) {
-  return absl::StrReplaceAll(name, {{"ResourceApply", "ResourceSparseApply"}});
-}
-
 void AddOperand(const Operand& operand, tensorflow::OpDefBuilder* builder) {
   if (operand.role == Role::kRead) {
     builder->Input(absl::StrCat(operand.name, ": N * T")).Attr("N: int >= 1");
@@ -120,30 +106,25 @@ void AddSliceInputs(tensorflow::OpDefBuilder* builder) {
 void Register(const ResourceApplyOp& op, bool sparse) {
   tensorflow::OpRegistry::Global()->Register(
       [op, sparse](tensorflow::OpRegistrationData* data) -> absl::Status {
-        tensorflow::OpDefBuilder builder(sparse ? SparseName(op.name)
-                                                : op.name);
+        tensorflow::OpDefBuilder builder(absl::StrCat(
+            "TfOpt>Resource", sparse ? "Sparse" : "", "Apply", op.name));
         for (const Operand& operand : InputOrder(op.slots)) {
           AddOperand(operand, &builder);
         }
         if (sparse) AddSliceInputs(&builder);
         std::vector<std::string> scalars;
-        for (const ResourceApplyOp::Scalar& scalar : op.scalars) {
-          builder.Input(absl::StrCat(scalar.name, ": ",
-                                     scalar.is_integer ? "int64" : "double"));
+        const auto add_scalar = [&](const ResourceApplyOp::Scalar& scalar) {
+          builder.Input(absl::StrCat(scalar.name, ": ", scalar.type));
           scalars.push_back(scalar.name);
-        }
+        };
+        for (const auto& scalar : op.scalars) add_scalar(scalar);
         for (const char* name : kPerVariableInputs) {
           builder.Input(absl::StrCat(name, ": double"));
         }
-        for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
-          builder.Input(absl::StrCat(scalar.name, ": ",
-                                     scalar.boolean != nullptr   ? "bool"
-                                     : scalar.integer != nullptr ? "int64"
-                                                                 : "double"));
-          scalars.push_back(scalar.name);
+        for (const auto& input : kFrameScalars) {
+          add_scalar(ResourceApplyOp::ScalarOf(input));
         }
-        builder.Input("seed: int64");
-        scalars.push_back("seed");
+        add_scalar({"seed", "int64"});
         builder.Attr("T: {half, bfloat16, float, double}")
             .Attr("decoupled_weight_decay: bool = true")
             .Attr("maximize: bool = false")
@@ -156,7 +137,7 @@ void Register(const ResourceApplyOp& op, bool sparse) {
              sparse](tensorflow::shape_inference::InferenceContext* c) {
               return CheckApplyShapes(c, slots, scalars, sparse);
             });
-        builder.Doc(absl::StrCat(op.rule, kCommonDoc,
+        builder.Doc(absl::StrCat(op.summary, kCommonDoc,
                                  sparse ? kSparseDoc : kDenseDoc,
                                  op.arguments));
         return builder.Finalize(data);

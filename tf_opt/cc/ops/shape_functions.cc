@@ -1,119 +1,116 @@
 #include "tf_opt/cc/ops/shape_functions.h"
 
-#include <utility>
-
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/tensor_shape.pb.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/ops/operand_types.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 
 namespace tf_opt {
 namespace {
 
 using ::tensorflow::DataType;
-using ::tensorflow::DataTypeString;
+using ::tensorflow::PartialTensorShape;
 using ::tensorflow::shape_inference::InferenceContext;
-using ::tensorflow::shape_inference::ShapeAndType;
 using ::tensorflow::shape_inference::ShapeHandle;
 
-// Checks the `count` handles from input `begin` on, which the user knows by
-// their list's name, against their types and, where known, `shapes`, those
-// of the list `whose`; then leaves the more precise of both in `shapes`. A
-// handle that carries nothing passes: the kernel checks it again.
-absl::Status MergeHandles(InferenceContext* c, const Operand& list, int begin,
-                          int count, const TypeList& types,
-                          const std::string& whose,
-                          std::vector<ShapeHandle>* shapes) {
-  const char* const name = list.name;
-  for (int i = 0; i < count; ++i) {
-    const std::vector<ShapeAndType>* data =
-        c->input_handle_shapes_and_types(begin + i);
-    if (data == nullptr || data->empty()) continue;
-    const ShapeAndType& variable = data->front();
-    if (!types.Has(variable.dtype)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`", name, "[", i, "]` must be a variable of ", types.ToString(),
-          ", got ", DataTypeString(variable.dtype)));
-    }
-    ShapeHandle shape = variable.shape;
-    ShapeHandle merged;
-    if ((list.is_row_of_table() &&
-         !c->Subshape(variable.shape, 1, &shape).ok()) ||
-        !c->Merge((*shapes)[i], shape, &merged).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`", name, "[", i, "]` must ",
-          list.is_row_of_table() ? "hold rows of" : "have", " the shape of `",
-          whose, "[", i, "]`, ", c->DebugString((*shapes)[i]), ", got ",
-          c->DebugString(variable.shape)));
-    }
-    (*shapes)[i] = merged;
+absl::Status ToPartialShape(InferenceContext* c, ShapeHandle handle,
+                            PartialTensorShape* shape) {
+  tensorflow::TensorShapeProto proto;
+  c->ShapeHandleToProto(handle, &proto);
+  return PartialTensorShape::BuildPartialTensorShape(proto, shape);
+}
+
+// Finds the shapes of an input, which may be a list.
+absl::Status FindShapes(InferenceContext* c, const std::string& name,
+                        std::vector<PartialTensorShape>* shapes) {
+  std::vector<ShapeHandle> handles;
+  TF_RETURN_IF_ERROR(c->input(name, &handles));
+  shapes->resize(handles.size());
+  for (size_t i = 0; i < handles.size(); ++i) {
+    TF_RETURN_IF_ERROR(ToPartialShape(c, handles[i], &(*shapes)[i]));
   }
   return absl::OkStatus();
 }
 
-// Checks slices against the shapes of their tables, and leaves the more precise
-// ones in `tables`.
-absl::Status CheckSlices(InferenceContext* c,
-                         const std::vector<ShapeHandle>& gradients,
-                         std::vector<ShapeHandle>* tables) {
-  std::vector<ShapeHandle> indices, more_rows;
-  TF_RETURN_IF_ERROR(c->input("indices", &indices));
-  TF_RETURN_IF_ERROR(c->input("accumulated_rows", &more_rows));
-  const int n = gradients.size();
-  if (!more_rows.empty() && static_cast<int>(more_rows.size()) != n) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`accumulated_rows` must be empty or have one vector for each of the ",
-        n, " `gradients`, got ", more_rows.size()));
+// Finds the shape of the variable whose handle is this input, and its type;
+// DT_INVALID if the graph doesn't know them.
+absl::Status FindVariable(InferenceContext* c, int input,
+                          PartialTensorShape* shape, DataType* type) {
+  *type = tensorflow::DT_INVALID;
+  const auto* const data = c->input_handle_shapes_and_types(input);
+  if (data == nullptr || data->empty()) return absl::OkStatus();
+  *type = data->front().dtype;
+  return ToPartialShape(c, data->front().shape, shape);
+}
+
+// Checks the list of handles that begins at input `begin` against the shapes of
+// the list `whose`, and sets `end` to its end.
+absl::Status CheckHandles(InferenceContext* c, const Operand& list, int begin,
+                          const std::vector<PartialTensorShape>& shapes,
+                          const std::string& whose, int* end) {
+  DataType variable, type;
+  TF_RETURN_IF_ERROR(c->GetAttr("T", &variable));
+  std::vector<ShapeHandle> handles;
+  TF_RETURN_IF_ERROR(c->input(list.name, &handles));
+  const int found = handles.size(), count = shapes.size();
+  *end = begin + found;
+  // A single handle may be a group's.
+  if (found == 1 && count > 1) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(
+      CheckLength(list.name, "variable", list.optional, count, found));
+  for (int i = 0; i < found; ++i) {
+    PartialTensorShape shape;
+    TF_RETURN_IF_ERROR(FindVariable(c, begin + i, &shape, &type));
+    if (type == tensorflow::DT_INVALID) continue;
+    TF_RETURN_IF_ERROR(
+        CheckOperand(list, i, variable, type, shapes[i], whose, shape));
   }
-  ShapeHandle unused;
-  for (int i = 0; i < n; ++i) {
-    if (!c->WithRank(indices[i], 1, &unused).ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`indices[", i, "]` must be a vector, got shape ",
-                       c->DebugString(indices[i])));
-    }
-    if (!more_rows.empty() && !c->WithRank(more_rows[i], 1, &unused).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`accumulated_rows[", i, "]` must be a vector, got shape ",
-          c->DebugString(more_rows[i])));
-    }
-    ShapeHandle expected = indices[i];
-    if (!c->WithRankAtLeast((*tables)[i], 1, &unused).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`variables[", i, "]` must have rows to have a sparse gradient, got ",
-          "shape ", c->DebugString((*tables)[i])));
-    }
-    if (c->RankKnown((*tables)[i])) {
-      TF_RETURN_IF_ERROR(c->ReplaceDim((*tables)[i], 0,
-                                       c->NumElements(indices[i]), &expected));
-    } else {
-      expected = c->UnknownShape();
-    }
-    ShapeHandle values;
-    if (!c->Merge(expected, gradients[i], &values).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`gradients[", i, "]` must have one row of `variables[", i,
-          "]` for each of `indices[", i, "]`, shape ", c->DebugString(expected),
-          ", got ", c->DebugString(gradients[i])));
-    }
+  return absl::OkStatus();
+}
+
+// Checks slices against the shapes of their tables.
+absl::Status CheckSlices(InferenceContext* c,
+                         const std::vector<PartialTensorShape>& tables) {
+  std::vector<PartialTensorShape> gradients, indices, more_rows;
+  TF_RETURN_IF_ERROR(FindShapes(c, "gradients", &gradients));
+  TF_RETURN_IF_ERROR(FindShapes(c, "indices", &indices));
+  TF_RETURN_IF_ERROR(FindShapes(c, "accumulated_rows", &more_rows));
+  TF_RETURN_IF_ERROR(CheckLength("accumulated_rows", "vector",
+                                 /*optional=*/true, gradients.size(),
+                                 more_rows.size()));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    TF_RETURN_IF_ERROR(
+        CheckSliceShapes(i, "", tables[i], gradients[i], indices[i]));
+  }
+  for (size_t i = 0; i < more_rows.size(); ++i) {
+    TF_RETURN_IF_ERROR(CheckIsVector("accumulated_rows", i, "", more_rows[i]));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckScalars(InferenceContext* c,
                           const std::vector<std::string>& scalars) {
-  std::vector<ShapeHandle> inputs;
+  std::vector<PartialTensorShape> shapes;
   for (const std::string& scalar : scalars) {
-    TF_RETURN_IF_ERROR(c->input(scalar, &inputs));
-    ShapeHandle unused;
-    if (!c->WithRank(inputs[0], 0, &unused).ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("`", scalar, "` must be a scalar, got shape ",
-                       c->DebugString(inputs[0])));
-    }
+    TF_RETURN_IF_ERROR(FindShapes(c, scalar, &shapes));
+    TF_RETURN_IF_ERROR(CheckScalarShape(scalar, shapes[0]));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPerVariable(InferenceContext* c, const std::string& name,
+                              int count) {
+  std::vector<PartialTensorShape> shapes;
+  TF_RETURN_IF_ERROR(FindShapes(c, name, &shapes));
+  return CheckPerVariableShape(name, count, shapes[0]);
+}
+
+// Checks what both measuring ops have and sets their outputs' shapes.
+absl::Status FinishMeasure(InferenceContext* c, int count) {
+  TF_RETURN_IF_ERROR(CheckScalars(c, {"gradient_scale", "enabled"}));
+  c->set_output(0, c->Vector(count));
+  c->set_output(1, c->Vector(count));
   return absl::OkStatus();
 }
 
@@ -133,143 +130,55 @@ absl::Status CheckApplyShapes(InferenceContext* c,
                               const std::vector<Operand>& slots,
                               const std::vector<std::string>& scalars,
                               bool sparse) {
-  DataType dtype;
-  TF_RETURN_IF_ERROR(c->GetAttr("T", &dtype));
-
-  std::vector<ShapeHandle> gradients;
-  TF_RETURN_IF_ERROR(c->input("gradients", &gradients));
-  const int n = gradients.size();
-  // One for each: a shared handle would say that all have the same shape, and
-  // graph optimization would believe it.
-  std::vector<ShapeHandle> shapes(n);
-  for (ShapeHandle& shape : shapes) shape = c->UnknownShape();
-
-  const std::string kMasterWeights = kFrameOperands[kMasterWeight].name;
-  std::vector<ShapeHandle> inputs;
+  // Arrays must have the shapes of dense gradients or of tables.
+  std::vector<PartialTensorShape> shapes;
+  TF_RETURN_IF_ERROR(FindShapes(c, "gradients", &shapes));
+  const int count = shapes.size();
+  if (sparse) {
+    std::vector<ShapeHandle> variables;
+    TF_RETURN_IF_ERROR(c->input("variables", &variables));
+    shapes.assign(count, PartialTensorShape());
+    for (int i = 0; static_cast<int>(variables.size()) == count && i < count;
+         ++i) {
+      DataType unused;
+      TF_RETURN_IF_ERROR(FindVariable(c, i, &shapes[i], &unused));
+    }
+    TF_RETURN_IF_ERROR(CheckSlices(c, shapes));
+  }
+  const char* const whose = sparse ? "variables" : "gradients";
   int begin = 0;
   for (const Operand& list : InputOrder(slots)) {
-    TF_RETURN_IF_ERROR(c->input(list.name, &inputs));
-    const int count = inputs.size();
     if (list.role == Role::kRead) {
       begin += count;
       continue;
     }
-    // One handle for several variables is a group's; it carries no shapes.
-    if (count > 1 && count != n) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`", list.name, "` must have one variable for each of the ", n,
-          " `gradients` (or be one group), got ", count));
-    }
-    if (count > 0 && list.name == kMasterWeights &&
-        dtype != tensorflow::DT_HALF && dtype != tensorflow::DT_BFLOAT16) {
-      return NoMasterWeights(dtype);
-    }
-    if (count == n) {
-      TF_RETURN_IF_ERROR(MergeHandles(
-          c, list, begin, count, TypesOf(list, dtype), "variables", &shapes));
-    }
-    begin += count;
+    TF_RETURN_IF_ERROR(CheckHandles(c, list, begin, shapes, whose, &begin));
   }
-
-  if (sparse) {
-    TF_RETURN_IF_ERROR(CheckSlices(c, gradients, &shapes));
-  }
-  for (int i = 0; i < n && !sparse; ++i) {
-    ShapeHandle merged;
-    if (!c->Merge(shapes[i], gradients[i], &merged).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`gradients[", i, "]` must have the shape of `variables[", i, "]`, ",
-          c->DebugString(shapes[i]), ", got ", c->DebugString(gradients[i])));
-    }
-  }
-
   TF_RETURN_IF_ERROR(CheckScalars(c, scalars));
-
-  for (const char* vector : kPerVariableInputs) {
-    TF_RETURN_IF_ERROR(c->input(vector, &inputs));
-    ShapeHandle unused;
-    if (c->RankKnown(inputs[0]) && c->Rank(inputs[0]) > 0 &&
-        !c->Merge(inputs[0], c->Vector(n), &unused).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`", vector, "` must be a scalar, or a vector with one element for ",
-          "each of the ", n, " `variables`, got shape ",
-          c->DebugString(inputs[0])));
-    }
+  for (const char* name : kPerVariableInputs) {
+    TF_RETURN_IF_ERROR(CheckPerVariable(c, name, count));
   }
   return absl::OkStatus();
 }
-
-namespace {
-
-// `shapes` are those of what the gradients are of, which the user knows as
-// `whose`; the accumulators begin at input `begin`.
-absl::Status CheckMeasure(InferenceContext* c, int begin,
-                          const std::string& whose,
-                          std::vector<ShapeHandle> shapes) {
-  DataType dtype;
-  TF_RETURN_IF_ERROR(c->GetAttr("T", &dtype));
-  std::vector<ShapeHandle> accumulators;
-  TF_RETURN_IF_ERROR(c->input("accumulators", &accumulators));
-  const int n = shapes.size();
-  const int count = accumulators.size();
-  // One handle for several gradients is a group's; it carries no shapes.
-  if (count > 1 && count != n) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`accumulators` must be empty, have one variable for each of the ", n,
-        " `gradients` or be one group, got ", count));
-  }
-  if (count == n) {
-    TF_RETURN_IF_ERROR(MergeHandles(c, "accumulators", begin, count,
-                                    ArithmeticType(dtype), whose, &shapes));
-  }
-  TF_RETURN_IF_ERROR(CheckScalars(c, {"gradient_scale", "enabled"}));
-  c->set_output(0, c->Vector(n));
-  c->set_output(1, c->Vector(n));
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 absl::Status MeasureShapes(InferenceContext* c) {
-  std::vector<ShapeHandle> gradients;
-  TF_RETURN_IF_ERROR(c->input("gradients", &gradients));
-  const int n = gradients.size();
-  return CheckMeasure(c, n, "gradients", std::move(gradients));
+  std::vector<PartialTensorShape> gradients;
+  TF_RETURN_IF_ERROR(FindShapes(c, "gradients", &gradients));
+  const int count = gradients.size();
+  int unused;
+  TF_RETURN_IF_ERROR(CheckHandles(c, kFrameOperands[kAccumulator], count,
+                                  gradients, "gradients", &unused));
+  return FinishMeasure(c, count);
 }
 
 absl::Status MeasureSparseShapes(InferenceContext* c) {
-  std::vector<ShapeHandle> gradients, more_rows;
-  TF_RETURN_IF_ERROR(c->input("gradients", &gradients));
-  TF_RETURN_IF_ERROR(c->input("accumulated_rows", &more_rows));
-  const int n = gradients.size();
-  std::vector<ShapeHandle> rows_shapes;
-  TF_RETURN_IF_ERROR(c->input("rows", &rows_shapes));
-  ShapeHandle unused;
-  if (!c->Merge(rows_shapes[0], c->Vector(n), &unused).ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`rows` must be a vector with one element for each of the ", n,
-        " `gradients`, got shape ", c->DebugString(rows_shapes[0])));
-  }
-  // The last input. Null where the graph doesn't know its value.
-  const tensorflow::Tensor* const rows = c->input_tensor(c->num_inputs() - 1);
-  std::vector<ShapeHandle> tables(n);
-  for (int i = 0; i < n; ++i) {
-    tables[i] = c->UnknownShape();
-    int64_t count = InferenceContext::kUnknownDim;
-    if (rows != nullptr) {
-      count = rows->vec<int64_t>()(i);
-      if (count < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("`rows` must not be negative, got ", count));
-      }
-    }
-    if (!c->RankKnown(gradients[i]) || c->Rank(gradients[i]) == 0) continue;
-    TF_RETURN_IF_ERROR(
-        c->ReplaceDim(gradients[i], 0, c->MakeDim(count), &tables[i]));
-  }
-  TF_RETURN_IF_ERROR(CheckSlices(c, gradients, &tables));
-  const int begin = 2 * n + more_rows.size();
-  return CheckMeasure(c, begin, "variables", std::move(tables));
+  // The tables' own shapes differ in the number of rows, which isn't checked
+  // here.
+  std::vector<PartialTensorShape> gradients;
+  TF_RETURN_IF_ERROR(FindShapes(c, "gradients", &gradients));
+  TF_RETURN_IF_ERROR(CheckSlices(c, gradients));
+  TF_RETURN_IF_ERROR(CheckPerVariable(c, "rows", gradients.size()));
+  return FinishMeasure(c, gradients.size());
 }
 
 }  // namespace tf_opt

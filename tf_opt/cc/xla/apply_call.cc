@@ -1,63 +1,112 @@
-#include "tf_opt/cc/xla/apply_call.h"
+// The call of a resource-apply op from a program compiled by XLA: the CPU's
+// engine, in place. apply_xla_op.cc writes such calls.
+//
+// Arguments: for each operand that is present, in the order of kFrameOperands
+// and then the rule's slots, the arrays of `count` variables; then the op's
+// numbers, in the order of its inputs; last the number of a gradient that
+// doesn't fit its variable, or -1. An op for sparse gradients has no dense
+// gradients, and slices in place of that number (FfiCall::FindSlices).
+// Results: all updated arrays, in the same order. Attributes: the op's, and
+//
+//   count       number of variables that this call updates
+//   first       index of the first of them among the op's variables
+//   table_rows  number of rows that all tables of the op's variables have
+//
+// An op may become several calls. Each makes all checks of the op, with the
+// same numbers: either all calls refuse a step or none does.
+#include <cstdint>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tf_opt/cc/ops/operand_checks.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
+#include "tf_opt/cc/kernels/apply_on_cpu.h"
+#include "tf_opt/cc/kernels/kernel.h"
+#include "tf_opt/cc/kernels/optimizers.h"
+#include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/xla/apply_xla_op.h"
+#include "tf_opt/cc/xla/custom_call.h"
+#include "tf_opt/cc/xla/ffi_call.h"
 
 namespace tf_opt {
+namespace {
 
-absl::Status FindArrays(const std::vector<Operand>& slots, bool sparse,
-                        FfiCall* call, ApplyLaunch* launch) {
-  int count = 0;
-  TF_RETURN_IF_ERROR(GetNodeAttr(call->attributes(), "count", &count));
-  *launch = ApplyLaunch(slots, count);
-  TF_RETURN_IF_ERROR(
-      GetNodeAttr(call->attributes(), "table_rows", &launch->table_rows));
+// Finds the arrays that are no slices.
+absl::Status FindArrays(bool sparse, FfiCall* call, ApplyLaunch* launch) {
   for (int k = 0; k < static_cast<int>(launch->operands().size()); ++k) {
     const Operand& operand = launch->operands()[k];
-    if (sparse && operand.role == Role::kRead) continue;
+    const bool is_read = operand.role == Role::kRead;
+    if (sparse && is_read) continue;
+    int length = launch->size();
     if (operand.optional) {
-      int length = 0;
       TF_RETURN_IF_ERROR(GetNodeAttr(
           call->attributes(), absl::StrCat("num_", operand.name), &length));
-      if (length == 0) continue;
     }
-    for (int i = 0; i < count; ++i) {
-      FfiArray array;
-      TF_RETURN_IF_ERROR(operand.role == Role::kRead
-                             ? call->Next(&array)
-                             : call->NextUpdated(&array));
-      launch->array(k, i) = array;
+    for (int i = 0; length > 0 && i < launch->size(); ++i) {
+      LaunchArray* const array = &launch->array(k, i);
+      TF_RETURN_IF_ERROR(is_read ? call->Next(array)
+                                 : call->NextUpdated(array));
     }
   }
-  return absl::OkStatus();
-}
-
-absl::Status FindVectors(FfiCall* call, ApplyLaunch* launch) {
-  FfiArray array;
-  if (launch->has_table()) {
-    TF_RETURN_IF_ERROR(call->Next(&array));
-    launch->row = static_cast<const int64_t*>(array.data);
-  }
-  int64_t first = 0;
-  TF_RETURN_IF_ERROR(GetNodeAttr(call->attributes(), "first", &first));
-  for (PerVariable& vector : launch->vectors) {
-    TF_RETURN_IF_ERROR(call->Next(&array));
-    vector = {static_cast<const double*>(array.data), array.elements, first};
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadInteger(FfiCall* call, int64_t* number) {
-  FfiArray array;
-  TF_RETURN_IF_ERROR(call->Next(&array));
-  *number = ReadOnce(static_cast<const int64_t*>(array.data));
   return absl::OkStatus();
 }
 
 absl::Status CheckGradientsFit(FfiCall* call) {
-  int64_t misfit = -1;
-  TF_RETURN_IF_ERROR(ReadInteger(call, &misfit));
-  return misfit < 0 ? absl::OkStatus() : GradientDoesNotFit(misfit);
+  const void* data;
+  TF_RETURN_IF_ERROR(call->Scalar("misfit", &data));
+  const int64_t i = ReadOnce(static_cast<const int64_t*>(data));
+  if (i < 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`gradients[", i, "]` must have the shape of `variables[", i,
+                   "]`, but it has another size"));
 }
 
+template <typename Optimizer>
+absl::Status ApplyCall(FfiCall* call) {
+  Optimizer optimizer;
+  TF_RETURN_IF_ERROR(optimizer.Read(call->attributes()));
+  SliceAttributes attributes;
+  TF_RETURN_IF_ERROR(attributes.Read(call->attributes()));
+  int count = 0;
+  TF_RETURN_IF_ERROR(GetNodeAttr(call->attributes(), "count", &count));
+  ApplyLaunch launch(optimizer.slots, count);
+  TF_RETURN_IF_ERROR(
+      GetNodeAttr(call->attributes(), "table_rows", &launch.table_rows));
+  TF_RETURN_IF_ERROR(FindArrays(attributes.sparse(), call, &launch));
+  StepNumbers<Optimizer> numbers(optimizer);
+  TF_RETURN_IF_ERROR(numbers.Read(*call, &launch));
+  if (!numbers.frame.enabled) {
+    call->CopyUpdated();
+    return absl::OkStatus();
+  }
+  TF_RETURN_IF_ERROR(
+      attributes.sparse()
+          ? call->FindSlices(attributes, launch.size(), &launch.slices)
+          : CheckGradientsFit(call));
+  TF_RETURN_IF_ERROR(call->CheckAllRead());
+  call->CopyUpdated();
+  return ApplyOnCpu(optimizer, numbers, launch, attributes, call->threads());
+}
+
+template <typename Optimizer>
+tensorflow::OpKernel* MakeKernel(tensorflow::OpKernelConstruction* context) {
+  Optimizer optimizer;
+  const absl::Status status = optimizer.Read(context->def());
+  if (!status.ok()) context->CtxFailure(status);
+  return NewApplyXlaOp(context, optimizer.slots);
+}
+
+[[maybe_unused]] const bool registered = [] {
+  ForEachApplyOp([](auto optimizer, const std::string& op, bool) {
+    using Optimizer = typename decltype(optimizer)::type;
+    if (!RegisterFfiFunction<ApplyCall<Optimizer>>(op)) return;
+    RegisterKernel(op, kXlaDevice, {}, MakeKernel<Optimizer>);
+  });
+  return true;
+}();
+
+}  // namespace
 }  // namespace tf_opt

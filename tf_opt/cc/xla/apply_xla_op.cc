@@ -5,23 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/statusor.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
-#include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/ops/operand_checks.h"
-#include "tf_opt/cc/ops/operand_types.h"
-#include "tf_opt/cc/ops/shape_functions.h"
-#include "tf_opt/cc/rules/step_frame.h"
 #include "tf_opt/cc/xla/custom_call.h"
 #include "tf_opt/cc/xla/op_inputs.h"
-#include "tf_opt/cc/xla/slice_operands.h"
 
 namespace tf_opt {
 namespace {
@@ -40,18 +38,18 @@ constexpr int64_t kManyElements = int64_t{1} << 22;
 // passed to calls, and assigned after them.
 class Operands {
  public:
-  Operands(XlaOpKernelContext* context, const ApplyXlaOp& op, DataType dtype,
-           int count)
+  Operands(XlaOpKernelContext* context, const std::vector<Operand>& slots,
+           bool sparse, DataType dtype, int count)
       : context_(*context),
-        op_(op),
+        sparse_(sparse),
         dtype_(dtype),
-        launch_(op.slots, count),
+        launch_(slots, count),
         values_(launch_.operands().size() * count),
         first_inputs_(launch_.operands().size()) {}
 
   absl::Status Read() {
     for (int k = 0; k < static_cast<int>(launch_.operands().size()); ++k) {
-      if (op_.sparse && launch_.operands()[k].role == Role::kRead) continue;
+      if (sparse_ && launch_.operands()[k].role == Role::kRead) continue;
       TF_RETURN_IF_ERROR(ReadOperand(k));
     }
     TF_RETURN_IF_ERROR(launch_.CheckTypes());
@@ -63,7 +61,7 @@ class Operands {
 
   // Number of rows of the smallest table.
   int64_t table_rows() const {
-    return HasTable() ? launch_.SmallestTable() : 0;
+    return launch_.has_table() ? launch_.SmallestTable() : 0;
   }
 
   // Adds the arrays of the variables [first, end) to a call, then the numbers
@@ -80,7 +78,7 @@ class Operands {
     for (const xla::XlaOp number : numbers_) {
       TF_RETURN_IF_ERROR(call->AddArgument(number));
     }
-    if (op_.sparse) return absl::OkStatus();
+    if (sparse_) return absl::OkStatus();
     return call->AddArgument(
         misfit_.valid() ? misfit_
                         : xla::ConstantR0<int64_t>(context_.builder(), -1));
@@ -99,39 +97,26 @@ class Operands {
   }
 
  private:
-  bool HasTable() const {
-    return launch_.has_table() && launch_.has(launch_.table());
-  }
-
   xla::XlaOp& value(int k, int i) { return values_[k * launch_.size() + i]; }
 
-  // Reads all arrays of operand k; an optional one may have none.
+  // Reads all arrays of operand k.
   absl::Status ReadOperand(int k) {
     const Operand& operand = launch_.operands()[k];
     TF_ASSIGN_OR_RETURN(const InputList list, ListOf(&context_, operand.name));
-    if (operand.optional && list.count == 0) return absl::OkStatus();
-    if (list.count != launch_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`", operand.name, "` must have one variable for each of the ",
-          launch_.size(), " `gradients`, got ", list.count));
-    }
+    TF_RETURN_IF_ERROR(CheckLength(operand.name, "variable", operand.optional,
+                                   launch_.size(), list.count));
     first_inputs_[k] = list.begin;
     for (int i = 0; i < list.count; ++i) {
       TensorShape shape;
       DataType type = dtype_;
-      if (operand.role == Role::kRead) {
-        TF_RETURN_IF_ERROR(ReadGradient(k, i, &shape));
-      } else {
-        TF_RETURN_IF_ERROR(ReadVariable(k, i, &type, &shape));
-      }
+      TF_RETURN_IF_ERROR(operand.role == Role::kRead
+                             ? ReadGradient(k, i, &shape)
+                             : ReadVariable(k, i, &type, &shape));
       // The variables come first.
       if (static_cast<int>(shapes_.size()) == i) shapes_.push_back(shape);
-      const auto check =
-          operand.is_row_of_table() ? CheckTableShape : CheckShape;
-      TF_RETURN_IF_ERROR(
-          check(operand.name, i, shapes_[i], "variables", shape));
-      launch_.array(k, i) = {nullptr, type, shape.num_elements(),
-                             shape.dims() > 0 ? shape.dim_size(0) : 1};
+      TF_RETURN_IF_ERROR(CheckOperand(operand, i, dtype_, type, shapes_[i],
+                                      "variables", shape));
+      launch_.array(k, i) = MakeArray(nullptr, type, shape.dim_sizes());
     }
     return absl::OkStatus();
   }
@@ -150,46 +135,37 @@ class Operands {
   }
 
   absl::Status ReadVariable(int k, int i, DataType* type, TensorShape* shape) {
-    const Operand& operand = launch_.operands()[k];
     const int input = first_inputs_[k] + i;
-    const std::string name = absl::StrCat(operand.name, "[", i, "]");
+    const std::string name =
+        absl::StrCat(launch_.operands()[k].name, "[", i, "]");
     tensorflow::XlaResource* resource;
     TF_RETURN_IF_ERROR(context_.GetResourceInput(input, &resource));
     const auto [same, is_new] = variables_.emplace(resource, name);
     if (!is_new) return SameVariable(same->second, name);
     TF_RETURN_IF_ERROR(context_.GetVariableTypeAndShape(input, type, shape));
-    TF_RETURN_IF_ERROR(
-        CheckType(operand.name, i, TypesOf(operand, dtype_), *type));
     return context_.ReadVariableInput(input, *type, shape, &value(k, i));
   }
 
+  // Reads all inputs that are no lists.
   absl::Status ReadNumbers() {
-    for (const std::string& scalar : op_.scalars) {
-      TF_RETURN_IF_ERROR(ReadScalar(scalar));
-    }
-    if (HasTable()) {
+    const tensorflow::OpDef* op;
+    TF_RETURN_IF_ERROR(tensorflow::OpRegistry::Global()->LookUpOpDef(
+        context_.op_kernel_context()->op_kernel().type_string(), &op));
+    for (const auto& input : op->input_arg()) {
+      if (!input.number_attr().empty()) continue;
+      TF_ASSIGN_OR_RETURN(const TensorShape shape,
+                          ShapeOf(&context_, input.name()));
       TF_RETURN_IF_ERROR(
-          ReadScalar(launch_.operands()[launch_.table()].row_input));
+          absl::c_linear_search(kPerVariableInputs, input.name())
+              ? CheckPerVariableShape(input.name(), launch_.size(), shape)
+              : CheckScalarShape(input.name(), shape));
+      numbers_.push_back(context_.Input(input.name()));
     }
-    for (const char* vector : kPerVariableInputs) {
-      numbers_.push_back(context_.Input(vector));
-      TF_ASSIGN_OR_RETURN(const TensorShape shape, ShapeOf(&context_, vector));
-      TF_RETURN_IF_ERROR(CheckPerVariableShape(vector, launch_.size(), shape));
-    }
-    for (const auto& scalar : kFrameScalars) {
-      TF_RETURN_IF_ERROR(ReadScalar(scalar.name));
-    }
-    return ReadScalar("seed");
-  }
-
-  absl::Status ReadScalar(const std::string& name) {
-    numbers_.push_back(context_.Input(name));
-    TF_ASSIGN_OR_RETURN(const TensorShape shape, ShapeOf(&context_, name));
-    return CheckScalarShape(name, shape);
+    return absl::OkStatus();
   }
 
   XlaOpKernelContext& context_;
-  const ApplyXlaOp& op_;
+  const bool sparse_;
   const DataType dtype_;
   ApplyLaunch launch_;
   std::vector<xla::XlaOp> values_;
@@ -202,24 +178,25 @@ class Operands {
   xla::XlaOp misfit_;
 };
 
-class Kernel : public tensorflow::XlaOpKernel {
+class ApplyXlaOp : public tensorflow::XlaOpKernel {
  public:
-  Kernel(tensorflow::OpKernelConstruction* context, const ApplyXlaOp& op)
+  ApplyXlaOp(tensorflow::OpKernelConstruction* context,
+             const std::vector<Operand>& slots)
       : XlaOpKernel(context),
-        op_(op),
+        slots_(slots),
         attributes_(AttributesOf(context->def())) {
     OP_REQUIRES_OK(context, context->GetAttr("T", &dtype_));
     OP_REQUIRES_OK(context, context->GetAttr("N", &count_));
-    if (!op_.sparse) return;
     OP_REQUIRES_OK(context, slice_attributes_.Read(context->def()));
   }
 
   void Compile(XlaOpKernelContext* context) override {
-    Operands operands(context, op_, dtype_, count_);
+    const bool sparse = slice_attributes_.sparse();
+    Operands operands(context, slots_, sparse, dtype_, count_);
     OP_REQUIRES_OK(context, operands.Read());
     // A wrong row must stop the updates of all tables: one call.
     for (int first = 0, end = count_; first < count_; first = end) {
-      if (!op_.sparse) end = EndOfCall(operands, first);
+      if (!sparse) end = EndOfCall(operands, first);
       OP_REQUIRES_OK(context, Call(context, first, end, &operands));
     }
     OP_REQUIRES_OK(context, operands.Assign());
@@ -241,7 +218,7 @@ class Kernel : public tensorflow::XlaOpKernel {
                     Operands* operands) const {
     CustomCall call(context->builder());
     TF_RETURN_IF_ERROR(operands->AddTo(first, end, &call));
-    if (op_.sparse) {
+    if (slice_attributes_.sparse()) {
       TF_RETURN_IF_ERROR(
           AddSlices(context, slice_attributes_, operands->shapes(), &call));
     }
@@ -249,11 +226,11 @@ class Kernel : public tensorflow::XlaOpKernel {
     AddNodeAttr("count", end - first, &attributes);
     AddNodeAttr("first", first, &attributes);
     AddNodeAttr("table_rows", operands->table_rows(), &attributes);
-    call.Make(op_.name, attributes);
+    call.Make(type_string(), attributes);
     return absl::OkStatus();
   }
 
-  const ApplyXlaOp op_;
+  const std::vector<Operand> slots_;
   const tensorflow::NodeDef attributes_;
   DataType dtype_ = tensorflow::DT_INVALID;
   int count_ = 0;
@@ -262,12 +239,9 @@ class Kernel : public tensorflow::XlaOpKernel {
 
 }  // namespace
 
-bool RegisterApplyXlaOp(const ApplyXlaOp& op) {
-  return RegisterXlaKernel(
-      op.name,
-      [op](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
-        return new Kernel(context, op);
-      });
+tensorflow::OpKernel* NewApplyXlaOp(tensorflow::OpKernelConstruction* context,
+                                    const std::vector<Operand>& slots) {
+  return new ApplyXlaOp(context, slots);
 }
 
 }  // namespace tf_opt

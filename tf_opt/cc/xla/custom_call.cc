@@ -2,12 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/kernel_def_builder.h"
-#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/lib/strings/proto_serialization.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/statusor.h"
@@ -27,21 +24,6 @@ std::string Quoted(const std::string& bytes) {
   }
   return absl::StrCat(quoted, "\"");
 }
-
-using Make =
-    std::function<tensorflow::OpKernel*(tensorflow::OpKernelConstruction*)>;
-
-class Factory : public tensorflow::kernel_factory::OpKernelFactory {
- public:
-  explicit Factory(const Make& make) : make_(make) {}
-  tensorflow::OpKernel* Create(
-      tensorflow::OpKernelConstruction* context) override {
-    return make_(context);
-  }
-
- private:
-  const Make make_;
-};
 
 }  // namespace
 
@@ -93,22 +75,6 @@ tensorflow::NodeDef AttributesOf(const tensorflow::NodeDef& node) {
     if (name[0] != '_') (*attributes.mutable_attr())[name] = value;
   }
   return attributes;
-}
-
-// Not with REGISTER_XLA_OP: XLA would not see the kernels of a library that is
-// loaded after the process's first compilation.
-bool RegisterXlaKernel(const std::string& op, const Make& make) {
-  for (const tensorflow::DataType type :
-       {tensorflow::DT_HALF, tensorflow::DT_BFLOAT16, tensorflow::DT_FLOAT,
-        tensorflow::DT_DOUBLE}) {
-    tensorflow::kernel_factory::OpKernelRegistrar(
-        tensorflow::KernelDefBuilder(op.c_str())
-            .Device("XLA_CPU_JIT")
-            .TypeConstraint("T", type)
-            .Build(),
-        op, std::make_unique<Factory>(make));
-  }
-  return true;
 }
 
 }  // namespace tf_opt

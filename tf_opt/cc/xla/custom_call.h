@@ -1,17 +1,14 @@
-// A call into this library from a program that XLA compiles for the CPU, and
-// the kernels that write such calls.
+// A call into this library from a program that XLA compiles for the CPU.
 #ifndef TF_OPT_CC_XLA_CUSTOM_CALL_H_
 #define TF_OPT_CC_XLA_CUSTOM_CALL_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/node_def.pb.h"
-#include "tensorflow/core/framework/op_kernel.h"
 #include "xla/hlo/builder/xla_builder.h"
 #include "xla/shape.h"
 
@@ -44,13 +41,13 @@ class CustomCall {
       aliases_;
 };
 
+// Device of the kernels that write calls. They are not registered with
+// REGISTER_XLA_OP: XLA would not see the kernels of a library that is loaded
+// after the process's first compilation.
+constexpr char kXlaDevice[] = "XLA_CPU_JIT";
+
 // Attributes of an op without those that TensorFlow adds for itself.
 tensorflow::NodeDef AttributesOf(const tensorflow::NodeDef& node);
-
-// Registers a kernel for what XLA compiles for CPUs, for all variable types.
-bool RegisterXlaKernel(const std::string& op,
-                       const std::function<tensorflow::OpKernel*(
-                           tensorflow::OpKernelConstruction*)>& make);
 
 }  // namespace tf_opt
 

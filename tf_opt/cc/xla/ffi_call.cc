@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "tensorflow/core/platform/denormal.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/kernels/exceptions.h"
+#include "tf_opt/cc/kernels/kernel.h"
 
 namespace xla::ffi {
 // Defined in TensorFlow's library. TensorFlow ships its header without the
@@ -43,18 +43,9 @@ tensorflow::DataType TypeOf(xla::ffi::DataType type) {
   }
 }
 
-FfiArray ArrayOf(const xla::ffi::AnyBuffer& buffer) {
-  FfiArray array;
-  array.data = buffer.untyped_data();
-  array.type = TypeOf(buffer.element_type());
-  const auto sizes = buffer.dimensions();
-  if (sizes.size() > 0) array.rows = sizes[0];
-  // Unsigned: without rows, the product of the other dimensions may overflow.
-  uint64_t width = 1;
-  for (std::size_t i = 1; i < sizes.size(); ++i) width *= sizes[i];
-  array.width = static_cast<int64_t>(width);
-  array.elements = static_cast<int64_t>(array.rows * width);
-  return array;
+LaunchArray ArrayOfBuffer(const xla::ffi::AnyBuffer& buffer) {
+  return MakeArray(buffer.untyped_data(), TypeOf(buffer.element_type()),
+                   buffer.dimensions());
 }
 
 // Work in pieces for the caller, which may be one of the pool's threads itself,
@@ -107,30 +98,30 @@ FfiCall::FfiCall(xla::ffi::RemainingArgs arguments,
                              static_cast<int>(attributes.size()));
 }
 
-absl::Status FfiCall::Next(FfiArray* array) {
+absl::Status FfiCall::Next(LaunchArray* array) {
   if (next_argument_ >= arguments_.size()) return OtherArguments();
   const auto buffer = arguments_.get<xla::ffi::AnyBuffer>(next_argument_++);
   if (!buffer.has_value()) return OtherArguments();
-  *array = ArrayOf(*buffer);
+  *array = ArrayOfBuffer(*buffer);
   return absl::OkStatus();
 }
 
-absl::Status FfiCall::NextResult(FfiArray* array) {
+absl::Status FfiCall::NextResult(LaunchArray* array) {
   if (next_result_ >= results_.size()) return OtherArguments();
   auto buffer = results_.get<xla::ffi::AnyBuffer>(next_result_++);
   if (!buffer.has_value()) return OtherArguments();
-  *array = ArrayOf(**buffer);
+  *array = ArrayOfBuffer(**buffer);
   return absl::OkStatus();
 }
 
-absl::Status FfiCall::NextUpdated(FfiArray* array) {
-  FfiArray argument;
+absl::Status FfiCall::NextUpdated(LaunchArray* array) {
+  LaunchArray argument;
   TF_RETURN_IF_ERROR(Next(&argument));
   TF_RETURN_IF_ERROR(NextResult(array));
   if (array->data != argument.data) {
     copies_.push_back(
         {array->data, argument.data,
-         argument.elements * tensorflow::DataTypeSize(argument.type)});
+         argument.elements() * tensorflow::DataTypeSize(argument.type)});
   }
   return absl::OkStatus();
 }
@@ -148,56 +139,67 @@ absl::Status FfiCall::CheckAllRead() const {
 }
 
 absl::Status FfiCall::FindSlices(const SliceAttributes& attributes, int count,
-                                 std::vector<RowSlices>* slices) {
+                                 std::vector<Slices>* slices) {
   int accumulated = 0;
   TF_RETURN_IF_ERROR(
       GetNodeAttr(attributes_, "num_accumulated_rows", &accumulated));
-  std::vector<FfiArray> arrays((accumulated > 0 ? 3 : 2) * count);
-  for (FfiArray& array : arrays) TF_RETURN_IF_ERROR(Next(&array));
-  FfiArray last;
+  std::vector<LaunchArray> arrays((accumulated > 0 ? 3 : 2) * count);
+  for (LaunchArray& array : arrays) TF_RETURN_IF_ERROR(Next(&array));
+  LaunchArray last;
   TF_RETURN_IF_ERROR(Next(&last));
-  const auto* const rows = static_cast<const int64_t*>(last.data);
-  const auto numbers = [&](int k) -> RowNumbers {
-    return {arrays[k].data, rows[k], arrays[k].type == tensorflow::DT_INT64};
-  };
-  slices->resize(count);
+  for (std::size_t k = 0; k < arrays.size(); ++k) {
+    arrays[k].rows = static_cast<const int64_t*>(last.data)[k];
+  }
   for (int i = 0; i < count; ++i) {
-    RowSlices& one = (*slices)[i];
-    one.values = arrays[i].data;
-    one.width = arrays[i].width;
-    one.indices = numbers(count + i);
-    if (accumulated > 0) one.accumulated_rows = numbers(2 * count + i);
-    if (rows[i] == one.indices.count) continue;
+    slices->push_back({arrays[i], arrays[count + i], {}});
+    if (accumulated > 0) {
+      slices->back().accumulated_rows = arrays[2 * count + i];
+    }
+    const auto& [values, indices, more_rows] = slices->back();
+    if (values.rows == indices.rows) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "`gradients[", i, "]`", attributes.Name(i),
         " must have one row of `variables[", i, "]` for each of the ",
-        one.indices.count, " `indices[", i, "]`, got ", rows[i]));
+        indices.rows, " `indices[", i, "]`, got ", values.rows));
   }
   return absl::OkStatus();
 }
 
-int FfiCall::num_threads() const {
-  return static_cast<int>(std::max<int64_t>(1, threads_.num_threads()));
+absl::Status FfiCall::Scalar(const char*, const void** data) {
+  LaunchArray array;
+  TF_RETURN_IF_ERROR(Next(&array));
+  *data = array.data;
+  return absl::OkStatus();
 }
 
-ParallelFor FfiCall::parallel_for() const {
-  return [this](int64_t total, int64_t block_size,
-                const std::function<void(int64_t, int64_t)>& body) {
-    const auto work = std::make_shared<SharedWork>(total, block_size, body);
-    const int64_t pieces = (total + block_size - 1) / block_size;
-    const int64_t helpers = std::min<int64_t>(num_threads(), pieces) - 1;
-    xla::ffi::ThreadPool threads = threads_;
-    // No exception may leave this while helpers work: without memory for
-    // another helper, the present ones do everything.
-    try {
-      for (int64_t i = 0; i < helpers; ++i) {
-        threads.Schedule([work] { work->TakePieces(); });
-      }
-    } catch (const std::bad_alloc&) {
-    }
-    work->TakePieces();
-    work->WaitUntilDone();
-  };
+absl::Status FfiCall::OfVariables(const char*, int, PerVariable* vector) {
+  LaunchArray array;
+  TF_RETURN_IF_ERROR(Next(&array));
+  *vector = {static_cast<const double*>(array.data), array.elements()};
+  return GetNodeAttr(attributes_, "first", &vector->first);
+}
+
+CpuThreads FfiCall::threads() const {
+  const int count =
+      static_cast<int>(std::max<int64_t>(1, threads_.num_threads()));
+  return {
+      count, [this, count](int64_t total, int64_t block_size,
+                           const std::function<void(int64_t, int64_t)>& body) {
+        const auto work = std::make_shared<SharedWork>(total, block_size, body);
+        const int64_t pieces = (total + block_size - 1) / block_size;
+        const int64_t helpers = std::min<int64_t>(count, pieces) - 1;
+        xla::ffi::ThreadPool threads = threads_;
+        // No exception may leave this while helpers work: without memory
+        // for another helper, the present ones do everything.
+        try {
+          for (int64_t i = 0; i < helpers; ++i) {
+            threads.Schedule([work] { work->TakePieces(); });
+          }
+        } catch (const std::bad_alloc&) {
+        }
+        work->TakePieces();
+        work->WaitUntilDone();
+      }};
 }
 
 absl::Status OtherArguments() {

@@ -10,17 +10,13 @@
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/node_def_util.h"
-#include "tensorflow/core/framework/types.h"
-#include "tf_opt/cc/engines/cpu/parallel_for.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
-#include "tf_opt/cc/kernels/row_slices.h"
+#include "tf_opt/cc/kernels/cpu_threads.h"
+#include "tf_opt/cc/kernels/launch_array.h"
+#include "tf_opt/cc/kernels/slices.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace tf_opt {
-
-struct FfiArray : LaunchArray {
-  int64_t width = 1;  // Elements of a row.
-};
 
 // The arguments of a call are read in order. An array that the call writes is
 // an argument and a result, usually in the same memory.
@@ -33,13 +29,13 @@ class FfiCall {
   tensorflow::AttrSlice attributes() const { return attributes_; }
 
   // Finds the next argument.
-  absl::Status Next(FfiArray* array);
+  absl::Status Next(LaunchArray* array);
   // Finds the next argument and the next result, which becomes a copy of it
   // when CopyUpdated() is called.
-  absl::Status NextUpdated(FfiArray* array);
+  absl::Status NextUpdated(LaunchArray* array);
   void CopyUpdated() const;
   // Finds the next result, which is not an argument.
-  absl::Status NextResult(FfiArray* array);
+  absl::Status NextResult(LaunchArray* array);
   // Checks that no argument or result is left.
   absl::Status CheckAllRead() const;
 
@@ -48,13 +44,15 @@ class FfiCall {
   // int64 vector with the number of rows of each, since arrays may have room
   // for more.
   absl::Status FindSlices(const SliceAttributes& attributes, int count,
-                          std::vector<RowSlices>* slices);
+                          std::vector<Slices>* slices);
 
-  // The program's threads.
-  int num_threads() const;
-  // Valid during the call. It also works on one of the pool's threads while all
-  // others are busy.
-  ParallelFor parallel_for() const;
+  // The next arguments as numbers; see numbers.h.
+  absl::Status Scalar(const char* name, const void** data);
+  absl::Status OfVariables(const char* name, int count, PerVariable* vector);
+
+  // The program's threads, valid during the call. They also work on one of the
+  // pool's threads while all others are busy.
+  CpuThreads threads() const;
 
  private:
   struct Copy {
@@ -74,24 +72,6 @@ class FfiCall {
 
 // The error for a call with other arguments than its function expects.
 absl::Status OtherArguments();
-
-// Calls use(T()) with TensorFlow's C++ type of variables of this type. Returns
-// false if there is none.
-template <typename Use>
-bool WithElementType(tensorflow::DataType type, const Use& use) {
-  if (type == tensorflow::DT_HALF) {
-    use(Eigen::half());
-  } else if (type == tensorflow::DT_BFLOAT16) {
-    use(Eigen::bfloat16());
-  } else if (type == tensorflow::DT_FLOAT) {
-    use(float());
-  } else if (type == tensorflow::DT_DOUBLE) {
-    use(double());
-  } else {
-    return false;
-  }
-  return true;
-}
 
 // The work of a call.
 using FfiFunction = absl::Status (*)(FfiCall* call);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tf_opt/cc/kernels/optimizers.h"
 
 namespace tf_opt {
 namespace {
@@ -36,25 +37,18 @@ void RegisterNotForXla(const char* device) {
           return new NotForXlaOp(context);
         });
   };
-  for (const char* kind : {"", "Sparse"}) {
-    register_one(absl::StrCat("TfOpt>Measure", kind, "Gradients"));
-    for (const char* optimizer :
-         {"AdamAmsgrad", "ASGD", "AveragedSGD", "NAdam"}) {
-      register_one(absl::StrCat("TfOpt>Resource", kind, "Apply", optimizer));
-    }
-  }
+  ForEachApplyOp([&](auto, const std::string& op, bool) { register_one(op); });
+  register_one("TfOpt>MeasureGradients");
+  register_one("TfOpt>MeasureSparseGradients");
 }
 
-struct NotForXlaRegistration {
-  NotForXlaRegistration() {
+[[maybe_unused]] const bool registered = [] {
 #if !defined(TF_OPT_XLA_KERNELS)
-    RegisterNotForXla("XLA_CPU_JIT");
+  RegisterNotForXla("XLA_CPU_JIT");
 #endif
-    RegisterNotForXla("XLA_GPU_JIT");
-  }
-};
-
-const NotForXlaRegistration registration;
+  RegisterNotForXla("XLA_GPU_JIT");
+  return true;
+}();
 
 }  // namespace
 }  // namespace tf_opt

@@ -5,6 +5,7 @@
 #include "tensorflow/compiler/tf2xla/shape_util.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/statusor.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "xla/hlo/builder/lib/constants.h"
 #include "xla/shape.h"
 #include "xla/xla_data.pb.h"
@@ -12,10 +13,14 @@
 namespace tf_opt {
 namespace {
 
-absl::StatusOr<tensorflow::TensorShape> ToTensorShape(
+using ::tensorflow::PartialTensorShape;
+using ::tensorflow::TensorShape;
+using ::tensorflow::XlaOpKernelContext;
+
+absl::StatusOr<TensorShape> ToTensorShape(
     const absl::StatusOr<xla::Shape>& shape) {
   if (!shape.ok()) return shape.status();
-  tensorflow::TensorShape found;
+  TensorShape found;
   TF_RETURN_IF_ERROR(tensorflow::XLAShapeToTensorShape(*shape, &found));
   return found;
 }
@@ -27,9 +32,60 @@ xla::XlaOp SizeOf(xla::XlaOp value, int64_t dimension) {
                                  xla::S64);
 }
 
+// Returns the shape of an input. A size that only the program knows is unknown.
+absl::StatusOr<PartialTensorShape> PartialShapeOf(XlaOpKernelContext* context,
+                                                  int input) {
+  TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(input));
+  std::vector<int64_t> sizes;
+  for (int k = 0; k < static_cast<int>(shape.dimensions().size()); ++k) {
+    sizes.push_back(shape.is_dynamic_dimension(k) ? -1 : shape.dimensions(k));
+  }
+  PartialTensorShape found;
+  TF_RETURN_IF_ERROR(
+      PartialTensorShape::BuildPartialTensorShape(sizes, &found));
+  return found;
+}
+
+// Checks the i-th slices against the shape of their table.
+absl::Status CheckSlices(XlaOpKernelContext* context, int i,
+                         const std::string& name, const TensorShape& table,
+                         int values, int indices) {
+  TF_ASSIGN_OR_RETURN(const PartialTensorShape shape,
+                      PartialShapeOf(context, values));
+  TF_ASSIGN_OR_RETURN(const PartialTensorShape of_indices,
+                      PartialShapeOf(context, indices));
+  for (int k = 1; k < shape.dims(); ++k) {
+    if (shape.dim_size(k) >= 0) continue;
+    return absl::InvalidArgumentError(
+        "a sparse gradient must have rows whose size is known inside XLA");
+  }
+  return CheckSliceShapes(i, name, table, shape, of_indices);
+}
+
+// Adds the arrays of a list to a call. Only the program may know how many rows
+// they have: then an array has the rows that XLA made room for. `counts` become
+// the rows that count, in int64.
+absl::Status AddArrays(XlaOpKernelContext* context, const InputList& list,
+                       CustomCall* call, std::vector<xla::XlaOp>* counts) {
+  for (int i = list.begin; i < list.begin + list.count; ++i) {
+    TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(i));
+    xla::XlaOp value = context->Input(i);
+    xla::XlaOp count;
+    if (shape.is_dynamic_dimension(0)) {
+      count = SizeOf(value, 0);
+      value = xla::RemoveDynamicDimension(value, 0);
+    } else {
+      count = xla::ConstantR0<int64_t>(context->builder(), shape.dimensions(0));
+    }
+    counts->push_back(xla::Reshape(count, {1}));
+    TF_RETURN_IF_ERROR(call->AddArgument(value));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
+absl::StatusOr<InputList> ListOf(XlaOpKernelContext* context,
                                  const std::string& name) {
   int begin, end;
   TF_RETURN_IF_ERROR(
@@ -37,18 +93,17 @@ absl::StatusOr<InputList> ListOf(tensorflow::XlaOpKernelContext* context,
   return InputList{begin, end - begin};
 }
 
-absl::StatusOr<tensorflow::TensorShape> ShapeOf(
-    tensorflow::XlaOpKernelContext* context, int input) {
+absl::StatusOr<TensorShape> ShapeOf(XlaOpKernelContext* context, int input) {
   return ToTensorShape(context->InputXlaShape(input));
 }
 
-absl::StatusOr<tensorflow::TensorShape> ShapeOf(
-    tensorflow::XlaOpKernelContext* context, const std::string& name) {
+absl::StatusOr<TensorShape> ShapeOf(XlaOpKernelContext* context,
+                                    const std::string& name) {
   TF_ASSIGN_OR_RETURN(const InputList input, ListOf(context, name));
   return ShapeOf(context, input.begin);
 }
 
-absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
+absl::Status ReadTensor(XlaOpKernelContext* context, int input,
                         xla::XlaOp* value, xla::XlaOp* count) {
   TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(input));
   *value = context->Input(input);
@@ -81,10 +136,9 @@ absl::Status ReadTensor(tensorflow::XlaOpKernelContext* context, int input,
   return absl::OkStatus();
 }
 
-absl::Status ReadTensorOfShape(tensorflow::XlaOpKernelContext* context,
-                               int input,
-                               const tensorflow::TensorShape& expected,
-                               xla::XlaOp* value, xla::XlaOp* fits) {
+absl::Status ReadTensorOfShape(XlaOpKernelContext* context, int input,
+                               const TensorShape& expected, xla::XlaOp* value,
+                               xla::XlaOp* fits) {
   TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(input));
   *value = context->Input(input);
   const int rank = static_cast<int>(shape.dimensions().size());
@@ -104,8 +158,37 @@ absl::Status ReadTensorOfShape(tensorflow::XlaOpKernelContext* context,
   return absl::OkStatus();
 }
 
-absl::StatusOr<tensorflow::TensorShape> ShapeOf(xla::XlaOp value) {
+absl::StatusOr<TensorShape> ShapeOf(xla::XlaOp value) {
   return ToTensorShape(value.builder()->GetShape(value));
+}
+
+absl::Status AddSlices(XlaOpKernelContext* context,
+                       const SliceAttributes& attributes,
+                       const std::vector<TensorShape>& tables,
+                       CustomCall* call) {
+  TF_ASSIGN_OR_RETURN(const InputList values, ListOf(context, "gradients"));
+  TF_ASSIGN_OR_RETURN(const InputList indices, ListOf(context, "indices"));
+  TF_ASSIGN_OR_RETURN(const InputList accumulated,
+                      ListOf(context, "accumulated_rows"));
+  TF_RETURN_IF_ERROR(CheckLength("accumulated_rows", "vector",
+                                 /*optional=*/true, values.count,
+                                 accumulated.count));
+  for (int i = 0; i < values.count; ++i) {
+    TF_RETURN_IF_ERROR(CheckSlices(context, i, attributes.Name(i), tables[i],
+                                   values.begin + i, indices.begin + i));
+  }
+  for (int i = 0; i < accumulated.count; ++i) {
+    TF_ASSIGN_OR_RETURN(const TensorShape shape,
+                        ShapeOf(context, accumulated.begin + i));
+    TF_RETURN_IF_ERROR(
+        CheckIsVector("accumulated_rows", i, attributes.Name(i), shape));
+  }
+  std::vector<xla::XlaOp> counts;
+  for (const InputList& list : {values, indices, accumulated}) {
+    TF_RETURN_IF_ERROR(AddArrays(context, list, call, &counts));
+  }
+  return call->AddArgument(
+      xla::ConcatInDim(context->builder(), counts, /*dimension=*/0));
 }
 
 }  // namespace tf_opt

@@ -3,11 +3,14 @@
 #define TF_OPT_CC_XLA_OP_INPUTS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
 #include "tensorflow/core/framework/tensor_shape.h"
+#include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/xla/custom_call.h"
 #include "xla/hlo/builder/xla_builder.h"
 
 namespace tf_opt {
@@ -43,6 +46,13 @@ absl::Status ReadTensorOfShape(tensorflow::XlaOpKernelContext* context,
                                int input,
                                const tensorflow::TensorShape& expected,
                                xla::XlaOp* value, xla::XlaOp* fits);
+
+// Checks the sparse gradients of an op against the shapes of their tables and
+// adds them to a call as its last arguments, for FfiCall::FindSlices.
+absl::Status AddSlices(tensorflow::XlaOpKernelContext* context,
+                       const SliceAttributes& attributes,
+                       const std::vector<tensorflow::TensorShape>& tables,
+                       CustomCall* call);
 
 }  // namespace tf_opt
 

@@ -1,0 +1,70 @@
+// What all kernels share.
+#ifndef TF_OPT_CC_KERNELS_KERNEL_H_
+#define TF_OPT_CC_KERNELS_KERNEL_H_
+
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/kernel_def_builder.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace tf_opt {
+
+// Calls run() and returns its status or that of an exception: TensorFlow and
+// XLA are compiled without exceptions, which would end the process.
+template <typename Run>
+absl::Status StatusOf(const Run& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of memory");
+  } catch (const std::exception& exception) {
+    return absl::InternalError(exception.what());
+  }
+}
+
+// A kernel whose work returns a status or throws.
+class Kernel : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(tensorflow::OpKernelContext* context) final {
+    OP_REQUIRES_OK(context, StatusOf([&] { return Run(context); }));
+  }
+
+ private:
+  virtual absl::Status Run(tensorflow::OpKernelContext* context) = 0;
+};
+
+// Registers a kernel of an op for all types of variables. `host_inputs` are in
+// the host's memory.
+inline void RegisterKernel(
+    const std::string& op, const char* device,
+    const std::vector<std::string>& host_inputs,
+    tensorflow::OpKernel* (*make)(tensorflow::OpKernelConstruction*)) {
+  static constexpr tensorflow::DataType kTypes[] = {
+      tensorflow::DT_HALF, tensorflow::DT_BFLOAT16, tensorflow::DT_FLOAT,
+      tensorflow::DT_DOUBLE};
+  tensorflow::KernelDefBuilder builder(op.c_str());
+  builder.Device(device).TypeConstraint("T", kTypes);
+  for (const std::string& input : host_inputs) {
+    builder.HostMemory(input.c_str());
+  }
+  tensorflow::kernel_factory::OpKernelRegistrar(builder.Build(), op, make);
+}
+
+// Device of a file's kernels: the CPU or, if TF_OPT_GPU_DEVICE names it, that
+// of the kernels for GPUs. (Tests name "CPU" and emulate the engine for GPUs.)
+#if defined(TF_OPT_GPU_DEVICE)
+constexpr char kKernelDevice[] = TF_OPT_GPU_DEVICE;
+#else
+constexpr char kKernelDevice[] = "CPU";
+#endif
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_KERNEL_H_

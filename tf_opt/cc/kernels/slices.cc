@@ -1,0 +1,137 @@
+#include "tf_opt/cc/kernels/slices.h"
+
+#include "tf_opt/cc/ops/operand_checks.h"
+
+namespace tf_opt {
+namespace {
+
+// A row outside of its table, if one was found.
+struct WrongRow {
+  absl::Status Error(const SliceAttributes& attributes, int table,
+                     int64_t rows) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", input, "[", table, "]`", attributes.Name(table),
+                     " must be in [0, ", rows, "), the rows of `variables[",
+                     table, "]`, got ", row, " at ", at));
+  }
+
+  // Input with the row; null if all rows are right.
+  const char* input = nullptr;
+  int64_t row = 0;
+  int64_t at = 0;
+};
+
+// Writes entries for the rows of the input `input` for one table to `to`.
+template <typename From, typename Index>
+WrongRow WriteEntries(const char* input, const LaunchArray& numbers,
+                      int64_t rows, bool has_values, RowEntry<Index>* to) {
+  const auto* const indices = static_cast<const From*>(numbers.data);
+  for (int64_t k = 0; k < numbers.rows; ++k) {
+    const int64_t row = indices[k];
+    if (row < 0 || row >= rows) return {input, row, k};
+    to[k] = {static_cast<Index>(row),
+             static_cast<Index>(has_values ? k : kNoValues)};
+  }
+  return {};
+}
+
+int64_t CountEntries(const Slices& slices) {
+  return slices.indices.rows + slices.accumulated_rows.rows;
+}
+
+// Sorts the entries of a table in `memory`, which has room for twice as many.
+template <typename Index>
+WrongRow SortEntries(const Slices& slices, int64_t rows, void* memory,
+                     RowEntries* sorted) {
+  auto* const entries = static_cast<RowEntry<Index>*>(memory);
+  const auto write = slices.indices.type == tensorflow::DT_INT64
+                         ? WriteEntries<int64_t, Index>
+                         : WriteEntries<int32_t, Index>;
+  WrongRow wrong = write("indices", slices.indices, rows, true, entries);
+  if (wrong.input != nullptr) return wrong;
+  wrong = write("accumulated_rows", slices.accumulated_rows, rows, false,
+                entries + slices.indices.rows);
+  if (wrong.input != nullptr) return wrong;
+  const int64_t count = CountEntries(slices);
+  *sorted = {SortByRow(rows, count, entries, entries + count), count};
+  return {};
+}
+
+}  // namespace
+
+absl::Status CheckTableRows(int count, const std::vector<int64_t>& rows) {
+  TF_RETURN_IF_ERROR(
+      CheckLength("rows", "element", /*optional=*/false, count, rows.size()));
+  for (const int64_t number : rows) {
+    if (number >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`rows` must not be negative, got ", number));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FindSlices(tensorflow::OpKernelContext* context,
+                        const SliceAttributes& attributes,
+                        const std::vector<tensorflow::TensorShape>& tables,
+                        std::vector<Slices>* slices) {
+  tensorflow::OpInputList values, indices, more_rows;
+  TF_RETURN_IF_ERROR(context->input_list("gradients", &values));
+  TF_RETURN_IF_ERROR(context->input_list("indices", &indices));
+  TF_RETURN_IF_ERROR(context->input_list("accumulated_rows", &more_rows));
+  TF_RETURN_IF_ERROR(CheckLength("accumulated_rows", "vector",
+                                 /*optional=*/true, values.size(),
+                                 more_rows.size()));
+  for (int i = 0; i < values.size(); ++i) {
+    TF_RETURN_IF_ERROR(CheckSliceShapes(i, attributes.Name(i), tables[i],
+                                        values[i].shape(), indices[i].shape()));
+    slices->push_back({ArrayOf(values[i]), ArrayOf(indices[i]), {}});
+    if (more_rows.size() == 0) continue;
+    TF_RETURN_IF_ERROR(CheckIsVector("accumulated_rows", i, attributes.Name(i),
+                                     more_rows[i].shape()));
+    slices->back().accumulated_rows = ArrayOf(more_rows[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SortRows(const std::vector<Slices>& slices,
+                      const std::vector<int64_t>& table_rows,
+                      const SliceAttributes& attributes,
+                      const CpuThreads& threads, SortedRows* sorted) {
+  const auto count = static_cast<int64_t>(slices.size());
+  int64_t entries = 0;
+  bool narrow = true;
+  std::vector<int64_t> begins;
+  begins.reserve(count);
+  for (int64_t i = 0; i < count; ++i) {
+    begins.push_back(2 * entries);
+    const int64_t of_table = CountEntries(slices[i]);
+    narrow = narrow && FitsNarrowEntries(table_rows[i], of_table);
+    entries += of_table;
+  }
+  const int64_t bytes =
+      narrow ? sizeof(RowEntry<int32_t>) : sizeof(RowEntry<int64_t>);
+  sorted->memory.reset(new char[2 * entries * bytes]);
+  sorted->tables.resize(count);
+  std::vector<WrongRow> wrong(count);
+  // Runs on other threads: it must not throw, so it allocates nothing.
+  const auto body = [&](int64_t begin, int64_t end) {
+    const auto sort = narrow ? SortEntries<int32_t> : SortEntries<int64_t>;
+    for (int64_t i = begin; i < end; ++i) {
+      wrong[i] =
+          sort(slices[i], table_rows[i],
+               sorted->memory.get() + begins[i] * bytes, &sorted->tables[i]);
+    }
+  };
+  if (count == 1 || threads.count <= 1) {
+    body(0, count);
+  } else {
+    threads.parallel_for(count, 1, body);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (wrong[i].input == nullptr) continue;
+    return wrong[i].Error(attributes, static_cast<int>(i), table_rows[i]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tf_opt

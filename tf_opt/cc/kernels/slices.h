@@ -1,0 +1,93 @@
+// Sparse gradients: slices, and the row of a table for each of them.
+#ifndef TF_OPT_CC_KERNELS_SLICES_H_
+#define TF_OPT_CC_KERNELS_SLICES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/engines/cpu/sparse_gradient.h"
+#include "tf_opt/cc/kernels/cpu_threads.h"
+#include "tf_opt/cc/kernels/launch_array.h"
+
+namespace tf_opt {
+
+// The gradient of one table. Rows are int32_t or int64_t.
+struct Slices {
+  LaunchArray values;
+  LaunchArray indices;           // Row of the table for each row of values.
+  LaunchArray accumulated_rows;  // Rows without values; may be absent.
+};
+
+// Attributes of ops that take slices.
+class SliceAttributes {
+ public:
+  absl::Status Read(tensorflow::AttrSlice attributes) {
+    sparse_ = attributes.Find("lazy") != nullptr;
+    if (!sparse_) return absl::OkStatus();
+    TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "lazy", &lazy_));
+    return GetNodeAttr(attributes, "tables", &names_);
+  }
+
+  // False for an op for dense gradients.
+  bool sparse() const { return sparse_; }
+  bool lazy() const { return lazy_; }
+
+  // Describes the i-th table in errors, after its index.
+  std::string Name(int i) const {
+    return i < static_cast<int>(names_.size())
+               ? absl::StrCat(" (of ", names_[i], ")")
+               : "";
+  }
+
+ private:
+  bool sparse_ = false;
+  bool lazy_ = false;
+  std::vector<std::string> names_;  // May be empty.
+};
+
+// Checks the input `rows`: one number of rows for each of `count` gradients.
+absl::Status CheckTableRows(int count, const std::vector<int64_t>& rows);
+
+// Finds the slices of a running op and checks them against the shapes of their
+// tables.
+absl::Status FindSlices(tensorflow::OpKernelContext* context,
+                        const SliceAttributes& attributes,
+                        const std::vector<tensorflow::TensorShape>& tables,
+                        std::vector<Slices>* slices);
+
+// The rows of slices in the order of the sparse CPU engine, and their memory.
+struct SortedRows {
+  std::vector<RowEntries> tables;
+  std::unique_ptr<char[]> memory;
+};
+
+// Checks and sorts the rows of slices; the i-th table has table_rows[i] rows.
+absl::Status SortRows(const std::vector<Slices>& slices,
+                      const std::vector<int64_t>& table_rows,
+                      const SliceAttributes& attributes,
+                      const CpuThreads& threads, SortedRows* sorted);
+
+// Sparse gradients for an engine.
+template <typename Element>
+std::vector<SparseGradient<Element>> MakeGradients(
+    const std::vector<Slices>& slices, const SortedRows& sorted) {
+  std::vector<SparseGradient<Element>> gradients;
+  gradients.reserve(slices.size());
+  for (const Slices& one : slices) {
+    gradients.push_back({static_cast<const Element*>(one.values.data),
+                         one.values.width, sorted.tables[gradients.size()]});
+  }
+  return gradients;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_SLICES_H_
