@@ -46,7 +46,7 @@ test-tensorflows: wheel ## Tests every TensorFlow and Keras minor
 .PHONY: bench
 bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
 	@tools/setup.sh demo
-	$(bazel) build //benchmarks:memory_floor //benchmarks:in_cache
+	$(bazel) build //benchmarks:_memory_floor.so //benchmarks:in_cache
 	$(bin)/python benchmarks/run.py $(BENCH_ARGS)
 
 .PHONY: bench-training
