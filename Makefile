@@ -29,7 +29,7 @@ demo: install ## Trains a small network with Keras' AdamW and with tf_opt's
 	$(bin)/python examples/digits.py
 
 .PHONY: test
-test: lint cc-test install torch-once ## Runs every check, with the newest TensorFlow
+test: lint cc-test install ## Runs every check, with the newest TensorFlow
 	@echo '==> Testing the installed wheel'
 	$(bin)/pytest $(PYTEST_ARGS)
 	@echo '==> Testing the core with the oldest Keras'
@@ -46,7 +46,7 @@ test-tensorflows: wheel ## Tests every TensorFlow and Keras minor
 .PHONY: bench
 bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
 	@tools/setup.sh demo
-	$(bazel) build //benchmarks:memory_floor //benchmarks:in_cache
+	$(bazel) build //benchmarks:_memory_floor.so //benchmarks:in_cache
 	$(bin)/python benchmarks/run.py $(BENCH_ARGS)
 
 .PHONY: bench-training
@@ -115,9 +115,9 @@ clean: ## Removes everything that the other targets made
 
 .PHONY: cc-test
 cc-test:
-	@tools/setup.sh build
-	@echo "==> Running Bazel's tests"
-	$(bazel) test //...
+	@tools/setup.sh build test demo
+	@echo "==> Running Bazel's tests, and installing PyTorch meanwhile"
+	@tools/setup_torch.sh & $(bazel) test //...; status=$$?; wait; exit $$status
 	$(bazel) build //tests/gpu:all //tf_opt:binaries
 	@echo "==> Checking the library's instructions"
 	$(bin)/python tests/check_instructions.py \

@@ -11,7 +11,9 @@ import numpy as np
 import tensorflow as tf
 import tf_opt
 
-from case import Options
+import results
+from measure import Measurement
+from measure import Options
 from results import Row
 
 _OPTIMIZERS = {"Keras": keras.optimizers.Adam, "tf_opt": tf_opt.Adam}
@@ -63,8 +65,8 @@ def _peak() -> float:
 
 
 def _now() -> float:
-    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
+    pages = pathlib.Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize() / 2**20
 
 
 # The title and the function of each workload.
@@ -79,4 +81,4 @@ def measure(variant: str, workload: str, options: Options) -> list[Row]:
     """Measures this process' memory."""
     title, function = _MEASURES[workload]
     value = function(variant, 1000 if options.quick else 10_000)
-    return [Row.of(title, "Adam", variant, samples=[value])]
+    return [results.row(title, "Adam", variant, Measurement([value]))]

@@ -1,10 +1,15 @@
-"""Contenders for dense gradients: TensorFlow, Keras, tf_opt and the floors."""
+"""Measures the steps of one optimizer on one workload.
+
+The contenders are TensorFlow, Keras, tf_opt, PyTorch and the memory floors.
+"""
 
 from __future__ import annotations
 
 import collections
 import functools
+import itertools
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 # Before TensorFlow.
@@ -15,234 +20,231 @@ import keras
 import tensorflow as tf
 import tf_opt
 
+import gradients
+import machine
+import measure as turns
 import memory_floor
+import results
 import variants
+from gradients import Batch
 from measure import Contender
+from measure import Options
+from results import Row
+from shapes import ALL_WORKLOADS
 from shapes import Shape
 from shapes import Workload
-from torch_contenders import torch
-from variants import Precision
 from variants import Variant
 
+# A step takes the values and the ids of a batch.
+Step = Callable[[list[tf.Tensor], list[tf.Tensor]], None]
+# A step, and the variables that it updates.
+Family = tuple[Step, list[tf.Variable]]
 
-def tf_opt_optimizer(
-    variant: Variant, **options: Any
+
+def _optimizer(
+    package: Any, name: str, variant: Variant, **options: Any
+) -> keras.optimizers.Optimizer:
+    optimizer = getattr(package, name)(**variant.arguments, **options)
+    if variant.loss_scaled:
+        return package.LossScaleOptimizer(optimizer)
+    return optimizer
+
+
+def _tf_opt_optimizer(
+    variant: Variant, implementation: str = "custom_op", **options: Any
 ) -> keras.optimizers.Optimizer:
     """Makes tf_opt's optimizer, with Keras' formula where Keras has one."""
-    optimizer = getattr(tf_opt, variant.optimizer)(
-        **variant.arguments,
-        **variant.own_arguments,
-        **{"implementation": "custom_op", **options},
-    )
-    return (
-        tf_opt.LossScaleOptimizer(optimizer)
-        if variant.loss_scaled
-        else optimizer
-    )
+    options |= {"implementation": implementation, **variant.own_arguments}
+    return _optimizer(tf_opt, variant.optimizer, variant, **options)
 
 
-def keras_optimizer(variant: Variant) -> keras.optimizers.Optimizer:
-    """Makes Keras' optimizer."""
+def _tf_opt_without(variant: Variant) -> keras.optimizers.Optimizer:
+    return _tf_opt_optimizer(variants.VARIANTS[variant.without])
+
+
+def _keras_optimizer(variant: Variant) -> keras.optimizers.Optimizer:
     name = "Nadam" if variant.optimizer == "NAdam" else variant.optimizer
-    optimizer = getattr(keras.optimizers, name)(**variant.arguments)
-    return (
-        keras.optimizers.LossScaleOptimizer(optimizer)
-        if variant.loss_scaled
-        else optimizer
-    )
+    return _optimizer(keras.optimizers, name, variant)
+
+
+# The name of TensorFlow's contenders is one of these, a comma and a mode.
+_OPTIMIZERS: dict[str, Callable[[Variant], keras.optimizers.Optimizer]] = {
+    "tf_opt": _tf_opt_optimizer,
+    "tf_opt lazy": functools.partial(_tf_opt_optimizer, lazy_mode=True),
+    "tf_opt without it": _tf_opt_without,
+    "tf_opt composed": functools.partial(
+        _tf_opt_optimizer, implementation="composed"
+    ),
+    "Keras": _keras_optimizer,
+}
+_GRAPH: dict[str, Any] = {}
+# The options of tf.function; None for none.
+_MODES = {"eager": None, "tf.function": _GRAPH, "XLA": {"jit_compile": True}}
 
 
 class Problem:
-    """One optimizer on one model, and what contenders share.
+    """One optimizer on one model or on some tables, and what contenders share.
 
     Contenders of one family (tf_opt in a graph and eager, say) share their
     variables and slots, all share the gradients, and floors share their
     arrays, so that they fit into memory together with the largest model.
     """
 
-    def __init__(
-        self,
-        variant: Variant,
-        workload: Workload,
-        gradients: list[tf.Tensor] | None = None,
-    ) -> None:
+    def __init__(self, variant: Variant, workload: Workload) -> None:
         """Draws the gradients."""
         self.variant = variant
         self.workload = workload
-        self.gradients = gradients or [
-            self.random(shape) for shape in workload.shapes
-        ]
-        self._floor_arrays: dict[str, list[tf.Variable]] = {}
-
-    def random(self, shape: Shape, dtype: str = "") -> tf.Tensor:
-        """Draws values like a model's; zeros may be faster or slower."""
-        values = tf.random.normal(shape, stddev=0.02)
-        return tf.cast(values, dtype or self.variant.dtype)
+        self.batches = gradients.draw_batches(workload, variant.dtype)
+        self.floor_gradient: tf.Tensor | None = None
+        self._families: dict[str, Family] = {}
+        self._floor_arrays: dict[tuple[Shape, str], list[tf.Variable]] = {}
 
     def variables(self) -> list[keras.Variable]:
         """Makes new variables."""
+        dtype = self.variant.dtype
         return [
-            keras.Variable(self.random(shape), dtype=self.variant.dtype)
+            keras.Variable(gradients.random(shape, dtype), dtype=dtype)
             for shape in self.workload.shapes
         ]
 
-    @functools.cached_property
-    def tf_opt_eager(self) -> Contender:
-        """tf_opt's optimizer."""
-        return self.eager(tf_opt_optimizer(self.variant))
+    def family(self, name: str) -> Family:
+        """Returns an optimizer's step."""
+        if name not in self._families:
+            optimizer = _OPTIMIZERS[name](self.variant)
+            step, variables = self.step_of(optimizer)
+            if name == "Keras" and self.variant.dtype == "bfloat16":
+                # There beta_2 is 1 and the step size is 0: only moments change.
+                variables = [slot.value for slot in optimizer.variables[2:]]
+            self._families[name] = step, variables
+        return self._families[name]
 
-    @functools.cached_property
-    def keras_eager(self) -> Contender:
-        """Keras' optimizer."""
-        optimizer = keras_optimizer(self.variant)
-        contender = self.eager(optimizer)
-        if self.variant.dtype != "bfloat16":
-            return contender
-        # In bfloat16 beta_2 is 1 and the step size is 0: the variables don't
-        # change, only the moments do.
-        moments = [slot.value for slot in optimizer.variables[2:]]
-        return Contender(contender.step, _norms_of(moments))
-
-    def eager(self, optimizer: keras.optimizers.Optimizer) -> Contender:
-        """Makes a contender with new variables."""
+    def step_of(self, optimizer: keras.optimizers.Optimizer) -> Family:
+        """Makes an optimizer's step, with new variables."""
         variables = self.variables()
         optimizer.build(variables)
-        return Contender(
-            lambda: optimizer.apply(self.gradients, variables),
-            _norms_of([variable.value for variable in variables]),
-        )
+        sizes = list(map(tf.constant, self.workload.shapes))
 
-    @functools.cached_property
-    def torch_model(self) -> torch_contenders.Model:
-        """Parameters of torch's; their gradients are TensorFlow's tensors."""
-        # DLPack shares the memory.
-        return torch_contenders.Model(
-            [
-                torch.from_dlpack(tf.experimental.dlpack.to_dlpack(gradient))
-                for gradient in self.gradients
-            ],
-            self.variant,
-        )
+        def step(values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
+            if ids:
+                values = list(map(tf.IndexedSlices, values, ids, sizes))
+            optimizer.apply(values, variables)
 
-    @functools.cached_property
-    def in_float32(self) -> Problem:
-        """The same model with float32 variables."""
-        if self.variant.dtype == "float32":
-            return self
-        return Problem(variants.VARIANTS["adam"], self.workload)
+        return step, [variable.value for variable in variables]
 
-    @functools.cached_property
-    def floor_gradient(self) -> tf.Tensor:
-        """The gradient that the floors read."""
-        return self.random(
-            (self.workload.parameters,), _stand_in(self.variant.dtype)
-        )
-
-    def floor_arrays(self, types: tuple[str, ...]) -> list[tf.Variable]:
+    def floor_arrays(
+        self, shape: Shape, types: Sequence[str]
+    ) -> list[tf.Variable]:
         """Returns arrays for a floor, which share memory with other floors'."""
         arrays = []
-        for dtype, count in collections.Counter(map(_stand_in, types)).items():
-            known = self._floor_arrays.setdefault(dtype, [])
+        for dtype, count in collections.Counter(types).items():
+            known = self._floor_arrays.setdefault((shape, dtype), [])
             while len(known) < count:
-                size = (self.workload.parameters,)
-                known.append(tf.Variable(self.random(size, dtype)))
+                known.append(tf.Variable(gradients.random(shape, dtype)))
             arrays += known[:count]
         return arrays
 
+    def contender(
+        self,
+        family: Family,
+        mode: dict[str, Any] | None = _GRAPH,
+        batches: Sequence[tuple[list[tf.Tensor], list[tf.Tensor]]] = (),
+        steps: int | None = None,
+    ) -> Contender:
+        """Makes a contender that takes a batch in each step."""
+        step, variables = family
+        batches = batches or self.batches
+        if self.workload.ids:
+            if mode is not None:
+                # As in training, only the batch knows how many rows there are.
+                shapes = self.workload.shapes
+                step = tf.function(
+                    step,
+                    input_signature=(
+                        [tf.TensorSpec([None, width]) for _, width in shapes],
+                        [tf.TensorSpec([None], tf.int32) for _ in shapes],
+                    ),
+                    **mode,
+                )
+            batch = itertools.cycle(batches)
+            # A step changes the norm of all rows too little to see.
+            norms = _norms_of(variables, self.batches[0].rows)
+            return Contender(lambda: step(*next(batch)), norms, steps)
 
-def _stand_in(dtype: str) -> str:
-    """Returns a type of the same size that the floors know."""
-    return "bfloat16" if dtype == "float16" else dtype
+        # Gradients are captured, because a list of a thousand arguments costs
+        # more than many a step.
+        def take() -> None:
+            step(*batches[0])
 
-
-def _norms_of(variables: list[tf.Variable]) -> Callable[[], list[float]]:
-    # In float64: in float32 a small step may not change a norm.
-    return lambda: [
-        2 * float(tf.nn.l2_loss(tf.cast(variable, tf.float64)))
-        for variable in variables
-    ]
-
-
-def _in_graph(eager: Contender, **options: Any) -> Contender:
-    """Makes a tf.function of a step.
-
-    It has neither arguments nor results: gradients are captured, because a
-    list of a thousand arguments costs more than many a step.
-    """
-
-    @tf.function(**options)
-    def step() -> None:
-        eager.step()
-
-    return Contender(step, eager.norms)
-
-
-# Options of tf.function.
-_GRAPH = {"jit_compile": None}
-_XLA = {"jit_compile": True}
-
-
-def _step(
-    make: Callable[[Problem], Contender], **options: Any
-) -> Callable[[Problem], Contender]:
-    """Makes the builder of a whole step: one call for each micro-step."""
-
-    def build(problem: Problem) -> Contender:
-        call = make(problem)
-        if options:
-            call = _in_graph(call, **options)
-        micro_steps = problem.variant.micro_steps
-        if micro_steps == 1:
-            return call
-
-        def step() -> None:
-            for _ in range(micro_steps):
-                call.step()
-
-        return Contender(step, call.norms)
-
-    return build
+        if mode is not None:
+            take = tf.function(take, **mode)
+        return Contender(take, _norms_of(variables), steps)
 
 
-def _composed(problem: Problem) -> Contender:
-    return problem.eager(
-        tf_opt_optimizer(problem.variant, implementation="composed")
+def _norms_of(
+    variables: list[tf.Variable], rows: list[tf.Tensor] | None = None
+) -> Callable[[], list[float]]:
+    def norms() -> list[float]:
+        parts = map(tf.gather, variables, rows) if rows else variables
+        # In float64: in float32 a small step may not change a norm.
+        return [
+            2 * float(tf.nn.l2_loss(tf.cast(part, tf.float64)))
+            for part in parts
+        ]
+
+    return norms
+
+
+def _step(problem: Problem, family: str, mode: str) -> Contender:
+    """A whole step of an optimizer: one call for each micro-step."""
+    all_rows = problem.workload.ids and family != "tf_opt lazy"
+    call = problem.contender(
+        problem.family(family), _MODES[mode], steps=1 if all_rows else None
     )
+    micro_steps = problem.variant.micro_steps
+    if micro_steps == 1:
+        return call
+
+    def step() -> None:
+        for _ in range(micro_steps):
+            call.step()
+
+    return Contender(step, call.norms)
 
 
-def _without(problem: Problem) -> Contender:
-    """tf_opt's step without the variant's feature."""
-    variant = variants.VARIANTS[problem.variant.without]
-    return Problem(variant, problem.workload, problem.gradients).tf_opt_eager
+# The floor of a dense step moves its arrays in rows of this many elements: a
+# few cache lines of one array, then of the next.
+_FLOOR_ROW = 64
 
 
-def _floor(problem: Problem, types: tuple[str, ...]) -> Contender:
+def _floor(
+    problem: Problem, types: Sequence[str] = (), rows_of_batch: bool = False
+) -> Contender:
+    """Moves the bytes of a step, of all rows or of those of a batch."""
+    variant, workload = problem.variant, problem.workload
+    types = types or ("float32",) * variant.slots + (variant.dtype,)
+    tables, batches = workload.shapes, problem.batches
+    if not workload.ids:
+        tables = [(-(-workload.parameters // _FLOOR_ROW), _FLOOR_ROW)]
+        if problem.floor_gradient is None:
+            problem.floor_gradient = gradients.random(tables[0], variant.dtype)
+        batches = [Batch([problem.floor_gradient], [])]
     # Made here: variables made in the function would belong to it.
-    gradient = problem.floor_gradient
-    arrays = problem.floor_arrays(types)
-    passes = problem.variant.passes
+    arrays = [problem.floor_arrays(shape, types) for shape in tables]
+    all_rows = [tf.zeros([0], tf.int32) for _ in tables]
 
-    def step() -> None:
-        memory_floor.move(gradient, arrays, (*passes[:-1], len(arrays)))
+    def step(values: list[tf.Tensor], rows: list[tf.Tensor]) -> None:
+        for gradient, some, updated in zip(values, rows, arrays, strict=True):
+            for count in (*variant.passes[:-1], len(updated)):
+                memory_floor.move(gradient, some, updated[:count])
 
-    return _in_graph(Contender(step, _norms_of(arrays)))
-
-
-def _memory_floor(problem: Problem) -> Contender:
-    slots = ("float32",) * problem.variant.slots
-    return _floor(problem, (*slots, problem.variant.dtype))
-
-
-def _with_precision(problem: Problem, precision: Precision) -> Contender:
-    optimizer = tf_opt_optimizer(
-        problem.variant,
-        master_weights=precision.master_weights,
-        stochastic_rounding=precision.stochastic_rounding,
-        # Keras' next seed would differ from run to run.
-        seed=0,
-        state_dtype=precision.state,
+    return problem.contender(
+        (step, [array[0] for array in arrays]),
+        batches=[
+            (batch.values, batch.rows if rows_of_batch else all_rows)
+            for batch in batches
+        ],
+        steps=1 if workload.ids and not rows_of_batch else None,
     )
-    return _in_graph(problem.eager(optimizer))
 
 
 def _call(problem: Problem) -> Contender:
@@ -257,13 +259,13 @@ def _call(problem: Problem) -> Contender:
     ]
     calls = tf.Variable(0.0)
 
-    def step() -> None:
+    def step(values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
         calls.assign_add(1.0, read_value=False)
         for variable in variables:
             # So that the function has it among its inputs.
             tf.raw_ops.VarIsInitializedOp(resource=variable.handle)
 
-    return _in_graph(Contender(step, _norms_of([calls])))
+    return problem.contender((step, [calls]))
 
 
 def _tf_core(problem: Problem) -> Contender:
@@ -275,7 +277,7 @@ def _tf_core(problem: Problem) -> Contender:
     ]
     step_count = tf.Variable(0, dtype=tf.int64)
 
-    def step() -> None:
+    def step(values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
         t = tf.cast(step_count.assign_add(1), tf.float32)
         scalars = {
             "beta1_power": tf.pow(variants.BETA_1, t),
@@ -285,9 +287,7 @@ def _tf_core(problem: Problem) -> Contender:
             "beta2": variants.BETA_2,
             "epsilon": variants.EPSILON,
         }
-        for p, (m, v, *v_max), g in zip(
-            variables, slots, problem.gradients, strict=True
-        ):
+        for p, (m, v, *v_max), g in zip(variables, slots, values, strict=True):
             if "weight_decay" in variant.arguments:
                 # The op has no decay.
                 decay = variant.arguments["weight_decay"]
@@ -300,49 +300,109 @@ def _tf_core(problem: Problem) -> Contender:
             else:
                 tf.raw_ops.ResourceApplyAdam(**moments, grad=g, **scalars)
 
-    return _in_graph(Contender(step, _norms_of(variables)))
+    return problem.contender((step, variables))
 
 
-def _torch(
-    implementation: str, in_float32: bool = False
-) -> Callable[[Problem], Contender]:
-    def build(problem: Problem) -> Contender:
-        model = (problem.in_float32 if in_float32 else problem).torch_model
-        return torch_contenders.contender(
-            model, problem.variant, implementation
+def _measuring(problem: Problem) -> Contender:
+    rows = [rows for rows, _ in problem.workload.shapes]
+    sums = tf.Variable(tf.zeros(len(rows), tf.float64))
+
+    def step(values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
+        slices = list(map(tf.IndexedSlices, values, ids))
+        measured = tf_opt.ops.measure_gradients(
+            slices, rows=rows, lazy_mode=True
         )
+        sums.assign(measured.sums_of_squares)
 
-    return build
+    taking = problem.contender((step, [sums]))
+    return Contender(taking.step, _norms_of([sums]))
 
 
-# How to make each contender, by its name in the tables.
+def _torch(problem: Problem, implementation: str, dtype: str = "") -> Contender:
+    variant, batches = problem.variant, problem.batches
+    if problem.workload.ids:
+        return torch_contenders.sparse_contender(
+            variant, problem.workload.shapes, batches
+        )
+    if dtype not in ("", variant.dtype):
+        batches = gradients.draw_batches(problem.workload, dtype)
+    return torch_contenders.contender(
+        batches[0].values, variant, implementation
+    )
+
+
+# How to make the contenders that are no optimizers.
 _BUILDERS: dict[str, Callable[[Problem], Contender]] = {
-    variants.FLOOR: _memory_floor,
+    variants.FLOOR: _floor,
+    variants.ALL_ROWS_FLOOR: _floor,
+    variants.ROW_FLOOR: functools.partial(_floor, rows_of_batch=True),
     variants.CALL: _call,
-    variants.TF_OPT: _step(lambda problem: problem.tf_opt_eager, **_GRAPH),
-    variants.TF_OPT_EAGER: _step(lambda problem: problem.tf_opt_eager),
-    variants.TF_OPT_WITHOUT: _step(_without, **_GRAPH),
-    variants.TF_OPT_XLA: _step(
-        lambda problem: problem.eager(tf_opt_optimizer(problem.variant)), **_XLA
-    ),
-    variants.COMPOSED_XLA: _step(_composed, **_XLA),
-    variants.COMPOSED_EAGER: _step(_composed),
-    variants.KERAS: _step(lambda problem: problem.keras_eager, **_GRAPH),
-    variants.KERAS_XLA: _step(lambda problem: problem.keras_eager, **_XLA),
-    variants.KERAS_EAGER: _step(lambda problem: problem.keras_eager),
     variants.TF_CORE: _tf_core,
-    variants.TORCH_FUSED: _torch("fused"),
-    variants.TORCH_FOREACH: _torch("foreach"),
-    variants.TORCH_FLOAT32: _torch("fused", in_float32=True),
-    variants.TORCH_BFLOAT16: _torch("fused"),
+    variants.TF_OPT_MEASURING: _measuring,
 }
 
 
-def build(problem: Problem, name: str) -> Contender:
-    """Makes a contender."""
+def _build(problem: Problem, name: str) -> Contender:
     variant = problem.variant
-    if name in variant.floors:
-        return _floor(problem, variant.floors[name].arrays)
     if name in _BUILDERS:
         return _BUILDERS[name](problem)
-    return _with_precision(problem, variant.precisions[name])
+    if name in variant.floors:
+        return _floor(problem, variant.floors[name])
+    if name in variant.precisions:
+        # Keras' next seed would differ from run to run.
+        options = {"seed": 0, **variant.precisions[name]}
+        optimizer = _tf_opt_optimizer(variant, **options)
+        return problem.contender(problem.step_of(optimizer))
+    family, *options = name.split(", ")
+    if family == "torch":
+        return _torch(problem, *options)
+    return _step(problem, family, *options)
+
+
+def use_all_cores() -> None:
+    """Gives TensorFlow and torch the same number of threads."""
+    cores = machine.count_cores()
+    tf.config.threading.set_intra_op_parallelism_threads(cores)
+    tf.config.threading.set_inter_op_parallelism_threads(cores)
+    if torch_contenders.torch is not None:
+        torch_contenders.torch.set_num_threads(cores)
+
+
+def _names(variant: Variant, workload: Workload, quick: bool) -> list[str]:
+    """Returns the names of the contenders that can run on this machine."""
+    names = variant.contenders
+    if workload.ids:
+        names = variants.SPARSE_BY_SIZE if workload.family else variants.SPARSE
+    left_out = set()
+    if quick:
+        left_out.add(variants.KERAS_XLA)  # Compiling would take most of a run.
+    if "amsgrad" in variant.arguments:
+        left_out.add(variants.TORCH_SPARSE)  # It has no AMSGrad.
+    if variant.dtype == "bfloat16" and workload.parameters > 10**8:
+        left_out.add(variants.KERAS)  # There is no memory left for it.
+    return [
+        name
+        for name in names
+        if name not in left_out
+        and (torch_contenders.torch is not None or not name.startswith("torch"))
+    ]
+
+
+def measure(variant: str, workload: str, options: Options) -> list[Row]:
+    """Measures a case."""
+    use_all_cores()
+    memory_floor.load()
+    optimizer, model = variants.ALL_VARIANTS[variant], ALL_WORKLOADS[workload]
+    problem = Problem(optimizer, model)
+    measured = turns.measure(
+        {
+            name: _build(problem, name)
+            for name in _names(optimizer, model, options.quick)
+        },
+        rounds=options.rounds,
+        seconds=1.5 if options.quick else 6.0,
+        # The loops of accumulating optimizers are no longer than the others'.
+        steps=max(1, model.steps // optimizer.micro_steps),
+        micro_steps=optimizer.micro_steps,
+    )
+    return results.rows(workload, variant, measured)

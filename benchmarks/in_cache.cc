@@ -1,11 +1,9 @@
-// Times the dense CPU engine's loop on arrays in the second cache, one set for
-// each core, and prints JSON: elements per second of all cores together, and a
-// core's cycles per element.
+// Times the dense CPU engine's loop on arrays in the second-level cache, on one
+// core, and prints CSV: mode, instruction set, cycles per element.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <thread>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/dense_cpu.h"
@@ -96,52 +94,22 @@ double FloorSeconds(CpuTarget target) {
   return Fastest([&] { floor(v.data(), m.data(), kElements); });
 }
 
-// Before a result.
-const char* separator = "[";
-
-// Measures on all cores at once.
-template <typename Measure>
-void Print(const char* mode, CpuTarget target, const Measure& measure) {
-  std::vector<double> seconds(std::thread::hardware_concurrency());
-  std::vector<double> cycle(seconds.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < seconds.size(); ++i) {
-    threads.emplace_back([&, i] {
-      seconds[i] = measure(target);
-      cycle[i] = SecondsPerCycle();
-    });
-  }
-  double rate = 0;
-  for (size_t i = 0; i < seconds.size(); ++i) {
-    threads[i].join();
-    rate += kElements / seconds[i];
-  }
-  std::printf("%s{\"mode\": \"%s\", \"target\": \"%s\", ", separator, mode,
-              CpuTargetName(target));
-  std::printf("\"elements_per_second\": %.4g, \"cycles_per_element\": %.3f}",
-              rate,
-              *std::min_element(seconds.begin(), seconds.end()) / kElements /
-                  *std::min_element(cycle.begin(), cycle.end()));
-  separator = ",\n";
-}
-
 void PrintAll() {
   constexpr StateType k32 = StateType::kArithmetic, k16 = StateType::kBFloat16;
   for (const CpuTarget target : SupportedCpuTargets()) {
-    const auto step = [&](const char* mode, auto type, StateType state,
-                          bool stochastic) {
-      Print(mode, target, [=](CpuTarget target) {
-        return StepSeconds<decltype(type)>(target, state, stochastic);
-      });
+    const auto print = [target](const char* mode, double seconds) {
+      std::printf("%s,%s,%.3f\n", mode, CpuTargetName(target),
+                  seconds / kElements / SecondsPerCycle());
     };
-    Print("a division and a root in float32", target, FloorSeconds);
-    step("float32", float(), k32, false);
-    step("float32, bfloat16 state", float(), k16, false);
-    step("bfloat16", BFloat16(), k32, false);
-    step("bfloat16, stochastic rounding", BFloat16(), k32, true);
-    step("all in bfloat16, stochastic rounding", BFloat16(), k16, true);
+    print("a division and a root in float32", FloorSeconds(target));
+    print("float32", StepSeconds<float>(target, k32, false));
+    print("float32 + bfloat16 state", StepSeconds<float>(target, k16, false));
+    print("bfloat16", StepSeconds<BFloat16>(target, k32, false));
+    print("bfloat16 + stochastic rounding",
+          StepSeconds<BFloat16>(target, k32, true));
+    print("all in bfloat16 + stochastic rounding",
+          StepSeconds<BFloat16>(target, k16, true));
   }
-  std::printf("]\n");
 }
 
 }  // namespace

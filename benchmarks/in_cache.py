@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import csv
 import pathlib
 import subprocess
 
-from case import Options
+import results
+from measure import Measurement
+from measure import Options
 from results import Row
 
 PROGRAM = [
@@ -20,10 +22,6 @@ def measure(variant: str, workload: str, options: Options) -> list[Row]:
         PROGRAM, stdout=subprocess.PIPE, text=True, check=True
     ).stdout
     return [
-        Row.of(each["mode"], measured, each["target"], samples=[value])
-        for each in json.loads(output)
-        for measured, value in (
-            ("cycles", each["cycles_per_element"]),
-            ("nanoseconds", 1e9 / each["elements_per_second"]),
-        )
+        results.row(mode, "cycles", target, Measurement([float(cycles)]))
+        for mode, target, cycles in csv.reader(output.splitlines())
     ]

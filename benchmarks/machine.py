@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import pathlib
@@ -10,14 +11,7 @@ import re
 
 import tf_opt
 
-_PACKAGES = (
-    "tf_opt",
-    "tensorflow",
-    "tensorflow-cpu",
-    "keras",
-    "torch",
-    "numpy",
-)
+_PACKAGES = "tf_opt tensorflow tensorflow-cpu keras torch numpy".split()
 
 
 def count_cores() -> int:
@@ -38,10 +32,8 @@ def software() -> str:
     """Returns the versions, and the instruction set of the kernels."""
     versions = [f"python {platform.python_version()}"]
     for package in _PACKAGES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             version = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        versions.append(f"{package} {version}")
+            versions.append(f"{package} {version}")
     kernels = tf_opt.build_info()["cpu_kernels"]
     return f"{', '.join(versions)}; CPU kernels: {kernels}"

@@ -11,12 +11,20 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import NamedTuple
 
-# Called with what runs now and the part of the work done, from 0 to 1.
-OnProgress = Callable[[str, float], None]
-
-# Before each step: the progress is drawn, and the threads of the contender
-# before stop spinning in wait for more work.
+# Before each step, in which other contenders' threads stop waiting for work.
 _PAUSE_SECONDS = 0.01
+
+
+class Options(NamedTuple):
+    """How to measure a case.
+
+    Attributes:
+        rounds: How many samples each contender has.
+        quick: Whether to finish soon.
+    """
+
+    rounds: int
+    quick: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,15 +44,15 @@ class Contender:
 
 
 class Measurement(NamedTuple):
-    """The times of one contender, in milliseconds.
+    """What was measured of a contender, usually in milliseconds.
 
     Attributes:
+        samples: The timed steps, or micro-steps.
         first_call: The first step: with tracing, compiling, allocating.
-        samples: The timed steps after it, or micro-steps.
     """
 
-    first_call: float
     samples: list[float]
+    first_call: float = 0.0
 
 
 def _timed_ms(step: Callable[[], None], steps: int = 1) -> float:
@@ -56,19 +64,18 @@ def _timed_ms(step: Callable[[], None], steps: int = 1) -> float:
 
 
 def _check_finite(name: str, norms: list[float]) -> None:
-    for i, value in enumerate(norms):
-        if not math.isfinite(value):
-            raise RuntimeError(
-                f"{name}: variable {i} must stay finite, but its squared norm "
-                f"is {value}. A time would mean nothing."
-            )
+    if not all(map(math.isfinite, norms)):
+        raise RuntimeError(
+            f"{name}: variables must stay finite, but their squared norms are "
+            f"{norms}. A time would mean nothing."
+        )
 
 
 def _first_call(name: str, contender: Contender) -> Measurement:
     before = contender.norms()
     # The garbage of the contender before isn't this one's.
     gc.collect()
-    measurement = Measurement(_timed_ms(contender.step), [])
+    measurement = Measurement([], _timed_ms(contender.step))
     after = contender.norms()
     _check_finite(name, after)
     unchanged = [i for i, norm in enumerate(before) if norm == after[i]]
@@ -85,7 +92,6 @@ def measure(
     rounds: int,
     seconds: float,
     steps: int,
-    on_progress: OnProgress,
     micro_steps: int = 1,
 ) -> dict[str, Measurement]:
     """Times every contender's step, interleaved.
@@ -100,7 +106,6 @@ def measure(
             out rounds, evenly spread; it has one sample at least.
         steps: How many steps a sample is the mean of. If several, some more are
             done before, so that all begin with warm caches.
-        on_progress: Called before each step.
         micro_steps: How many micro-steps a step has; a sample is the time of
             one.
 
@@ -110,11 +115,10 @@ def measure(
     Raises:
         RuntimeError: If a contender's variables don't change or aren't finite.
     """
-    measurements = {}
-    for name, contender in contenders.items():
-        on_progress(f"{name}: first call", 0.0)
-        measurements[name] = _first_call(name, contender)
-
+    measurements = {
+        name: _first_call(name, contender)
+        for name, contender in contenders.items()
+    }
     shuffle = random.Random(0).shuffle
     spent_ms = dict.fromkeys(contenders, 0.0)
     gc.collect()
@@ -126,7 +130,6 @@ def measure(
             for name in names:
                 if spent_ms[name] > 1e3 * seconds * done / rounds:
                     continue
-                on_progress(name, done / rounds)
                 time.sleep(_PAUSE_SECONDS)
                 step = contenders[name].step
                 timed = contenders[name].steps or steps

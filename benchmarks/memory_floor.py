@@ -1,4 +1,4 @@
-"""Ops that only move a step's bytes."""
+"""The op that only moves a step's bytes."""
 
 from __future__ import annotations
 
@@ -19,27 +19,21 @@ _LIBRARY = (
 
 @functools.cache
 def load() -> types.ModuleType:
-    """Loads the ops."""
+    """Loads the op."""
     if not _LIBRARY.exists():
         raise FileNotFoundError(
-            f"Expected the memory floor's ops in {_LIBRARY}, which is "
-            "not there. Run `make bench`: it builds them first."
+            f"Expected the memory floor's op in {_LIBRARY}, which is "
+            "not there. Run `make bench`: it builds it first."
         )
     return tf.load_op_library(os.fspath(_LIBRARY))
 
 
 def move(
-    gradient: tf.Tensor, arrays: list[tf.Variable], passes: tuple[int, ...]
-) -> None:
-    """Moves the bytes of a step."""
-    for updated in passes:
-        load().tf_opt_memory_floor(
-            gradient, [array.handle for array in arrays[:updated]]
-        )
-
-
-def move_rows(
     gradient: tf.Tensor, rows: tf.Tensor, arrays: list[tf.Variable]
 ) -> None:
-    """Moves the bytes of a step that updates some rows."""
-    load().tf_opt_row_floor(gradient, rows, [array.handle for array in arrays])
+    """Reads a gradient, and reads and writes some rows of arrays.
+
+    Rows must be sorted and unique. None are all.
+    """
+    handles = [array.handle for array in arrays]
+    load().tf_opt_memory_floor(gradient, rows, handles)

@@ -1,20 +1,18 @@
-"""Results of benchmarks: rows, CSV files and tables."""
+"""Results of benchmarks: rows, their CSV and their tables."""
 
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
-import pathlib
 import statistics
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import shapes
 import variants
+from measure import Measurement
 from suites import Suite
-
-_HEAD = ("machine", "software", "command")
 
 
 class Row(NamedTuple):
@@ -41,18 +39,33 @@ class Row(NamedTuple):
     first_call: float
     samples: int
 
-    @classmethod
-    def of(
-        cls, *names: str, samples: Sequence[float], first_call: float = 0
-    ) -> Row:
-        """Summarizes the samples of a contender, which the names name."""
-        median = statistics.median(samples)
-        extremes = (min(samples), max(samples))
-        return cls(*names, median, *extremes, first_call, len(samples))
+    @property
+    def family(self) -> str:
+        """The family of the workload; empty for none."""
+        workload = shapes.ALL_WORKLOADS.get(self.workload)
+        return workload.family if workload else ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Results:
+def row(
+    workload: str, variant: str, contender: str, measured: Measurement
+) -> Row:
+    """Summarizes the samples of a contender."""
+    samples = measured.samples
+    return Row(
+        *(workload, variant, contender),
+        *(statistics.median(samples), min(samples), max(samples)),
+        *(measured.first_call, len(samples)),
+    )
+
+
+def rows(
+    workload: str, variant: str, measured: Mapping[str, Measurement]
+) -> list[Row]:
+    """Summarizes the contenders of a case."""
+    return [row(workload, variant, *each) for each in measured.items()]
+
+
+class Results(NamedTuple):
     """All rows of a run, and where they come from.
 
     Attributes:
@@ -70,33 +83,21 @@ class Results:
     def to_csv(self) -> str:
         """Formats the rows as CSV, after a comment for each other field."""
         text = io.StringIO()
-        for name in _HEAD:
-            text.write(f"# {getattr(self, name)}\n")
+        text.writelines(f"# {line}\n" for line in self[:3])
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(Row._fields)
-        for row in self.rows:
-            numbers = (f"{number:.5g}" for number in row[3:])
-            writer.writerow([*row[:3], *numbers])
+        for each in self.rows:
+            numbers = (f"{number:.5g}" for number in each[3:])
+            writer.writerow([*each[:3], *numbers])
         return text.getvalue()
 
-    @classmethod
-    def read(cls, path: pathlib.Path) -> Results:
-        """Reads what `to_csv` wrote."""
-        lines = path.read_text().splitlines()
-        head = [line.removeprefix("# ") for line in lines[: len(_HEAD)]]
-        rows = []
-        for cells in list(csv.reader(lines[len(_HEAD) :]))[1:]:
-            numbers = map(float, cells[3:-1])
-            rows.append(Row(*cells[:3], *numbers, int(cells[-1])))
-        return cls(*head, rows)
-
-    def by_case(self) -> dict[tuple[str, str], dict[str, Row]]:
-        """Groups the contenders that took turns."""
-        cases: dict[tuple[str, str], dict[str, Row]] = {}
-        for row in self.rows:
-            case = cases.setdefault((row.workload, row.variant), {})
-            case[row.contender] = row
-        return cases
+    def references(self, suite: Suite) -> dict[tuple[str, str], Row]:
+        """Returns the row with which the others of a case are compared."""
+        return {
+            each[:2]: each
+            for each in self.rows
+            if each.contender == suite.reference
+        }
 
 
 def title(name: str) -> str:
@@ -105,24 +106,16 @@ def title(name: str) -> str:
     return known.title if known else name
 
 
-def family(row: Row) -> str:
-    """Returns the family of a row's workload; empty for none."""
-    workload = shapes.ALL_WORKLOADS.get(row.workload)
-    return workload.family if workload else ""
-
-
 def cell(value: float, reference: float | None) -> str:
     """Formats a value with three digits, and its ratio to the reference."""
     text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return f"{text} ({value / reference:,.2f})" if reference else text
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table; the first column holds names, the others hold numbers."""
 
     title: str
-    note: str
     header: list[str]
     lines: list[list[str]]
 
@@ -130,43 +123,42 @@ class Table:
         """Formats the table as Markdown, under its title."""
         rule = [":--"] + ["--:"] * (len(self.header) - 1)
         lines = [
-            "| " + " | ".join(cells) + " |"
+            f"| {' | '.join(cells)} |"
             for cells in (self.header, rule, *self.lines)
         ]
-        return "\n".join([f"## {self.title}", "", self.note, "", *lines, ""])
+        return "\n".join([f"## {self.title}", "", *lines, ""])
 
 
 def tables(suite: Suite, results: Results) -> list[Table]:
     """Makes the tables that compare contenders, in the suite's layout."""
     groups: dict[str, list[Row]] = {}
     for row in results.rows:
-        names = (title(getattr(row, suite.group)), family(row))
-        groups.setdefault(", ".join(filter(None, names)), []).append(row)
-    keys = {"": "median", ", first call": "first_call"}
-    return [
-        _table(suite, f"{name}{suffix}", rows, results, key)
-        for name, rows in groups.items()
-        for suffix, key in list(keys.items())[: 1 + suite.first_calls]
-    ]
+        names = filter(None, (title(getattr(row, suite.group)), row.family))
+        groups.setdefault(", ".join(names), []).append(row)
+    found = []
+    for name, rows in groups.items():
+        found.append(_table(suite, name, rows, results, "median"))
+        if suite.first_calls:
+            name = f"{name}, first call"
+            found.append(_table(suite, name, rows, results, "first_call"))
+    return found
 
 
 def _table(
     suite: Suite, name: str, rows: Sequence[Row], results: Results, key: str
 ) -> Table:
-    cases = results.by_case()
+    references = results.references(suite)
     cells = {}
     for row in rows:
-        case = cases[row.workload, row.variant]
-        reference = case.get(suite.reference)
+        reference = references.get(row[:2])
         place = getattr(row, suite.line), getattr(row, suite.column)
         cells[place] = cell(
             getattr(row, key), reference and getattr(reference, key)
         )
-    lines = list(dict.fromkeys(line for line, _ in cells))
-    columns = list(dict.fromkeys(column for _, column in cells))
+    lines = dict.fromkeys(line for line, _ in cells)
+    columns = dict.fromkeys(column for _, column in cells)
     return Table(
         name,
-        f"{suite.unit} (in brackets: times {suite.reference}).",
         [suite.line, *map(title, columns)],
         [
             [title(line), *(cells.get((line, each), "") for each in columns)]
@@ -177,13 +169,12 @@ def _table(
 
 def to_markdown(suite: Suite, results: Results) -> str:
     """Formats the whole report as Markdown."""
-    head = [
-        f"# {suite.title}",
-        "",
-        f"{results.machine}; {results.software}.",
-        "",
-        f"{results.command}. Medians of interleaved samples.",
-        "",
-    ]
+    head = f"""# {suite.title}
+
+{results.machine}; {results.software}.
+
+{results.command}. Medians of interleaved samples, {suite.unit} (in brackets:
+times {suite.reference}).
+"""
     found = [table.to_markdown() for table in tables(suite, results)]
-    return "\n".join([*head, *found])
+    return "\n".join([head, *found])

@@ -13,38 +13,33 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib
+import logging
+import multiprocessing
+import os
 import pathlib
 import shlex
 import sys
 from collections.abc import Sequence
+from concurrent import futures
+from typing import Any
 
 import rich.console
+import rich.markdown
 
 import plots
 import results
 import suites
-import terminal
+from measure import Options
 from results import Results
 from results import Row
-from variants import KERAS_XLA
-from variants import LEFT_OUT
+from suites import Suite
 from variants import OPTIMIZERS
 from variants import VARIANTS
 
-_QUICK_OPTIMIZERS = ("adam",)
-# Compiling alone would take most of a quick run.
-_QUICK_WITHOUT = (KERAS_XLA,)
-
 
 def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0],
-        epilog="Workloads: "
-        + "; ".join(
-            f"{name}: {', '.join(dict.fromkeys(w for _, w in suite.cases))}"
-            for name, suite in suites.SUITES.items()
-        ),
-    )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     measured = parser.add_mutually_exclusive_group()
     measured.add_argument(
         "--optimizers",
@@ -52,9 +47,10 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=VARIANTS,
         metavar="NAME",
         help=f"optimizers to measure, of: {', '.join(VARIANTS)} (by default "
-        f"the first {len(OPTIMIZERS)})",
+        f"the first {len(OPTIMIZERS)}; quick: the first)",
     )
     for name, suite in suites.SUITES.items():
+        workloads = dict.fromkeys(workload for _, workload in suite.cases)
         if name != suites.DEFAULT:
             measured.add_argument(
                 f"--{name}",
@@ -62,21 +58,13 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
                 action="store_const",
                 const=name,
                 default=suites.DEFAULT,
-                help=f"measure {suite.help} and write {name}.*",
+                help=f"{suite.title} (workloads: {', '.join(workloads)})",
             )
     parser.add_argument(
         "--workloads",
-        "--tasks",
         nargs="+",
         metavar="NAME",
         help="models, tables or tasks to measure (by default all of the suite)",
-    )
-    parser.add_argument(
-        "--without",
-        nargs="+",
-        default=[],
-        metavar="CONTENDER",
-        help="contenders to leave out",
     )
     parser.add_argument(
         "--repeats",
@@ -87,15 +75,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="few repeats, no compiling with XLA and, by default, only "
-        f"{' and '.join(_QUICK_OPTIMIZERS)}",
-    )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        type=pathlib.Path,
-        metavar="CSV",
-        help="write the tables and the picture of an earlier run",
+        help="few repeats, and no compiling of Keras' steps",
     )
     parser.add_argument(
         "--output",
@@ -104,63 +84,53 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="DIR",
         help="where the results go (%(default)s)",
     )
-    parsed = parser.parse_args(arguments)
-    if parsed.repeats is None:
-        parsed.repeats = 5 if parsed.quick else 15
-    if parsed.repeats < 1:
-        parser.error(f"--repeats must be at least 1, got {parsed.repeats}")
-    return parsed
+    return parser.parse_args(arguments)
 
 
-def _cases(parsed: argparse.Namespace) -> list[tuple[str, str]]:
-    """Returns the variant and the workload of each case to measure."""
-    cases = suites.SUITES[parsed.suite].cases
+def _cases(parsed: argparse.Namespace, suite: Suite) -> list[tuple[str, str]]:
+    cases = suite.cases
     if parsed.optimizers:
         cases = suites.cases_of(parsed.optimizers)
     elif parsed.quick and parsed.suite == suites.DEFAULT:
-        cases = suites.cases_of(_QUICK_OPTIMIZERS)
-    return [
+        cases = suites.cases_of(["adam"])
+    chosen = [
         (variant, workload)
         for variant, workload in cases
         if not parsed.workloads or workload in parsed.workloads
     ]
-
-
-def _case_arguments(
-    variant: str, workload: str, parsed: argparse.Namespace
-) -> list[str]:
-    without = (*parsed.without, *LEFT_OUT.get((variant, workload), ()))
-    if parsed.quick:
-        without = (*without, *_QUICK_WITHOUT)
-    return [
-        parsed.suite,
-        variant,
-        workload,
-        f"--rounds={parsed.repeats}",
-        *(["--quick"] if parsed.quick else []),
-        *(["--without", *without] if without else []),
-    ]
-
-
-def _measure(
-    parsed: argparse.Namespace, console: rich.console.Console
-) -> Results:
-    cases = _cases(parsed)
-    if not cases:
+    if not chosen:
         raise SystemExit(
             f"No case of {parsed.suite} has one of these workloads: "
             f"{', '.join(parsed.workloads)}. See --help."
         )
-    messages = terminal.run(
-        [_case_arguments(*case, parsed) for case in cases], console
-    )
-    command = shlex.join(["python", *sys.argv])
-    return Results(
-        messages[-1]["machine"],
-        messages[-1]["software"],
-        f"`{command}`, {datetime.date.today().isoformat()}",
-        [Row(*row) for message in messages for row in message["rows"]],
-    )
+    return chosen
+
+
+def measure_here(
+    module: str, variant: str, workload: str, options: Options
+) -> tuple[str, str, list[Row]]:
+    """Measures a case in this process.
+
+    Returns:
+        The machine, the software and the rows.
+    """
+    # To TensorFlow, one function for each contender looks like retracing.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    # It may import torch, and some versions crash if TensorFlow came first.
+    rows = importlib.import_module(module).measure(variant, workload, options)
+    machine = importlib.import_module("machine")
+    return machine.describe(), machine.software(), rows
+
+
+def measure(*case: Any) -> tuple[str, str, list[Row]]:
+    """Does what `measure_here` does in a process of its own.
+
+    TensorFlow never frees the graph of Keras' optimizers with all that it
+    captured, and several cases would not fit into memory.
+    """
+    processes = multiprocessing.get_context("spawn")
+    with futures.ProcessPoolExecutor(1, processes) as executor:
+        return executor.submit(measure_here, *case).result()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -168,21 +138,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = _parse_arguments(arguments)
     suite = suites.SUITES[parsed.suite]
     console = rich.console.Console()
-    if parsed.source:
-        found, name = Results.read(parsed.source), parsed.source.stem
-    else:
-        found, name = _measure(parsed, console), parsed.suite
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    rounds = parsed.repeats or (5 if parsed.quick else 15)
+    rows: list[Row] = []
+    cases = _cases(parsed, suite)
+    for i, case in enumerate(cases):
+        console.print(f"{i + 1} of {len(cases)}: {', '.join(case)}")
+        machine, software, measured = measure(
+            suite.module, *case, Options(rounds, parsed.quick)
+        )
+        rows += measured
+    command = shlex.join(["python", *sys.argv])
+    source = f"`{command}`, {datetime.date.today().isoformat()}"
+    found = Results(machine, software, source, rows)
+    report = results.to_markdown(suite, found)
     parsed.output.mkdir(parents=True, exist_ok=True)
-    path = parsed.output / f"{name}.csv"
+    path = parsed.output / f"{parsed.suite}.csv"
     path.write_text(found.to_csv())
-    # The CSV is rounded; a later `--from` must write the same tables.
-    found = Results.read(path)
-    path.with_suffix(".md").write_text(results.to_markdown(suite, found))
+    path.with_suffix(".md").write_text(report)
     plots.save(suite, found, path.with_suffix(".png"))
-    for table in results.tables(suite, found):
-        terminal.show(table, console)
-    for suffix in (".csv", ".md", ".png"):
-        console.print(f"Written: {path.with_suffix(suffix)}", soft_wrap=True)
+    console.print(rich.markdown.Markdown(report))
+    console.print(f"Written: {path}, and .md and .png beside it")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 
-import variants
-
 Shape = tuple[int, ...]
 
 
@@ -64,10 +62,7 @@ class Workload:
             are no tables, and gradients are dense.
         zipf: Whether few rows are looked up often, by Zipf's law, instead of
             uniformly.
-        contenders: The contenders; empty for the variant's.
-        variants: The optimizers, if the variables are tables.
         family: The workloads that differ in one size only; empty for none.
-        size: That size.
     """
 
     title: str
@@ -75,10 +70,7 @@ class Workload:
     steps: int = 1
     ids: int = 0
     zipf: bool = False
-    contenders: tuple[str, ...] = ()
-    variants: tuple[str, ...] = ()
     family: str = ""
-    size: int = 0
 
     @property
     def parameters(self) -> int:
@@ -114,83 +106,40 @@ _CRITEO_VALUES = (
 )
 _CRITEO_ROWS = 1_000_000
 
-_SCALING = (
-    variants.ROW_FLOOR,
-    variants.TF_OPT_LAZY,
-    variants.TF_OPT_MEASURING,
-    variants.KERAS,
-)
-_COMPARED = (
-    variants.ROW_FLOOR,
-    variants.TF_OPT_LAZY,
-    variants.TF_OPT_LAZY_EAGER,
-    variants.TF_OPT_MEASURING,
-    variants.TF_OPT,
-    variants.TF_OPT_EAGER,
-    variants.TORCH_SPARSE,
-    variants.KERAS,
-)
-
-
-def _table(title: str, zipf: bool) -> Workload:
-    return Workload(
-        title,
-        [(1_000_000, 64)],
-        steps=10,
-        ids=8192,
-        zipf=zipf,
-        contenders=(variants.ALL_ROWS_FLOOR, *_COMPARED),
-        variants=("adam", "adam-amsgrad"),
-    )
-
-
-def _by_ids(ids: int, steps: int) -> Workload:
-    return Workload(
-        f"{ids:,} ids",
-        [(1_000_000, 64)],
-        steps,
-        ids,
-        contenders=_SCALING,
-        variants=("adam",),
-        family="by ids in a batch, 1,000,000 x 64",
-        size=ids,
-    )
-
-
-def _by_rows(rows: int) -> Workload:
-    return Workload(
-        f"{rows:,} rows",
-        # Narrower, so that the largest fits into memory with Keras' copy of it.
-        [(rows, 16)],
-        steps=10,
-        ids=8192,
-        contenders=_SCALING,
-        variants=("adam",),
-        family="by rows of the table, of width 16, 8,192 ids in a batch",
-        size=rows,
-    )
-
-
 SPARSE_WORKLOADS: dict[str, Workload] = {
-    "table-uniform": _table("1 M x 64, uniform", zipf=False),
-    "table-zipf": _table("1 M x 64, Zipf", zipf=True),
+    "table-uniform": Workload(
+        "1 M x 64, uniform", [(1_000_000, 64)], steps=10, ids=8192
+    ),
+    "table-zipf": Workload(
+        "1 M x 64, Zipf", [(1_000_000, 64)], steps=10, ids=8192, zipf=True
+    ),
     "26-tables": Workload(
         "26 tables",
         [(min(rows, _CRITEO_ROWS), 16) for rows in _CRITEO_VALUES],
         steps=5,
         ids=2048,
         zipf=True,
-        contenders=_COMPARED,
-        variants=("adam", "adam-amsgrad"),
     ),
-    "100-ids": _by_ids(100, steps=50),
-    "1000-ids": _by_ids(1000, steps=50),
-    "10000-ids": _by_ids(10_000, steps=10),
-    "100000-ids": _by_ids(100_000, steps=2),
-    "100000-rows": _by_rows(100_000),
-    "300000-rows": _by_rows(300_000),
-    "1000000-rows": _by_rows(1_000_000),
-    "3000000-rows": _by_rows(3_000_000),
-    "10000000-rows": _by_rows(10_000_000),
+    **{
+        f"{ids}-ids": Workload(
+            f"{ids:,} ids",
+            [(1_000_000, 64)],
+            steps=steps,
+            ids=ids,
+            family="by ids in a batch, 1,000,000 x 64",
+        )
+        for ids, steps in {100: 50, 1000: 50, 10_000: 10, 100_000: 2}.items()
+    },
+    **{
+        f"{rows}-rows": Workload(
+            f"{rows:,} rows",
+            # Narrow, so that the largest fits into memory with Keras' copy.
+            [(rows, 16)],
+            steps=10,
+            ids=8192,
+            family="by rows of the table, of width 16, 8,192 ids in a batch",
+        )
+        for rows in (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+    },
 }
 ALL_WORKLOADS = WORKLOADS | SPARSE_WORKLOADS

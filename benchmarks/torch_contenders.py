@@ -5,7 +5,7 @@ Import it before TensorFlow: some versions of torch crash otherwise.
 
 from __future__ import annotations
 
-import collections
+import itertools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,12 @@ try:
 except ImportError:
     torch = None
 
+# isort: split
+import tensorflow as tf
+
+from gradients import Batch
 from measure import Contender
+from shapes import Shape
 from variants import Variant
 
 # Lets GradScaler do all its work and leave the gradients as they are: in a loop
@@ -23,56 +28,34 @@ from variants import Variant
 _LOSS_SCALE = 1.0
 
 
-class Model:
-    """Parameters with gradients, for all of torch's contenders."""
-
-    def __init__(self, gradients: Sequence[Any], variant: Variant) -> None:
-        """Makes new parameters."""
-        # These write into the gradients, which can't be shared then.
-        in_place = (
-            "global_clipnorm" in variant.arguments
-            or variant.loss_scaled
-            or variant.micro_steps > 1
-        )
-        self.gradients = gradients
-        # The slots of each parameter.
-        self.state: dict[Any, dict[str, Any]] = collections.defaultdict(dict)
-        self.parameters = []
-        for gradient in gradients:
-            values = 0.02 * torch.randn(gradient.shape)
-            parameter = torch.nn.Parameter(values.to(gradient.dtype))
-            parameter.grad = gradient.clone() if in_place else gradient
-            self.parameters.append(parameter)
+def _shared(tensor: tf.Tensor) -> torch.Tensor:
+    """Returns TensorFlow's tensor as torch's, with the same memory."""
+    return torch.from_dlpack(tf.experimental.dlpack.to_dlpack(tensor))
 
 
-def _accumulation(model: Model, micro_steps: int) -> Callable[[], None]:
-    sums = [parameter.grad for parameter in model.parameters]
+def _accumulation(
+    parameters: list[torch.nn.Parameter],
+    gradients: list[torch.Tensor],
+    micro_steps: int,
+) -> Callable[[], None]:
+    sums = [parameter.grad for parameter in parameters]
 
     def accumulate() -> None:
         # The first micro-step costs nothing: the backward pass hands over the
         # gradients that it made.
         for _ in range(micro_steps - 1):
-            torch._foreach_add_(sums, model.gradients)
+            torch._foreach_add_(sums, gradients)
         torch._foreach_div_(sums, micro_steps)
 
     return accumulate
 
 
-def _clipping(model: Model, norm: float) -> Callable[[], None]:
-    def clip() -> None:
-        torch.nn.utils.clip_grad_norm_(model.parameters, norm, foreach=True)
-
-    return clip
-
-
-def _averaging(model: Model, momentum: float) -> Callable[[], None]:
-    values = [parameter.detach() for parameter in model.parameters]
+def _averaging(
+    parameters: list[torch.nn.Parameter], momentum: float
+) -> Callable[[], None]:
+    values = [parameter.detach() for parameter in parameters]
     averages = [value.clone() for value in values]
-
-    def average() -> None:
-        torch._foreach_lerp_(averages, values, 1 - momentum)
-
-    return average
+    return lambda: torch._foreach_lerp_(averages, values, 1 - momentum)
 
 
 def _arguments(variant: Variant) -> dict[str, Any]:
@@ -86,39 +69,91 @@ def _arguments(variant: Variant) -> dict[str, Any]:
     return arguments | {name: given[name] for name in shared if name in given}
 
 
-def contender(model: Model, variant: Variant, implementation: str) -> Contender:
+def contender(
+    tensors: list[tf.Tensor], variant: Variant, implementation: str
+) -> Contender:
     """Makes a torch optimizer's step, with the calls that the variant needs."""
+    # These write into the gradients, which can't be shared then.
+    in_place = (
+        "global_clipnorm" in variant.arguments
+        or variant.loss_scaled
+        or variant.micro_steps > 1
+    )
+    gradients = list(map(_shared, tensors))
+    parameters = []
+    for gradient in gradients:
+        values = 0.02 * torch.randn(gradient.shape)
+        parameter = torch.nn.Parameter(values.to(gradient.dtype))
+        parameter.grad = gradient.clone() if in_place else gradient
+        parameters.append(parameter)
     name = "ASGD" if variant.optimizer == "AveragedSGD" else variant.optimizer
     optimizer = getattr(torch.optim, name)(
-        model.parameters, **_arguments(variant), **{implementation: True}
+        parameters, **_arguments(variant), **{implementation: True}
     )
-    optimizer.state = model.state
 
     parts: list[Callable[[], Any]] = []
     if variant.micro_steps > 1:
-        parts.append(_accumulation(model, variant.micro_steps))
+        parts.append(_accumulation(parameters, gradients, variant.micro_steps))
     if variant.loss_scaled:
         scaler = torch.amp.GradScaler("cpu", init_scale=_LOSS_SCALE)
         scaler.scale(torch.zeros(()))  # Makes its scale.
         parts.append(lambda: scaler.unscale_(optimizer))
-    if "global_clipnorm" in variant.arguments:
-        parts.append(_clipping(model, variant.arguments["global_clipnorm"]))
+    if norm := variant.arguments.get("global_clipnorm"):
+        parts.append(
+            lambda: torch.nn.utils.clip_grad_norm_(
+                parameters, norm, foreach=True
+            )
+        )
     if variant.loss_scaled:
         parts.append(lambda: scaler.step(optimizer))
         parts.append(scaler.update)
     else:
         parts.append(optimizer.step)
     if "ema_momentum" in variant.arguments:
-        parts.append(_averaging(model, variant.arguments["ema_momentum"]))
+        parts.append(_averaging(parameters, variant.arguments["ema_momentum"]))
 
     def step() -> None:
         for part in parts:
             part()
 
-    return Contender(
-        step,
-        lambda: [
-            float(p.detach().square().sum(dtype=torch.float32))
-            for p in model.parameters
-        ],
-    )
+    return Contender(step, _norms_of(parameters))
+
+
+def sparse_contender(
+    variant: Variant, shapes: list[Shape], batches: Sequence[Batch]
+) -> Contender:
+    """Makes a step of torch's SparseAdam."""
+    tables = [torch.nn.Parameter(0.02 * torch.randn(shape)) for shape in shapes]
+
+    def gradients(batch: Batch) -> list[torch.Tensor]:
+        return [
+            torch.sparse_coo_tensor(
+                torch.tensor(ids.numpy(), dtype=torch.int64)[None],
+                _shared(values),
+                table.shape,
+                check_invariants=True,
+            )
+            for values, ids, table in zip(*batch, tables, strict=True)
+        ]
+
+    all_gradients = itertools.cycle(list(map(gradients, batches)))
+    optimizer = torch.optim.SparseAdam(tables, **_arguments(variant))
+
+    def step() -> None:
+        for table, gradient in zip(tables, next(all_gradients), strict=True):
+            table.grad = gradient
+        optimizer.step()
+
+    # A step changes the norm of all rows too little to see.
+    first = [torch.tensor(rows.numpy()) for rows in batches[0].rows]
+    return Contender(step, _norms_of(tables, first))
+
+
+def _norms_of(
+    parameters: list[torch.nn.Parameter],
+    rows: Sequence[torch.Tensor | slice] = itertools.repeat(slice(None)),
+) -> Callable[[], list[float]]:
+    return lambda: [
+        float(parameter.detach()[some].square().sum(dtype=torch.float32))
+        for parameter, some in zip(parameters, rows, strict=False)
+    ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 from collections.abc import Callable
 from pydoc_data.topics import topics
 from typing import NamedTuple
@@ -19,7 +18,9 @@ import sklearn.datasets
 import tensorflow as tf
 import tf_opt
 
-from case import Options
+import measure as turns
+import results
+from measure import Options
 from results import Row
 
 _LAYERS = keras.layers
@@ -46,55 +47,38 @@ class _Task(NamedTuple):
     size: int
     in_graph: bool = True
 
-    def batches(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """Makes tensors of the first batches."""
-        starts = range(0, _BATCHES * self.size, self.size)
-        return [
-            (
-                tf.constant(self.x[start : start + self.size]),
-                tf.constant(self.y[start : start + self.size]),
-            )
-            for start in starts
-        ]
+
+def _images() -> tuple[np.ndarray, np.ndarray]:
+    digits = sklearn.datasets.load_digits()
+    return (digits.images / 16).astype(np.float32), digits.target
+
+
+def _network(*layers: keras.Layer) -> keras.Model:
+    return keras.Sequential([keras.Input((8, 8)), *layers, _LAYERS.Dense(10)])
 
 
 def _mlp() -> _Task:
     """A small network in an eager loop, as in reinforcement learning."""
-    digits = sklearn.datasets.load_digits()
 
     def make() -> keras.Model:
-        return keras.Sequential(
-            [
-                keras.Input((8, 8)),
-                _LAYERS.Flatten(),
-                _LAYERS.Dense(64, "relu"),
-                _LAYERS.Dense(64, "relu"),
-                _LAYERS.Dense(10),
-            ]
-        )
+        hidden = [_LAYERS.Dense(64, "relu") for _ in range(2)]
+        return _network(_LAYERS.Flatten(), *hidden)
 
-    images = (digits.images / 16).astype(np.float32)
     title = "MLP, eager, 32 images"
-    return _Task(title, make, images, digits.target, 32, in_graph=False)
+    return _Task(title, make, *_images(), size=32, in_graph=False)
 
 
 def _convolutional() -> _Task:
-    """The network of `make demo`, on the same digits."""
-
     def make() -> keras.Model:
-        return keras.Sequential(
-            [
-                keras.Input((8, 8)),
-                _LAYERS.Reshape((8, 8, 1)),
-                _LAYERS.Conv2D(32, 3, activation="relu"),
-                _LAYERS.Conv2D(64, 3, activation="relu"),
-                _LAYERS.Flatten(),
-                _LAYERS.Dense(128, "relu"),
-                _LAYERS.Dense(10),
-            ]
+        return _network(
+            _LAYERS.Reshape((8, 8, 1)),
+            _LAYERS.Conv2D(32, 3, activation="relu"),
+            _LAYERS.Conv2D(64, 3, activation="relu"),
+            _LAYERS.Flatten(),
+            _LAYERS.Dense(128, "relu"),
         )
 
-    return _Task("convolutional, 64 images", make, *_mlp()[2:4], 64)
+    return _Task("convolutional, 64 images", make, *_images(), size=64)
 
 
 def _block(x: keras.KerasTensor) -> keras.KerasTensor:
@@ -148,13 +132,9 @@ def _embedding() -> _Task:
             ]
         )
 
-    return _Task(
-        f"embeddings of {len(codes):,} words",
-        make,
-        np.delete(windows, around, axis=1),
-        windows[:, around],
-        size=128,
-    )
+    title = f"embeddings of {len(codes):,} words"
+    x, y = np.delete(windows, around, axis=1), windows[:, around]
+    return _Task(title, make, x, y, size=128)
 
 
 # By the workload's name.
@@ -176,20 +156,18 @@ _OPTIMIZERS: dict[str, Callable[[], keras.optimizers.Optimizer]] = {
     ),
 }
 
-# Takes a number of steps.
-Take = Callable[[int], None]
 
-
-def _training(
+def _contenders(
     task: _Task, optimizer: keras.optimizers.Optimizer
-) -> dict[str, Take]:
-    """Makes the functions to time: whole steps, and the optimizer's part."""
+) -> dict[str, turns.Contender]:
+    """Makes what is timed: whole train steps, and the optimizer's part."""
     # The same weights for each.
     keras.utils.set_random_seed(1)
     model = task.make()
     variables = model.trainable_variables
     optimizer.build(variables)
-    batches = task.batches()
+    data = tf.data.Dataset.from_tensor_slices((task.x, task.y))
+    batches = list(data.batch(task.size).take(_BATCHES))
     next_batch = itertools.cycle(batches)
     decorate = tf.function if task.in_graph else lambda step: step
 
@@ -212,46 +190,31 @@ def _training(
     def apply() -> None:
         optimizer.apply(gradients, variables)
 
-    def take_train(steps: int) -> None:
-        for _ in range(steps):
-            float(train(*next(next_batch)))
+    def norms() -> list[float]:
+        return [float(tf.reduce_sum(tf.abs(each))) for each in variables]
 
-    def take_apply(steps: int) -> None:
-        for _ in range(steps):
-            apply()
-
-    return {"train step": take_train, "optimizer alone": take_apply}
-
-
-def _milliseconds(take: Take, steps: int) -> float:
-    start = time.perf_counter()
-    take(steps)
-    return 1e3 * (time.perf_counter() - start) / steps
+    return {
+        "train step": turns.Contender(
+            lambda: float(train(*next(next_batch))), norms
+        ),
+        "optimizer alone": turns.Contender(apply, norms),
+    }
 
 
 def measure(variant: str, workload: str, options: Options) -> list[Row]:
     """Measures a task with Keras' AdamW and with tf_opt's."""
     task = _TASKS[workload]()
-    steps = 5 if options.quick else 20
-    trainings = {
-        name: _training(task, make()) for name, make in _OPTIMIZERS.items()
+    made = {
+        name: _contenders(task, make()) for name, make in _OPTIMIZERS.items()
     }
-    for training in trainings.values():
-        training["train step"](_BATCHES)
     rows = []
     # Whole steps first: repeating one gradient spoils the model.
-    for part, key in enumerate(("train step", "optimizer alone")):
-        samples: dict[str, list[float]] = {name: [] for name in trainings}
-        for training in trainings.values():
-            training[key](2)
-        for done in range(options.rounds):
-            options.on_progress(key, (part + done / options.rounds) / 2)
-            # In turns, so that other load on the machine hits both.
-            for name in list(trainings)[:: 1 if done % 2 else -1]:
-                sample = _milliseconds(trainings[name][key], steps)
-                samples[name].append(sample)
-        rows += [
-            Row.of(task.title, key, name, samples=each)
-            for name, each in samples.items()
-        ]
+    for part in ("train step", "optimizer alone"):
+        measured = turns.measure(
+            {name: contenders[part] for name, contenders in made.items()},
+            options.rounds,
+            seconds=60,
+            steps=5 if options.quick else 20,
+        )
+        rows += results.rows(task.title, part, measured)
     return rows

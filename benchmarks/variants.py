@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 FLOOR = "memory floor"
@@ -46,43 +47,18 @@ _DENSE = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Precision:
-    """The types of Adam's arrays, and how the variables are rounded.
-
-    Attributes:
-        variables: The type of the variables and of their gradients.
-        state: The type of both moments.
-        master_weights: Whether there is a float32 copy of the variables.
-        stochastic_rounding: Whether the variables are rounded at random.
-    """
-
-    variables: str
-    state: str = "float32"
-    master_weights: bool = False
-    stochastic_rounding: bool = False
-
-    @property
-    def arrays(self) -> tuple[str, ...]:
-        """The type of each array that a step reads and writes."""
-        masters = ("float32",) * self.master_weights
-        return (self.variables, *masters, self.state, self.state)
-
-    @property
-    def _kept(self) -> str:
-        masters = "master weights, " if self.master_weights else ""
-        return f"{masters}{self.state} state"
-
-    @property
-    def floor(self) -> str:
-        """The contender that only moves the same bytes."""
-        return f"floor, {self._kept}"
-
-    @property
-    def tf_opt(self) -> str:
-        """The contender that is tf_opt with these types."""
-        rounded = ", stochastic" if self.stochastic_rounding else ""
-        return f"tf_opt, {self._kept}{rounded}"
+SPARSE_BY_SIZE = (ROW_FLOOR, TF_OPT_LAZY, TF_OPT_MEASURING, KERAS)
+SPARSE = (
+    ROW_FLOOR,
+    ALL_ROWS_FLOOR,
+    TF_OPT_LAZY,
+    TF_OPT_LAZY_EAGER,
+    TF_OPT_MEASURING,
+    TF_OPT,
+    TF_OPT_EAGER,
+    TORCH_SPARSE,
+    KERAS,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,13 +72,14 @@ class Variant:
         own_arguments: The arguments of tf_opt's class alone, with which both
             compute the same formula.
         loss_scaled: Whether a LossScaleOptimizer is around it.
-        without: The variant that lacks this one's feature, to be measured
-            beside it; empty for none.
+        without: The variant that lacks this one's feature; empty for none.
         dtype: The type of variables and gradients.
-        contenders: The names of the contenders.
+        contenders: The names of the contenders for dense gradients.
         workloads: The names of the models; None for all.
-        precisions: The types that each of tf_opt's contenders keeps, by its
-            name; empty where all contenders keep the same.
+        precisions: More arguments of tf_opt's class, for contenders that
+            keep state of several types; by the contender's name.
+        floors: The type of each array that such contenders read and write, by
+            the floor's name.
     """
 
     title: str
@@ -114,7 +91,10 @@ class Variant:
     dtype: str = "float32"
     contenders: tuple[str, ...] = _DENSE
     workloads: tuple[str, ...] | None = None
-    precisions: dict[str, Precision] = dataclasses.field(default_factory=dict)
+    precisions: dict[str, dict[str, Any]] = dataclasses.field(
+        default_factory=dict
+    )
+    floors: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     @property
     def micro_steps(self) -> int:
@@ -140,11 +120,6 @@ class Variant:
         )
         accumulating = (1,) * (self.micro_steps - 1)
         return (*accumulating, *(0,) * measured, 1 + self.slots)
-
-    @property
-    def floors(self) -> dict[str, Precision]:
-        """The precision of each floor, by its name."""
-        return {each.floor: each for each in self.precisions.values()}
 
 
 LEARNING_RATE = 1e-3
@@ -254,16 +229,13 @@ FEATURES: dict[str, Variant] = {
     ),
 }
 
-COMPILED: dict[str, Variant] = {
+OTHERS: dict[str, Variant] = {
     "adam-compiled": _adam(
         "Adam under XLA",
         contenders=(FLOOR, TF_OPT, TF_OPT_XLA, COMPOSED_XLA, KERAS_XLA),
         workloads=("resnet-50", "bert-base", "1000x256", "single"),
     ),
-}
-
-# The implementation for machines without the custom ops.
-COMPOSED: dict[str, Variant] = {
+    # The implementation for machines without the custom ops.
     "adam-composed": _adam(
         "Adam, composed",
         contenders=(*_OURS, COMPOSED_EAGER, KERAS, KERAS_EAGER),
@@ -279,25 +251,21 @@ def _low_precision(
     workloads: tuple[str, ...] = ("single", "bert-base"),
 ) -> Variant:
     """Adam with variables of one type, and several types of state."""
-    precisions = [
-        Precision(dtype, state, **kind)
-        for kind in kinds
-        for state in ("float32", "bfloat16")
-    ]
-    variant = _adam(
+    floors, options = {}, {}
+    for kind, state in itertools.product(kinds, ("float32", "bfloat16")):
+        masters = "master_weights" in kind
+        kept = f"{'master weights, ' * masters}{state} state"
+        rounded = ", stochastic" * ("stochastic_rounding" in kind)
+        arrays = (dtype, *("float32",) * masters, state, state)
+        floors[f"floor, {kept}"] = arrays
+        options[f"tf_opt, {kept}{rounded}"] = {"state_dtype": state, **kind}
+    return _adam(
         f"{dtype} variables",
         dtype=dtype,
+        contenders=(*floors, *options, TORCH_FLOAT32, *others),
         workloads=workloads,
-        precisions={each.tf_opt: each for each in precisions},
-    )
-    return dataclasses.replace(
-        variant,
-        contenders=(
-            *variant.floors,
-            *variant.precisions,
-            TORCH_FLOAT32,
-            *others,
-        ),
+        precisions=options,
+        floors=floors,
     )
 
 
@@ -313,8 +281,6 @@ LOW_PRECISION: dict[str, Variant] = {
         "float16", _KINDS, workloads=("single",)
     ),
 }
-# There is no memory left for Keras.
-LEFT_OUT = {("bfloat16-variables", "bert-base"): (KERAS,)}
 
-VARIANTS = OPTIMIZERS | FEATURES | COMPILED | COMPOSED
+VARIANTS = OPTIMIZERS | FEATURES | OTHERS
 ALL_VARIANTS = VARIANTS | LOW_PRECISION

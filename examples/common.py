@@ -1,10 +1,11 @@
-"""Common parts of the examples: command line, plots and timing."""
+"""Common parts of the examples: command line, training, plots and timing."""
 
 from __future__ import annotations
 
 import argparse
 import pathlib
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -91,6 +92,34 @@ def add_output(
         metavar="FILE",
         help=f"where the plot of {plotted} goes (default: %(default)s)",
     )
+
+
+def train(
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    data: tuple[np.ndarray, ...],
+    *,
+    batch_size: int,
+    epochs: int,
+    seed: int,
+) -> list[float]:
+    """Trains a classifier and returns the loss after each epoch."""
+    model.compile(
+        optimizer=optimizer,
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        # With a GPU, Keras would choose XLA, which takes seconds to compile.
+        jit_compile=False,
+    )
+    keras.utils.set_random_seed(seed)  # All optimizers see the same batches.
+    history = model.fit(
+        *data,
+        batch_size=batch_size,
+        epochs=epochs,
+        # A progress bar would flood a log file.
+        verbose=1 if sys.stdout.isatty() else 2,
+    )
+    return history.history["loss"]
 
 
 def save_plot(figure: Figure, path: pathlib.Path) -> None:

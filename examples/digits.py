@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import sys
 
 # TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -78,31 +77,6 @@ def make_model(seed: int = SEED) -> keras.Model:
     return keras.Sequential(layers)
 
 
-def train(
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    data: tuple[np.ndarray, ...],
-    epochs: int,
-) -> list[float]:
-    """Trains the model and returns the loss after each epoch."""
-    model.compile(
-        optimizer=optimizer,
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-        # With a GPU, Keras would choose XLA, which takes seconds to compile.
-        jit_compile=False,
-    )
-    keras.utils.set_random_seed(SEED)  # All optimizers see the same batches.
-    history = model.fit(
-        *data,
-        batch_size=BATCH_SIZE,
-        epochs=epochs,
-        # A progress bar would flood a log file.
-        verbose=1 if sys.stdout.isatty() else 2,
-    )
-    return history.history["loss"]
-
-
 def plot(losses: dict[str, list[float]], path: pathlib.Path) -> None:
     """Draws both loss curves and their difference."""
     (keras_name, keras_losses), (tf_opt_name, tf_opt_losses) = losses.items()
@@ -150,7 +124,14 @@ def main() -> None:
     for name, optimizer in make_optimizers().items():
         console.rule(f"Training with {name}")
         model = make_model()
-        losses[name] = train(model, optimizer, train_data, arguments.epochs)
+        losses[name] = common.train(
+            model,
+            optimizer,
+            train_data,
+            batch_size=BATCH_SIZE,
+            epochs=arguments.epochs,
+            seed=SEED,
+        )
         scores[name] = model.evaluate(*test_data, verbose=0, return_dict=True)
         batch = [array[:BATCH_SIZE] for array in train_data]
         steps[name] = common.make_step(model, *batch)

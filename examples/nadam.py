@@ -11,7 +11,6 @@ Both match Keras to rounding.
 from __future__ import annotations
 
 import os
-import sys
 
 # TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -65,30 +64,6 @@ def make_model() -> keras.Model:
     )
 
 
-def train(
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    data: tuple[np.ndarray, ...],
-    epochs: int,
-) -> None:
-    """Trains the model, showing progress."""
-    model.compile(
-        optimizer=optimizer,
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-        # With a GPU, Keras would choose XLA, which takes seconds to compile.
-        jit_compile=False,
-    )
-    keras.utils.set_random_seed(SEED)  # All optimizers see the same batches.
-    model.fit(
-        *data,
-        batch_size=BATCH_SIZE,
-        epochs=epochs,
-        # A progress bar would flood a log file.
-        verbose=1 if sys.stdout.isatty() else 2,
-    )
-
-
 def flat_weights(model: keras.Model) -> np.ndarray:
     """Returns all weights of the model in one vector."""
     return np.concatenate([array.ravel() for array in model.get_weights()])
@@ -108,7 +83,14 @@ def main() -> None:
     for name, optimizer in make_optimizers().items():
         console.rule(f"Training with {name}")
         model = make_model()
-        train(model, optimizer, train_data, arguments.epochs)
+        common.train(
+            model,
+            optimizer,
+            train_data,
+            batch_size=BATCH_SIZE,
+            epochs=arguments.epochs,
+            seed=SEED,
+        )
         scores[name] = model.evaluate(*test_data, verbose=0, return_dict=True)
         weights[name] = flat_weights(model)
         batch = [array[:BATCH_SIZE] for array in train_data]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
-import json
 import pathlib
 import sys
 import time
@@ -15,18 +15,16 @@ import tensorflow as tf
 for needed in ("matplotlib", "rich", "sklearn"):
     pytest.importorskip(needed)
 
-import case
 import compiled_fit
+import contenders
+import gradients
 import in_cache
 import measure
 import memory_floor
-import optimizer_steps
 import results
 import run
 import shapes
-import sparse_contenders
 import suites
-import terminal
 import variants
 from results import Results
 from results import Row
@@ -60,11 +58,16 @@ def test_variants_without_a_feature_exist_and_lack_only_it() -> None:
 
 
 def test_low_precision_contenders_have_floors_of_their_types() -> None:
-    for variant in variants.LOW_PRECISION.values():
-        for precision in variant.precisions.values():
-            assert variant.floors[precision.floor].arrays == precision.arrays
-            assert precision.variables == variant.dtype
-            assert {precision.floor, precision.tf_opt} <= {*variant.contenders}
+    variant = variants.LOW_PRECISION["bfloat16-variables"]
+    assert variant.floors["floor, master weights, bfloat16 state"] == (
+        *("bfloat16", "float32"),
+        *("bfloat16", "bfloat16"),
+    )
+    assert variant.precisions["tf_opt, float32 state, stochastic"] == {
+        "state_dtype": "float32",
+        "stochastic_rounding": True,
+    }
+    assert {*variant.floors, *variant.precisions} <= {*variant.contenders}
 
 
 def contender(seconds: float = 0, **options) -> measure.Contender:
@@ -78,11 +81,10 @@ def contender(seconds: float = 0, **options) -> measure.Contender:
     return measure.Contender(step, lambda: [float(len(steps))], **options)
 
 
-def measured(contenders, **options) -> dict[str, measure.Measurement]:
+def measured(timed, **options) -> dict[str, measure.Measurement]:
     return measure.measure(
-        contenders,
+        timed,
         seconds=60,
-        on_progress=lambda doing, part: None,
         **{"rounds": 3, "steps": 1, **options},
     )
 
@@ -114,7 +116,7 @@ def test_measure_refuses_steps_that_mean_nothing(norm: float) -> None:
 
 def draw(rows: int, ids: int, zipf: bool) -> np.ndarray:
     workload = shapes.Workload("", [], ids=ids, zipf=zipf)
-    drawn = sparse_contenders.draw_ids(rows, workload, np.random.default_rng(0))
+    drawn = gradients.draw_ids(rows, workload, np.random.default_rng(0))
     first, second = itertools.islice(drawn, 2)
     assert first.dtype == np.int32
     assert len(first) == len(second) == ids
@@ -137,21 +139,28 @@ def test_zipf_ids_follow_their_law_wherever_the_rows_are() -> None:
 
 
 def row(workload: str, name: str, ms: float, variant: str = "adam") -> Row:
-    return Row.of(workload, variant, name, samples=[ms], first_call=9 * ms)
+    times = measure.Measurement([ms], 9 * ms)
+    return results.row(workload, variant, name, times)
 
 
 def results_of(*rows: Row) -> Results:
     return Results("a processor", "software 1, other 2", "`make`", [*rows])
 
 
-def test_results_are_read_as_they_were_written(tmp_path: pathlib.Path) -> None:
+def rows_of(text: str) -> list[dict[str, str]]:
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return list(csv.DictReader(lines))
+
+
+def test_csv_has_all_rows() -> None:
     written = results_of(
         row("single", variants.TF_OPT, 1.25),
         row("embeddings of 3,118 words", "Keras", 3.5),
     )
-    path = tmp_path / "results.csv"
-    path.write_text(written.to_csv())
-    assert Results.read(path) == written
+    assert rows_of(written.to_csv()) == [
+        {name: str(x) for name, x in each._asdict().items()}
+        for each in written.rows
+    ]
 
 
 def test_tables_have_ratios_gaps_and_first_calls() -> None:
@@ -191,30 +200,18 @@ def test_sparse_tables_are_by_optimizer_and_by_size() -> None:
     ]
 
 
-def move(gradient, arrays, passes) -> None:
-    for array in arrays[: passes[-1]]:
-        array.assign_add(tf.cast(gradient, array.dtype))
-
-
-def move_rows(gradient, rows, arrays) -> None:
+def move(gradient, rows, arrays) -> None:
     for array in arrays:
-        array.assign(array + 1)
+        array.assign_add(tf.ones_like(array))
 
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs cases in this process, on small models and for two samples."""
 
-    def run_here(cases, console) -> list[dict]:
-        messages = []
-        for arguments in cases:
-            case.main(
-                [x.replace("=5", "=1") for x in arguments],
-                lambda **message: messages.append(message),
-            )
-        return [
-            json.loads(json.dumps(each)) for each in messages if "rows" in each
-        ]
+    def once(module, variant, workload, options) -> tuple:
+        options = options._replace(rounds=1)
+        return run.measure_here(module, variant, workload, options)
 
     for workload in shapes.ALL_WORKLOADS.values():
         small = (
@@ -226,19 +223,18 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setitem(vars(workload), name, value)
     # Tests don't build the benchmark's programs. Other tests have set up the
     # threads. A fit takes a minute.
-    monkeypatch.setattr(compiled_fit, "fit", lambda *_: [5.0, 2.0])
+    monkeypatch.setattr(compiled_fit, "contender", lambda *_: contender())
     monkeypatch.setattr(memory_floor, "load", lambda: None)
     monkeypatch.setattr(memory_floor, "move", move)
-    monkeypatch.setattr(memory_floor, "move_rows", move_rows)
-    monkeypatch.setattr(optimizer_steps, "use_all_cores", lambda: None)
-    fake = f'[{{"mode": "float32", "target": "avx2", {IN_CACHE}}}]'
-    monkeypatch.setattr(
-        in_cache, "PROGRAM", [sys.executable, "-c", f"print('{fake}')"]
-    )
-    monkeypatch.setattr(terminal, "run", run_here)
-
-
-IN_CACHE = '"elements_per_second": 4e9, "cycles_per_element": 1.5'
+    monkeypatch.setattr(contenders, "use_all_cores", lambda: None)
+    program = [sys.executable, "-c", "print('float32,avx2,1.5')"]
+    monkeypatch.setattr(in_cache, "PROGRAM", program)
+    monkeypatch.setattr(run, "measure", once)
+    # Tracing these with every feature takes a minute; "results" has them.
+    slow = {variants.KERAS, variants.KERAS_EAGER, variants.TF_OPT_EAGER}
+    for variant in variants.FEATURES.values():
+        few = [name for name in variant.contenders if name not in slow]
+        monkeypatch.setitem(vars(variant), "contenders", few)
 
 
 @pytest.mark.parametrize("name", suites.SUITES)
@@ -251,30 +247,20 @@ def test_quick_run_writes_a_table_a_csv_and_a_picture(
         name, [suite.cases[-1][1]]
     )
     options.append(f"--output={tmp_path}")
-    if name == "features":
-        # Tracing these with every feature takes a minute; "results" has them.
-        options += ["--without", variants.KERAS, variants.KERAS_EAGER]
-        options += [variants.TF_CORE, variants.CALL, variants.TF_OPT_EAGER]
     run.main([*options, "--quick", "--workloads", *workloads])
-    written = Results.read(tmp_path / f"{name}.csv")
-    measured = {(row.variant, row.workload) for row in written.rows}
-    if suite.module == "optimizer_steps":
+    rows = rows_of((tmp_path / f"{name}.csv").read_text())
+    if suite.module == "contenders":
         quick = suites.cases_of(["adam"])
         cases = quick if name == suites.DEFAULT else suite.cases
-        assert measured == {each for each in cases if each[1] in workloads}
-    assert suite.reference in {row.contender for row in written.rows} or (
-        name in ("in-cache", "low-precision")
-    )
+        assert {(row["variant"], row["workload"]) for row in rows} == {
+            each for each in cases if each[1] in workloads
+        }
+    names = {row["contender"] for row in rows}
+    assert suite.reference in names or name in ("in-cache", "low-precision")
     text = (tmp_path / f"{name}.md").read_text()
-    for table in results.tables(suite, written):
-        assert table.to_markdown() in text
-    picture = tmp_path / f"{name}.png"
-    assert picture.read_bytes()[1:4] == b"PNG"
-    # An earlier run's files can be written again.
-    again = tmp_path / "again"
-    options.append(f"--output={again}")
-    run.main([*options, f"--from={tmp_path / name}.csv"])
-    assert (again / f"{name}.md").read_text() == text
+    assert suite.title in text
+    assert all(name in text for name in names)
+    assert (tmp_path / f"{name}.png").read_bytes()[1:4] == b"PNG"
 
 
 def test_unknown_workloads_are_an_error() -> None:

@@ -1,4 +1,4 @@
-// Every rule with every variable type, for the tests of engines.
+// Rules and variable types for the tests of engines.
 #ifndef TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 #define TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 
@@ -47,6 +47,20 @@ using AllRules = testing::Types<
     TF_OPT_RULE_CASES(float, float), TF_OPT_RULE_CASES(double, double)>;
 
 #undef TF_OPT_RULE_CASES
+
+// Every rule once, and every type: for what doesn't depend on their
+// combination.
+using SomeRules = testing::Types<
+    RuleCase<Half, Adam, AdamRule<float, false, false>>,
+    RuleCase<BFloat16, Adam, AdamRule<float, false, true>>,
+    RuleCase<float, Adam, AdamRule<float, true, false>>,
+    RuleCase<double, Adam, AdamRule<double, true, true>>,
+    RuleCase<double, NAdam, NAdamRule<double, false>>,
+    RuleCase<Half, NAdam, NAdamRule<float, true>>,
+    RuleCase<float, Asgd, AsgdRule<float, false>>,
+    RuleCase<BFloat16, Asgd, AsgdRule<float, true>>,
+    RuleCase<BFloat16, AveragedSgd, AveragedSgdRule<float, false>>,
+    RuleCase<float, AveragedSgd, AveragedSgdRule<float, true>>>;
 
 }  // namespace tf_opt
 
