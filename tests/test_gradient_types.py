@@ -148,6 +148,7 @@ def test_slices_without_dense_shape(arguments):
     assert results[0][2] != 3.0
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("built", [False, True])
 @pytest.mark.parametrize(
     "given",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 
 import keras
@@ -215,20 +214,6 @@ def test_a_subclass_that_calls_ours_trains_in_replicas(strategy):
     np.testing.assert_allclose(
         numbers(masters_of(optimizer)[0]), [0.99, 2.01], rtol=1e-5
     )
-
-
-def test_a_subclass_that_calls_ours_trains_in_two_threads():
-    variables = [keras.Variable([1.0] * 4, dtype="bfloat16") for _ in "ab"]
-    optimizer = ThroughSuper(0.01, stochastic_rounding=True, seed=1)
-    optimizer.build(variables)
-    gradient = tf.ones(4, tf.bfloat16)
-    with concurrent.futures.ThreadPoolExecutor(2) as threads:
-        steps = [
-            threads.submit(optimizer.apply, [gradient], [variable])
-            for variable in variables * 20
-        ]
-    for each in steps:
-        each.result()
 
 
 def test_the_state_of_keras_is_loaded_into_16_bits(tmp_path):

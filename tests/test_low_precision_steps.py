@@ -47,8 +47,8 @@ MODES: dict[str, dict[str, Any]] = {
 MOMENTUM = 0.75
 
 CASES = [
-    pytest.param(*case, id="-".join(map(str, case)))
-    for case in AllPairs(
+    pytest.param(name, *run, *case, id="-".join([name, *run, *map(str, case)]))
+    for name, run, *case in AllPairs(
         [
             list(MODES),
             list(itertools.product(["custom_op", "composed"], RUNS)),
@@ -141,12 +141,11 @@ def reference_step(
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "dtype", "setting", "slices", "each", "averages"), CASES
+    "name, implementation, how, dtype, setting, slices, each, averages", CASES
 )
 def test_a_step_is_that_of_numpy(
-    name, run, dtype, setting, slices, each, averages
+    name, implementation, how, dtype, setting, slices, each, averages
 ):
-    implementation, how = run
     features = dict(SETTINGS[setting])
     if averages:
         features.update(use_ema=True, ema_momentum=MOMENTUM)

@@ -213,25 +213,6 @@ def test_accumulators_are_read_in_order_and_never_written(measure, device):
     assert accumulator.numpy().tolist() == [0, 1]
 
 
-def test_the_graph_knows_the_shapes_of_the_results():
-    @tf.function
-    def run(gradient):
-        measures = custom_op([gradient, gradient], gradient_scale=SCALE)
-        assert measures.sums_of_squares.shape == (2,)
-        assert measures.finite.shape == (2,)
-        return measures
-
-    function = run.get_concrete_function(tf.TensorSpec(None, tf.float32))
-    (operation,) = (
-        operation
-        for operation in function.graph.get_operations()
-        if operation.type == "TfOpt>MeasureGradients"
-    )
-    # Else two that read the same variables could become one.
-    assert operation.op_def.is_stateful
-    assert run(tf.constant([1.0])).finite.numpy().tolist() == [True, True]
-
-
 def never_assigned() -> tf.Tensor:
     return tf.raw_ops.VarHandleOp(
         dtype=tf.float32, shape=(4,), shared_name="never_assigned"
@@ -392,30 +373,3 @@ def test_the_op_under_xla_is_what_it_is_outside(dtype, accumulated):
             found = tf.function(called, jit_compile=True)(scale, enabled)
             for inside, outside in zip(found, expected, strict=True):
                 assert_same_under_xla(inside.numpy(), outside.numpy())
-
-
-@every_dtype
-def test_composed_under_xla(dtype):
-    model = Model.make([(), (0,), (600,), (3, 5)], dtype)
-
-    @tf.function(jit_compile=True)
-    def run(scale, enabled):
-        return composed(
-            model.gradients,
-            [a.read_value() for a in model.accumulators],
-            gradient_scale=scale,
-            enabled=enabled,
-        )
-
-    scale = tf.constant(SCALE, tf.float64)
-    measures = run(scale, tf.constant(True))
-    expected = composed(
-        model.gradients, model.accumulators, gradient_scale=SCALE
-    )
-    # XLA may round x once instead of twice.
-    unit = np.finfo(accumulator_dtype(dtype).as_numpy_dtype).eps
-    np.testing.assert_allclose(
-        measures.sums_of_squares, expected.sums_of_squares, rtol=8 * unit
-    )
-    assert measures.finite.numpy().all()
-    assert run(scale, tf.constant(False)).sums_of_squares.numpy().sum() == 0

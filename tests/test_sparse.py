@@ -125,6 +125,7 @@ def test_an_embedding_trains_as_its_one_hot_form_does():
         np.testing.assert_allclose(a, b, atol=2e-5)
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_an_embedding_in_fit_equals_a_loop(jit_compile):
     tokens = np.random.default_rng(2).integers(0, 50, (32, 3))
@@ -147,6 +148,7 @@ def test_an_embedding_in_fit_equals_a_loop(jit_compile):
         assert fitted.optimizer.implementation_in_use == "custom_op"
 
 
+@pytest.mark.kernels
 @needs_sparse_kernels
 def test_a_gather_beside_steps_never_sees_half_of_one():
     # All elements stay equal from step to step.
@@ -178,6 +180,7 @@ def test_a_gather_beside_steps_never_sees_half_of_one():
     assert len(seen) > 3
 
 
+@pytest.mark.kernels
 def test_the_table_is_not_copied_where_it_is_gathered_from():
     rows, width = 2**20, 16
     table_pages = rows * width * 4 // resource.getpagesize()
