@@ -47,7 +47,7 @@ def _step_arguments() -> dict[str, tuple[Callable, Arrays]]:
         "alpha": 0.6,
     }
     l2 = {"decoupled_weight_decay": False, "maximize": True}
-    averaged = functools.partial(functional.averaged_sgd, t0=2)
+    averaged = functools.partial(functional.averaged_sgd, t0=1)
     found = {}
     for name, rule, step, modes in (
         ("adam", functional.adam, "step", ({}, l2, {"epsilon_hat": True})),

@@ -197,6 +197,16 @@ def test_who_has_read_the_table_does_not_see_the_next_step():
     assert (table.numpy()[1] != 1).all()
 
 
+def test_averages_begin_as_the_table():
+    table = _table()
+    start = table.numpy()
+    optimizer = tf_opt.Adam(0.1, use_ema=True, lazy_mode=True)
+    optimizer.apply([_slices(2)], [table])
+    optimizer.finalize_variable_values([table])
+    changed = (table.numpy() != start).any(axis=1)
+    assert changed.nonzero()[0].tolist() == [2]
+
+
 # ---- What happens between micro-steps. ----
 
 
