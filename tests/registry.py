@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -43,13 +44,20 @@ class TorchOptimizer(NamedTuple):
 
     Attributes:
         name: Its class in `torch.optim`.
-        arguments: Its arguments.
-        slots: For each of our slots, its key in PyTorch's state.
+        arguments: Its arguments; the defaults are ours.
     """
 
     name: str
     arguments: dict[str, Any]
-    slots: dict[str, str]
+
+
+# The keys of PyTorch's state.
+TORCH_SLOTS = {
+    "m": "exp_avg",
+    "v": "exp_avg_sq",
+    "v_max": "max_exp_avg_sq",
+    "ax": "ax",
+}
 
 
 class OptimizerUnderTest(NamedTuple):
@@ -63,48 +71,67 @@ class OptimizerUnderTest(NamedTuple):
             `learning_rate` and a mode's arguments that returns the new state,
             a dictionary of "variable" and the slots.
         functional: The same by `tf_opt.functional`, on tensors.
-        slots: The names of the slots that a mode's arguments lead to.
-        find_slots: A function of (optimizer, number of variables) that returns
-            each slot's variables, by name, from the public
-            `optimizer.variables`.
-        lasting_slots: The slots that a NaN never leaves.
+        slot_names: For each slot, how its name ends in `optimizer.variables`.
         modes: Constructor arguments to test, by name.
         thorough_mode: The mode that turns on the most at once, for what is
             too slow to test in every mode; None for an optimizer that shares
             its op, and so this, with another.
-        torch: What PyTorch calls a mode; None where it has no such mode.
+        torch_name: The class in `torch.optim` with the same numbers.
     """
 
     make: Callable[..., keras.optimizers.Optimizer]
     op_name: str
     reference: Callable[..., dict[str, Any]]
     functional: Callable[..., State]
-    slots: Callable[[Arguments], tuple[str, ...]]
-    find_slots: Callable[
-        [keras.optimizers.Optimizer, int],
-        dict[str, Sequence[Slot]],
-    ]
-    lasting_slots: tuple[str, ...]
+    slot_names: Mapping[str, str]
     modes: Mapping[str, Arguments]
     thorough_mode: str | None
-    torch: Callable[[Arguments], TorchOptimizer | None]
+    torch_name: str | None
 
+    def slots(self, arguments: Arguments) -> tuple[str, ...]:
+        """The slots in a mode; each row of ASGD's table is one."""
+        names = dict.fromkeys(self.slot_names)
+        if not arguments.get("amsgrad"):
+            names.pop("v_max", None)
+        if "y" in names:
+            rows = range(arguments.get("batch_num", 1))
+            return ("d", *(f"y_{i}" for i in rows))
+        return tuple(names)
 
-def _adam_slots(arguments: Arguments) -> tuple[str, ...]:
-    return ("m", "v", "v_max") if arguments.get("amsgrad") else ("m", "v")
+    def find_slots(
+        self, optimizer: keras.optimizers.Optimizer, count: int
+    ) -> dict[str, Sequence[Slot]]:
+        """Each slot's variables, if the optimizer has `count` variables."""
+        found = {}
+        for slot, name in self.slot_names.items():
+            named = [
+                x for x in optimizer.variables if x.name.endswith(f"_{name}")
+            ]
+            # Moving averages, which come first, are called like AveragedSGD's.
+            named = named[-count:]
+            if slot == "y":
+                for i in range(named[0].shape[0]):
+                    found[f"y_{i}"] = [Row(table, i) for table in named]
+            elif named:
+                found[slot] = named
+        return found
 
-
-def _find_adam_slots(
-    optimizer: keras.optimizers.Optimizer, count: int
-) -> dict[str, Sequence[Slot]]:
-    # Keras' order: iterations, learning rate, then m and v variable by
-    # variable, then every v_max.
-    slots = optimizer.variables[2:]
-    moments, maxima = slots[: 2 * count], slots[2 * count :]
-    found = {"m": moments[::2], "v": moments[1::2]}
-    if maxima:
-        found["v_max"] = maxima
-    return found
+    def torch(self, arguments: Arguments) -> TorchOptimizer | None:
+        """What PyTorch calls a mode; None where it has no such mode."""
+        name, found = self.torch_name, dict(arguments)
+        decoupled = found.pop("decoupled_weight_decay", True)
+        decays = decoupled and "weight_decay" in found
+        if not name or "epsilon_hat" in found or (name == "ASGD" and decays):
+            return None
+        if name == "Adam" and decays:
+            name = "AdamW"
+        if name == "NAdam":
+            found["decoupled_weight_decay"] = decoupled
+        if "beta_2" in found:
+            found["betas"] = found.pop("beta_1", 0.9), found.pop("beta_2")
+        if "epsilon" in found:
+            found["eps"] = found.pop("epsilon")
+        return TorchOptimizer(name, found)
 
 
 def _functional_adam(
@@ -117,97 +144,20 @@ def _functional_adam(
     return {key: result[key] for key in state}
 
 
-def _torch_adam(
-    arguments: Arguments, weight_decay: float = 0.0
-) -> TorchOptimizer | None:
-    if arguments.get("epsilon_hat"):
-        return None
-    weight_decay = arguments.get("weight_decay", weight_decay)
-    decoupled = arguments.get("decoupled_weight_decay", True)
-    return TorchOptimizer(
-        "AdamW" if weight_decay and decoupled else "Adam",
-        {
-            "betas": (
-                arguments.get("beta_1", 0.9),
-                arguments.get("beta_2", 0.999),
-            ),
-            "eps": arguments.get("epsilon", 1e-8),
-            "weight_decay": weight_decay,
-            "amsgrad": arguments.get("amsgrad", False),
-            "maximize": arguments.get("maximize", False),
-        },
-        {
-            "m": "exp_avg",
-            "v": "exp_avg_sq",
-            "v_max": "max_exp_avg_sq",
-        },
-    )
-
-
-def _nadam_slots(arguments: Arguments) -> tuple[str, ...]:
-    return ("m", "v")
-
-
-def _find_nadam_slots(
-    optimizer: keras.optimizers.Optimizer, count: int
-) -> dict[str, Sequence[Slot]]:
-    *moments, _ = optimizer.variables[2:]
-    return {"m": moments[::2], "v": moments[1::2]}
-
-
 def _functional_nadam(
     state: State, gradient: tf.Tensor, *, t: int, **arguments: Any
 ) -> State:
     beta_1 = arguments.get("beta_1", 0.9)
     decay = arguments.get("momentum_decay", 0.004)
-    product = 1.0
-    for i in range(1, t):
-        product *= beta_1 * (1 - 0.5 * 0.96 ** (i * decay))
+    momenta = [beta_1 * (1 - 0.5 * 0.96 ** (i * decay)) for i in range(1, t)]
     result = tf_opt.functional.nadam(
         gradient=gradient,
         step=t,
-        momentum_product=product,
+        momentum_product=math.prod(momenta),
         **state,
         **arguments,
     )._asdict()
     return {key: result[key] for key in state}
-
-
-def _torch_nadam(arguments: Arguments) -> TorchOptimizer:
-    return TorchOptimizer(
-        "NAdam",
-        {
-            "betas": (
-                arguments.get("beta_1", 0.9),
-                arguments.get("beta_2", 0.999),
-            ),
-            "eps": arguments.get("epsilon", 1e-8),
-            "weight_decay": arguments.get("weight_decay", 0.0),
-            "momentum_decay": arguments.get("momentum_decay", 4e-3),
-            "decoupled_weight_decay": arguments.get(
-                "decoupled_weight_decay", True
-            ),
-            "maximize": arguments.get("maximize", False),
-        },
-        {"m": "exp_avg", "v": "exp_avg_sq"},
-    )
-
-
-def _asgd_slots(arguments: Arguments) -> tuple[str, ...]:
-    rows = range(arguments.get("batch_num", 1))
-    return ("d", *(f"y_{i}" for i in rows))
-
-
-def _find_asgd_slots(
-    optimizer: keras.optimizers.Optimizer, count: int
-) -> dict[str, Sequence[Slot]]:
-    # Behind the slots: the order, which have been seen, which is said.
-    *slots, _, _, _ = optimizer.variables[2:]
-    tables = slots[1::2]
-    found: dict[str, Sequence[Slot]] = {"d": slots[::2]}
-    for i in range(tables[0].shape[0]):
-        found[f"y_{i}"] = [Row(table, i) for table in tables]
-    return found
 
 
 def _functional_asgd(
@@ -227,23 +177,7 @@ def _functional_asgd(
         seen_batches=min(t, batch_num),
         **arguments,
     )
-    return {
-        **state,
-        "variable": result.variable,
-        "d": result.d,
-        y: result.y,
-    }
-
-
-def _averaged_sgd_slots(arguments: Arguments) -> tuple[str, ...]:
-    return ("ax",)
-
-
-def _find_averaged_sgd_slots(
-    optimizer: keras.optimizers.Optimizer, count: int
-) -> dict[str, Sequence[Slot]]:
-    *averages, _ = optimizer.variables[2:]
-    return {"ax": averages}
+    return {**state, "variable": result.variable, "d": result.d, y: result.y}
 
 
 def _functional_averaged_sgd(
@@ -268,26 +202,7 @@ def _functional_averaged_sgd(
     return {key: result[key] for key in state}
 
 
-def _torch_asgd(arguments: Arguments) -> TorchOptimizer | None:
-    weight_decay = arguments.get("weight_decay", 0.0)
-    if weight_decay and arguments.get("decoupled_weight_decay", True):
-        return None
-    return TorchOptimizer(
-        "ASGD",
-        {
-            "lambd": arguments.get("lambd", 1e-4),
-            "alpha": arguments.get("alpha", 0.75),
-            "t0": arguments.get("t0", 1e6),
-            "weight_decay": weight_decay,
-            "maximize": arguments.get("maximize", False),
-        },
-        {"ax": "ax"},
-    )
-
-
-def _no_torch(arguments: Arguments) -> None:
-    """PyTorch has no such optimizer."""
-
+_MOMENTS = {"m": "momentum", "v": "velocity"}
 
 # Where epsilon is large it matters where it stands, and where beta_2 is small
 # the second moment falls below its maximum soon.
@@ -297,9 +212,7 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
         op_name="TfOpt>ResourceApplyAdamAmsgrad",
         reference=adam,
         functional=_functional_adam,
-        slots=_adam_slots,
-        find_slots=_find_adam_slots,
-        lasting_slots=("m", "v", "v_max"),
+        slot_names={**_MOMENTS, "v_max": "velocity_hat"},
         modes={
             "plain": {},
             "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
@@ -326,16 +239,14 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
             },
         },
         thorough_mode="amsgrad_decoupled_maximize_epsilon_hat",
-        torch=_torch_adam,
+        torch_name="Adam",
     ),
     "AdamW": OptimizerUnderTest(
         make=tf_opt.AdamW,
         op_name="TfOpt>ResourceApplyAdamAmsgrad",
         reference=functools.partial(adam, weight_decay=0.01),
         functional=functools.partial(_functional_adam, weight_decay=0.01),
-        slots=_adam_slots,
-        find_slots=_find_adam_slots,
-        lasting_slots=("m", "v", "v_max"),
+        slot_names={**_MOMENTS, "v_max": "velocity_hat"},
         modes={
             "plain": {},
             "amsgrad_maximize": {
@@ -346,16 +257,14 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
             },
         },
         thorough_mode=None,
-        torch=functools.partial(_torch_adam, weight_decay=0.01),
+        torch_name="AdamW",
     ),
     "NAdam": OptimizerUnderTest(
         make=tf_opt.NAdam,
         op_name="TfOpt>ResourceApplyNAdam",
         reference=nadam,
         functional=_functional_nadam,
-        slots=_nadam_slots,
-        find_slots=_find_nadam_slots,
-        lasting_slots=("m", "v"),
+        slot_names=_MOMENTS,
         modes={
             "plain": {},
             "keras_schedule": {"momentum_decay": 1.0},
@@ -373,16 +282,14 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
             },
         },
         thorough_mode="l2_maximize_small_beta",
-        torch=_torch_nadam,
+        torch_name="NAdam",
     ),
     "ASGD": OptimizerUnderTest(
         make=tf_opt.ASGD,
         op_name="TfOpt>ResourceApplyASGD",
         reference=asgd,
         functional=_functional_asgd,
-        slots=_asgd_slots,
-        find_slots=_find_asgd_slots,
-        lasting_slots=("d",),
+        slot_names={"d": "gradient_sum", "y": "gradients"},
         modes={
             "plain": {},
             "batches": {"batch_num": 4},
@@ -401,16 +308,14 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
             },
         },
         thorough_mode="l2_maximize",
-        torch=_no_torch,
+        torch_name=None,
     ),
     "AveragedSGD": OptimizerUnderTest(
         make=tf_opt.AveragedSGD,
         op_name="TfOpt>ResourceApplyAveragedSGD",
         reference=averaged_sgd,
         functional=_functional_averaged_sgd,
-        slots=_averaged_sgd_slots,
-        find_slots=_find_averaged_sgd_slots,
-        lasting_slots=("ax",),
+        slot_names={"ax": "average"},
         modes={
             "plain": {},
             "averages": {"t0": 5, "lambd": 0.5},
@@ -431,7 +336,7 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
             },
         },
         thorough_mode="l2_maximize",
-        torch=_torch_asgd,
+        torch_name="ASGD",
     ),
 }
 

@@ -102,20 +102,6 @@ def test_a_batch_that_is_said_holds_for_one_step(in_graph):
     assert int(optimizer.batch_index) == 2
 
 
-def test_which_batches_have_been_seen_is_found_out_once():
-    variable = keras.Variable(1.0)
-    optimizer = tf_opt.ASGD(0.25, batch_num=3)
-    optimizer.build([variable])
-
-    @tf.function
-    def step() -> None:
-        optimizer.apply([tf.constant(1.0)], [variable])
-
-    graph = step.get_concrete_function().graph
-    types = [operation.type for operation in graph.get_operations()]
-    assert types.count("LogicalOr") == 1
-
-
 @pytest.mark.parametrize("index", [-1, 3, 2**40])
 def test_a_batch_that_is_none_is_refused(index, device, capfd):
     variable = keras.Variable(1.0)
@@ -164,36 +150,3 @@ def test_what_is_no_number_of_a_batch_is_named(name, value):
     with pytest.raises(ValueError, match=f"`{name}` must be"):
         setattr(optimizer, name, value)
     np.testing.assert_array_equal(optimizer.batch_order, [0, 1, 2])
-
-
-@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-def test_accumulated_batches_count_as_the_one_that_they_make(in_graph):
-    gradients = np.random.default_rng(5).normal(size=(24, 2))
-    optimizer = tf_opt.ASGD(0.25, batch_num=4, gradient_accumulation_steps=2)
-    variable = keras.Variable(1.0, dtype="float64")
-    optimizer.build([variable])
-
-    def step(gradient: tf.Tensor) -> None:
-        optimizer.apply([gradient], [variable])
-
-    step = tf.function(step) if in_graph else step
-    expected = stochastic_average_gradient(
-        1.0, gradients.mean(axis=1), list(range(4)) * 6, 4, 0.25
-    )
-    for pair, value in zip(gradients, expected, strict=True):
-        for gradient in pair:
-            step(tf.constant(gradient))
-        assert variable.numpy() == pytest.approx(value, abs=1e-14)
-
-
-def test_only_one_row_of_the_table_is_written():
-    variable = keras.Variable([1.0, 2.0])
-    optimizer = tf_opt.ASGD(0.25, batch_num=3)
-    optimizer.build([variable])
-    table = optimizer.variables[3]
-    marks = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    table.assign(marks)
-    optimizer.batch_index = 1
-    optimizer.apply([tf.constant([7.0, 8.0])], [variable])
-    marks[1] = [7.0, 8.0]
-    np.testing.assert_array_equal(table.numpy(), marks)

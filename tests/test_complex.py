@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from registry import OPTIMIZERS
 from torch_trajectory import TORCH_MODES
+from torch_trajectory import torch_steps
 from trajectory import RUNS
 
 # A float32 has it exactly, and so has Keras' variable that holds it.
@@ -42,31 +44,20 @@ def _view(array: np.ndarray) -> np.ndarray:
 def test_numbers_are_those_of_torch(
     name: str, mode: str, dtype: str, tolerance: float
 ) -> None:
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     under_test = OPTIMIZERS[name]
     arguments = under_test.modes[mode]
-    counterpart = under_test.torch(arguments)
-    parameter = torch.nn.Parameter(torch.tensor(START.astype(dtype)))
-    theirs = getattr(torch.optim, counterpart.name)(
-        [parameter], lr=LEARNING_RATE, foreach=False, **counterpart.arguments
-    )
-    variable = tf.Variable(START.astype(dtype))
+    start = START.astype(dtype)
+    gradients = [gradient.astype(dtype) for gradient in GRADIENTS]
+    variable = tf.Variable(start)
     ours = under_test.make(LEARNING_RATE, **arguments)
     ours.build([variable])
-    default = torch.get_default_dtype()
-    for gradient in GRADIENTS:
-        gradient = gradient.astype(dtype)
-        parameter.grad = torch.tensor(gradient)
-        # PyTorch keeps a step's scalars in its default type.
-        torch.set_default_dtype(torch.float64)
-        try:
-            theirs.step()
-        finally:
-            torch.set_default_dtype(default)
+    theirs = torch_steps(name, arguments, start, gradients, LEARNING_RATE)
+    for gradient, state in zip(gradients, theirs, strict=True):
         ours.apply([tf.constant(gradient)], [variable])
         np.testing.assert_allclose(
             _view(variable.numpy()),
-            _view(parameter.detach().numpy()),
+            _view(state["variable"]),
             rtol=tolerance,
             atol=tolerance,
         )
@@ -95,20 +86,24 @@ def test_clipping_by_norm_is_that_of_torch() -> None:
         )
 
 
-@pytest.mark.parametrize("how", RUNS)
 @pytest.mark.parametrize(
-    "arguments", [{"clipnorm": 0.5}, {"clipvalue": 0.3}], ids=str
+    ("name", "how", "features"),
+    AllPairs(
+        [["Adam", "ASGD"], list(RUNS), [{"clipnorm": 0.5}, {"clipvalue": 0.3}]]
+    ),
 )
-def test_clipping_is_that_of_two_reals(
-    arguments: dict[str, float], how: str
+def test_a_complex_number_is_two_reals(
+    name: str, how: str, features: dict[str, float]
 ) -> None:
+    under_test = OPTIMIZERS[name]
+    arguments = under_test.modes[under_test.thorough_mode]
     found = []
     for start, gradients in (
         (START, GRADIENTS),
         (_view(START), map(_view, GRADIENTS)),
     ):
         variable = tf.Variable(start)
-        optimizer = tf_opt.NAdam(LEARNING_RATE, weight_decay=0.1, **arguments)
+        optimizer = under_test.make(LEARNING_RATE, **arguments, **features)
         optimizer.build([variable])
         step = RUNS[how](
             lambda g, optimizer=optimizer, v=variable: optimizer.apply([g], [v])

@@ -12,13 +12,14 @@ import tensorflow as tf
 import tf_opt
 
 import trajectory
+from op_cases import OPS
 from reference.comparison import assert_is_reference_step
 from registry import MODES
 from registry import OPTIMIZERS
 from registry import Arguments
-from registry import pairwise
 
 LEARNING_RATE = 0.01
+DTYPES = ["float16", "bfloat16", "float32", "float64"]
 
 # AdamW's rule is Adam's.
 RULE_MODES = [(name, mode) for name, mode in MODES if name != "AdamW"]
@@ -41,11 +42,10 @@ def _state(
 
 @pytest.mark.parametrize(
     ("name", "mode", "dtype", "how"),
-    pairwise(
-        RULE_MODES,
-        ["float16", "bfloat16", "float32", "float64"],
-        list(trajectory.RUNS),
-    ),
+    [
+        (*mode, DTYPES[i % 4], list(trajectory.RUNS)[i % 3])
+        for i, mode in enumerate(RULE_MODES)
+    ],
 )
 def test_rule_is_the_reference_step_and_changes_no_argument(
     name: str, mode: str, dtype: str, how: str
@@ -74,140 +74,30 @@ def test_rule_is_the_reference_step_and_changes_no_argument(
         np.testing.assert_array_equal(tensor.numpy(), before[key])
 
 
-@pytest.mark.parametrize(
-    ("name", "scalar", "expected"),
-    [
-        # 0.25 * mu_2; lr / (1 + lambd * lr * t)^alpha.
-        ("nadam", "momentum_product", 0.25 * 0.9 * (1 - 0.5 * 0.96**0.008)),
-        ("averaged_sgd", "eta", 0.5 / (1 + 0.25 * 0.5 * 2) ** 0.75),
-    ],
-)
-def test_rule_returns_the_scalar_that_the_next_step_takes(
-    name: str, scalar: str, expected: float
-) -> None:
-    one = tf.constant([1.0])
-    if name == "nadam":
-        result = tf_opt.functional.nadam(one, one, one, one, 0.25, step=2)
-    else:
-        result = tf_opt.functional.averaged_sgd(
-            one, one, one, 0.5, step=2, learning_rate=0.5, lambd=0.25
-        )
-    value = getattr(result, scalar)
-    assert value.dtype == tf.float64
-    assert float(value) == pytest.approx(expected, rel=1e-14)
+every_rule = pytest.mark.parametrize("rule", OPS)
 
 
-def _complex(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
-    generator = np.random.default_rng(seed)
-    real, imaginary = generator.normal(size=(2, *shape))
-    return (real + 1j * imaginary).astype(dtype)
-
-
-@pytest.mark.parametrize(
-    ("name", "mode", "dtype"),
-    [
-        (*mode, ["complex64", "complex128"][i % 2])
-        for i, mode in enumerate(RULE_MODES)
-    ],
-)
-def test_complex_number_is_two_reals(name: str, mode: str, dtype: str) -> None:
-    under_test = OPTIMIZERS[name]
-    arguments = dict(under_test.modes[mode], learning_rate=LEARNING_RATE)
-    slots = under_test.slots(arguments)
-    shape = (3, 5)
-    whole = {"variable": _complex(shape, dtype, 0)}
-    whole.update({slot: np.zeros(shape, dtype) for slot in slots})
-    halves = {
-        part: {key: getattr(array, part) for key, array in whole.items()}
-        for part in ["real", "imag"]
-    }
-
-    def next_state(state, gradient, step):
-        state = {key: tf.constant(array) for key, array in state.items()}
-        result = under_test.functional(
-            state, tf.constant(gradient), t=step, **arguments
-        )
-        return {key: tensor.numpy() for key, tensor in result.items()}
-
-    for step in range(1, 6):
-        gradient = _complex(shape, dtype, step)
-        whole = next_state(whole, gradient, step)
-        for part, state in halves.items():
-            halves[part] = next_state(state, getattr(gradient, part), step)
-        for key in ("variable", *slots):
-            assert whole[key].dtype == dtype
-            for part, state in halves.items():
-                np.testing.assert_array_equal(
-                    getattr(whole[key], part), state[key], err_msg=key
-                )
-
-
-@pytest.mark.parametrize(
-    ("rule", "tensors", "scalars"),
-    [
-        ("adam", ["m", "v", "v_max"], {"step": 1}),
-        ("nadam", ["m", "v"], {"step": 1}),
-        ("asgd", ["d", "y"], {"seen_batches": 1}),
-        ("averaged_sgd", ["ax"], {"step": 1}),
-    ],
-)
-def test_a_rule_names_a_wrong_tensor(
-    rule: str, tensors: list[str], scalars: dict[str, int]
-) -> None:
-    function = getattr(tf_opt.functional, rule)
-    good = {key: tf.zeros(3) for key in ("variable", "gradient", *tensors)}
-    function(**good, **scalars)
-    for name in ("gradient", *tensors):
-        with pytest.raises(ValueError, match=rf"`{name}` must have the shape"):
-            function(**{**good, name: tf.zeros(1)}, **scalars)
-        with pytest.raises(ValueError, match=rf"`{name}` must be float32"):
-            function(**{**good, name: tf.zeros(3, tf.float64)}, **scalars)
-
-
-# What each rule takes: its slots and its numbers, which float16 holds exactly.
-MOMENTS = {"learning_rate": 0.5, "beta_1": 0.5, "beta_2": 0.75, "epsilon": 0.25}
-ARGUMENTS = {
-    "adam": (["m", "v", "v_max"], MOMENTS, {"step": 3}),
-    "nadam": (
-        ["m", "v"],
-        {**MOMENTS, "momentum_product": 0.25, "momentum_decay": 0.5},
-        {"step": 3},
-    ),
-    "asgd": (["d", "y"], {"learning_rate": 0.5}, {"seen_batches": 2}),
-    "averaged_sgd": (
-        ["ax"],
-        {
-            "learning_rate": 0.5,
-            "eta": 0.25,
-            "lambd": 0.5,
-            "alpha": 0.5,
-            "t0": 1.0,
-        },
-        {"step": 3},
-    ),
-}
-
-every_rule = pytest.mark.parametrize("rule", ARGUMENTS)
+def _numbers(rule: str) -> tuple[dict[str, float], dict[str, int]]:
+    op = OPS[rule]
+    return {**op.reals(op.rule), "weight_decay": 0.5}, op.integers(op.rule)
 
 
 def _call(rule: str, **changes) -> tuple[tf.Tensor, ...]:
-    slots, reals, integers = ARGUMENTS[rule]
+    reals, integers = _numbers(rule)
     tensors = {
         name: tf.constant([1.0, 2.0 + i])
-        for i, name in enumerate(["variable", "gradient", *slots])
+        for i, name in enumerate(["variable", "gradient", *OPS[rule].slots])
     }
-    return getattr(tf_opt.functional, rule)(
-        **{**tensors, **reals, "weight_decay": 0.5, **integers, **changes}
-    )
+    return OPS[rule].rule(**{**tensors, **reals, **integers, **changes})
 
 
 @every_rule
 def test_rule_takes_what_tensorflow_makes_tensors_of(rule: str) -> None:
-    slots, reals, integers = ARGUMENTS[rule]
+    slots = OPS[rule].slots
+    reals, integers = _numbers(rule)
     expected = _call(rule)
     names = ["variable", "gradient", *slots]
     tensors = {name: [1.0, 2.0 + i] for i, name in enumerate(names)}
-    reals = {**reals, "weight_decay": 0.5}
     for make in (list, tf.Variable, keras.Variable, np.float32):
         made = {name: make(value) for name, value in tensors.items()}
         _assert_same(_call(rule, **made), expected)
@@ -258,8 +148,8 @@ OUT_OF_RANGE = {
 
 @every_rule
 def test_rule_names_a_wrong_number(rule: str) -> None:
-    _, reals, integers = ARGUMENTS[rule]
-    for name in (*reals, "weight_decay"):
+    reals, integers = _numbers(rule)
+    for name in reals:
         # Without eta the step size is the learning rate.
         for value in [x for x in NO_NUMBER if name != "eta" or x is not None]:
             with pytest.raises(ValueError, match=f"`{name}` must be a number"):
@@ -268,7 +158,7 @@ def test_rule_names_a_wrong_number(rule: str) -> None:
         for value in NO_INTEGER:
             with pytest.raises(ValueError, match=f"`{name}` must be an int"):
                 _call(rule, **{name: value})
-    for name in (*reals, "weight_decay", *integers):
+    for name in (*reals, *integers):
         # It would broadcast silently.
         with pytest.raises(ValueError, match=rf"`{name}` .* scalar.*\[2\]"):
             _call(rule, **{name: tf.constant([1, 2])})
@@ -284,7 +174,11 @@ def test_rule_names_a_wrong_number(rule: str) -> None:
 
 @every_rule
 def test_rule_names_what_is_no_tensor(rule: str) -> None:
-    for name in ("gradient", *ARGUMENTS[rule][0]):
+    for name in ("gradient", *OPS[rule].slots):
+        with pytest.raises(ValueError, match=rf"`{name}` must have the shape"):
+            _call(rule, **{name: tf.zeros(1)})
+        with pytest.raises(ValueError, match=rf"`{name}` must be float32"):
+            _call(rule, **{name: tf.zeros(2, tf.float64)})
         wrong = ["two", [[1.0], [1.0, 2.0]], np.array([1j, 2])]
         for value in wrong if name == "v_max" else [*wrong, None]:
             with pytest.raises(
@@ -296,3 +190,69 @@ def test_rule_names_what_is_no_tensor(rule: str) -> None:
             _call(rule, variable=value)
     with pytest.raises(ValueError, match="`variable` must be a tensor"):
         _call(rule, variable=None)
+
+
+@pytest.mark.parametrize(
+    ("rule", "scalar", "expected"),
+    [
+        # momentum_product * mu_3; lr / (1 + lambd * lr * t)^alpha.
+        ("nadam", "momentum_product", 0.25 * 0.5 * (1 - 0.5 * 0.96**1.5)),
+        ("averaged_sgd", "eta", 0.5 / (1 + 0.5 * 0.5 * 3) ** 0.5),
+    ],
+)
+def test_rule_returns_the_scalar_that_the_next_step_takes(
+    rule: str, scalar: str, expected: float
+) -> None:
+    value = getattr(_call(rule), scalar)
+    assert value.dtype == tf.float64
+    assert float(value) == pytest.approx(expected, rel=1e-14)
+
+
+# ---- Measuring. ----
+
+
+@pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
+def test_gradients_of_several_types_are_measured(dtype: tf.DType) -> None:
+    measures = tf_opt.functional.measure_gradients(
+        [
+            *(tf.constant([1.5], dtype) for dtype in DTYPES),
+            tf.constant([3 + 4j, 1 - 1j], dtype),
+            tf.constant([complex(1, np.inf), 0], dtype),
+        ],
+        [*[[0.0]] * len(DTYPES), *[tf.constant([2j, 2 + 0j], dtype)] * 2],
+        gradient_scale=2.0,
+    )
+    np.testing.assert_array_equal(
+        measures.sums_of_squares, [9.0] * 4 + [36 + 100 + 16 + 4, np.inf]
+    )
+    assert measures.finite.numpy().tolist() == [True] * 5 + [False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"gradients": []}, "`gradients` must not be empty"),
+        (
+            {"accumulators": [tf.zeros(2)] * 2},
+            "`accumulators` must be empty or have one tensor for each of the 1",
+        ),
+        (
+            {"gradients": [tf.constant([1])]},
+            r"`gradients\[0\]` must be floating point or complex.*int32",
+        ),
+        (
+            {"accumulators": [tf.zeros(3)]},
+            r"`accumulators\[0\]` must have the shape of `gradients\[0\]`",
+        ),
+        (
+            {"accumulators": [tf.zeros(2, tf.float64)]},
+            r"`accumulators\[0\]` must be float32, because `gradients\[0\]` is",
+        ),
+        ({"gradient_scale": "x"}, "`gradient_scale` must be a number"),
+        ({"enabled": "no"}, "`enabled` must be a bool"),
+    ],
+)
+def test_measuring_names_a_wrong_argument(changes, message):
+    arguments = {"gradients": [tf.zeros(2)], **changes}
+    with pytest.raises(ValueError, match=message):
+        tf_opt.functional.measure_gradients(**arguments)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
 
@@ -40,9 +41,10 @@ def step(optimizer, gradients, variables, in_graph: bool) -> None:
 
 
 @pytest.mark.core
-@in_graph
-@implementations
-@pytest.mark.parametrize("kind", GRADIENTS)
+@pytest.mark.parametrize(
+    ("kind", "implementation", "in_graph"),
+    AllPairs([list(GRADIENTS), IMPLEMENTATIONS, [False, True]]),
+)
 def test_what_keras_converts_is_converted(kind, implementation, in_graph):
     pair = COUNTERPARTS["Adam"]
     variables = []
@@ -59,36 +61,18 @@ def test_what_keras_converts_is_converted(kind, implementation, in_graph):
     assert (variables[0] != [[1.0, 2.0], [3.0, 4.0]]).any()
 
 
-@pytest.mark.core
-@in_graph
-@implementations
-def test_a_variable_that_occurs_twice_is_updated_twice(
-    implementation, in_graph
-):
-    pair = COUNTERPARTS["NAdam"]
-    variables = []
-    for optimizer in (
-        pair.ours(implementation=implementation),
-        pair.keras(),
-    ):
-        variable, other = keras.Variable([1.0, 2.0]), keras.Variable([3.0])
-        optimizer.build([variable, other])
-        gradients = [[0.5, -0.5], [2.0], [0.25, 0.5]]
-        gradients = list(map(tf.constant, gradients))
-        step(optimizer, gradients, [variable, other, variable], in_graph)
-        variables.append([*variable.numpy(), *other.numpy()])
-    np.testing.assert_allclose(*variables, rtol=1e-6)
-
-
-@in_graph
-@implementations
 @pytest.mark.parametrize(
-    "dtypes",
-    [["float32"] * 2, ["float32", "float64"], ["float32", "complex64"]],
-    ids="_".join,
+    ("dtypes", "implementation", "in_graph"),
+    AllPairs(
+        [
+            [["float32"] * 2, ["float32", "float64"], ["float32", "complex64"]],
+            IMPLEMENTATIONS,
+            [False, True],
+        ]
+    ),
 )
 def test_a_gradient_of_a_wrong_shape_names_the_variable_and_writes_nothing(
-    implementation, in_graph, dtypes
+    dtypes, implementation, in_graph
 ):
     if "complex64" in dtypes and implementation == "custom_op":
         # By itself: one variable by the op, the other composed.
@@ -162,3 +146,20 @@ def test_slices_without_dense_shape(arguments):
         results.append(table.numpy())
     np.testing.assert_array_equal(*results)
     assert results[0][2] != 3.0
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("built", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [np.zeros(2), tf.constant([1.0, 2.0]), "w", None],
+    ids=["array", "tensor", "string", "None"],
+)
+def test_what_is_no_variable_is_refused(given, built):
+    optimizer = tf_opt.Adam()
+    if built:
+        optimizer.build([keras.Variable([1.0, 2.0])])
+    with pytest.raises(
+        TypeError, match=r"`trainable_variables` must be variables\. .*\[0\]="
+    ):
+        optimizer.apply([tf.ones(2)], [given])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import resource
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from devices import HAS_SPARSE_KERNELS
 from devices import needs_sparse_kernels
-from devices import page_faults
-from devices import reads_numbers_on_device
-from devices import refusal
-from xla_kernels import HAS_SPARSE_XLA_KERNELS
+from trajectory import RUNS
 from xla_kernels import assert_same_under_xla
 from xla_kernels import needs_sparse_xla_kernels
 
@@ -34,16 +29,19 @@ LAZY = {
 }
 FEATURES = {
     "nothing": {},
-    "decay": {"weight_decay": 0.1},
-    "norm": {"clipnorm": 0.5, "track_gradient_norm": True},
-    "global norm and average": {
+    "measured": {
+        "weight_decay": 0.1,
+        "clipnorm": 0.5,
+        "loss_scale_factor": 4.0,
+        "skip_nonfinite": True,
+        "track_gradient_norm": True,
+    },
+    "averaged": {
         "global_clipnorm": 0.5,
         "use_ema": True,
         "ema_overwrite_frequency": 2,
     },
-    "scale and skip": {"loss_scale_factor": 4.0, "skip_nonfinite": True},
-    "accumulate": {"gradient_accumulation_steps": 2},
-    "accumulate and average": {
+    "accumulated": {
         "gradient_accumulation_steps": 2,
         "use_ema": True,
         "clipvalue": 0.3,
@@ -52,19 +50,6 @@ FEATURES = {
 implementations = pytest.mark.parametrize(
     "implementation",
     [pytest.param("custom_op", marks=needs_sparse_kernels), "composed"],
-)
-WAYS = {
-    "eager": lambda step: step,
-    "tf.function": tf.function,
-    "jit_compile": tf.function(jit_compile=True),
-}
-ways = pytest.mark.parametrize(
-    "how",
-    [
-        "eager",
-        "tf.function",
-        pytest.param("jit_compile", marks=needs_sparse_xla_kernels),
-    ],
 )
 
 
@@ -96,7 +81,7 @@ def _all_state(optimizer: Any, table: keras.Variable) -> list[np.ndarray]:
     ("features", "name"),
     [
         *((features, "Adam") for features in FEATURES),
-        *(("accumulate and average", name) for name in LAZY if name != "Adam"),
+        *(("accumulated", name) for name in LAZY if name != "Adam"),
     ],
 )
 def test_rows_that_do_not_occur_are_neither_read_nor_written(
@@ -134,8 +119,13 @@ def test_rows_that_do_not_occur_are_neither_read_nor_written(
     assert (after[0][[2, 4, 8]] != before[0][[2, 4, 8]]).all()
 
 
-@implementations
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "implementation"),
+    [
+        pytest.param("float64", "custom_op", marks=needs_sparse_kernels),
+        ("float32", "composed"),
+    ],
+)
 def test_it_is_what_pytorchs_sparse_adam_does(dtype, implementation):
     torch = pytest.importorskip("torch")
     table = _table(dtype)
@@ -168,120 +158,6 @@ def test_it_is_what_pytorchs_sparse_adam_does(dtype, implementation):
     )
 
 
-def test_a_table_without_rows_is_nothing_to_do():
-    table = keras.Variable(np.ones((0, WIDTH)), dtype="float32")
-    for lazy_mode in (False, True):
-        optimizer = tf_opt.Adam(0.1, lazy_mode=lazy_mode)
-        optimizer.apply([_slices()], [table])
-
-
-@implementations
-@ways
-@pytest.mark.parametrize("lazy_mode", [False, True])
-@pytest.mark.parametrize(
-    ("features", "row"),
-    [
-        ({}, -1),
-        ({"clipnorm": 1.0}, ROWS),
-        ({"gradient_accumulation_steps": 2}, 2**40),
-    ],
-)
-def test_a_row_out_of_range_names_the_table_and_nothing_is_written(
-    row, features, lazy_mode, how, implementation, device, capfd
-):
-    compiled = how == "jit_compile"
-    if compiled and implementation == "composed":
-        pytest.skip("TensorFlow's ops check no index inside XLA")
-    variables = [
-        keras.Variable(np.ones(4), dtype="float64"),
-        _table(),
-        keras.Variable(np.ones((2, 2)), dtype="float32"),
-    ]
-    optimizer = tf_opt.Adam(
-        0.1, lazy_mode=lazy_mode, implementation=implementation, **features
-    )
-    optimizer.build(variables)
-
-    def step():
-        optimizer.apply(
-            [tf.ones(4, tf.float64), _slices(2, row), tf.ones((2, 2))],
-            variables,
-        )
-
-    kept = [*variables, *optimizer.variables]
-    if compiled:
-        # XLA may have used the count's memory for something else by then.
-        kept = [x for x in kept if x is not optimizer.iterations]
-    before = [x.numpy() for x in kept]
-    bounds = rf"must be in \[0, {ROWS}\), .*"
-    message = rf"`indices\[0\]` \(of table\) {bounds} got {row} at 1"
-    if implementation == "composed" or reads_numbers_on_device(device):
-        # The check is TensorFlow's there.
-        message = f"indices of the gradient of .*table.* {bounds}"
-    with (
-        pytest.raises(tf.errors.InvalidArgumentError, match=message)
-        if compiled
-        else refusal(device, message, capfd, is_of_a_number=False)
-    ):
-        WAYS[how](step)()
-    for variable, old in zip(kept, before, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), old)
-
-
-WRONG = {
-    "more values": (np.ones((2, WIDTH)), [1], "one row of it for each"),
-    "other width": (np.ones((1, WIDTH + 1)), [1], "one row of it for each"),
-    "a matrix of indices": (np.ones((1, WIDTH)), [[1]], "one row of it"),
-    "real indices": (np.ones((1, WIDTH)), [1.0], "must be integers"),
-}
-
-
-@pytest.mark.parametrize("lazy_mode", [False, True])
-@pytest.mark.parametrize("case", WRONG)
-def test_slices_that_do_not_fit_name_the_table(case, lazy_mode):
-    values, indices, message = WRONG[case]
-    table = _table()
-    before = table.numpy()
-    slices = tf.IndexedSlices(
-        tf.constant(values, tf.float32), tf.constant(indices)
-    )
-    with pytest.raises(ValueError, match=f"`table`.*{message}"):
-        tf_opt.Adam(0.1, lazy_mode=lazy_mode).apply([slices], [table])
-    np.testing.assert_array_equal(table.numpy(), before)
-
-
-@pytest.mark.parametrize(
-    "jit_compile", [False, pytest.param(True, marks=needs_sparse_xla_kernels)]
-)
-def test_a_length_that_is_known_late_names_the_table(jit_compile):
-    table = _table()
-    optimizer = tf_opt.Adam(0.1, lazy_mode=True)
-    optimizer.build([table])
-
-    @tf.function(
-        jit_compile=jit_compile,
-        input_signature=[
-            tf.TensorSpec([None, WIDTH]),
-            tf.TensorSpec([None], tf.int32),
-        ],
-    )
-    def step(values, indices):
-        optimizer.apply([tf.IndexedSlices(values, indices)], [table])
-
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match=r"of table\)? must have one row",
-    ):
-        step(tf.ones((2, WIDTH)), tf.constant([1]))
-
-
-def test_a_number_has_no_rows():
-    number = keras.Variable(1.0)
-    slices = tf.IndexedSlices(tf.ones([1]), tf.constant([0]))
-    with pytest.raises(ValueError, match="has no rows"):
-        tf_opt.Adam(0.1, lazy_mode=True).apply([slices], [number])
-
-
 @pytest.mark.parametrize("lazy_mode", [False, True])
 def test_any_number_of_rows_is_traced_once(lazy_mode):
     table = _table()
@@ -312,55 +188,6 @@ def test_any_number_of_rows_is_traced_once(lazy_mode):
     assert len(traced) == 1
 
 
-@needs_sparse_kernels
-def test_a_gather_beside_steps_never_sees_half_of_one():
-    # All elements stay equal from step to step.
-    table = tf.Variable(tf.zeros([4096, 16]))
-    optimizer = tf_opt.Adam(0.01, lazy_mode=True)
-    optimizer.build([table])
-    rows = tf.range(4096)
-    slices = tf.IndexedSlices(tf.ones([4096, 16]), rows)
-    stop = threading.Event()
-    wrong = []
-    seen = set()
-
-    def gather() -> None:
-        while not stop.is_set():
-            values = tf.gather(table, rows).numpy()
-            seen.add(float(values[0, 0]))
-            if (values != values[0, 0]).any():
-                wrong.append(values)
-
-    threads = [threading.Thread(target=gather) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for _ in range(200):
-        optimizer.apply([slices], [table])
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert len(seen) > 3
-
-
-def test_the_table_is_not_copied_where_it_is_gathered_from():
-    rows, width = 2**20, 16
-    table_pages = rows * width * 4 // resource.getpagesize()
-    table = tf.Variable(tf.ones([rows, width]))
-    optimizer = tf_opt.Adam(0.1, lazy_mode=True)
-    optimizer.build([table])
-
-    def step() -> None:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf.gather(table, [1, 2, 1]))
-        optimizer.apply(tape.gradient(loss, [table]), [table])
-
-    step()
-    # A copy would touch each of its pages for the first time.
-    assert page_faults(step) < table_pages / 4
-    assert (table.numpy()[[1, 2]] < 1).all()
-
-
 def test_who_has_read_the_table_does_not_see_the_next_step():
     table = tf.Variable(tf.ones([ROWS, WIDTH]))
     optimizer = tf_opt.Adam(0.1, lazy_mode=True)
@@ -376,18 +203,8 @@ def test_averages_begin_as_the_table():
     optimizer = tf_opt.Adam(0.1, use_ema=True, lazy_mode=True)
     optimizer.apply([_slices(2)], [table])
     optimizer.finalize_variable_values([table])
-    after = table.numpy()
-    np.testing.assert_array_equal(
-        np.delete(after, 2, 0), np.delete(start, 2, 0)
-    )
-    assert (after[2] != start[2]).all()
-
-
-def test_the_average_of_all_steps_has_no_lazy_mode():
-    with pytest.raises(ValueError, match="`lazy_mode` must be False"):
-        tf_opt.AveragedSGD(lazy_mode=True)
-    with pytest.raises(ValueError, match="lazy_mode"):
-        tf_opt.Adam(lazy_mode="yes")
+    changed = (table.numpy() != start).any(axis=1)
+    assert changed.nonzero()[0].tolist() == [2]
 
 
 # ---- What happens between micro-steps. ----
@@ -440,8 +257,13 @@ def test_lazy_mode_may_be_set_later():
     converted.apply([_slices(1)], [table])
     with pytest.raises(ValueError, match="lazy_mode"):
         converted.lazy_mode = 1
+    with pytest.raises(ValueError, match="lazy_mode"):
+        tf_opt.Adam(lazy_mode="yes")
+    # The average of all steps has no lazy mode.
     with pytest.raises(ValueError, match="`lazy_mode` must be False"):
         tf_opt.AveragedSGD().lazy_mode = True
+    with pytest.raises(ValueError, match="`lazy_mode` must be False"):
+        tf_opt.AveragedSGD(lazy_mode=True)
 
 
 # How many rows there are is the result of an op: XLA only knows how many there
@@ -482,7 +304,7 @@ def _counted_late(
     optimizer = tf_opt.Adam(0.1, **arguments)
     optimizer.build([table])
 
-    @WAYS[how]
+    @RUNS[how]
     def step(values, indices):
         optimizer.apply([tf.IndexedSlices(*count(values, indices))], [table])
 
@@ -493,16 +315,20 @@ def _counted_late(
 
 
 @pytest.mark.parametrize(
-    "implementation",
-    [pytest.param("custom_op", marks=needs_sparse_xla_kernels), "composed"],
+    ("case", "lazy_mode", "implementation"),
+    [
+        *(
+            pytest.param(*case, "custom_op", marks=needs_sparse_xla_kernels)
+            for case in AllPairs([list(COUNTED_LATE), [False, True]])
+        ),
+        # Exactly TensorFlow's sums want as much room for both, and say so.
+        ("some, in less room", True, "composed"),
+        ("each once", False, "composed"),
+    ],
 )
-@pytest.mark.parametrize("lazy_mode", [False, True])
-@pytest.mark.parametrize("case", COUNTED_LATE)
 def test_xla_need_not_know_how_many_rows_there_are(
     case, lazy_mode, implementation
 ):
-    if "room" in case and (lazy_mode, implementation) == (False, "composed"):
-        pytest.skip("TensorFlow's sums want as much room for both, and say so")
     found = []
     for how in ("tf.function", "jit_compile"):
         state, step = _counted_late(
@@ -523,27 +349,6 @@ def test_xla_need_not_know_how_many_rows_there_are(
             np.testing.assert_allclose(inside, outside, rtol=1e-6, atol=1e-6)
 
 
-@needs_sparse_xla_kernels
-@pytest.mark.parametrize(
-    "name", ['a "b"', "\\", "\u00e9\n", "a\\00", "}, x = 1", ""]
-)
-def test_errors_under_xla_call_a_table_by_any_name(name):
-    @WAYS["jit_compile"]
-    def measure(indices):
-        # A table before it, that has a name too.
-        slices = [tf.IndexedSlices(tf.ones((1, 2)), x) for x in ([0], indices)]
-        return tf_opt.ops.measure_gradients(
-            slices, rows=[1, 4], tables=["first", name]
-        )
-
-    assert measure(tf.constant([3])).sums_of_squares.numpy().tolist() == [2, 2]
-    expected = f"`indices[1]` (of {name}) must be in [0, 4)"
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match=re.escape(expected)
-    ):
-        measure(tf.constant([4]))
-
-
 @implementations
 def test_an_average_waits_while_its_table_has_no_gradient(implementation):
     table, other = _table(), keras.Variable(1.0)
@@ -559,15 +364,14 @@ def test_an_average_waits_while_its_table_has_no_gradient(implementation):
     np.testing.assert_array_equal(average.numpy(), before)
 
 
-@pytest.mark.parametrize("counts", [(0, 0), (0, 2), (3, 1)])
-def test_replicas_may_say_nothing(strategy, counts):
+def test_replicas_may_say_nothing(strategy):
     with strategy.scope():
         table = keras.Variable(np.ones((ROWS, WIDTH)), dtype="float32")
         optimizer = tf_opt.Adam(0.125, lazy_mode=True)
         optimizer.build([table])
 
     @tf.function
-    def step():
+    def step(counts):
         def replica():
             context = tf.distribute.get_replica_context()
             count = tf.gather(counts, context.replica_id_in_sync_group)
@@ -579,10 +383,13 @@ def test_replicas_may_say_nothing(strategy, counts):
 
         strategy.run(replica)
 
-    for _ in range(2):
-        step()
-    expected = [*range(counts[0]), *range(4, 4 + counts[1])]
-    assert _moved(table) == expected
+    for counts, moved in (
+        ((0, 0), []),
+        ((0, 2), [4, 5]),
+        ((3, 1), [0, 1, 2, 4, 5]),
+    ):
+        step(tf.constant(counts))
+        assert _moved(table) == moved
 
 
 def test_several_replicas_do_not_accumulate_rows(strategy):
@@ -597,58 +404,6 @@ def test_several_replicas_do_not_accumulate_rows(strategy):
 
     with pytest.raises(ValueError, match="`gradient_accumulation_steps`"):
         step()
-
-
-@implementations
-@pytest.mark.parametrize("name", LAZY)
-def test_where_all_rows_occur_it_is_the_dense_step(name, implementation):
-    make, arguments = LAZY[name]
-    states = []
-    for lazy_mode in (True, False):
-        table = _table()
-        optimizer = make(
-            0.1,
-            weight_decay=0.1,
-            use_ema=True,
-            clipnorm=1.0,
-            lazy_mode=lazy_mode,
-            implementation=implementation,
-            **arguments,
-        )
-        for seed in range(3):
-            rows = np.random.default_rng(seed).permutation(2 * ROWS) % ROWS
-            optimizer.apply([_slices(*rows, seed=seed)], [table])
-        states.append(_all_state(optimizer, table))
-    for lazy, dense in zip(*states, strict=True):
-        np.testing.assert_allclose(lazy, dense, rtol=1e-6, atol=1e-8)
-
-
-def test_a_row_that_occurs_twice_counts_once_with_its_sum():
-    tables = [_table(), _table()]
-    twice, once = tf_opt.Adam(0.1, lazy_mode=True), tf_opt.Adam(0.1)
-    value = tf.constant([[1.0, 2.0, 3.0]])
-    twice.apply(
-        [tf.IndexedSlices(tf.repeat(value, 2, 0), tf.constant([4, 4]))],
-        [tables[0]],
-    )
-    once.apply([tf.IndexedSlices(2 * value, tf.constant([4]))], [tables[1]])
-    np.testing.assert_array_equal(tables[0].numpy(), tables[1].numpy())
-
-
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_no_row_at_all_changes_nothing_but_the_count(in_graph):
-    table = _table()
-    before = table.numpy()
-    optimizer = tf_opt.Adam(0.1, lazy_mode=True, global_clipnorm=1.0)
-    optimizer.build([table])
-
-    def step():
-        optimizer.apply([_slices()], [table])
-
-    step = tf.function(step) if in_graph else step
-    step()
-    np.testing.assert_array_equal(table.numpy(), before)
-    assert int(optimizer.iterations.numpy()) == 1
 
 
 @implementations
@@ -689,69 +444,3 @@ def test_what_was_accumulated_is_found_after_a_checkpoint(
         np.testing.assert_array_equal(a.numpy(), b.numpy())
     changed = (table.numpy() != _table().numpy()).any(axis=1)
     assert changed.nonzero()[0].tolist() == [1, 2, 5, 7]
-
-
-def test_tables_of_several_types_and_dense_variables_in_one_step():
-    tables = [
-        _table("float32"),
-        _table("float64"),
-        _table("bfloat16"),
-        keras.Variable(np.ones((2, 2)), dtype="float32"),
-    ]
-    optimizer = tf_opt.Adam(0.1, lazy_mode=True, global_clipnorm=1.0)
-    before = [np.array(x.numpy(), "float64") for x in tables]
-    gradients = [
-        _slices(1, 1),
-        _slices(2, dtype="float64"),
-        _slices(3, dtype="bfloat16"),
-        tf.ones((2, 2)),
-    ]
-    optimizer.apply(gradients, tables)
-    after = [np.array(x.numpy(), "float64") for x in tables]
-    for i, row in enumerate([1, 2, 3]):
-        changed = (before[i] != after[i]).any(axis=1)
-        assert changed.nonzero()[0].tolist() == [row]
-    assert (before[3] != after[3]).all()
-    assert optimizer.implementation_in_use == (
-        "custom_op" if HAS_SPARSE_KERNELS else "custom_op and composed"
-    )
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("lazy_mode", [False, True])
-def test_an_embedding_in_fit_equals_a_loop(lazy_mode, jit_compile):
-    tokens = np.random.default_rng(2).integers(0, 50, (64, 4))
-    targets = tokens.sum(axis=1, keepdims=True) / 100
-
-    def make() -> keras.Model:
-        keras.utils.set_random_seed(4)
-        return keras.Sequential(
-            [
-                keras.layers.Input((4,)),
-                keras.layers.Embedding(50, 8),
-                keras.layers.GlobalAveragePooling1D(),
-                keras.layers.Dense(1),
-            ]
-        )
-
-    fitted, looped = make(), make()
-    fitted.compile(
-        tf_opt.Adam(0.01, lazy_mode=lazy_mode), "mse", jit_compile=jit_compile
-    )
-    fitted.fit(
-        tokens, targets, batch_size=8, epochs=2, shuffle=False, verbose=0
-    )
-    optimizer = tf_opt.Adam(0.01, lazy_mode=lazy_mode)
-    for _ in range(2):
-        for i in range(0, 64, 8):
-            with tf.GradientTape() as tape:
-                errors = looped(tokens[i : i + 8]) - targets[i : i + 8]
-                loss = tf.reduce_mean(errors**2)
-            variables = looped.trainable_variables
-            optimizer.apply(
-                tape.gradient(loss, [x.value for x in variables]), variables
-            )
-    for a, b in zip(fitted.get_weights(), looped.get_weights(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
-    if HAS_SPARSE_XLA_KERNELS:
-        assert fitted.optimizer.implementation_in_use == "custom_op"

@@ -8,6 +8,7 @@ must lie between the two, and nearly always the two are one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from reference.storage import SLOTS
 from reference.storage import VARIABLE
 from reference.storage import Storage
 from registry import OPTIMIZERS
+from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
 
@@ -45,18 +47,11 @@ MODES: dict[str, dict[str, Any]] = {
 MOMENTUM = 0.75
 
 CASES = [
-    pytest.param(*case, id="-".join(map(str, case)))
-    for case in AllPairs(
+    pytest.param(name, *run, *case, id="-".join([name, *run, *map(str, case)]))
+    for name, run, *case in AllPairs(
         [
             list(MODES),
-            [
-                "op, eager",
-                "op, graph",
-                "composed, eager",
-                "composed, graph",
-                "op, XLA",
-                "composed, XLA",
-            ],
+            list(itertools.product(["custom_op", "composed"], RUNS)),
             ["bfloat16", "float16", "float32", "float64"],
             list(SETTINGS),
             ["dense", "exact", "lazy"],
@@ -146,10 +141,10 @@ def reference_step(
 
 
 @pytest.mark.parametrize(
-    ("name", "run", "dtype", "setting", "slices", "each", "averages"), CASES
+    "name, implementation, how, dtype, setting, slices, each, averages", CASES
 )
 def test_a_step_is_that_of_numpy(
-    name, run, dtype, setting, slices, each, averages
+    name, implementation, how, dtype, setting, slices, each, averages
 ):
     features = dict(SETTINGS[setting])
     if averages:
@@ -167,7 +162,7 @@ def test_a_step_is_that_of_numpy(
         **MODES[name],
         **features,
         lazy_mode=slices == "lazy",
-        implementation="auto" if "op" in run.split(",") else "composed",
+        implementation="auto" if implementation == "custom_op" else "composed",
     )
     optimizer.build(variables)
 
@@ -177,24 +172,12 @@ def test_a_step_is_that_of_numpy(
             gradients = [sparse, *gradients[1:]]
         optimizer.apply(gradients, variables)
 
-    if "graph" in run:
-        step = tf.function(step)
-    elif "XLA" in run:
-        step = tf.function(step, jit_compile=True)
-
+    step = RUNS[how](step)
     masters = masters_of(optimizer)
     has_masters = features.get("master_weights") and "16" in dtype
     assert len(masters) == (len(SHAPES) if has_masters else 0)
-    count = len(optimizer.variables)
-    kept = optimizer.variables[2 : count - len(masters)]
-    # Averages and what is accumulated come before the slots.
-    around = len(SHAPES) * (averages + (each > 1))
     moving = optimizer._model_variables_moving_average if averages else None
-
-    class Slots:
-        variables = [None, None, *kept[around:]]
-
-    slots = under_test.find_slots(Slots, len(SHAPES))
+    slots = under_test.find_slots(optimizer, len(SHAPES))
     arithmetic = "float64" if dtype == "float64" else "float32"
     state_dtype = features.get("state_dtype", arithmetic)
     types = {slot: arithmetic if slot == "d" else state_dtype for slot in slots}

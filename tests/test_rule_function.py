@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import gc
-import os
 import subprocess
 import sys
-import threading
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -16,13 +17,9 @@ import tf_opt
 from tensorflow.python.framework import op_callbacks
 from tf_opt.python.optimizers.step import rule_function
 
-MODES = {
-    "Adam": {"amsgrad": True},
-    "AdamW": {"epsilon_hat": True, "maximize": True},
-    "NAdam": {"weight_decay": 0.1, "decoupled_weight_decay": False},
-    "ASGD": {"batch_num": 2},
-    "AveragedSGD": {"t0": 1, "weight_decay": 0.1},
-}
+from registry import OPTIMIZERS
+from registry import THOROUGH_MODES
+
 # What may be assigned between steps, to other numbers in each.
 CHANGES = {
     "learning_rate": lambda step: 0.1 / step,
@@ -44,12 +41,16 @@ def _values(seed: int, dtype: str) -> list[tf.Tensor]:
 
 
 def _train(
-    name: str, dtype: str = "float32", steps: int = 4, **arguments
+    name: str,
+    mode: str,
+    dtype: str = "float32",
+    steps: int = 4,
+    implementation: str = "composed",
 ) -> list[np.ndarray]:
     """Everything after some steps with numbers that change."""
     variables = [keras.Variable(x, dtype=dtype) for x in _values(0, dtype)]
-    optimizer = getattr(tf_opt, name)(
-        implementation="composed", **{**MODES[name], **arguments}
+    optimizer = OPTIMIZERS[name].make(
+        implementation=implementation, **OPTIMIZERS[name].modes[mode]
     )
     optimizer.build(variables)
     optimizer.exclude_from_weight_decay(var_list=[variables[1]])
@@ -61,56 +62,54 @@ def _train(
     return [x.numpy() for x in [*variables, *optimizer.variables]]
 
 
-@pytest.fixture
-def op_by_op():
-    """Runs an eager step without the function."""
-
-    def run(train, *arguments, **named):
-        tf.config.run_functions_eagerly(True)
-        try:
-            return train(*arguments, **named)
-        finally:
-            tf.config.run_functions_eagerly(False)
-
-    return run
+@pytest.mark.kernels
+@pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
+def test_numbers_may_change_between_steps(name, mode):
+    expected = _train(name, mode, implementation="custom_op")
+    np.testing.assert_equal(_train(name, mode), expected)
 
 
-@pytest.mark.parametrize("name", MODES)
-@pytest.mark.parametrize(
-    "dtype", ["bfloat16", "float32", "float64", "complex64"]
-)
-def test_the_numbers_are_those_of_the_rule(name, dtype, op_by_op):
-    expected = op_by_op(_train, name, dtype)
-    for got, wanted in zip(_train(name, dtype), expected, strict=True):
-        np.testing.assert_array_equal(got, wanted)
+def test_complex_numbers_are_those_of_the_rule_op_by_op():
+    found = _train("NAdam", "l2", "complex64")
+    tf.config.run_functions_eagerly(True)
+    try:
+        expected = _train("NAdam", "l2", "complex64")
+    finally:
+        tf.config.run_functions_eagerly(False)
+    np.testing.assert_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"clipnorm": 0.5, "use_ema": True},
-        {"gradient_accumulation_steps": 2, "skip_nonfinite": True},
-        {"learning_rate_multipliers": {".": 0.5}},
-        {"state_dtype": "bfloat16", "seed": 3},
-    ],
-    ids=lambda arguments: next(iter(arguments)),
-)
-def test_so_they_are_with_what_is_done_around_it(arguments, op_by_op):
-    expected = op_by_op(_train, "AdamW", **arguments)
-    got = _train("AdamW", **arguments)
-    for each, wanted in zip(got, expected, strict=True):
-        np.testing.assert_array_equal(each, wanted)
+def test_threads_may_be_the_first_to_step():
+    expected = _train("NAdam", "plain")
+    rule_function._function.cache_clear()
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        for found in threads.map(_train, ["NAdam"] * 4, ["plain"] * 4):
+            np.testing.assert_equal(found, expected)
 
 
 def test_what_changes_between_steps_traces_nothing():
-    _train("AdamW", steps=2)  # With decay and without.
+    _train("AdamW", "plain", steps=2)  # With decay and without.
     functions = rule_function._function.cache_info().currsize
-    _train("AdamW", steps=6)
+    _train("AdamW", "plain", steps=6)
     assert rule_function._function.cache_info().currsize == functions
     # Nor is any of it kept for a while only.
     gc.collect()
-    _train("AdamW", steps=1)
+    _train("AdamW", "plain", steps=1)
     assert rule_function._function.cache_info().currsize == functions
+
+
+@contextlib.contextmanager
+def op_callbacks_to(types: list) -> Iterator[None]:
+    """Notes the type of each eager op in a list."""
+
+    def note(op_type, *_, **__) -> None:
+        types.append(op_type)
+
+    op_callbacks.add_op_callback(note)
+    try:
+        yield
+    finally:
+        op_callbacks.remove_op_callback(note)
 
 
 def _ops_for_each_variable(optimizer: keras.optimizers.Optimizer) -> float:
@@ -126,19 +125,6 @@ def _ops_for_each_variable(optimizer: keras.optimizers.Optimizer) -> float:
             own.apply([tf.ones([3])] * count, variables)
         counts.append(len(ops))
     return (counts[1] - counts[0]) / 10
-
-
-class op_callbacks_to:
-    """Notes the type of each eager op in a list."""
-
-    def __init__(self, types: list) -> None:
-        self._note = lambda op_type, *_, **__: types.append(op_type)
-
-    def __enter__(self) -> None:
-        op_callbacks.add_op_callback(self._note)
-
-    def __exit__(self, *_) -> None:
-        op_callbacks.remove_op_callback(self._note)
 
 
 def test_a_variable_takes_few_calls(monkeypatch):
@@ -173,42 +159,6 @@ def test_a_tape_costs_a_step_nothing(monkeypatch):
     )
 
 
-def test_threads_may_be_the_first_to_step():
-    rule_function._function.cache_clear()
-    expected = _train("NAdam")
-    rule_function._function.cache_clear()
-    results = [[] for _ in range(4)]
-    threads = [
-        threading.Thread(target=lambda own=own: own.extend(_train("NAdam")))
-        for own in results
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for own in results:
-        for got, wanted in zip(own, expected, strict=True):
-            np.testing.assert_array_equal(got, wanted)
-
-
-def test_a_forked_process_goes_on(tmp_path):
-    code = (
-        "import os, sys\n"
-        "import tensorflow as tf, tf_opt\n"
-        "variable = tf.Variable([1.0, 2.0])\n"
-        "optimizer = tf_opt.Adam(0.5, implementation='composed')\n"
-        "optimizer.apply([tf.ones(2)], [variable])\n"
-        "child = os.fork()\n"
-        "optimizer.apply([tf.ones(2)], [variable])\n"
-        "if not child:\n"
-        "    os._exit(abs(float(variable[0])) > 1e-6)\n"
-        "sys.exit(os.waitpid(child, 0)[1])"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120
-    )
-
-
 @pytest.mark.parametrize("is_checked", [True, False])
 def test_numerics_are_checked_where_that_is_asked(is_checked):
     def step(gradient: list[float]) -> None:
@@ -232,47 +182,45 @@ def test_numerics_are_checked_where_that_is_asked(is_checked):
         then([1.0, float("nan")])
 
 
-def _run_alone(code: str, tmp_path, **environment: str) -> None:
-    """In a process of its own: it is how TensorFlow starts that matters."""
+ALONE = {
+    "a forked process and a thread of TensorFlow do not wait": """
+import os
+import tensorflow as tf
+tf.config.threading.set_inter_op_parallelism_threads(1)
+import tf_opt
+variable = tf.Variable([1.0, 2.0])
+optimizer = tf_opt.Adam(0.5, implementation="composed")
+optimizer.apply([tf.ones(2)], [variable])
+child = os.fork()
+def apply(gradient):
+    optimizer.apply([gradient], [variable])
+    return gradient
+if not child:
+    apply(tf.ones(2))
+    os._exit(abs(float(variable[0])) > 1e-6)
+step = tf.function(lambda x: tf.py_function(apply, [x], tf.float32))
+step(tf.ones(2))
+assert abs(float(variable[0])) < 1e-6, variable
+assert os.waitpid(child, 0)[1] == 0
+""",
+    "a step is no cluster of XLA": """
+import os
+os.environ["TF_XLA_FLAGS"] = "--tf_xla_cpu_global_jit"
+import tensorflow as tf, tf_opt
+tf.config.optimizer.set_jit(True)
+for state_dtype in None, "bfloat16":
+    variable = tf.Variable([1.0, 2.0])
+    optimizer = tf_opt.Adam(
+        0.5, implementation="composed", state_dtype=state_dtype)
+    for _ in range(3):
+        optimizer.apply([tf.ones(2)], [variable])
+    assert abs(float(variable[0]) + 0.5) < 1e-2, variable
+""",
+}
+
+
+@pytest.mark.parametrize("code", ALONE.values(), ids=ALONE)
+def test_in_a_process_of_its_own(code, tmp_path):
     subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        check=True,
-        timeout=120,
-        env={**os.environ, **environment},
-    )
-
-
-def test_a_thread_of_tensorflow_does_not_wait_for_itself(tmp_path):
-    _run_alone(
-        "import tensorflow as tf\n"
-        "tf.config.threading.set_inter_op_parallelism_threads(1)\n"
-        "import tf_opt\n"
-        "variable = tf.Variable([1.0, 2.0])\n"
-        "optimizer = tf_opt.Adam(0.5, implementation='composed')\n"
-        "optimizer.apply([tf.ones(2)], [variable])\n"
-        "def apply(gradient):\n"
-        "    optimizer.apply([gradient], [variable])\n"
-        "    return gradient\n"
-        "step = tf.function(\n"
-        "    lambda x: tf.py_function(apply, [x], tf.float32))\n"
-        "step(tf.ones(2))\n"
-        "assert abs(float(variable[0])) < 1e-6, variable",
-        tmp_path,
-    )
-
-
-def test_a_step_is_no_cluster_of_xla(tmp_path):
-    _run_alone(
-        "import tensorflow as tf, tf_opt\n"
-        "tf.config.optimizer.set_jit(True)\n"
-        "for state_dtype in None, 'bfloat16':\n"
-        "    variable = tf.Variable([1.0, 2.0])\n"
-        "    optimizer = tf_opt.Adam(\n"
-        "        0.5, implementation='composed', state_dtype=state_dtype)\n"
-        "    for _ in range(3):\n"
-        "        optimizer.apply([tf.ones(2)], [variable])\n"
-        "    assert abs(float(variable[0]) + 0.5) < 1e-2, variable",
-        tmp_path,
-        TF_XLA_FLAGS="--tf_xla_cpu_global_jit",
+        [sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120
     )

@@ -13,6 +13,8 @@ import tf_opt
 from hypothesis import strategies
 
 from devices import needs_sparse_kernels
+from op_cases import BATCHES
+from op_cases import OPS
 from xla_kernels import assert_same_under_xla
 from xla_kernels import needs_sparse_xla_kernels
 
@@ -24,31 +26,6 @@ DTYPES = {
     "float32": tf.float32,
     "float64": tf.float64,
 }
-# Of each op its lists of slots, and what it must be told.
-OPS = {
-    "adam": (
-        tf_opt.ops.resource_apply_adam_amsgrad,
-        ("m", "v", "v_max"),
-        {"step": 3},
-    ),
-    "nadam": (
-        tf_opt.ops.resource_apply_nadam,
-        ("m", "v"),
-        {"step": 3, "momentum_product": 0.5},
-    ),
-    "asgd": (
-        tf_opt.ops.resource_apply_asgd,
-        ("d", "y"),
-        {"batch_index": 1, "seen_batches": 2},
-    ),
-    "averaged_sgd": (
-        tf_opt.ops.resource_apply_averaged_sgd,
-        ("ax",),
-        {"step": 3, "eta": 0.1, "t0": 0.0},
-    ),
-}
-# The second of two rows of a table is ASGD's own.
-BATCHES = 2
 
 
 class Table(NamedTuple):
@@ -109,7 +86,7 @@ def _lists(drawn: list[Table], name: str, dtype: tf.DType) -> Lists:
 
     return Lists(
         make("variables", dtype),
-        {slot: make(slot) for slot in OPS[name][1]},
+        {slot: make(slot) for slot in OPS[name].slots},
         make("accumulators"),
         make("averages"),
     )
@@ -146,9 +123,9 @@ def _dense(
 
 
 def _apply(name: str, lists: Lists, gradients: list[Any], **frame: Any) -> None:
-    op, _, numbers = OPS[name]
+    op = OPS[name]
     lazy_mode = frame.pop("lazy_mode", False)
-    op(
+    op.apply(
         lists.variables,
         gradients=gradients,
         weight_decay=0.1,
@@ -163,7 +140,8 @@ def _apply(name: str, lists: Lists, gradients: list[Any], **frame: Any) -> None:
             **frame,
         ),
         **lists.slots,
-        **numbers,
+        **op.reals(op.apply),
+        **op.integers(op.apply),
     )
 
 
@@ -328,65 +306,6 @@ def test_the_sum_is_that_of_the_order_in_which_rows_occur():
     )
     # (1e8 + 1) - 1e8 loses the first 1, but not the second.
     np.testing.assert_allclose(m.numpy(), [[0.1]], rtol=1e-6)
-
-
-def test_dense_and_sparse_gradients_do_not_mix():
-    p, m, v = ([tf.Variable([[0.0]]) for _ in range(2)] for _ in range(3))
-    with pytest.raises(ValueError, match="`gradients` must all be"):
-        tf_opt.ops.resource_apply_adam_amsgrad(
-            p,
-            m,
-            v,
-            [tf.constant([[1.0]]), tf.IndexedSlices([[1.0]], [0])],
-            step=1,
-        )
-
-
-def _measure(rows: list[int], values: tf.Tensor, *indices: int) -> Any:
-    indices = tf.constant(indices, tf.int64, (len(indices),))
-    slices = tf.IndexedSlices(values, indices)
-    return tf_opt.ops.measure_gradients([slices], rows=rows)
-
-
-# Shapes of which TensorFlow ends the process, if it is asked for them.
-IMPOSSIBLE = {
-    "negative": (lambda: _measure([-1], tf.ones((1, 2)), 0), "rows"),
-    "no integer": (lambda: _measure([4.5], tf.ones((1, 2)), 0), "rows"),
-    "too large": (lambda: _measure([2**64 + 4], tf.ones((1, 2)), 0), "rows"),
-    "too many elements": (lambda: _measure([2**60], tf.ones((1, 64)), 0), ""),
-}
-
-
-@pytest.mark.parametrize("in_graph", [False, True])
-@pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_tables_that_cannot_be_are_errors(case, in_graph):
-    call, message = IMPOSSIBLE[case]
-    with pytest.raises(
-        (ValueError, tf.errors.InvalidArgumentError), match=message
-    ):
-        (tf.function(call) if in_graph else call)()
-
-
-def test_an_empty_table_that_is_too_wide_for_its_gradient():
-    p, m, v = (tf.Variable(tf.zeros((0, 2**61))) for _ in range(3))
-    slices = tf.IndexedSlices(tf.ones((8, 1)), tf.zeros(8, tf.int64))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="one row of"):
-        tf_opt.ops.resource_apply_adam_amsgrad([p], [m], [v], [slices], step=1)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_table_of_batches_with_impossible_rows(sparse):
-    p, d = (tf.Variable(tf.zeros((3, 2))) for _ in range(2))
-    y = tf.Variable(tf.zeros((0, 2**40, 2**40)))
-    gradient = tf.ones((3, 2))
-    if sparse:
-        gradient = tf.IndexedSlices(gradient, tf.range(3))
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match=r"`y\[0\]` must hold rows"
-    ):
-        tf_opt.ops.resource_apply_asgd(
-            [p], [d], [y], [gradient], batch_index=0, seen_batches=1
-        )
 
 
 @pytest.mark.parametrize("scale", [np.inf, np.nan])

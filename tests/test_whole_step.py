@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
+import trajectory
 from devices import HAS_SPARSE_KERNELS
 from low_precision_cases import masters_of
 from reference.storage import Storage
@@ -78,16 +79,11 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "slices": {"none": {}, "exact": {}, "lazy": {"lazy_mode": True}},
 }
-RUNS = (
-    "op, eager",
-    "op, graph",
-    "op, XLA",
-    "composed, eager",
-    "composed, graph",
-    "composed, XLA",
-    "op, replicas",
-    "composed, replicas",
-)
+RUNS = [
+    (implementation, how)
+    for implementation in ("custom_op", "composed")
+    for how in (*trajectory.RUNS, "replicas")
+]
 DTYPES = ("float32", "float64", "mixed", "bfloat16")
 # The arguments that say what is stored in fewer bits.
 STORAGE = {
@@ -117,13 +113,13 @@ def _cases() -> list[Any]:
     return [
         pytest.param(
             optimizer,
-            run,
+            *run,
             dtype,
             dict(zip(names, chosen, strict=True)),
-            id="-".join([optimizer, run, dtype, *chosen]),
+            id="-".join([optimizer, *run, dtype, *chosen]),
         )
         for optimizer, run, dtype, *chosen in AllPairs(
-            [list(MODES), list(RUNS), list(DTYPES), *choices],
+            [list(MODES), RUNS, list(DTYPES), *choices],
             # AveragedSGD has no lazy mode.
             filter_func=lambda row: (
                 not (row[0] == "AveragedSGD" and row[-1] == "lazy")
@@ -199,34 +195,25 @@ def _times(
 
 
 def _stepper(
-    run: str,
+    how: str,
     optimizer: keras.optimizers.Optimizer,
     variables: list[keras.Variable],
     strategy: tf.distribute.Strategy,
 ) -> Callable[[list[tf.Tensor | tf.IndexedSlices]], None]:
-    """A function of gradients that does a step as `run` says."""
+    """A function of gradients that does a step."""
 
     def step(gradients: list[tf.Tensor]) -> None:
         optimizer.apply(gradients, variables)
 
-    if "replicas" in run:
+    def replica(gradients: list[tf.Tensor]) -> None:
+        # A quarter of the gradient in one, the rest in the other.
+        context = tf.distribute.get_replica_context()
+        part = 2 * context.replica_id_in_sync_group + 1
+        step([_times(g, part / 4) for g in gradients])
 
-        @tf.function
-        def in_replicas(gradients: list[tf.Tensor]) -> None:
-            def replica() -> None:
-                # A quarter of the gradient in one, the rest in the other.
-                context = tf.distribute.get_replica_context()
-                part = 2 * context.replica_id_in_sync_group + 1
-                step([_times(g, part / 4) for g in gradients])
-
-            strategy.run(replica)
-
-        return in_replicas
-    if "graph" in run:
-        return tf.function(step)
-    if "XLA" in run:
-        return tf.function(step, jit_compile=True)
-    return step
+    if how == "replicas":
+        return tf.function(lambda values: strategy.run(replica, (values,)))
+    return trajectory.RUNS[how](step)
 
 
 def _numbers(variable: keras.Variable) -> np.ndarray:
@@ -256,10 +243,13 @@ def _assert_close(
     assert error.max() < 0.05
 
 
-@pytest.mark.parametrize(("name", "run", "dtype", "chosen"), _cases())
+@pytest.mark.parametrize(
+    ("name", "implementation", "how", "dtype", "chosen"), _cases()
+)
 def test_all_features_together(
     name: str,
-    run: str,
+    implementation: str,
+    how: str,
     dtype: str,
     chosen: dict[str, str],
     strategy: tf.distribute.Strategy,
@@ -269,19 +259,17 @@ def test_all_features_together(
         features.update(FEATURES[feature][choice])
     growth = features.pop("dynamic_growth_steps", None)
     skips = growth is not None or features.get("skip_nonfinite", False)
-    implementation = "custom_op" if run.startswith("op") else "composed"
-    if run == "op, XLA" and not HAS_XLA_KERNELS:
-        pytest.skip("this build has no kernels for XLA")
-    has_sparse_kernels = (
-        HAS_SPARSE_XLA_KERNELS if run == "op, XLA" else HAS_SPARSE_KERNELS
-    )
-    if run.startswith("op") and not has_sparse_kernels:
-        # The op for dense gradients, the composed implementation for others.
-        implementation = "auto"
+    if implementation == "custom_op":
+        inside_xla = how == "jit_compile"
+        if inside_xla and not HAS_XLA_KERNELS:
+            pytest.skip("this build has no kernels for XLA")
+        if not (HAS_SPARSE_XLA_KERNELS if inside_xla else HAS_SPARSE_KERNELS):
+            # The op for dense gradients, the composed one for others.
+            implementation = "auto"
     optimizer_under_test = OPTIMIZERS[name]
     random = np.random.default_rng(0)
     begins = [random.normal(size=shape) for shape in SHAPES]
-    scope = strategy if "replicas" in run else tf.distribute.get_strategy()
+    scope = strategy if how == "replicas" else tf.distribute.get_strategy()
     with scope.scope():
         variables = [
             keras.Variable(value, dtype=dtype_, name=variable_name)
@@ -323,9 +311,9 @@ def test_all_features_together(
     )
     if growth is not None:
         reference.scale = 4.0
-    step = _stepper(run, optimizer, variables, strategy)
+    step = _stepper(how, optimizer, variables, strategy)
     accumulates = inner.gradient_accumulation_steps is not None
-    if "replicas" in run and chosen["slices"] == "lazy" and accumulates:
+    if how == "replicas" and chosen["slices"] == "lazy" and accumulates:
         gradients = map(_tensor, _gradients(0, skips, True), variables)
         with pytest.raises(ValueError, match="`lazy_mode` must be False"):
             step(list(gradients))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Iterable
 from collections.abc import Iterator
 
 import numpy as np
 
 from registry import MODES
 from registry import OPTIMIZERS
+from registry import TORCH_SLOTS
 from registry import Arguments
 
 # A float32 has it exactly, and so has Keras' variable that holds it.
@@ -45,13 +49,34 @@ def gradient(step: int, dtype: str, arguments: Arguments) -> np.ndarray:
     return (sign * np.sign(initial_value(dtype)) * magnitudes).astype(dtype)
 
 
-def torch_states(name: str, mode: str, dtype: str) -> Iterator[State]:
+@contextlib.contextmanager
+def float64_scalars() -> Iterator[None]:
+    """PyTorch keeps a step's scalars in its default type."""
+    import torch
+
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(default)
+
+
+def torch_steps(
+    name: str,
+    arguments: Arguments,
+    start: np.ndarray,
+    gradients: Iterable[np.ndarray],
+    learning_rate: float,
+) -> Iterator[State]:
     """Runs PyTorch's own optimizer.
 
     Args:
         name: Which of `OPTIMIZERS`.
-        mode: Which of its modes.
-        dtype: The parameter's type.
+        arguments: Its arguments, as ours.
+        start: The parameter.
+        gradients: One for each step.
+        learning_rate: The learning rate.
 
     Yields:
         The variable and its slots after each step, by our names.
@@ -59,24 +84,28 @@ def torch_states(name: str, mode: str, dtype: str) -> Iterator[State]:
     import torch
 
     under_test = OPTIMIZERS[name]
-    arguments = under_test.modes[mode]
     counterpart = under_test.torch(arguments)
-    parameter = torch.nn.Parameter(torch.tensor(initial_value(dtype)))
+    parameter = torch.nn.Parameter(torch.tensor(start))
     optimizer = getattr(torch.optim, counterpart.name)(
-        [parameter], lr=LEARNING_RATE, foreach=False, **counterpart.arguments
+        [parameter], lr=learning_rate, foreach=False, **counterpart.arguments
     )
-    for step in range(1, STEPS + 1):
-        parameter.grad = torch.tensor(gradient(step, dtype, arguments))
-        # PyTorch keeps scalars of a step, such as NAdam's product of momenta,
-        # in its default type.
-        default = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-        try:
+    for value in gradients:
+        parameter.grad = torch.tensor(value)
+        with float64_scalars():
             optimizer.step()
-        finally:
-            torch.set_default_dtype(default)
         kept = optimizer.state[parameter]
         state = {"variable": parameter.detach().numpy().copy()}
         for slot in under_test.slots(arguments):
-            state[slot] = kept[counterpart.slots[slot]].numpy().copy()
+            state[slot] = kept[TORCH_SLOTS[slot]].numpy().copy()
         yield state
+
+
+@functools.cache
+def torch_states(name: str, mode: str, dtype: str) -> list[State]:
+    """The states after each step in a mode of `OPTIMIZERS`."""
+    arguments = OPTIMIZERS[name].modes[mode]
+    gradients = [
+        gradient(step, dtype, arguments) for step in range(1, STEPS + 1)
+    ]
+    start = initial_value(dtype)
+    return list(torch_steps(name, arguments, start, gradients, LEARNING_RATE))

@@ -30,7 +30,7 @@ def main() -> None:
     }
     for name, mode in TORCH_MODES:
         for dtype in ["float32", "float64"]:
-            states = list(torch_states(name, mode, dtype))
+            states = torch_states(name, mode, dtype)
             for key in states[0]:
                 arrays[f"{name}/{mode}/{dtype}/{key}"] = np.stack(
                     [states[step - 1][key] for step in RECORDED_STEPS]

@@ -1,8 +1,6 @@
-"""Weight decay that changes between steps, and what it leaves out."""
+"""Learning rates and weight decay of single variables."""
 
 from __future__ import annotations
-
-import pickle
 
 import keras
 import numpy as np
@@ -14,12 +12,9 @@ from counterparts import COUNTERPARTS
 
 pytestmark = pytest.mark.core
 
-IMPLEMENTATIONS = ["custom_op", "composed"]
-implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-
 
 @pytest.mark.parametrize("make", [tf.Variable, keras.Variable])
-@implementations
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 def test_a_variable_takes_effect_in_the_next_traced_step(implementation, make):
     pair = COUNTERPARTS["AdamW"]
 
@@ -84,26 +79,6 @@ def test_variables_without_a_name_are_excluded_one_by_one():
     assert again.get_config() == optimizer.get_config()
 
 
-def test_exclusions_are_found_again_by_path_and_by_name():
-    variables = [
-        # Of other shapes: the same ones would be found by their positions.
-        keras.Variable([1.0] * (i + 1), name=name)
-        for i, name in enumerate(("kernel", "bias", "gamma"))
-    ]
-    optimizer = tf_opt.AdamW(0.1, weight_decay=0.5)
-    optimizer.exclude_from_weight_decay(
-        var_list=[variables[2]], var_names=["bias"]
-    )
-    # Before and after it is built.
-    for _ in range(2):
-        config = optimizer.get_config()
-        assert pickle.loads(pickle.dumps(config)) == config
-        loaded = tf_opt.AdamW.from_config(config)
-        assert decayed(loaded, variables[::-1]) == [False, False, True]
-        optimizer.build(variables)
-    assert decayed(optimizer, variables) == [True, False, False]
-
-
 @pytest.mark.parametrize("how", ["var_names", "var_list"])
 def test_what_is_excluded_after_a_step_is_so_in_the_next(how):
     results = []
@@ -116,3 +91,47 @@ def test_what_is_excluded_after_a_step_is_so_in_the_next(how):
         optimizer.apply([tf.zeros(1)], [bias])
         results.append(bias.numpy())
     np.testing.assert_allclose(*results, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "value", [{"(": 1.0}, {"x": -1.0}, {"x": "1"}, {1: 1.0}, ["x"], 2.0]
+)
+def test_wrong_multipliers(value):
+    for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
+        with pytest.raises(ValueError, match=f"`{name}"):
+            tf_opt.Adam(**{name: value})
+
+
+def test_multipliers_of_no_variable_are_an_error():
+    optimizer = tf_opt.Adam(learning_rate_multipliers={"nowhere": 2.0})
+    with pytest.raises(
+        ValueError, match="`learning_rate_multipliers`.*'nowhere'.*no trainable"
+    ):
+        optimizer.build([keras.Variable([1.0], name="x")])
+
+
+def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():
+    inner = keras.Sequential([keras.layers.Dense(3, name=x) for x in "ab"])
+    last = keras.layers.Dense(2, name="c")
+    model = keras.Sequential(
+        [keras.Input((3,)), inner, keras.layers.ReLU(), last]
+    )
+    inner.layers[0].bias.trainable = False
+    factors = tf_opt.layerwise_multipliers(model, 0.5)
+    assert list(factors.values()) == [0.25, 0.5, 0.5, 1.0, 1.0]
+
+    def built(multipliers):
+        optimizer = tf_opt.Adam(learning_rate_multipliers=multipliers)
+        model.compile(optimizer, "mse", run_eagerly=True)
+        model.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
+        return list(optimizer._unsaved.learning_rate_multipliers.numpy())
+
+    assert built(factors) == [0.25, 0.5, 0.5, 1.0, 1.0]
+    # Layers may be frozen afterwards.
+    inner.trainable = False
+    assert built(factors) == [1, 1]
+    with pytest.raises(ValueError, match="Leave it out while .* are frozen"):
+        built({"a/": 0.5})
+    for decay in (0, 1.5, -1, "1"):
+        with pytest.raises(ValueError, match="`decay` must be"):
+            tf_opt.layerwise_multipliers(model, decay)

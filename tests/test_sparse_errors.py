@@ -1,0 +1,245 @@
+"""Sparse gradients that don't fit: the error names the table."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+from allpairspy import AllPairs
+
+from devices import needs_sparse_kernels
+from devices import reads_numbers_on_device
+from devices import refusal
+from trajectory import RUNS
+from xla_kernels import needs_sparse_xla_kernels
+
+pytestmark = pytest.mark.kernels
+
+ROWS, WIDTH = 10, 3
+
+
+def _table() -> keras.Variable:
+    return keras.Variable(tf.ones((ROWS, WIDTH)), name="table")
+
+
+def _slices(*rows: int) -> tf.IndexedSlices:
+    return tf.IndexedSlices(
+        tf.ones((len(rows), WIDTH)), tf.constant(rows, tf.int64)
+    )
+
+
+WRONG_ROWS = {
+    -1: {},
+    ROWS: {"clipnorm": 1.0},
+    2**40: {"gradient_accumulation_steps": 2},
+}
+
+
+def _rows_out_of_range() -> list[Any]:
+    cases = []
+    for case in AllPairs(
+        [
+            ["custom_op", "composed"],
+            ["eager", "tf.function", "jit_compile"],
+            [False, True],
+            list(WRONG_ROWS),
+        ],
+        # TensorFlow's ops check no index inside XLA.
+        filter_func=lambda row: row[:2] != ["composed", "jit_compile"],
+    ):
+        implementation, how, *_ = case
+        marks = [needs_sparse_kernels] if implementation == "custom_op" else []
+        if how == "jit_compile":
+            marks = [needs_sparse_xla_kernels]
+        cases.append(pytest.param(*case, marks=marks))
+    return cases
+
+
+@pytest.mark.parametrize(
+    ("implementation", "how", "lazy_mode", "row"), _rows_out_of_range()
+)
+def test_a_row_out_of_range_names_the_table_and_nothing_is_written(
+    implementation, how, lazy_mode, row, device, capfd
+):
+    compiled = how == "jit_compile"
+    variables = [
+        keras.Variable(np.ones(4), dtype="float64"),
+        _table(),
+        keras.Variable(np.ones((2, 2)), dtype="float32"),
+    ]
+    optimizer = tf_opt.Adam(
+        0.1,
+        lazy_mode=lazy_mode,
+        implementation=implementation,
+        **WRONG_ROWS[row],
+    )
+    optimizer.build(variables)
+
+    def step():
+        optimizer.apply(
+            [tf.ones(4, tf.float64), _slices(2, row), tf.ones((2, 2))],
+            variables,
+        )
+
+    kept = [*variables, *optimizer.variables]
+    if compiled:
+        # XLA may have used the count's memory for something else by then.
+        kept = [x for x in kept if x is not optimizer.iterations]
+    before = [x.numpy() for x in kept]
+    bounds = rf"must be in \[0, {ROWS}\), .*"
+    message = rf"`indices\[0\]` \(of table\) {bounds} got {row} at 1"
+    if implementation == "composed" or reads_numbers_on_device(device):
+        # The check is TensorFlow's there.
+        message = f"indices of the gradient of .*table.* {bounds}"
+    with (
+        pytest.raises(tf.errors.InvalidArgumentError, match=message)
+        if compiled
+        else refusal(device, message, capfd, is_of_a_number=False)
+    ):
+        RUNS[how](step)()
+    for variable, old in zip(kept, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), old)
+
+
+WRONG = {
+    "more values": (np.ones((2, WIDTH)), [1], "one row of it for each"),
+    "other width": (np.ones((1, WIDTH + 1)), [1], "one row of it for each"),
+    "a matrix of indices": (np.ones((1, WIDTH)), [[1]], "one row of it"),
+    "real indices": (np.ones((1, WIDTH)), [1.0], "must be integers"),
+}
+
+
+@pytest.mark.parametrize("lazy_mode", [False, True])
+@pytest.mark.parametrize("case", WRONG)
+def test_slices_that_do_not_fit_name_the_table(case, lazy_mode):
+    values, indices, message = WRONG[case]
+    table = _table()
+    before = table.numpy()
+    slices = tf.IndexedSlices(
+        tf.constant(values, tf.float32), tf.constant(indices)
+    )
+    with pytest.raises(ValueError, match=f"`table`.*{message}"):
+        tf_opt.Adam(0.1, lazy_mode=lazy_mode).apply([slices], [table])
+    np.testing.assert_array_equal(table.numpy(), before)
+
+
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=needs_sparse_xla_kernels)]
+)
+def test_a_length_that_is_known_late_names_the_table(jit_compile):
+    table = _table()
+    optimizer = tf_opt.Adam(0.1, lazy_mode=True)
+    optimizer.build([table])
+
+    @tf.function(
+        jit_compile=jit_compile,
+        input_signature=[
+            tf.TensorSpec([None, WIDTH]),
+            tf.TensorSpec([None], tf.int32),
+        ],
+    )
+    def step(values, indices):
+        optimizer.apply([tf.IndexedSlices(values, indices)], [table])
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"of table\)? must have one row",
+    ):
+        step(tf.ones((2, WIDTH)), tf.constant([1]))
+
+
+def test_a_number_has_no_rows():
+    number = keras.Variable(1.0)
+    slices = tf.IndexedSlices(tf.ones([1]), tf.constant([0]))
+    with pytest.raises(ValueError, match="has no rows"):
+        tf_opt.Adam(0.1, lazy_mode=True).apply([slices], [number])
+
+
+@needs_sparse_xla_kernels
+@pytest.mark.parametrize("name", ['a "b" \\ \u00e9\n\\00 }, x = 1', ""])
+def test_errors_under_xla_call_a_table_by_any_name(name):
+    @RUNS["jit_compile"]
+    def measure(indices):
+        # A table before it, that has a name too.
+        slices = [tf.IndexedSlices(tf.ones((1, 2)), x) for x in ([0], indices)]
+        return tf_opt.ops.measure_gradients(
+            slices, rows=[1, 4], tables=["first", name]
+        )
+
+    assert measure(tf.constant([3])).sums_of_squares.numpy().tolist() == [2, 2]
+    expected = f"`indices[1]` (of {name}) must be in [0, 4)"
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=re.escape(expected)
+    ):
+        measure(tf.constant([4]))
+
+
+@needs_sparse_kernels
+def test_dense_and_sparse_gradients_do_not_mix():
+    p, m, v = ([tf.Variable([[0.0]]) for _ in range(2)] for _ in range(3))
+    with pytest.raises(ValueError, match="`gradients` must all be"):
+        tf_opt.ops.resource_apply_adam_amsgrad(
+            p,
+            m,
+            v,
+            [tf.constant([[1.0]]), tf.IndexedSlices([[1.0]], [0])],
+            step=1,
+        )
+
+
+# ---- The ops. ----
+
+
+def _measure(rows: list[int], values: tf.Tensor, *indices: int) -> Any:
+    indices = tf.constant(indices, tf.int64, (len(indices),))
+    slices = tf.IndexedSlices(values, indices)
+    return tf_opt.ops.measure_gradients([slices], rows=rows)
+
+
+# Shapes of which TensorFlow ends the process, if it is asked for them.
+IMPOSSIBLE = {
+    "negative": (lambda: _measure([-1], tf.ones((1, 2)), 0), "rows"),
+    "no integer": (lambda: _measure([4.5], tf.ones((1, 2)), 0), "rows"),
+    "too large": (lambda: _measure([2**64 + 4], tf.ones((1, 2)), 0), "rows"),
+    "too many elements": (lambda: _measure([2**60], tf.ones((1, 64)), 0), ""),
+}
+
+
+@needs_sparse_kernels
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_tables_that_cannot_be_are_errors(case, in_graph):
+    call, message = IMPOSSIBLE[case]
+    with pytest.raises(
+        (ValueError, tf.errors.InvalidArgumentError), match=message
+    ):
+        (tf.function(call) if in_graph else call)()
+
+
+@needs_sparse_kernels
+def test_an_empty_table_that_is_too_wide_for_its_gradient():
+    p, m, v = (tf.Variable(tf.zeros((0, 2**61))) for _ in range(3))
+    slices = tf.IndexedSlices(tf.ones((8, 1)), tf.zeros(8, tf.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one row of"):
+        tf_opt.ops.resource_apply_adam_amsgrad([p], [m], [v], [slices], step=1)
+
+
+@needs_sparse_kernels
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_table_of_batches_with_impossible_rows(sparse):
+    p, d = (tf.Variable(tf.zeros((3, 2))) for _ in range(2))
+    y = tf.Variable(tf.zeros((0, 2**40, 2**40)))
+    gradient = tf.ones((3, 2))
+    if sparse:
+        gradient = tf.IndexedSlices(gradient, tf.range(3))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"`y\[0\]` must hold rows"
+    ):
+        tf_opt.ops.resource_apply_asgd(
+            [p], [d], [y], [gradient], batch_index=0, seen_batches=1
+        )
