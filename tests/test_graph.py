@@ -84,20 +84,6 @@ def test_slots_are_in_order_with_steps_in_nested_functions_and_loops():
     )
 
 
-def test_a_function_traced_before_the_first_step_builds_the_slots():
-    # As in `fit`: the slots are made while the function is traced.
-    variable = tf.Variable([1.0, 2.0])
-    optimizer = tf_opt.Adam(0.1)
-
-    @tf.function
-    def step(gradient) -> None:
-        optimizer.apply([gradient], [variable])
-
-    for _ in range(3):
-        step(tf.constant([0.5, -0.5]))
-    np.testing.assert_allclose(variable.numpy(), [0.7, 2.3], atol=1e-6)
-
-
 def test_gradients_of_many_shapes_keep_their_shapes_in_the_graph():
     # Graph optimization folds the shapes that shape inference finds.
     keras.utils.set_random_seed(1)

@@ -94,7 +94,7 @@ def _ops_of(lazy_mode: bool, **arguments: Any) -> set[str]:
     ("features", "lazy_mode", "in_graph"),
     list(AllPairs([list(FEATURES), [False, True], [False, True]])),
 )
-def test_sparse_gradients_become_dense_or_lazily_run_composed(
+def test_the_op_gets_the_dense_gradient_or_lazily_none(
     features, lazy_mode, in_graph
 ):
     found, expected = (
