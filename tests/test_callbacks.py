@@ -20,10 +20,10 @@ def fit_line(batches, **arguments) -> float:
     model = keras.Sequential(
         [keras.layers.Input((1,)), keras.layers.Dense(1, use_bias=False)]
     )
-    model.compile(tf_opt.ASGD(0.2, batch_num=len(batches)), "mse", **arguments)
+    model.compile(tf_opt.ASGD(0.1, batch_num=len(batches)), "mse", **arguments)
     model.fit(
         batches.dataset,
-        epochs=60,
+        epochs=20,
         callbacks=[batches],
         shuffle=False,
         verbose=0,
