@@ -20,10 +20,10 @@ def fit_line(batches, **arguments) -> float:
     model = keras.Sequential(
         [keras.layers.Input((1,)), keras.layers.Dense(1, use_bias=False)]
     )
-    model.compile(tf_opt.ASGD(0.2, batch_num=len(batches)), "mse", **arguments)
+    model.compile(tf_opt.ASGD(0.1, batch_num=len(batches)), "mse", **arguments)
     model.fit(
         batches.dataset,
-        epochs=60,
+        epochs=20,
         callbacks=[batches],
         shuffle=False,
         verbose=0,
@@ -34,7 +34,7 @@ def fit_line(batches, **arguments) -> float:
 @pytest.mark.core
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"steps_per_execution": 3}, {"jit_compile": True}],
+    [{}, {"steps_per_execution": 3, "jit_compile": True}],
     ids=str,
 )
 def test_fit_on_shuffled_batches_finds_the_least_squares(arguments):
@@ -125,48 +125,75 @@ def test_shuffled_batches_are_what_fit_makes_of_the_data(data, expected):
 # ---- SwapAveragedWeights. ----
 
 
-def make_model() -> keras.Model:
+def make_model(
+    optimizer: keras.optimizers.Optimizer | None = None,
+    dtype: str = "float32",
+    run_eagerly: bool = True,
+) -> keras.Model:
     keras.utils.set_random_seed(6)
     model = keras.Sequential(
-        [keras.layers.Input((2,)), keras.layers.Dense(1, name="only")]
+        [
+            keras.layers.Input((2,)),
+            keras.layers.Dense(1, name="only", dtype=dtype),
+        ]
     )
-    model.compile(tf_opt.AveragedSGD(0.1, t0=3), "mse")
+    optimizer = optimizer or tf_opt.AveragedSGD(0.1, t0=3)
+    model.compile(optimizer, "mse", run_eagerly=run_eagerly)
     return model
 
 
+def fit(model: keras.Model, *callbacks, validate: bool = True, **arguments):
+    model.fit(
+        X,
+        Y,
+        batch_size=8,
+        shuffle=False,
+        verbose=0,
+        validation_data=(X, Y) if validate else None,
+        callbacks=list(callbacks),
+        **arguments,
+    )
+
+
+def numbers(model: keras.Model) -> list[np.ndarray]:
+    """All of its variables and of its optimizer's."""
+    return [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
+
+
+def assert_same(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 class Spy(keras.callbacks.Callback):
-    """Keeps the kernel at the end of each epoch and in each evaluation."""
+    """Keeps the weights that evaluation and what comes after an epoch see."""
 
     def __init__(self) -> None:
         super().__init__()
         self.at_end, self.in_test = [], []
 
-    def kernel(self) -> np.ndarray:
-        return self.model.get_layer("only").kernel.numpy()
-
     def on_epoch_end(self, epoch, logs=None) -> None:
-        self.at_end.append(self.kernel())
+        self.at_end.append(self.model.get_weights())
 
     def on_test_begin(self, logs=None) -> None:
-        self.in_test.append(self.kernel())
+        self.in_test.append(self.model.get_weights())
 
 
 @pytest.mark.core
 @pytest.mark.parametrize("swap_on_epoch", [False, True])
 def test_the_callback_evaluates_with_the_average(swap_on_epoch):
-    plain, model, spy = make_model(), make_model(), Spy()
-    arguments = {"epochs": 3, "batch_size": 8, "shuffle": False, "verbose": 0}
-    plain.fit(X, Y, **arguments)
+    plain, model = (make_model(run_eagerly=swap_on_epoch) for _ in range(2))
+    spy = Spy()
+    fit(plain, validate=False, epochs=3)
     swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch)
-    model.fit(X, Y, validation_data=(X, Y), callbacks=[swap, spy], **arguments)
+    fit(model, swap, spy, epochs=3)
     # The training is the same, and its weights are back.
-    np.testing.assert_array_equal(spy.kernel(), plain.get_weights()[0])
-    average = model.optimizer.variables[2].numpy()
-    assert np.abs(average - spy.kernel()).max() > 1e-3
-    np.testing.assert_array_equal(spy.in_test[-1], average)
-    np.testing.assert_array_equal(
-        spy.at_end[-1], average if swap_on_epoch else spy.kernel()
-    )
+    trained = model.get_weights()
+    assert_same(trained, plain.get_weights())
+    average = [v.numpy() for v in model.optimizer.variables[2:4]]
+    assert np.abs(average[0] - trained[0]).max() > 1e-3
+    assert_same(spy.in_test[-1], average)
+    assert_same(spy.at_end[-1], average if swap_on_epoch else trained)
     with model.optimizer.averaged_weights():
         expected = model.evaluate(X, Y, verbose=0)
     swapped = model.evaluate(X, Y, callbacks=[swap], verbose=0)
@@ -178,9 +205,6 @@ def test_the_callback_evaluates_with_the_average(swap_on_epoch):
     np.testing.assert_array_equal(swapped, expected)
 
 
-FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
-
-
 def test_the_callback_lets_others_save_and_restore_the_average(tmp_path):
     swap, spy = tf_opt.callbacks.SwapAveragedWeights(True), Spy()
     best = keras.callbacks.EarlyStopping(
@@ -188,27 +212,18 @@ def test_the_callback_lets_others_save_and_restore_the_average(tmp_path):
     )
     save = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras")
     model = make_model()
-    model.fit(
-        X,
-        Y,
-        validation_data=(X, Y),
-        callbacks=[swap, spy, save, best],
-        epochs=5,
-        **FIT,
-    )
+    fit(model, swap, spy, save, best, epochs=5)
     # The loss falls, and so the first epoch is the "best" that is restored.
     assert len(spy.at_end) == 2
-    np.testing.assert_array_equal(spy.kernel(), spy.at_end[0])
+    assert_same(model.get_weights(), spy.at_end[0])
     saved = keras.models.load_model(tmp_path / "2.keras")
-    np.testing.assert_array_equal(saved.get_weights()[0], spy.at_end[1])
+    assert_same(saved.get_weights(), spy.at_end[1])
 
     # And training goes on from what was saved as if it hadn't been.
     through = make_model()
-    through.fit(X, Y, epochs=4, **FIT)
-    saved.fit(X, Y, epochs=4, initial_epoch=2, callbacks=[swap], **FIT)
-    np.testing.assert_array_equal(
-        saved.get_weights()[0], through.get_weights()[0]
-    )
+    fit(through, epochs=4)
+    fit(saved, swap, epochs=4, initial_epoch=2)
+    assert_same(saved.get_weights(), through.get_weights())
     np.testing.assert_array_equal(
         saved.optimizer.variables[2], through.optimizer.variables[2]
     )
@@ -227,23 +242,21 @@ class EvaluatesAtTheEnd(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def test_an_evaluation_between_epochs_leaves_the_average_in_place():
-    swap, spy = tf_opt.callbacks.SwapAveragedWeights(True), Spy()
-    model = make_model()
-    model.fit(
-        X, Y, epochs=2, callbacks=[swap, EvaluatesAtTheEnd(swap), spy], **FIT
-    )
-    assert not model.optimizer.average_is_swapped_in
-    np.testing.assert_array_equal(
-        spy.at_end[-1], model.optimizer.variables[2].numpy()
-    )
-
-
 class FailsInTest(keras.callbacks.Callback):
     """Stops an evaluation while it goes on."""
 
     def on_test_batch_end(self, batch, logs=None) -> None:
         raise KeyboardInterrupt
+
+
+def test_an_evaluation_between_epochs_leaves_the_average_in_place():
+    swap, spy = tf_opt.callbacks.SwapAveragedWeights(True), Spy()
+    model = make_model()
+    fit(model, swap, EvaluatesAtTheEnd(swap), spy, validate=False, epochs=2)
+    assert not model.optimizer.average_is_swapped_in
+    np.testing.assert_array_equal(
+        spy.at_end[-1][0], model.optimizer.variables[2].numpy()
+    )
 
 
 @pytest.mark.parametrize("new_callback", [False, True])
@@ -257,108 +270,67 @@ def test_after_an_interrupt_training_goes_on(where, new_callback):
     )
     twin, model = make_model(), make_model()
     with pytest.raises(KeyboardInterrupt):
-        model.fit(
-            X, Y, validation_data=(X, Y), callbacks=[swap, failing], **FIT
-        )
+        fit(model, swap, failing)
     assert model.optimizer.average_is_swapped_in
     if new_callback:
         swap = tf_opt.callbacks.SwapAveragedWeights()
-    model.fit(X, Y, validation_data=(X, Y), callbacks=[swap], **FIT)
+    fit(model, swap)
     assert not model.optimizer.average_is_swapped_in
-    twin.fit(X, Y, epochs=2, **FIT)
-    np.testing.assert_array_equal(model.get_weights()[0], twin.get_weights()[0])
+    fit(twin, epochs=2)
+    assert_same(model.get_weights(), twin.get_weights())
 
 
 def test_the_moving_average_of_keras_leaves_this_average_alone():
     results = []
     for callbacks in [], [tf_opt.callbacks.SwapAveragedWeights(True)]:
-        model = make_model()
-        model.compile(tf_opt.AveragedSGD(0.1, t0=3, use_ema=True), "mse")
-        model.fit(X, Y, epochs=2, callbacks=callbacks, **FIT)
-        results.append([v.numpy() for v in model.variables])
-        results[-1] += [v.numpy() for v in model.optimizer.variables]
-    for plain, swapped in zip(*results, strict=True):
-        np.testing.assert_array_equal(swapped, plain)
+        model = make_model(tf_opt.AveragedSGD(0.1, t0=3, use_ema=True))
+        fit(model, *callbacks, validate=False, epochs=2)
+        results.append(numbers(model))
+    assert_same(*results)
 
 
-class Seen(keras.callbacks.Callback):
-    """The weights that evaluation and what comes after an epoch see."""
-
-    def __init__(self):
-        super().__init__()
-        self.weights = []
-
-    def on_test_begin(self, logs=None):
-        self.weights.append(self.model.get_weights())
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.weights.append(self.model.get_weights())
-
-
-def fit_with_moving_average(swap, dtype="float32", **arguments):
-    keras.utils.set_random_seed(3)
-    model = keras.Sequential(
-        [keras.Input((2,)), keras.layers.Dense(1, dtype=dtype)]
-    )
-    optimizer = tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5)
-    model.compile(optimizer, "mse")
-    seen = Seen()
-    model.fit(
-        X,
-        Y,
-        validation_data=(X, Y),
-        epochs=3,
-        callbacks=[swap, seen],
-        **FIT,
-    )
-    return model, seen.weights
-
-
-def test_a_moving_average_is_swapped_as_keras_swaps_it():
-    (model, ours), (keras_model, theirs) = (
-        fit_with_moving_average(swap)
-        for swap in (
-            tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True),
-            keras.callbacks.SwapEMAWeights(swap_on_epoch=True),
-        )
-    )
-    ours.append(model.get_weights())
-    theirs.append(keras_model.get_weights())
-    ours.append([v.numpy() for v in model.optimizer.variables])
-    theirs.append([v.numpy() for v in keras_model.optimizer.variables])
-    for own, their in zip(ours, theirs, strict=True):
-        for a, b in zip(own, their, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
-def test_a_float32_average_of_bfloat16_variables_is_swapped_exactly():
-    twin, _ = fit_with_moving_average(keras.callbacks.Callback(), "bfloat16")
-    swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True)
-    model, seen = fit_with_moving_average(swap, "bfloat16")
-    # Evaluation saw the averages, and so does the last epoch's end.
-    averages = model.optimizer._model_variables_moving_average
-    for shown, average in zip(seen[-1], averages, strict=True):
-        assert average.dtype == "float32"
-        rounded = tf.cast(average, tf.bfloat16).numpy()
-        np.testing.assert_array_equal(shown.astype(np.float32), rounded)
-    # Training was not touched by three swaps in and out.
-    for a, b in zip(
-        model.optimizer.variables, twin.optimizer.variables, strict=True
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_moving_average_is_swapped_as_keras_swaps_it(dtype):
+    results = []
+    for swap in (
+        tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True),
+        keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
+        # Keras' can't swap a float32 average of bfloat16 exactly.
+        if dtype == "float32"
+        else keras.callbacks.Callback(),
     ):
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        optimizer = tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5)
+        model, spy = make_model(optimizer, dtype), Spy()
+        fit(model, swap, spy, epochs=3)
+        results.append((optimizer, model, spy))
+    (optimizer, model, spy), (_, twin, seen) = results
+    averages = optimizer._model_variables_moving_average
+    shown = [tf.cast(x, dtype).numpy() for x in averages]
+    assert all(average.dtype == "float32" for average in averages)
+    assert_same(spy.in_test[-1], shown)
+    assert_same(spy.at_end[-1], shown)
+    if dtype == "float32":
+        for ours, theirs in zip(
+            (*spy.in_test, *spy.at_end, numbers(model)),
+            (*seen.in_test, *seen.at_end, numbers(twin)),
+            strict=True,
+        ):
+            for a, b in zip(ours, theirs, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    else:
+        # Training was not touched by three swaps in and out.
+        assert_same(
+            [v.numpy() for v in optimizer.variables],
+            [v.numpy() for v in twin.optimizer.variables],
+        )
 
 
-def test_the_callback_needs_an_average():
-    model = make_model()
-    model.compile(tf_opt.Adam(), "mse")
+def test_the_callback_needs_an_optimizer_with_an_average():
     swap = tf_opt.callbacks.SwapAveragedWeights()
-    with pytest.raises(ValueError, match="that has `use_ema=True`"):
-        model.evaluate(X, Y, callbacks=[swap], verbose=0)
-
-
-def test_the_callback_refuses_another_optimizer():
-    model = make_model()
-    model.compile("sgd", "mse")
-    swap = tf_opt.callbacks.SwapAveragedWeights()
-    with pytest.raises(ValueError, match="compiled with tf_opt.AveragedSGD"):
-        model.evaluate(X, Y, callbacks=[swap], verbose=0)
+    for optimizer, message in (
+        (tf_opt.Adam(), "that has `use_ema=True`"),
+        (keras.optimizers.SGD(), "compiled with tf_opt.AveragedSGD"),
+    ):
+        model = make_model(optimizer)
+        with pytest.raises(ValueError, match=message):
+            model.evaluate(X, Y, callbacks=[swap], verbose=0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import textwrap
+import pathlib
 
 import keras
 import numpy as np
@@ -13,28 +11,12 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from processes import python
 from registry import OPTIMIZERS
+from xla_kernels import HAS_XLA_KERNELS
 
 X = np.random.default_rng(4).standard_normal((12, 5)).astype("float32")
-
-SERVE = """
-import json, pathlib, sys
-import numpy as np
-import tensorflow as tf
-
-folder = pathlib.Path(sys.argv[1])
-x = np.load(folder / "x.npy")
-outputs = {}
-for path in sorted(folder.glob("*/saved_model.pb")):
-    signature = tf.saved_model.load(str(path.parent)).signatures[
-        "serving_default"
-    ]
-    (name,) = signature.structured_input_signature[1]
-    (output,) = signature(**{name: tf.constant(x)}).values()
-    outputs[path.parent.name] = output.numpy().tolist()
-assert "tf_opt" not in sys.modules
-print(json.dumps(outputs))
-"""
+GRADIENTS = ([0.1, -0.2], [0.01, 0.3], [2.0, 1.0])
 
 
 def fitted(optimizer: keras.optimizers.Optimizer) -> keras.Model:
@@ -45,49 +27,138 @@ def fitted(optimizer: keras.optimizers.Optimizer) -> keras.Model:
             keras.layers.Dense(1),
         ]
     )
-    model.compile(optimizer, "mse", jit_compile=False)
+    in_graph = tf.distribute.has_strategy()
+    model.compile(optimizer, "mse", run_eagerly=not in_graph, jit_compile=False)
     model.fit(X, X[:, :1], batch_size=4, shuffle=False, verbose=0)
     return model
 
 
+class Trainer(tf.Module):
+    """Training to be exported, as for a device that goes on with it.
+
+    It tracks the variable and the slots; the optimizer too, or not.
+    """
+
+    def __init__(
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        tracks_optimizer: bool = False,
+        jit_compile: bool = False,
+    ) -> None:
+        super().__init__()
+        self.variable = tf.Variable([1.0, 2.0])
+        optimizer.build([self.variable])
+        # An eager step, which keeps something of its own, first.
+        optimizer.apply([tf.constant([0.5, -0.5])], [self.variable])
+        self.slots = [variable.value for variable in optimizer.variables]
+        if tracks_optimizer:
+            self.optimizer = optimizer
+
+        @tf.function(
+            input_signature=[tf.TensorSpec([2])], jit_compile=jit_compile
+        )
+        def step(gradient):
+            optimizer.apply([gradient], [self.variable])
+            return {"variable": self.variable + 0.0}
+
+        self.step = step
+
+    def save(self, folder: pathlib.Path) -> None:
+        signatures = {"train": self.step.get_concrete_function()}
+        tf.saved_model.save(self, str(folder), signatures)
+
+    def steps(self) -> list[np.ndarray]:
+        """The variable after each step on `GRADIENTS`."""
+        return [
+            self.step(tf.constant(gradient))["variable"].numpy()
+            for gradient in GRADIENTS
+        ]
+
+
 @pytest.mark.core
-def test_what_is_exported_is_served_without_tf_opt(strategy, tmp_path):
-    expected = {}
+def test_models_are_served_without_tf_opt_and_training_with_it(
+    strategy, tmp_path
+):
+    served = {}
+
+    def save(name: str, model: keras.Model) -> None:
+        served[name] = model(X)
+        tf.saved_model.save(model, str(tmp_path / "served" / name))
 
     def export(name: str, model: keras.Model) -> None:
-        expected[f"{name}_export"] = expected[f"{name}_saved"] = model(X)
-        model.export(str(tmp_path / f"{name}_export"), verbose=False)
-        tf.saved_model.save(model, str(tmp_path / f"{name}_saved"))
+        served[name] = model(X)
+        model.export(str(tmp_path / "served" / name), verbose=False)
 
     for name, optimizer in OPTIMIZERS.items():
         model = fitted(optimizer.make(0.01))
         assert model.optimizer.implementation_in_use == "custom_op"
-        export(name, model)
+        save(name, model)
+    export("exported", model)
     archive = keras.export.ExportArchive()
     archive.track(model)
     archive.add_endpoint("serve", model.call, [tf.TensorSpec((None, 5))])
-    archive.write_out(str(tmp_path / "archive"), verbose=False)
-    expected["archive"] = model(X)
+    archive.write_out(str(tmp_path / "served/archive"), verbose=False)
+    served["archive"] = model(X)
     with strategy.scope():
-        export("mirrored", fitted(tf_opt.Adam(0.01)))
+        model = fitted(tf_opt.Adam(0.01))
+        save("mirrored", model)
+        export("mirrored and exported", model)
+    for path in tmp_path.glob("served/*/saved_model.pb"):
+        assert b"TfOpt" not in path.read_bytes()
+
+    trained = {}
+    for jit_compile in {False, HAS_XLA_KERNELS}:
+        trainer = Trainer(tf_opt.Adam(0.1), jit_compile=jit_compile)
+        folder = tmp_path / f"trained/jit_compile={jit_compile}"
+        trainer.save(folder)
+        trained[folder.name] = trainer.steps()
+        saved = (folder / "saved_model.pb").read_bytes()
+        assert b"TfOpt>ResourceApplyAdamAmsgrad" in saved
+        assert b"VariableGroup" not in saved
 
     np.save(tmp_path / "x.npy", X)
-    served = subprocess.run(
-        [sys.executable, "-c", SERVE, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd="/",
+    output = python.run(
+        f"""
+        import json, pathlib, sys
+        import numpy as np
+        import tensorflow as tf
+
+        folder = pathlib.Path({str(tmp_path)!r})
+        x, found = np.load(folder / "x.npy"), dict()
+        for path in folder.glob("served/*"):
+            loaded = tf.saved_model.load(str(path))
+            serve = loaded.signatures["serving_default"]
+            (name,) = serve.structured_input_signature[1]
+            (output,) = serve(**dict([(name, tf.constant(x))])).values()
+            found[path.name] = output.numpy().tolist()
+        assert "tf_opt" not in sys.modules
+        for path in folder.glob("trained/*"):
+            try:
+                tf.saved_model.load(str(path))
+            except Exception as error:
+                assert "TfOpt>ResourceApplyAdamAmsgrad" in str(error), error
+            else:
+                raise AssertionError("it loads without tf_opt")
+        import tf_opt
+        for path in folder.glob("trained/*"):
+            loaded = tf.saved_model.load(str(path))
+            found[path.name] = [
+                loaded.step(tf.constant(gradient))["variable"].numpy().tolist()
+                for gradient in {GRADIENTS!r}
+            ]
+        print(json.dumps(found))
+        """
     )
-    assert served.returncode == 0, served.stderr
-    outputs = json.loads(served.stdout.splitlines()[-1])
-    assert set(outputs) == set(expected)
-    for name, output in expected.items():
-        np.testing.assert_allclose(outputs[name], output, rtol=1e-5)
+    found = json.loads(output.splitlines()[-1])
+    assert set(found) == {*served, *trained}
+    for name, expected in served.items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-5)
+    for name, expected in trained.items():
+        np.testing.assert_array_equal(np.float32(found[name]), expected)
 
 
-@pytest.mark.parametrize("name", ["AdamW", "ASGD"])
-def test_a_trained_model_becomes_a_tflite_model(name):
-    model = fitted(OPTIMIZERS[name].make(0.01))
+def test_a_trained_model_becomes_a_tflite_model():
+    model = fitted(tf_opt.AdamW(0.01))
     converted = tf.lite.TFLiteConverter.from_keras_model(model).convert()
     interpreter = tf.lite.Interpreter(model_content=converted)
     input_, output = (
@@ -102,59 +173,25 @@ def test_a_trained_model_becomes_a_tflite_model(name):
     )
 
 
-def thorough(name: str) -> keras.optimizers.Optimizer:
+@pytest.mark.core
+@pytest.mark.parametrize("tracks_optimizer", [False, True])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_training_goes_on_where_it_is_loaded(name, tracks_optimizer, tmp_path):
     under_test = OPTIMIZERS[name]
     mode = under_test.modes[under_test.thorough_mode or "plain"]
-    return under_test.make(0.125, **mode)
-
-
-class Trainer(tf.Module):
-    """Training to be exported, as for a device that goes on with it.
-
-    It tracks variables and slots, and not the optimizer.
-    """
-
-    def __init__(self, optimizer: keras.optimizers.Optimizer) -> None:
-        super().__init__()
-        self.variable = tf.Variable([1.0, 2.0])
-        optimizer.build([self.variable])
-        # An eager step, which keeps something of its own, first.
-        optimizer.apply([tf.constant([0.5, -0.5])], [self.variable])
-        self.slots = [variable.value for variable in optimizer.variables]
-
-        @tf.function(input_signature=[tf.TensorSpec([2])])
-        def step(gradient):
-            optimizer.apply([gradient], [self.variable])
-            return {"variable": tf.identity(self.variable)}
-
-        self.step = step
-
-
-@pytest.mark.core
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_training_that_tracks_only_variables_goes_on_where_it_is_loaded(
-    name, tmp_path
-):
-    trainer = Trainer(thorough(name))
+    trainer = Trainer(under_test.make(0.125, **mode), tracks_optimizer)
     trainer.step(tf.constant([0.25, 1.0]))
-    tf.saved_model.save(
-        trainer, str(tmp_path), {"train": trainer.step.get_concrete_function()}
-    )
+    trainer.save(tmp_path)
     loaded = tf.saved_model.load(str(tmp_path))
-    gradients = ([0.1, -0.2], [0.01, 0.3], [2.0, 1.0])
-    expected = []
-    for gradient in map(tf.constant, gradients):
-        expected.append(trainer.step(gradient)["variable"].numpy())
-        np.testing.assert_array_equal(
-            loaded.step(gradient)["variable"], expected[-1]
-        )
+    expected = trainer.steps()
+    np.testing.assert_array_equal(Trainer.steps(loaded), expected)
 
     # As C++ serving does.
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         signature = tf.compat.v1.saved_model.load(
             session, ["serve"], str(tmp_path)
         ).signature_def["train"]
-        for gradient, value in zip(gradients, expected, strict=True):
+        for gradient, value in zip(GRADIENTS, expected, strict=True):
             np.testing.assert_array_equal(
                 session.run(
                     signature.outputs["variable"].name,
@@ -169,7 +206,7 @@ def test_a_loaded_training_function_keeps_the_order_of_steps_and_reads(
     tmp_path,
 ):
     trainer = Trainer(tf_opt.Adam(0.1))
-    tf.saved_model.save(trainer, str(tmp_path))
+    trainer.save(tmp_path)
     loaded = tf.saved_model.load(str(tmp_path))
     # After iterations and learning rate.
     slot = loaded.slots[2]
@@ -190,40 +227,3 @@ def test_a_loaded_training_function_keeps_the_order_of_steps_and_reads(
             moment = 0.9 * moment + 0.1 * gradient.numpy()
         # What was expected after the last read is what is there before.
         moment = slot.numpy()
-
-
-def test_nothing_of_ours_is_in_an_export_and_only_the_op_in_training(tmp_path):
-    model = fitted(tf_opt.Adam(0.01))
-    model.export(str(tmp_path / "model"), verbose=False)
-    assert b"TfOpt" not in (tmp_path / "model/saved_model.pb").read_bytes()
-    tf.saved_model.save(Trainer(tf_opt.Adam(0.1)), str(tmp_path / "training"))
-    training = (tmp_path / "training/saved_model.pb").read_bytes()
-    assert b"TfOpt>ResourceApplyAdamAmsgrad" in training
-    assert b"VariableGroup" not in training
-
-
-def test_training_loads_where_tf_opt_is_imported_and_nowhere_else(tmp_path):
-    trainer = Trainer(tf_opt.Adam(0.1))
-    tf.saved_model.save(trainer, str(tmp_path))
-    gradient = [0.5, -0.5]
-    expected = trainer.step(tf.constant(gradient))["variable"].numpy()
-    script = f"""
-        import tensorflow as tf
-        try:
-            tf.saved_model.load({str(tmp_path)!r})
-        except Exception as error:
-            print(error)
-        import tf_opt
-        loaded = tf.saved_model.load({str(tmp_path)!r})
-        print(loaded.step(tf.constant({gradient}))["variable"].numpy().tolist())
-    """
-    loaded = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        cwd="/",
-    )
-    assert loaded.returncode == 0, loaded.stderr
-    *error, result = loaded.stdout.splitlines()
-    assert "TfOpt>ResourceApplyAdamAmsgrad" in "".join(error)
-    assert json.loads(result) == expected.tolist()

@@ -1,7 +1,4 @@
-"""from_keras of what has more than numbers: loss scales, strategies, settings.
-
-That the numbers go on is in test_saving.py and test_nadam.py.
-"""
+"""`from_keras` continues with the numbers, the state and the settings."""
 
 from __future__ import annotations
 
@@ -12,9 +9,20 @@ import tensorflow as tf
 import tf_opt
 
 # Relative. Keras computes with these in float32, where 1 - 0.999 has five
-# digits; here both have what they are told.
+# digits; these both represent exactly.
 TOLERANCE = 1e-5
 EXACT = {"beta_1": 0.75, "beta_2": 0.875}
+OURS = {"Adam": tf_opt.Adam, "AdamW": tf_opt.AdamW, "Nadam": tf_opt.NAdam}
+AVERAGE = {"use_ema": True, "ema_momentum": 0.7}
+DECAY = keras.optimizers.schedules.ExponentialDecay(0.125, 2, 0.5)
+
+
+class MyAdam(keras.optimizers.Adam):
+    """May compute anything."""
+
+
+class MyScale(keras.optimizers.LossScaleOptimizer):
+    """May compute anything."""
 
 
 def steps(optimizer, variables, gradients) -> list[np.ndarray]:
@@ -23,6 +31,52 @@ def steps(optimizer, variables, gradients) -> list[np.ndarray]:
         # An infinite one halves the scale and is left out.
         optimizer.apply([tf.constant(gradient, v.dtype) for v in variables])
     return [v.numpy() for v in variables]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    ("name", "settings", "steps_before"),
+    [
+        ("Adam", {"amsgrad": True}, 4),
+        ("Adam", {"learning_rate": lambda: 0.125, **AVERAGE}, 4),
+        ("Nadam", {"weight_decay": 0.25, "loss_scale_factor": 4.0}, 4),
+        ("AdamW", {"learning_rate": DECAY, "clipnorm": 1.0}, 4),
+        # In the middle of an accumulation, and of a moving average.
+        ("AdamW", {"clipvalue": 0.5, "gradient_accumulation_steps": 2}, 5),
+        (
+            "AdamW",
+            {"global_clipnorm": 0.3, **AVERAGE, "ema_overwrite_frequency": 3},
+            4,
+        ),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_numbers_state_and_settings_go_on(name, settings, steps_before, built):
+    gradients = np.random.default_rng(3).normal(size=(9, 3))
+    outcomes = []
+    for continues_with in lambda optimizer: optimizer, tf_opt.from_keras:
+        variables = [
+            keras.Variable([1.0, -2.0, 0.0], dtype="float64", name=variable)
+            for variable in ("decayed", "kept")
+        ]
+        arguments = {"learning_rate": 0.125, **EXACT, **settings}
+        optimizer = getattr(keras.optimizers, name)(**arguments)
+        optimizer.exclude_from_weight_decay(var_list=variables[1:])
+        if built:
+            optimizer.build(variables)
+            steps(optimizer, variables, gradients[:steps_before])
+        optimizer = continues_with(optimizer)
+        optimizer.build(variables)
+        steps(optimizer, variables, gradients[steps_before:])
+        outcomes.append([*variables, *optimizer.variables])
+    assert type(optimizer) is OURS[name]
+    excluded = optimizer.get_config()["exclude_from_weight_decay"]
+    assert excluded["paths"] == [variables[1].path]
+    for ours, theirs in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(
+            ours.numpy(), theirs.numpy(), rtol=TOLERANCE, atol=1e-7
+        )
 
 
 @pytest.mark.parametrize("built", ["both", "inner", "none"])
@@ -130,44 +184,16 @@ def test_inside_of_a_strategys_scope(strategy):
 
 
 @pytest.mark.parametrize(
-    ("settings", "gradients"),
+    "refused",
     [
-        ({"clipnorm": 1.0, "use_ema": True, "ema_momentum": 0.7}, 4),
-        ({"clipvalue": 0.5, "gradient_accumulation_steps": 2}, 5),
-        ({"global_clipnorm": 0.3, "ema_overwrite_frequency": 2}, 4),
-        ({"weight_decay": 0.25, "loss_scale_factor": 4.0}, 4),
+        "adam",
+        keras.optimizers.SGD(),
+        MyAdam(),
+        keras.optimizers.LossScaleOptimizer(MyAdam()),
+        MyScale(keras.optimizers.Adam()),
     ],
-    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+    ids=lambda optimizer: type(optimizer).__name__,
 )
-def test_settings_go_along(settings, gradients):
-    if "ema_overwrite_frequency" in settings:
-        settings = {**settings, "use_ema": True}
-    random = np.random.default_rng(3).normal(size=(2 * gradients + 1, 3))
-    outcomes = []
-    for continues_with in lambda optimizer: optimizer, tf_opt.from_keras:
-        variable = keras.Variable([1.0, -2.0, 0.0], dtype="float64")
-        optimizer = keras.optimizers.AdamW(
-            keras.optimizers.schedules.ExponentialDecay(0.125, 2, 0.5),
-            **EXACT,
-            **settings,
-        )
-        optimizer.build([variable])
-        steps(optimizer, [variable], random[:gradients])
-        optimizer = continues_with(optimizer)
-        steps(optimizer, [variable], random[gradients:])
-        outcomes.append([variable, *optimizer.variables])
-    for ours, theirs in zip(*outcomes, strict=True):
-        np.testing.assert_allclose(
-            ours.numpy(), theirs.numpy(), rtol=TOLERANCE, atol=1e-7
-        )
-
-
-def test_a_subclass_inside_is_refused():
-    subclass = type("MyAdam", (keras.optimizers.Adam,), {})
-    scaled = type("MyScale", (keras.optimizers.LossScaleOptimizer,), {})
-    for optimizer in (
-        keras.optimizers.LossScaleOptimizer(subclass()),
-        scaled(keras.optimizers.Adam()),
-    ):
-        with pytest.raises(TypeError, match="must be one of keras.optimizers"):
-            tf_opt.from_keras(optimizer)
+def test_what_from_keras_does_not_know_is_refused(refused):
+    with pytest.raises(TypeError, match="must be one of keras.optimizers.Adam"):
+        tf_opt.from_keras(refused)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
 from registry import OPTIMIZERS
 
 IMPLEMENTATIONS = ["custom_op", "composed"]
 
-pairs = pytest.mark.parametrize(
-    "pair", COUNTERPARTS.values(), ids=COUNTERPARTS.keys()
-)
 implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 
 # Keras computes 1 - beta_2^t in float32, where 1 - 0.999 is off by up to 3e-5:
@@ -23,20 +23,21 @@ implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 TOLERANCE = {"rtol": 2e-6, "atol": 2e-6}
 
 
-def make_model(seed: int = 3) -> keras.Model:
-    keras.utils.set_random_seed(seed)
+def make_model() -> keras.Model:
+    keras.utils.set_random_seed(3)
     return keras.Sequential(
         [
             keras.layers.Input((6,)),
-            keras.layers.Dense(8, activation="tanh"),
-            keras.layers.Dense(3),
-        ]
+            keras.layers.Dense(8, activation="tanh", name="first"),
+            keras.layers.Dense(3, name="last"),
+        ],
+        name="model",
     )
 
 
-def make_data(count: int = 64) -> tuple[np.ndarray, np.ndarray]:
+def make_data() -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(0)
-    x = random.standard_normal((count, 6)).astype("float32")
+    x = random.standard_normal((64, 6)).astype("float32")
     return x, np.abs(x[:, :3]).argmax(axis=1)
 
 
@@ -74,20 +75,19 @@ def fit(optimizer, **compile_arguments) -> np.ndarray:
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    "mode",
+    ("name", "mode"),
     [
-        {},
-        {"run_eagerly": True},
-        {"steps_per_execution": 4},
-        {"jit_compile": True},
-        {"jit_compile": True, "steps_per_execution": 4},
+        ("Adam", {}),
+        ("Adam", {"jit_compile": True, "steps_per_execution": 4}),
+        ("AMSGrad", {"jit_compile": True}),
+        ("AdamW", {"run_eagerly": True}),
+        ("NAdam", {"steps_per_execution": 4}),
     ],
-    ids=["default", "eager", "steps_per_execution", "jit_compile", "both"],
+    ids=str,
 )
-@pairs
-def test_fit_equals_keras_step_for_step(pair, mode):
-    ours = fit(pair.ours(), **mode)
-    theirs = fit(pair.keras(), **mode)
+def test_fit_equals_keras_step_for_step(name, mode):
+    ours = fit(COUNTERPARTS[name].ours(), **mode)
+    theirs = fit(COUNTERPARTS[name].keras(), **mode)
     assert ours.shape == theirs.shape
     np.testing.assert_allclose(ours, theirs, **TOLERANCE)
     assert np.abs(ours[-1] - ours[0]).max() > 0.01
@@ -123,40 +123,51 @@ OPTIONS = {
 }
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-@pytest.mark.parametrize("option", OPTIONS)
-@implementations
-@pytest.mark.parametrize("name", ["Adam", "NAdam"])
-def test_base_class_options_equal_keras(name, option, implementation, in_graph):
+def trajectory(
+    optimizer: keras.optimizers.Optimizer, in_graph: bool
+) -> list[np.ndarray]:
+    """All variables and all state after each of 12 steps."""
     random = np.random.default_rng(1)
-    start = [random.standard_normal(shape) for shape in [(5, 3), (7,)]]
-    gradients = [
-        [random.standard_normal(v.shape) * 0.1 for v in start]
-        for _ in range(12)
+    variables = [
+        keras.Variable(random.standard_normal(shape), dtype="float32")
+        for shape in [(5, 3), (7,)]
     ]
+    optimizer.build(variables)
 
-    def run(optimizer) -> list[np.ndarray]:
-        variables = [keras.Variable(v, dtype="float32") for v in start]
-        optimizer.build(variables)
+    def step(*gradients) -> None:
+        optimizer.apply(list(gradients), variables)
 
-        def step(*gradients) -> None:
-            optimizer.apply(list(gradients), variables)
+    step = tf.function(step) if in_graph else step
+    states = []
+    for _ in range(12):
+        gradients = [0.1 * random.standard_normal(v.shape) for v in variables]
+        step(*[tf.constant(g, tf.float32) for g in gradients])
+        values = [v.numpy() for v in (*variables, *optimizer.variables)]
+        states.append(np.concatenate([v.ravel() for v in values]))
+    return states
 
-        step = tf.function(step) if in_graph else step
-        trajectory = []
-        for grads in gradients:
-            step(*[tf.constant(g, tf.float32) for g in grads])
-            values = [v.numpy() for v in (*variables, *optimizer.variables)]
-            trajectory.append(np.concatenate([v.ravel() for v in values]))
-        return trajectory
 
+@functools.cache
+def plain_trajectory(name: str) -> list[np.ndarray]:
+    return trajectory(COUNTERPARTS[name].ours(), in_graph=False)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("option", "name", "implementation", "in_graph"),
+    AllPairs(
+        [list(OPTIONS), ["Adam", "NAdam"], IMPLEMENTATIONS, [False, True]]
+    ),
+)
+def test_base_class_options_equal_keras(name, option, implementation, in_graph):
     pair = COUNTERPARTS[name]
     options = OPTIONS[option]
-    ours = run(pair.ours(implementation=implementation, **options))
-    theirs = run(pair.keras(**options))
+    ours = trajectory(
+        pair.ours(implementation=implementation, **options), in_graph
+    )
+    theirs = trajectory(pair.keras(**options), in_graph)
     np.testing.assert_allclose(ours, theirs, **TOLERANCE)
-    plain = run(pair.ours(implementation=implementation))
+    plain = plain_trajectory(name)
     if len(plain[-1]) == len(ours[-1]):
         assert np.abs(plain[-1] - ours[-1]).max() > 1e-4, "it had no effect"
 
@@ -251,84 +262,53 @@ def test_unknown_variables_are_refused():
 
 
 @implementations
-def test_variables_of_several_types_in_one_step(implementation):
+def test_variables_of_several_types_train_in_one_step(implementation):
     types = ["float32", "float64", "bfloat16", "float16"]
     variables = [keras.Variable([1.0, 2.0], dtype=t) for t in types]
-    optimizer = tf_opt.Adam(0.25, implementation=implementation)
-    optimizer.apply(
-        [tf.constant([1.0, -1.0], v.dtype) for v in variables], variables
-    )
+    optimizer = tf_opt.Adam(0.125, implementation=implementation)
+    gradients = [tf.constant([0.5, -0.5], v.dtype) for v in variables]
+    for _ in range(4):
+        optimizer.apply(gradients, variables)
     for variable in variables:
+        # Keras' own Adam leaves bfloat16 where it is: 0.999 is 1 there.
         np.testing.assert_allclose(
-            np.asarray(variable.numpy(), "float64"), [0.75, 2.25], atol=1e-2
+            np.asarray(variable.numpy(), "float64"), [0.5, 2.5], atol=1e-6
         )
     slots = [v.dtype for v in optimizer.variables[2:]]
     assert slots == ["float32"] * 2 + ["float64"] * 2 + ["float32"] * 4
 
 
-def test_pure_bfloat16_trains():
-    # Keras' own Adam does not move: 0.999 is 1 in bfloat16.
-    variable = keras.Variable([1.0], dtype="bfloat16")
-    optimizer = tf_opt.Adam(0.125)
-    for _ in range(4):
-        optimizer.apply([tf.constant([0.5], tf.bfloat16)], [variable])
-    assert float(variable.numpy()[0]) == 0.5
-
-
-@pytest.mark.parametrize("how", ["names", "variables"])
-@pairs
-def test_exclusion_from_weight_decay_equals_keras(pair, how):
-    def run(optimizer) -> list[np.ndarray]:
+@pytest.mark.parametrize("how", ["var_names", "var_list"])
+@pytest.mark.parametrize("name", ["AdamW", "NAdam"])
+def test_exclusion_from_weight_decay_equals_keras_and_is_in_the_config(
+    name, how
+):
+    def train(optimizer, from_config: bool = False) -> list[np.ndarray]:
         model = make_model()
-        if how == "names":
-            optimizer.exclude_from_weight_decay(var_names=["bias"])
-        else:
-            optimizer.exclude_from_weight_decay(
-                var_list=[model.trainable_variables[0]]
-            )
         variables = model.trainable_variables
+        excluded = {"var_names": ["bias"], "var_list": variables[:1]}[how]
+        optimizer.exclude_from_weight_decay(**{how: excluded})
+        if from_config:
+            config = optimizer.get_config()
+            optimizer = keras.optimizers.deserialize(
+                keras.optimizers.serialize(optimizer)
+            )
+            assert optimizer.get_config() == config
+            # Another model with the same paths.
+            variables = make_model().trainable_variables
         optimizer.build(variables)
         for _ in range(3):
             optimizer.apply([tf.ones(v.shape) for v in variables], variables)
         return [v.numpy() for v in variables]
 
-    arguments = {"weight_decay": 0.5}
-    ours, theirs = run(pair.ours(**arguments)), run(pair.keras(**arguments))
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, **TOLERANCE)
-
-
-@pytest.mark.parametrize("how", ["names", "variables"])
-def test_exclusion_from_weight_decay_survives_the_config(how):
-    def run(optimizer, model) -> list[np.ndarray]:
-        variables = model.trainable_variables
-        optimizer.build(variables)
-        optimizer.apply([tf.ones(v.shape) for v in variables], variables)
-        return [v.numpy() for v in variables]
-
-    # Models with layer names of their own, so that the paths are equal.
-    def named_model() -> keras.Model:
-        keras.utils.set_random_seed(1)
-        model = keras.Sequential(
-            [keras.layers.Input((2,)), keras.layers.Dense(2, name="only")],
-            name="model",
-        )
-        model.layers[0].bias.assign([3.0, 4.0])
-        return model
-
-    model = named_model()
-    optimizer = tf_opt.AdamW(0.1, weight_decay=0.5)
-    if how == "names":
-        optimizer.exclude_from_weight_decay(var_names=["bias"])
-    else:
-        optimizer.exclude_from_weight_decay(var_list=[model.layers[0].bias])
-    restored = keras.optimizers.deserialize(
-        keras.optimizers.serialize(optimizer)
+    pair = COUNTERPARTS[name]
+    ours, restored, theirs = (
+        train(pair.ours(weight_decay=0.5)),
+        train(pair.ours(weight_decay=0.5), from_config=True),
+        train(pair.keras(weight_decay=0.5)),
     )
-    assert restored.get_config() == optimizer.get_config()
-    expected = run(optimizer, model)
-    np.testing.assert_allclose(expected[1], [2.9, 3.9], atol=1e-6)
-    for a, b in zip(run(restored, named_model()), expected, strict=True):
+    for a, b, c in zip(ours, restored, theirs, strict=True):
+        np.testing.assert_allclose(a, c, **TOLERANCE)
         np.testing.assert_array_equal(a, b)
 
 
@@ -344,52 +324,6 @@ def test_a_weight_whose_gradient_overwrites_it_has_no_slots():
     )
     assert scale.numpy() == [7.0]
     np.testing.assert_allclose(kernel.numpy(), [0.9, 1.9], atol=1e-6)
-
-
-BAD_ARGUMENTS = [
-    (tf_opt.Adam, {"beta_1": 1.0}),
-    (tf_opt.Adam, {"beta_1": -0.1}),
-    (tf_opt.Adam, {"beta_2": 1.5}),
-    (tf_opt.Adam, {"beta_2": float("nan")}),
-    (tf_opt.Adam, {"epsilon": -1e-8}),
-    (tf_opt.Adam, {"learning_rate": -0.1}),
-    (tf_opt.Adam, {"weight_decay": -0.1}),
-    (tf_opt.Adam, {"implementation": "fast"}),
-    (tf_opt.AdamW, {"weight_decay": None}),
-    (tf_opt.AdamW, {"weight_decay": -1.0}),
-    (tf_opt.AdamW, {"beta_1": 1.0}),
-    (tf_opt.NAdam, {"beta_1": 1.0}),
-    (tf_opt.NAdam, {"beta_2": -0.1}),
-    (tf_opt.NAdam, {"epsilon": -1.0}),
-    (tf_opt.NAdam, {"momentum_decay": -0.004}),
-    (tf_opt.NAdam, {"learning_rate": -0.1}),
-    (tf_opt.ASGD, {"batch_num": 0}),
-    (tf_opt.ASGD, {"batch_num": 2.5}),
-    (tf_opt.ASGD, {"weight_decay": -0.1}),
-    (tf_opt.ASGD, {"implementation": "fast"}),
-    (tf_opt.AveragedSGD, {"lambd": -1e-4}),
-    (tf_opt.AveragedSGD, {"alpha": -0.75}),
-    (tf_opt.AveragedSGD, {"t0": -1.0}),
-    (tf_opt.AveragedSGD, {"learning_rate": -0.1}),
-]
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "arguments"),
-    BAD_ARGUMENTS,
-    ids=[f"{cls.__name__}-{arguments}" for cls, arguments in BAD_ARGUMENTS],
-)
-def test_a_bad_argument_is_named_with_its_value(optimizer, arguments):
-    ((name, value),) = arguments.items()
-    with pytest.raises(ValueError) as error:
-        optimizer(**arguments)
-    assert f"`{name}`" in str(error.value)
-    assert str(value) in str(error.value)
-
-
-def test_an_unknown_argument_is_refused():
-    with pytest.raises(TypeError, match="unexpected keyword .*no_such_thing"):
-        tf_opt.Adam(no_such_thing=True)
 
 
 class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -422,30 +356,28 @@ def test_a_schedule_may_return_one_number_in_a_list(mode):
         trained([0.1, 0.2])
 
 
-DEVICE_MODES = {
-    "Adam": (tf_opt.Adam, {"amsgrad": True}),
-    "NAdam": (tf_opt.NAdam, {}),
-    "ASGD": (tf_opt.ASGD, {}),
-    "AveragedSGD": (tf_opt.AveragedSGD, {}),
-    "master weights": (tf_opt.Adam, {"master_weights": True}),
-    "around the rule": (
-        tf_opt.AdamW,
-        {
-            "gradient_accumulation_steps": 2,
-            "use_ema": True,
-            "skip_nonfinite": True,
-            "global_clipnorm": 1.0,
-            "learning_rate_multipliers": {"bias": 0.5},
-        },
-    ),
+AROUND_THE_RULE = {
+    "gradient_accumulation_steps": 2,
+    "use_ema": True,
+    "skip_nonfinite": True,
+    "global_clipnorm": 1.0,
+    "learning_rate_multipliers": {"bias": 0.5},
 }
 
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    ("cls", "options"), DEVICE_MODES.values(), ids=DEVICE_MODES
+    ("cls", "implementation", "options"),
+    [
+        (tf_opt.Adam, "custom_op", {"amsgrad": True}),
+        (tf_opt.NAdam, "composed", {}),
+        (tf_opt.ASGD, "custom_op", {}),
+        (tf_opt.AveragedSGD, "composed", {}),
+        (tf_opt.Adam, "custom_op", {"master_weights": True}),
+        (tf_opt.AdamW, "custom_op", AROUND_THE_RULE),
+        (tf_opt.AdamW, "composed", AROUND_THE_RULE),
+    ],
 )
-@implementations
 def test_fit_builds_the_state_on_the_models_device(
     cls, options, implementation
 ):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 from tf_opt.python import tensorflow_internals
 
 from devices import EMULATED_GPU
@@ -86,42 +87,37 @@ def _ops_of(lazy_mode: bool, **arguments: Any) -> set[str]:
     return {op.type for op in graph.get_operations()}
 
 
-@pytest.mark.parametrize("in_graph", [False, True])
-@pytest.mark.parametrize("features", FEATURES)
-def test_lazily_the_op_updates_the_dense_variables_alone(features, in_graph):
+@pytest.mark.parametrize(
+    ("features", "lazy_mode", "in_graph"),
+    list(AllPairs([list(FEATURES), [False, True], [False, True]])),
+)
+def test_the_op_gets_the_dense_gradient_or_lazily_none(
+    features, lazy_mode, in_graph
+):
     found, expected = (
         _steps(
             in_graph,
-            lazy_mode=True,
+            lazy_mode=lazy_mode,
             implementation=implementation,
             **FEATURES[features],
         )
-        for implementation in ("auto", "composed")
+        for implementation in (
+            "auto" if lazy_mode else "custom_op",
+            "composed",
+        )
     )
-    assert found[0].implementation_in_use == "custom_op and composed"
+    assert found[0].implementation_in_use == (
+        "custom_op and composed" if lazy_mode else "custom_op"
+    )
     for a, b in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_lazily_ops_measure_and_update_dense_gradients_alone():
-    ops = _ops_of(lazy_mode=True, global_clipnorm=1.0)
+@pytest.mark.parametrize("lazy_mode", [False, True])
+def test_ops_measure_and_update_dense_gradients_alone(lazy_mode):
+    ops = _ops_of(lazy_mode, global_clipnorm=1.0)
     assert {OP, MEASURE} <= ops
     assert not {SPARSE_OP, SPARSE_MEASURE} & ops
-
-
-@pytest.mark.parametrize("implementation", ["auto", "custom_op"])
-@pytest.mark.parametrize("features", FEATURES)
-def test_exactly_the_op_is_given_the_dense_gradient(features, implementation):
-    found, expected = (
-        _steps(implementation=name, **FEATURES[features])
-        for name in (implementation, "composed")
-    )
-    assert found[0].implementation_in_use == "custom_op"
-    for a, b in zip(found[1], expected[1], strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-    assert not {SPARSE_OP, SPARSE_MEASURE} & _ops_of(
-        lazy_mode=False, global_clipnorm=1.0
-    )
 
 
 @pytest.mark.parametrize("in_graph", [False, True])

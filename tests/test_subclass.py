@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
 
@@ -52,9 +53,14 @@ def train(optimizer, in_graph: bool) -> list[np.ndarray]:
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-@pytest.mark.parametrize("override", [slower_bias, plain_descent])
-@pytest.mark.parametrize("name", ["AdamW", "NAdam"])
+@pytest.mark.parametrize(
+    ("name", "override", "in_graph"),
+    list(
+        AllPairs(
+            [["AdamW", "NAdam"], [slower_bias, plain_descent], [False, True]]
+        )
+    ),
+)
 def test_an_overridden_update_step_is_used(name, override, in_graph):
     pair = COUNTERPARTS[name]
     ours, theirs = pair.ours(), pair.keras()

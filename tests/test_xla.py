@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import threading
 
 import keras
@@ -22,7 +18,7 @@ pytestmark = needs_xla_kernels
 
 XLA = tf.function(jit_compile=True)
 # More than one call updates, and of each more than one element.
-SHAPES = [(2, 3), (), (0,), (5,)] * 12
+SHAPES = [(2, 3), (), (0,), (5,)] * 9
 
 
 def variables_of(shapes):
@@ -49,7 +45,7 @@ def assert_equal(found, expected):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.core
+@pytest.mark.kernels
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_many_variables_with_numbers_of_their_own_take_several_calls(name):
     found = []
@@ -58,8 +54,8 @@ def test_many_variables_with_numbers_of_their_own_take_several_calls(name):
         optimizer = OPTIMIZERS[name].make(
             0.1,
             weight_decay=0.1,
-            learning_rate_multipliers={f"v{i}$": i % 7 for i in range(48)},
-            weight_decay_multipliers={f"v{i}$": i % 5 for i in range(48)},
+            learning_rate_multipliers={f"v{i}$": i % 7 for i in range(36)},
+            weight_decay_multipliers={f"v{i}$": i % 5 for i in range(36)},
         )
         optimizer.build(variables)
         step = way(stepper(optimizer, variables))
@@ -169,76 +165,6 @@ def test_threads_share_a_compiled_step():
     assert int(optimizer.iterations) == 41
 
 
-def test_a_saved_compiled_function_goes_on_in_another_process(tmp_path):
-    class Model(tf.Module):
-        def __init__(self):
-            self.variable = tf.Variable([1.0, 2.0])
-            self.optimizer = tf_opt.Adam(0.1)
-            self.optimizer.build([self.variable])
-            self.kept = [x.value for x in self.optimizer.variables]
-
-        @tf.function(jit_compile=True, input_signature=[tf.TensorSpec([2])])
-        def step(self, gradient):
-            self.optimizer.apply([gradient], [self.variable])
-            return self.variable + 0.0
-
-    model = Model()
-    model.step(tf.ones(2))
-    tf.saved_model.save(model, str(tmp_path))
-    code = (
-        "import sys, tensorflow as tf, tf_opt\n"
-        "model = tf.saved_model.load(sys.argv[1])\n"
-        "model.step(tf.ones(2))\n"
-        "print(model.step(tf.ones(2)).numpy().tolist())"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-    )
-    model.step(tf.ones(2))
-    expected = model.step(tf.ones(2)).numpy().tolist()
-    assert result.stdout.strip() == str(expected)
-
-
-def test_clusters_that_tensorflow_compiles_by_itself_change_nothing(tmp_path):
-    code = (
-        "import tensorflow as tf, tf_opt\n"
-        "table = tf.Variable(tf.ones([5, 2]))\n"
-        "weights = tf.Variable(tf.ones([2, 3]))\n"
-        "optimizer = tf_opt.AdamW(0.1, global_clipnorm=1.0, use_ema=True)\n"
-        "both = [table, weights]\n"
-        "optimizer.build(both)\n"
-        "@tf.function\n"
-        "def step(rows):\n"
-        "    with tf.GradientTape() as tape:\n"
-        "        found = tf.tanh(tf.gather(table, rows) @ weights)\n"
-        "        loss = tf.reduce_sum(tf.exp(found) * tf.sin(found))\n"
-        "    optimizer.apply(tape.gradient(loss, both), both)\n"
-        "for rows in ([0, 3, 3], [1, 3, 0], [2, 2, 2]):\n"
-        "    step(tf.constant(rows))\n"
-        "flat = tf.concat([tf.reshape(x, [-1]) for x in both], 0)\n"
-        "print(flat.numpy().tolist())"
-    )
-    plain, clustered = (
-        json.loads(
-            subprocess.run(
-                [sys.executable, "-c", code],
-                capture_output=True,
-                text=True,
-                cwd=tmp_path,
-                check=True,
-                env=os.environ | {"TF_XLA_FLAGS": flags},
-            ).stdout
-        )
-        for flags in ("", "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit")
-    )
-    # XLA fuses what the gradients are computed by.
-    np.testing.assert_allclose(clustered, plain, rtol=1e-5)
-
-
 @pytest.mark.parametrize("features", [{}, {"global_clipnorm": 1.0}])
 def test_a_gradient_whose_size_an_op_tells(features):
     variables = [tf.Variable(tf.zeros(3)), tf.Variable(tf.zeros((4, 2)))]
@@ -265,16 +191,14 @@ def test_a_gradient_whose_size_an_op_tells(features):
 
 @pytest.mark.kernels
 @pytest.mark.parametrize(
-    "features",
+    ("chosen", "features"),
     [
-        {},
-        {"global_clipnorm": 1.0},
-        {"clipnorm": 1.0, "gradient_accumulation_steps": 2},
-        {"skip_nonfinite": True},
+        ([0, 2, 3, 5], {}),
+        ([2, 3, 4, 5], {"global_clipnorm": 1.0}),
+        ([0, 2, 3, 5], {"clipnorm": 1.0, "gradient_accumulation_steps": 2}),
+        ([2, 3, 4, 5], {"skip_nonfinite": True}),
     ],
-    ids=lambda features: next(iter(features), "bare"),
 )
-@pytest.mark.parametrize("chosen", [[0, 2, 3, 5], [2, 3, 4, 5]])
 def test_a_gradient_may_be_of_what_an_op_chooses(chosen, features):
     values = tf.constant([3.0, float("nan"), -2.0, 0.5, 1.0, 4.0])
     mask = np.isin(np.arange(6), chosen)
@@ -301,10 +225,14 @@ def test_a_gradient_may_be_of_what_an_op_chooses(chosen, features):
 
 @pytest.mark.kernels
 @needs_sparse_xla_kernels
-@pytest.mark.parametrize("row", [9, -1])
-@pytest.mark.parametrize("features", [{}, {"skip_nonfinite": True}])
 @pytest.mark.parametrize(
-    ("dtype", "of_gradient"), [("bfloat16", "float32"), ("float32", "float64")]
+    ("dtype", "of_gradient", "row", "features"),
+    [
+        ("bfloat16", "float32", 9, {}),
+        ("bfloat16", "float32", -1, {"skip_nonfinite": True}),
+        ("float32", "float64", -1, {}),
+        ("float32", "float64", 9, {"skip_nonfinite": True}),
+    ],
 )
 def test_a_wrong_row_is_found_in_a_gradient_of_another_type(
     dtype, of_gradient, features, row

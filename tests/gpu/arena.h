@@ -16,11 +16,14 @@ namespace tf_opt {
 class Arena {
  public:
   // Reserves an array and returns its handle. It begins at a multiple of 16
-  // bytes, or `misalignment` behind one.
-  std::size_t Add(std::size_t bytes, std::size_t misalignment) {
-    const std::size_t begin = (size_ + kPadding + 15) / 16 * 16 + misalignment;
+  // bytes, or `misalignment` and `before` behind one; what lies `before` and
+  // `after` it is padding.
+  std::size_t Add(std::size_t bytes, std::size_t misalignment = 0,
+                  std::size_t before = 0, std::size_t after = 0) {
+    const std::size_t begin =
+        (size_ + kPadding + 15) / 16 * 16 + misalignment + before;
     arrays_.push_back({begin, bytes});
-    size_ = begin + bytes;
+    size_ = begin + bytes + after;
     return begin;
   }
 
@@ -43,8 +46,6 @@ class Arena {
 
   void Upload() { CopyToDevice(device_.get(), host_.data(), host_.size()); }
   void Download() { CopyFromDevice(host_.data(), device_.get(), host_.size()); }
-
-  const std::vector<unsigned char>& host() const { return host_; }
 
   bool PaddingIsUntouched() const {
     std::size_t end = 0;

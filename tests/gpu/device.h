@@ -3,10 +3,15 @@
 #ifndef TF_OPT_TESTS_GPU_DEVICE_H_
 #define TF_OPT_TESTS_GPU_DEVICE_H_
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
+
+#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
 
 namespace tf_opt {
 
@@ -24,15 +29,28 @@ DeviceMemory AllocateOnDevice(std::size_t bytes);
 // Each of these waits until it is done; the program ends if it can't be.
 void CopyToDevice(void* to, const void* from, std::size_t bytes);
 void CopyFromDevice(void* to, const void* from, std::size_t bytes);
-// Fills `bytes` of memory with repetitions of its first `pattern` ones.
-void RepeatOnDevice(void* memory, std::size_t pattern, std::size_t bytes);
 void WaitForDevice();
 
 // Work for a stream. Returns null, or what is wrong.
 using Work = std::function<const char*(void* stream)>;
 
 // Ends the program with a message unless `error` is null.
-void Require(const char* error);
+inline void Require(const char* error) {
+  if (error == nullptr) return;
+  std::fprintf(stderr, "Error: %s\n", error);
+  std::exit(1);
+}
+
+// Fills `bytes` of memory with repetitions of its first `pattern` ones.
+inline void RepeatOnDevice(void* memory, std::size_t pattern,
+                           std::size_t bytes) {
+  char* const begin = static_cast<char*>(memory);
+  for (std::size_t done = pattern; done < bytes; done *= 2) {
+    Require(
+        CopyOnGpu(begin + done, begin, std::min(done, bytes - done), nullptr));
+  }
+  WaitForDevice();
+}
 
 // Work captured as a CUDA graph.
 class Graph {

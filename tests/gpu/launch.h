@@ -1,129 +1,131 @@
-// A step of the engine over arrays on the device, with its numbers there.
+// A step of the engine over tensors on the device, with its numbers there, and
+// the same step on the host.
 #ifndef TF_OPT_TESTS_GPU_LAUNCH_H_
 #define TF_OPT_TESTS_GPU_LAUNCH_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <iterator>
 #include <utility>
 #include <vector>
 
-#include "tests/gpu/cases.h"
 #include "tests/gpu/device.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
+#include "tf_opt/cc/engines/gpu/framed_elements.h"
+#include "tf_opt/cc/engines/gpu/gpu_rules.h"
 
 namespace tf_opt {
 
-template <typename T, typename Case>
+// The numbers of a step.
+template <typename Case>
+struct Numbers {
+  typename Case::Hyperparameters hyperparameters;
+  FrameInputs frame;
+  // The same for all variables, except for the weight decay.
+  VariableInputs own;
+  int64_t row = 0;  // Of the table, if one of the slots is one.
+};
+
+inline double WeightDecayOf(std::size_t variable) {
+  return 0.01 * (variable % 10);
+}
+
+template <typename T, typename Case, typename Rule>
 class Launch {
  public:
-  using Hyperparameters = typename Case::Hyperparameters;
+  using Tensors = std::vector<DenseTensor<T, Rule::kSlots>>;
 
-  // `slots` are all first slots, then all second ones.
-  Launch(const Modes& modes, std::vector<int64_t> sizes,
-         std::vector<void*> variables, std::vector<const void*> gradients,
-         std::vector<void*> slots, int64_t rows)
-      : modes_(modes),
-        sizes_(std::move(sizes)),
-        variables_(std::move(variables)),
-        gradients_(std::move(gradients)),
-        slots_(std::move(slots)),
-        rows_(rows) {
-    const std::size_t count = sizes_.size();
-    numbers_ = AllocateOnDevice(8 * (kScalars + 1 + count));
-    std::vector<double> weight_decay(count);
-    for (std::size_t i = 0; i < count; ++i) weight_decay[i] = WeightDecay(i);
-    CopyToDevice(Numbers() + kScalars + 1, weight_decay.data(), 8 * count);
-    int64_t bytes = 0;
-    Choose([&](auto chosen) {
-      bytes = GpuRules<typename decltype(chosen)::type>::Bytes(count);
-    });
+  explicit Launch(Tensors tensors)
+      : tensors_(std::move(tensors)),
+        numbers_(AllocateOnDevice(sizeof(known_))),
+        weight_decay_(AllocateOnDevice(tensors_.size() * sizeof(double))) {
+    std::vector<double> weight_decay(tensors_.size());
+    for (std::size_t i = 0; i < weight_decay.size(); ++i) {
+      weight_decay[i] = WeightDecayOf(i);
+    }
+    CopyToDevice(weight_decay_.get(), weight_decay.data(),
+                 weight_decay.size() * sizeof(double));
     // What nobody writes must not happen to work.
-    const std::vector<unsigned char> poison(bytes, 0xff);
-    workspace_ = AllocateOnDevice(bytes);
-    CopyToDevice(workspace_.get(), poison.data(), bytes);
+    const std::vector<unsigned char> poison(
+        GpuRules<Rule>::Bytes(tensors_.size()), 0xff);
+    workspace_ = AllocateOnDevice(poison.size());
+    CopyToDevice(workspace_.get(), poison.data(), poison.size());
   }
-
-  static double WeightDecay(std::size_t i) { return 0.01 * (i % 10); }
 
   // Sets the numbers of the next steps, on the device.
-  void Set(const Hyperparameters& hyperparameters, int64_t row) {
-    std::vector<char> numbers(8 * (kScalars + 1));
-    char* at = numbers.data();
-    for (const auto& input : Case::kScalars) {
-      std::memcpy(at, input.Address(hyperparameters), 8);
-      at += 8;
-    }
-    std::memcpy(at, &row, 8);
-    CopyToDevice(numbers_.get(), numbers.data(), numbers.size());
+  void Set(const Numbers<Case>& numbers) {
+    known_ = numbers;
+    CopyToDevice(numbers_.get(), &known_, sizeof(known_));
   }
 
+  // Puts a step into a stream. Returns null, or what is wrong.
   const char* operator()(void* stream) const {
-    const char* error = nullptr;
-    Choose([&](auto chosen) {
-      using Rule = typename decltype(chosen)::type;
-      GpuInputsOf<Rule> inputs;
-      inputs.scalars.known = Case::At(1, modes_);
-      const double* number = Numbers();
-      for (const auto& input : Case::kScalars) {
-        inputs.scalars.Add(input, number++);
-      }
-      if (rows_ > 0) {
-        inputs.SetRow("batch_index", rows_,
-                      reinterpret_cast<const int64_t*>(number));
-      }
-      inputs.weight_decay.at = number + 1;
-      error = ApplyDenseGpu<T, Rule>(Tensors<Rule>(), inputs, workspace_.get(),
-                                     stream);
-    });
-    return error;
+    GpuInputsOf<Rule> inputs;
+    inputs.scalars.known = known_.hyperparameters;
+    for (const auto& input : Case::kScalars) {
+      inputs.scalars.Add(input,
+                         OnDevice(input.Address(known_.hyperparameters)));
+    }
+    inputs.frame.known = known_.frame;
+    for (const auto& input : kFrameScalars) {
+      inputs.frame.Add(input, OnDevice(input.Address(known_.frame)));
+    }
+    const auto for_all = [this](const double& number) {
+      return GpuVector{static_cast<const double*>(OnDevice(&number)),
+                       /*one_for_all=*/true};
+    };
+    inputs.weight_decay.at = static_cast<const double*>(weight_decay_.get());
+    inputs.learning_rate_factors = for_all(known_.own.learning_rate_factor);
+    inputs.gradient_factors = for_all(known_.own.gradient_factor);
+    inputs.variable_numbers = for_all(known_.own.number);
+    if (Case::kRows > 0) {
+      inputs.SetRow("batch_index", Case::kRows,
+                    static_cast<const int64_t*>(OnDevice(&known_.row)));
+    }
+    return ApplyDenseGpu<T, Rule>(tensors_, inputs, workspace_.get(), stream);
   }
 
   int64_t launches() const {
     int64_t launches = 1;  // That makes the rules.
-    Choose([&](auto chosen) {
-      for (const auto& batch :
-           PlanGpuBatches(Tensors<typename decltype(chosen)::type>())) {
-        launches += batch.tiles() > 0;
-      }
-    });
+    for (const auto& batch : PlanGpuBatches(tensors_)) {
+      launches += batch.tiles() > 0;
+    }
     return launches;
   }
 
  private:
-  static constexpr int kScalars = std::size(Case::kScalars);
-
-  template <typename Use>
-  void Choose(const Use& use) const {
-    Case::template Choose<ComputeType<T>>(modes_, use);
+  // Where the device has this member of known_.
+  const void* OnDevice(const void* member) const {
+    return static_cast<const char*>(numbers_.get()) +
+           (static_cast<const char*>(member) -
+            reinterpret_cast<const char*>(&known_));
   }
 
-  double* Numbers() const { return static_cast<double*>(numbers_.get()); }
-
-  template <typename Rule>
-  std::vector<DenseTensor<T, Rule::kSlots>> Tensors() const {
-    std::vector<DenseTensor<T, Rule::kSlots>> tensors(sizes_.size());
-    for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      tensors[i].operands[kVariable] = variables_[i];
-      tensors[i].operands[kGradient] = const_cast<void*>(gradients_[i]);
-      for (int k = 0; k < Rule::kSlots; ++k) {
-        tensors[i].operands[kFrameOperandCount + k] =
-            slots_[k * sizes_.size() + i];
-      }
-      tensors[i].size = sizes_[i];
-    }
-    return tensors;
-  }
-
-  const Modes modes_;
-  const std::vector<int64_t> sizes_;
-  const std::vector<void*> variables_;
-  const std::vector<const void*> gradients_;
-  const std::vector<void*> slots_;
-  const int64_t rows_;
-  DeviceMemory numbers_, workspace_;
+  const Tensors tensors_;
+  Numbers<Case> known_;
+  DeviceMemory numbers_, weight_decay_, workspace_;
 };
+
+// The same step over tensors on the host, with the row of a table in its place.
+template <typename T, typename Case, typename Rule>
+void StepOnHost(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
+                const Numbers<Case>& numbers) {
+  using Elements = FramedElements<EmulatedConvert, T, Rule>;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    VariableInputs own = numbers.own;
+    own.weight_decay = WeightDecayOf(i);
+    const FramedRule<Rule> rule(typename Rule::Step(numbers.hyperparameters),
+                                numbers.frame, own);
+    for (int64_t j = 0; j < tensors[i].size; ++j) {
+      if (numbers.frame.update) {
+        Elements::UpdateAt(rule, tensors[i], j);
+      } else {
+        Elements::AccumulateAt(rule, tensors[i], j);
+      }
+    }
+  }
+}
 
 }  // namespace tf_opt
 

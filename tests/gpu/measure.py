@@ -2,7 +2,8 @@
 
     python3 measure.py FOLDER [--rounds N]
 
-FOLDER holds the program `speed`. Needs only Python.
+FOLDER holds the program `speed`. The workloads are those of `make bench`, and
+a larger one. Needs only Python.
 """
 
 from __future__ import annotations
@@ -13,11 +14,24 @@ import pathlib
 import subprocess
 import sys
 
-_HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(_HERE))
-import workloads
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+import shapes
+
+# Of these tensors there are 1,000.
+MANY = shapes.WORKLOADS["1000x256"].title
 
 Rows = dict[tuple[str, str], list[str]]
+
+
+def _workloads() -> str:
+    """What `speed` reads: a title and its tensors' sizes, a line each."""
+    workloads = {each.title: each.shapes for each in shapes.WORKLOADS.values()}
+    # Far larger than any cache.
+    workloads["BERT-base x 8"] = 8 * shapes.WORKLOADS["bert-base"].shapes
+    return "".join(
+        f"{title}\t{' '.join(str(math.prod(shape)) for shape in tensors)}\n"
+        for title, tensors in workloads.items()
+    )
 
 
 def rows(output: str) -> Rows:
@@ -27,23 +41,6 @@ def rows(output: str) -> Rows:
         workload, case, *columns = line.split("\t")
         found[workload, case] = columns
     return found
-
-
-def _run(command: list[str], standard_input: str | None = None) -> str:
-    result = subprocess.run(
-        command, input=standard_input, stdout=subprocess.PIPE, text=True
-    )
-    if result.returncode != 0:
-        sys.exit(f"Error: this failed: {' '.join(command)}")
-    return result.stdout
-
-
-def _workloads() -> str:
-    """What `speed` reads: a title and its tensors' sizes, a line each."""
-    return "".join(
-        f"{title}\t{' '.join(str(math.prod(shape)) for shape in shapes)}\n"
-        for title, shapes in workloads.WORKLOADS.items()
-    )
 
 
 def table(speed: Rows) -> str:
@@ -69,7 +66,14 @@ def main() -> None:
     arguments = parser.parse_args()
     command = [str(arguments.folder.resolve() / "speed"), str(arguments.rounds)]
     print("==> Against a copy that moves as many bytes", flush=True)
-    print(table(rows(_run(command, _workloads()))))
+    output = subprocess.run(
+        command,
+        input=_workloads(),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    print(table(rows(output)))
 
 
 if __name__ == "__main__":

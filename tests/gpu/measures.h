@@ -35,11 +35,11 @@ class DeviceMeasures {
       if (tensor.accumulator == nullptr) continue;
       accumulators_.push_back(add(tensor.size * sizeof(V), sizeof(V)));
     }
-    scale_at_ = arena_.Add(sizeof(double), 0);
-    enabled_at_ = arena_.Add(sizeof(bool), 0);
-    sums_ = arena_.Add(tensors.size() * sizeof(double), 0);
-    finite_ = arena_.Add(tensors.size() * sizeof(bool), 0);
-    workspace_ = arena_.Add(MeasureWorkspaceBytes(tensors), 0);
+    scale_at_ = arena_.Add(sizeof(double));
+    enabled_at_ = arena_.Add(sizeof(bool));
+    sums_ = arena_.Add(tensors.size() * sizeof(double));
+    finite_ = arena_.Add(tensors.size() * sizeof(bool));
+    workspace_ = arena_.Add(MeasureWorkspaceBytes(tensors));
     arena_.Allocate();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       std::copy_n(tensors[i].gradient, tensors[i].size,

@@ -4,7 +4,7 @@
 #   tests/gpu/run.sh [--compile-only]
 #
 # compiles the engine and the programs beside this file, checks every rule
-# against double on the host (also under compute-sanitizer, where it is), and
+# to the bit of the host (also under compute-sanitizer, where it is), and
 # measures against a copy that moves as many bytes. The table is the last it
 # prints. Says so and stops where there is no compiler or no GPU.
 set -euo pipefail
@@ -35,7 +35,7 @@ compile() {
 export -f compile
 export out
 engine=(tf_opt/cc/kernels/*_dense.cc tf_opt/cc/engines/gpu/copy_on_gpu.cc
-  tests/gpu/device.cc tests/gpu/device_cuda.cc)
+  tests/gpu/device_cuda.cc)
 programs=(tests/gpu/correctness.cc tests/gpu/speed.cc)
 printf '%s\0' "${engine[@]}" "${programs[@]}" |
   xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile "$0"'

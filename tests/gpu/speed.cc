@@ -11,9 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/gpu/cases.h"
@@ -28,12 +28,6 @@ namespace {
 struct Workload {
   std::string title;
   std::vector<int64_t> sizes;
-
-  int64_t elements() const {
-    int64_t total = 0;
-    for (const int64_t size : sizes) total += size;
-    return total;
-  }
 };
 
 double Median(std::vector<double> values) {
@@ -52,29 +46,30 @@ void FillWithNumbers(const DeviceMemory& memory, int64_t bytes) {
   RepeatOnDevice(memory.get(), pattern, bytes);
 }
 
-template <typename T, typename Case>
-void Measure(const char* title, const Modes& modes, const Workload& workload,
-             int rounds) {
-  using V = ComputeType<T>;
-  int slot_count = 0;
-  Case::template Choose<V>(
-      modes, [&](auto chosen) { slot_count = decltype(chosen)::type::kSlots; });
-  // Variable and slots are read and written, the gradient is read.
-  const int64_t elements = workload.elements();
-  const int64_t moved = elements * (3 * sizeof(T) + 2 * slot_count * sizeof(V));
+// A variable, its gradient and its slots.
+template <typename Tensor, typename Use>
+void ForOperands(const Tensor& tensor, const Use& use) {
+  use(kVariable);
+  use(kGradient);
+  for (int k = kFrameOperandCount; k < Tensor::kOperands; ++k) use(k);
+}
 
+template <typename T, typename Case, typename Rule>
+void Measure(const char* title, const Workload& workload, int rounds) {
   // Aligned as TensorFlow and PyTorch align tensors.
   constexpr int64_t kAlignment = 256;
+  std::vector<DenseTensor<T, Rule::kSlots>> tensors;
   std::vector<int64_t> begins;
-  int64_t arena_bytes = 0;
-  const auto reserve = [&](int64_t bytes) {
-    begins.push_back(arena_bytes);
-    arena_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  };
-  for (int k = 0; k < 2 + slot_count; ++k) {
-    for (const int64_t size : workload.sizes) {
-      reserve(size * (k < 2 ? sizeof(T) : sizeof(V)));
-    }
+  int64_t arena_bytes = 0, moved = 0;
+  for (const int64_t size : workload.sizes) {
+    tensors.push_back({.size = size});
+    ForOperands(tensors.back(), [&](int operand) {
+      const int64_t bytes = size * tensors.back().ElementSize(operand);
+      begins.push_back(arena_bytes);
+      arena_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      // The gradient is only read.
+      moved += operand == kGradient ? bytes : 2 * bytes;
+    });
   }
   // The copy is from one half of the same memory to the other.
   arena_bytes = std::max(arena_bytes, moved);
@@ -86,17 +81,14 @@ void Measure(const char* title, const Modes& modes, const Workload& workload,
   }
   FillWithNumbers(arena, arena_bytes);
   char* const memory = static_cast<char*>(arena.get());
-  const std::size_t count = workload.sizes.size();
-  std::vector<void*> pointers;
-  for (const int64_t begin : begins) pointers.push_back(memory + begin);
-  Launch<T, Case> launch(
-      modes, workload.sizes,
-      std::vector<void*>(pointers.begin(), pointers.begin() + count),
-      std::vector<const void*>(pointers.begin() + count,
-                               pointers.begin() + 2 * count),
-      std::vector<void*>(pointers.begin() + 2 * count, pointers.end()),
-      Case::kRows ? 1 : 0);
-  launch.Set(Case::At(3, modes), 0);
+  std::size_t array = 0;
+  for (auto& tensor : tensors) {
+    ForOperands(tensor, [&](int operand) {
+      tensor.operands[operand] = memory + begins[array++];
+    });
+  }
+  Launch<T, Case, Rule> launch(std::move(tensors));
+  launch.Set({Case::At(3, {})});
   const Work copy = [&](void* stream) {
     return CopyOnGpu(memory + moved / 2, memory, moved / 2, stream);
   };
@@ -134,20 +126,22 @@ int main(int argc, char** argv) {
     std::fputs("No GPU was found.\n", stderr);
     return 77;
   }
-  Modes amsgrad;
-  amsgrad.amsgrad = true;
   for (std::string line; std::getline(std::cin, line);) {
     Workload workload;
     const std::size_t tab = line.find('\t');
     workload.title = line.substr(0, tab);
     std::istringstream sizes(line.substr(tab + 1));
     for (int64_t size; sizes >> size;) workload.sizes.push_back(size);
-    Measure<float, AdamCase>("Adam", {}, workload, rounds);
-    Measure<BFloat16, AdamCase>("Adam, bfloat16 variables", {}, workload,
-                                rounds);
-    Measure<float, AdamCase>("Adam, AMSGrad", amsgrad, workload, rounds);
-    Measure<float, NAdamCase>("NAdam", {}, workload, rounds);
-    Measure<float, AsgdCase>("ASGD", {}, workload, rounds);
-    Measure<float, AveragedSgdCase>("AveragedSGD", {}, workload, rounds);
+    Measure<float, AdamCase, AdamRule<float, false, false>>("Adam", workload,
+                                                            rounds);
+    Measure<BFloat16, AdamCase, AdamRule<float, false, false>>(
+        "Adam, bfloat16 variables", workload, rounds);
+    Measure<float, AdamCase, AdamRule<float, true, false>>("Adam, AMSGrad",
+                                                           workload, rounds);
+    Measure<float, NAdamCase, NAdamRule<float, false>>("NAdam", workload,
+                                                       rounds);
+    Measure<float, AsgdCase, AsgdRule<float, false>>("ASGD", workload, rounds);
+    Measure<float, AveragedSgdCase, AveragedSgdRule<float, false>>(
+        "AveragedSGD", workload, rounds);
   }
 }

@@ -22,8 +22,8 @@ SHOWN_CHARACTERS = 4000
 
 # Each process begins with what takes seconds to import. Not with tf_opt: the
 # fork server looks for modules in the working folder, too, where its source is.
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["keras"])
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["keras"])
 
 
 def _free_ports(count: int) -> list[int]:
@@ -89,7 +89,7 @@ class Job:
                 tf_config = json.dumps({"cluster": cluster, "task": task})
                 name = f"{kind}_{index}"
                 self._log(name).touch()
-                process = _context.Process(
+                process = CONTEXT.Process(
                     target=_run,
                     args=(
                         self._target,

@@ -11,12 +11,10 @@ from processes import steps
 
 
 def work(folder: pathlib.Path) -> None:
-    """Saves the states after the last step as worker_<index>.npz."""
+    """Saves the states after the last step as <index>.npz."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     worker = strategy.cluster_resolver.task_id
     results = {}
     for case in steps.CASES:
-        states = steps.state(*steps.train(*case, [worker], strategy))
-        for i, array in enumerate(states):
-            results["_".join([*case, str(i)])] = array
-    np.savez(folder / f"worker_{worker}.npz", **results)
+        results |= steps.state(case, *steps.train(*case, [worker], strategy))
+    np.savez(folder / f"{worker}.npz", **results)

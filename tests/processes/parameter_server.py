@@ -95,17 +95,15 @@ def coordinate(
 
     results = {}
     for case in steps.CASES:
-        key = "_".join(case)
         name, _, features = case
         variables, optimizer = steps.train(*case, steps.PARTS, strategy, call)
-        for i, array in enumerate(steps.state(variables, optimizer)):
-            results[f"{key}_{i}"] = array
+        results |= steps.state(case, variables, optimizer)
         if features != "bare":
             # Behind the averages and accumulators, which aren't slots.
             continue
         find_slots = OPTIMIZERS[name].find_slots
         slots = find_slots(optimizer, len(variables)).values()
-        results[f"{key}_devices"] = [
+        results["_".join([*case, "devices"])] = [
             list(map(device, each))
             for each in zip(variables, *slots, strict=True)
         ]

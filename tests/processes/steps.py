@@ -5,7 +5,9 @@ All numbers have few digits, so that the parts have one sum, whoever adds them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 
 import keras
@@ -144,7 +146,27 @@ def train(
 
 
 def state(
-    variables: Sequence[keras.Variable], optimizer: keras.optimizers.Optimizer
-) -> list[np.ndarray]:
-    """All that the steps have changed."""
-    return [each.numpy() for each in (*variables, *optimizer.variables)]
+    case: tuple[str, str, str],
+    variables: Sequence[keras.Variable],
+    optimizer: keras.optimizers.Optimizer,
+) -> dict[str, np.ndarray]:
+    """All that the steps have changed, for np.savez."""
+    return {
+        "_".join([*case, str(i)]): variable.numpy()
+        for i, variable in enumerate([*variables, *optimizer.variables])
+    }
+
+
+@functools.cache
+def _one_process() -> dict[str, np.ndarray]:
+    strategy = tf.distribute.get_strategy()
+    states = {}
+    for case in CASES:
+        states |= state(case, *train(*case, PARTS, strategy))
+    return states
+
+
+def assert_equal_one_process(states: Mapping[str, np.ndarray]) -> None:
+    """Compares with the same steps in this process."""
+    for key, expected in _one_process().items():
+        np.testing.assert_array_equal(states[key], expected, err_msg=key)

@@ -20,8 +20,7 @@ def _make_optimizers() -> list[keras.optimizers.Optimizer]:
     rate = keras.optimizers.schedules.ExponentialDecay(0.01, 10, 0.9)
     return [
         tf_opt.Adam(rate, amsgrad=True, use_ema=True, ema_momentum=0.9),
-        tf_opt.AdamW(0.01, weight_decay=0.1, global_clipnorm=0.5),
-        tf_opt.NAdam(0.01),
+        tf_opt.NAdam(0.01, weight_decay=0.1, global_clipnorm=0.5),
         tf_opt.ASGD(0.01, batch_num=BATCHES),
         tf_opt.AveragedSGD(0.01, t0=STEPS // 4),
     ]
@@ -60,7 +59,7 @@ def work(folder: pathlib.Path) -> None:
         optimizers = _make_optimizers()
         for model, optimizer in zip(models, optimizers, strict=True):
             optimizer.build(model.trainable_variables)
-    adam, _, _, asgd, _ = optimizers
+    adam, _, asgd, _ = optimizers
 
     chiefs_folder = folder / "checkpoints"
     checkpoint = tf.train.Checkpoint(models=models, optimizers=optimizers)

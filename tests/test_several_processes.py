@@ -1,4 +1,4 @@
-"""ParameterServerStrategy, four processes: the numbers of one."""
+"""Strategies over several processes: the numbers of one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ import numpy as np
 import tensorflow as tf
 
 from processes import job
+from processes import multi_worker
 from processes import parameter_server
 from processes import steps
 
+# One test for each strategy: processes take longer to start than to compute.
+
+
+def test_two_workers_equal_one_process(tmp_path):
+    with job.Job(
+        multi_worker.work, {"worker": 2}, tmp_path, tmp_path
+    ) as workers:
+        workers.wait("worker_0", "worker_1")
+    for worker in (0, 1):
+        steps.assert_equal_one_process(np.load(tmp_path / f"{worker}.npz"))
+
 
 def test_variables_on_servers_equal_one_process(tmp_path):
-    # One test for all: the processes take longer to start than to compute.
     tasks = {"chief": 1, "worker": 1, "ps": 2}
     with job.Job(parameter_server.work, tasks, tmp_path, tmp_path) as processes:
         processes.wait("chief_0")
@@ -23,18 +34,9 @@ def test_variables_on_servers_equal_one_process(tmp_path):
             lazy_mode,
         )
         np.testing.assert_array_equal(result[f"sharded_{lazy_mode}"], alone)
-    for case in steps.CASES:
-        key = "_".join(case)
-        expected = steps.state(
-            *steps.train(*case, steps.PARTS, tf.distribute.get_strategy())
-        )
-        for i, array in enumerate(expected):
-            np.testing.assert_array_equal(
-                result[f"{key}_{i}"], array, err_msg=f"{key}_{i}"
-            )
-        if f"{key}_devices" not in result:
-            continue
-        devices = result[f"{key}_devices"]
+    steps.assert_equal_one_process(result)
+    for key in filter(lambda key: key.endswith("_devices"), result):
+        devices = result[key]
         for variable, *slots in devices:
             assert variable.startswith("/job:ps/")
             assert set(slots) == {variable}

@@ -1,0 +1,57 @@
+"""Python code in a process of its own, which begins with Keras imported."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import tempfile
+import textwrap
+
+from processes import job
+
+
+def _execute(
+    code: str, folder: str, path: list[str], environment: dict[str, str]
+) -> None:
+    for stream, name in enumerate(("stdout", "stderr"), 1):
+        flags = os.O_WRONLY | os.O_CREAT
+        os.dup2(os.open(os.path.join(folder, name), flags), stream)
+    os.environ.update(environment)
+    sys.path[:0] = path
+    os.chdir("/")
+    exec(code, {"__name__": "__main__"})
+
+
+def run(
+    code: str, package: pathlib.Path | None = None, **environment: str
+) -> str:
+    """Runs code and returns what it printed.
+
+    The process has not imported tf_opt.
+
+    Args:
+        code: The code; it may be indented.
+        package: The folder of another tf_opt than the installed one.
+        **environment: Variables of the environment that are read after Keras
+            and TensorFlow are imported.
+
+    Raises:
+        AssertionError: If the code raises; with its traceback.
+    """
+    path = [] if package is None else [str(package.parent)]
+    with tempfile.TemporaryDirectory() as folder:
+        process = job.CONTEXT.Process(
+            target=_execute,
+            args=(textwrap.dedent(code), folder, path, environment),
+            daemon=True,
+        )
+        process.start()
+        process.join(job.TIME_LIMIT)
+        process.kill()
+        stdout, stderr = (
+            pathlib.Path(folder, name).read_text()
+            for name in ("stdout", "stderr")
+        )
+    assert process.exitcode == 0, stderr
+    return stdout
