@@ -222,22 +222,9 @@ OUTSIDE = {
 }
 
 
-OUTSIDE_CASES = [
-    pytest.param(
-        *case,
-        marks=pytest.mark.xfail(
-            case[0] == "lazy" and case[3],
-            reason="averages of a table don't follow lazy steps in a scope",
-        ),
-    )
-    for case in AllPairs(
-        [list(OUTSIDE), IMPLEMENTATIONS, [False, True], [False, True]]
-    )
-]
-
-
 @pytest.mark.parametrize(
-    ("mode", "implementation", "in_graph", "in_scope"), OUTSIDE_CASES
+    ("mode", "implementation", "in_graph", "in_scope"),
+    AllPairs([list(OUTSIDE), IMPLEMENTATIONS, [False, True], [False, True]]),
 )
 def test_a_step_outside_of_replicas_is_one_of_all_copies(
     strategy, mode, implementation, in_graph, in_scope

@@ -278,11 +278,13 @@ class Composed:
         self, bucket: Bucket, grads: Sequence[Gradient], frame: Frame
     ) -> None:
         """Moves the averages of rows that were accumulated or occur."""
+        accumulators = self._state.accumulators or [None] * len(
+            self._state.variables
+        )
         for gradient, variable, index in zip(
             grads, bucket.variables, bucket.indices, strict=True
         ):
-            accumulated = tf.convert_to_tensor(self._state.accumulators[index])
-            occurs = _occurring(gradient, variable, accumulated)
+            occurs = _occurring(gradient, variable, accumulators[index])
             part = _Part(gradient, occurs=occurs)
             changes = part.changes(variable, frame.enabled)
             self._average(index, frame, None, changes)
@@ -316,11 +318,16 @@ def rows_accumulated(accumulated: tf.Tensor) -> tf.Tensor:
 
 
 def _occurring(
-    gradient: tf.IndexedSlices, variable: Variable, accumulated: tf.Tensor
+    gradient: tf.IndexedSlices,
+    variable: Variable,
+    accumulator: Variable | None,
 ) -> tf.Tensor:
     """Returns for each row whether it has a gradient, now or accumulated."""
     ones = tf.ones_like(gradient.indices, tf.int32)
     counts = tf.math.unsorted_segment_sum(
         ones, gradient.indices, variable.shape[0]
     )
+    if accumulator is None:
+        return counts > 0
+    accumulated = tf.convert_to_tensor(accumulator)
     return (counts > 0) | rows_accumulated(accumulated)

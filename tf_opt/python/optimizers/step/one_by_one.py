@@ -71,6 +71,10 @@ def update(
     for variable, old in zip(kept, before, strict=True):
         new = tf.convert_to_tensor(variable)
         access.assign(variable, tf.where(frame.enabled, new, old))
+    for bucket, _, _ in parts:
+        if bucket.sparse and frame.averages and not bucket.averages_later:
+            own = [finished[i] for i in bucket.positions]
+            composed.average_rows(bucket, own, frame)
 
 
 def decay(
