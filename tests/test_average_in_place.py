@@ -208,6 +208,46 @@ def test_a_step_meanwhile_neither_writes_nor_counts(
     assert int(optimizer.iterations.numpy()) == 3
 
 
+@pytest.mark.parametrize("callback", ["checkpoint", "backup", "interrupt"])
+def test_fit_goes_on_from_what_callbacks_saved(callback, tmp_path):
+    make = MAKES["Adam"]
+    swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True)
+    through, model = compiled(make()), compiled(make())
+    # Without the end of `fit`, where Keras leaves the averages.
+    for each in through, model:
+        each.optimizer.finalize_variable_values = lambda variables: None
+    through.fit(X, Y, epochs=3, **FIT)
+
+    class Fails(keras.callbacks.Callback):
+        """Ends a run while the average is in place."""
+
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch == 1:
+                raise KeyboardInterrupt
+
+    callbacks = {
+        "checkpoint": keras.callbacks.ModelCheckpoint(tmp_path / "x.keras"),
+        "backup": keras.callbacks.BackupAndRestore(tmp_path / "backup"),
+    }
+    own = [callbacks[callback]] if callback in callbacks else []
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y, epochs=3, callbacks=[swap, *own, Fails()], **FIT)
+    assert model.optimizer.average_is_swapped_in
+    if callback == "checkpoint":
+        model = keras.models.load_model(tmp_path / "x.keras")
+        model.run_eagerly = True
+    elif callback == "backup":
+        model = compiled(make())
+    model.optimizer.finalize_variable_values = lambda variables: None
+    with contextlib.suppress(RuntimeError):
+        # Refused, as nobody brings the weights back.
+        model.fit(X, Y, initial_epoch=2, epochs=3, callbacks=own, **FIT)
+        pytest.fail("It trained the average.")
+    again = tf_opt.callbacks.SwapAveragedWeights()
+    model.fit(X, Y, initial_epoch=2, epochs=3, callbacks=[again], **FIT)
+    assert_same(state(model), state(through))
+
+
 # ---- In Keras' wrappers. ----
 
 
