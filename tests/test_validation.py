@@ -185,6 +185,24 @@ def test_a_value_that_keras_takes_means_the_same(name, value):
     np.testing.assert_allclose(results[1], results[0], rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.parametrize(
+    "make", [np.float32, tf.constant, tf.Variable, keras.Variable]
+)
+def test_the_momentum_of_averages_in_a_graph(make):
+    averages = []
+    for cls, momentum in (
+        (keras.optimizers.Adam, 0.5),
+        (tf_opt.Adam, make(0.5)),
+    ):
+        optimizer = cls(0.1, epsilon=1e-7, use_ema=True, ema_momentum=momentum)
+        optimizer.build([keras.Variable([1.0, 2.0])])
+        step = tf.function(lambda gradient, to=optimizer: to.apply([gradient]))
+        for i in range(3):
+            step(tf.constant([1.0, i]))
+        averages.append(optimizer._model_variables_moving_average[0].numpy())
+    np.testing.assert_allclose(*averages, rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["ema_momentum", "ema_overwrite_frequency"])
 def test_without_averages_their_arguments_do_not_count(name):
     # As in Keras.
