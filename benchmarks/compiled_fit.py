@@ -22,7 +22,7 @@ from results import Row
 _PACKAGES = {"Keras": "keras.optimizers", "tf_opt": "tf_opt"}
 
 
-def contender(
+def _contender(
     optimizer: keras.optimizers.Optimizer, jit_compile: bool
 ) -> Contender:
     """Makes a contender whose step is an epoch."""
@@ -42,13 +42,10 @@ def contender(
 def measure(variant: str, workload: str, options: Options) -> list[Row]:
     """Measures epochs with Keras' optimizer and with tf_opt's."""
     contenders = {
-        f"{name}, {'XLA' if jit_compile else 'tf.function'}": contender(
+        f"{name}, {'XLA' if jit_compile else 'tf.function'}": _contender(
             digits.make_optimizers()[f"{package}.{variant}"], jit_compile
         )
-        for name, package in (
-            ("Keras", "keras.optimizers"),
-            ("tf_opt", "tf_opt"),
-        )
+        for name, package in _PACKAGES.items()
         for jit_compile in (True, False)
     }
     measured = turns.measure(contenders, options.rounds, seconds=60, steps=1)

@@ -4,9 +4,9 @@
     python benchmarks/run.py --features [--quick] [--workloads ...]
 
 One option each names another suite: --features, --sparse, --low-precision,
---compiled, --compiled-fit, --compiled-memory, --in-cache or --training. A run
-prints tables and writes SUITE.csv, SUITE.md and SUITE.png. Use an otherwise
-idle machine with 16 GB of memory.
+--compiled, --compiled-fit, --in-cache or --training. A run prints tables and
+writes SUITE.csv, SUITE.md and SUITE.png. Use an otherwise idle machine with
+16 GB of memory.
 """
 
 from __future__ import annotations

@@ -106,17 +106,6 @@ SUITES: dict[str, Suite] = {
         unit="ms per epoch",
         first_calls=True,
     ),
-    "compiled-memory": Suite(
-        "Memory of steps compiled by XLA",
-        tuple(
-            (optimizer, measured)
-            for measured in ("step", "fit", "growth")
-            for optimizer in ("Keras", "tf_opt")
-        ),
-        "tf_opt",
-        module="compiled_memory",
-        unit="MiB of the process",
-    ),
     "in-cache": Suite(
         "Adam on arrays in the second-level cache, by instruction set",
         (("adam", "in cache"),),
