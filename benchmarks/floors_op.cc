@@ -83,13 +83,12 @@ void Move(const Traffic& of, int64_t begin, int64_t end) {
         std::max<int64_t>(1, next - first) * of.gradient.words;
     for (int64_t k = 0; k < words; ++k) read |= g[k];
     first = next;
-    // The last bit of a mantissa keeps numbers finite.
-    const uint32_t bit = read & 1;
     // Row by row: the lines of arrays whose sizes are powers of two compete for
     // the same places in the caches.
     for (const Rows& array : of.updated) {
       uint32_t* to = array[of.Row(i)];
-      for (int64_t k = 0; k < array.words; ++k) to[k] ^= bit;
+      // The last bit of a mantissa keeps numbers finite.
+      for (int64_t k = 0; k < array.words; ++k) to[k] ^= 1;
     }
   }
   // The compiler would leave out the reading if nothing came of it.
