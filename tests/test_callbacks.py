@@ -213,17 +213,6 @@ def test_the_callback_lets_others_save_and_restore_the_average(tmp_path):
     assert_same(saved.get_weights(), spy.at_end[1])
 
 
-class EvaluatesAtTheEnd(keras.callbacks.Callback):
-    """Predicts with the same callbacks between two epochs."""
-
-    def __init__(self, swap) -> None:
-        super().__init__()
-        self.swap = swap
-
-    def on_epoch_end(self, epoch, logs=None) -> None:
-        self.model.predict(X, callbacks=[self.swap], verbose=0)
-
-
 class FailsInTest(keras.callbacks.Callback):
     """Stops an evaluation while it goes on."""
 
@@ -234,7 +223,10 @@ class FailsInTest(keras.callbacks.Callback):
 def test_an_evaluation_between_epochs_leaves_the_average_in_place():
     swap, spy = tf_opt.callbacks.SwapAveragedWeights(True), Spy()
     model = make_model()
-    fit(model, swap, EvaluatesAtTheEnd(swap), spy, validate=False, epochs=2)
+    predicts = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: model.predict(X, callbacks=[swap], verbose=0)
+    )
+    fit(model, swap, predicts, spy, validate=False, epochs=2)
     assert not model.optimizer.average_is_swapped_in
     np.testing.assert_array_equal(
         spy.at_end[-1][0], model.optimizer.variables[2].numpy()
