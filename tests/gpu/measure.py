@@ -17,7 +17,6 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 import shapes
 
-
 Rows = dict[tuple[str, str], list[str]]
 
 
