@@ -1,9 +1,12 @@
-"""A model that is trained the same way on one device and on another."""
+"""A model that is trained the same way everywhere, and how to compare such."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
+import numpy.typing as npt
 
 
 def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
@@ -31,3 +34,26 @@ def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
         x, x[:, :2] ** 2, batch_size=16, epochs=3, shuffle=False, verbose=0
     )
     return model
+
+
+def state(model: keras.Model) -> list[np.ndarray]:
+    """All of its variables and of its optimizer's."""
+    return [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
+
+
+def assert_same(
+    found: Sequence[npt.ArrayLike], expected: Sequence[npt.ArrayLike]
+) -> None:
+    """Compares arrays or variables, bit for bit."""
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def assert_close(
+    found: Sequence[npt.ArrayLike],
+    expected: Sequence[npt.ArrayLike],
+    **tolerance: float,
+) -> None:
+    """Compares them as `numpy.testing.assert_allclose` does."""
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)

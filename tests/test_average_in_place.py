@@ -12,6 +12,9 @@ import tf_opt
 from allpairspy import AllPairs
 
 from low_precision_cases import SETTINGS
+from small_model import assert_close
+from small_model import assert_same
+from small_model import state
 
 X = np.random.default_rng(4).normal(size=(16, 2)).astype("float32")
 Y = X[:, :1] - 2 * X[:, 1:]
@@ -48,15 +51,6 @@ def trained(optimizer, dtype="float32") -> keras.Model:
     for _ in range(3):
         step(model)
     return model
-
-
-def state(model: keras.Model) -> list[np.ndarray]:
-    return [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
-
-
-def assert_same(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def averages_of(model: keras.Model) -> list[np.ndarray]:
@@ -343,5 +337,4 @@ def test_from_keras_of_several_optimizers(by_map):
         variable.assign(value)
     model.compile(continued, "mse", run_eagerly=True)
     step(model)
-    for a, b in zip(model.get_weights(), expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert_close(model.get_weights(), expected, rtol=1e-4, atol=1e-5)

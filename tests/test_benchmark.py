@@ -50,26 +50,6 @@ def test_floor_moves_what_a_step_must(
     assert variants.VARIANTS[name].passes == passes
 
 
-def test_variants_without_a_feature_exist_and_lack_only_it() -> None:
-    for variant in variants.FEATURES.values():
-        without = variants.VARIANTS[variant.without]
-        assert without != variant
-        assert without.arguments.items() <= variant.arguments.items()
-
-
-def test_low_precision_contenders_have_floors_of_their_types() -> None:
-    variant = variants.LOW_PRECISION["bfloat16-variables"]
-    assert variant.floors["floor, master weights, bfloat16 state"] == (
-        *("bfloat16", "float32"),
-        *("bfloat16", "bfloat16"),
-    )
-    assert variant.precisions["tf_opt, float32 state, stochastic"] == {
-        "state_dtype": "float32",
-        "stochastic_rounding": True,
-    }
-    assert {*variant.floors, *variant.precisions} <= {*variant.contenders}
-
-
 def contender(seconds: float = 0, **options) -> measure.Contender:
     """Changes with each step, of which it counts how many there were."""
     steps = []
@@ -98,14 +78,6 @@ def test_sample_of_accumulated_steps_is_the_mean_of_a_micro_step() -> None:
     # much passes is no place for tests.
     assert all(5 <= sample < 20 for sample in found.samples)
     assert found.first_call >= 20
-
-
-def test_contender_chooses_how_many_steps_a_sample_is_the_mean_of() -> None:
-    few, others = contender(steps=1), contender()
-    measured({"few": few, "others": others}, steps=10)
-    # The first call, then in each round the timed ones; and a fifth of several
-    # before them.
-    assert few.norms() + others.norms() == [1 + 3, 1 + 3 * 12]
 
 
 @pytest.mark.parametrize("norm", [1.0, np.nan])
@@ -152,17 +124,6 @@ def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(lines))
 
 
-def test_csv_has_all_rows() -> None:
-    written = results_of(
-        row("single", variants.TF_OPT, 1.25),
-        row("embeddings of 3,118 words", "Keras", 3.5),
-    )
-    assert rows_of(written.to_csv()) == [
-        {name: str(x) for name, x in each._asdict().items()}
-        for each in written.rows
-    ]
-
-
 def test_tables_have_ratios_gaps_and_first_calls() -> None:
     name = variants.TF_OPT_XLA
     found = results_of(
@@ -178,26 +139,6 @@ def test_tables_have_ratios_gaps_and_first_calls() -> None:
     ]
     assert first_call.title == "Adam under XLA, first call"
     assert first_call.lines[1][1] == "4,500 (50.00)"
-
-
-def test_sparse_tables_are_by_optimizer_and_by_size() -> None:
-    lazy = variants.TF_OPT_LAZY
-    tables = results.tables(
-        suites.SUITES["sparse"],
-        results_of(
-            row("table-zipf", lazy, 10),
-            row("table-zipf", lazy, 30, "adam-amsgrad"),
-            row("100-ids", lazy, 1),
-            row("1000-ids", lazy, 2),
-        ),
-    )
-    assert [
-        (table.title.split(", 1,")[0], table.header) for table in tables
-    ] == [
-        ("Adam", ["contender", "1 M x 64, Zipf"]),
-        ("Adam, AMSGrad", ["contender", "1 M x 64, Zipf"]),
-        ("Adam, by ids in a batch", ["contender", "100 ids", "1,000 ids"]),
-    ]
 
 
 def move(gradient, rows, arrays) -> None:

@@ -22,7 +22,6 @@ from tf_opt.python.ops import gpu
 from tf_opt.python.ops import library
 
 from processes import python
-from xla_kernels import needs_xla_kernels
 
 PACKAGE = pathlib.Path(tf_opt.__file__).parent
 MINOR = ".".join(tf.__version__.split(".")[:2])
@@ -84,6 +83,11 @@ def pretend_built_against(folder: pathlib.Path, version: str) -> None:
     path.write_text(json.dumps({**built, "tensorflow": version}))
 
 
+def pretend_source_tree(folder: pathlib.Path) -> None:
+    shutil.rmtree(folder.parent)
+    (folder.parents[4] / "WORKSPACE").touch()
+
+
 def break_library(folder: pathlib.Path) -> None:
     (folder / "_tf_opt_ops.so").write_text("not a library")
 
@@ -93,6 +97,7 @@ def break_library(folder: pathlib.Path) -> None:
     [
         (None, "TF_OPT_DISABLE_CUSTOM_OPS is set"),
         (lambda folder: shutil.rmtree(folder.parent), "no compiled library"),
+        (pretend_source_tree, "run Python from another folder"),
         (
             lambda folder: pretend_built_against(folder, "2.99.1"),
             f"no library for TensorFlow {MINOR} (libraries",
@@ -158,23 +163,6 @@ def test_the_library_for_the_tensorflow_found_is_loaded(tmp_path):
     # Sorted as numbers.
     assert libraries.startswith("for TensorFlow 2.9, ")
     assert libraries.endswith(", 2.98, 2.100")
-
-
-def test_where_no_library_fits_the_message_names_those_there_are(
-    monkeypatch, tmp_path
-):
-    for minor in ("2.98", "2.99"):
-        (tmp_path / minor).mkdir()
-        (tmp_path / minor / "_tf_opt_ops.so").touch()
-        (tmp_path / minor / "built_against.json").write_text(
-            json.dumps({"tensorflow": f"{minor}.1"})
-        )
-    monkeypatch.setattr(library, "_LIBRARIES", tmp_path)
-    monkeypatch.setattr(library, "library", library.library.__wrapped__)
-    message = library.explain_problem()
-    assert f"no library for TensorFlow {MINOR}" in message
-    assert "(libraries for TensorFlow 2.98, 2.99, found" in message
-    assert tf_opt.build_info()["libraries"] == "for TensorFlow 2.98, 2.99"
 
 
 # Keras may or may not be able to import them here: clear either way.
@@ -306,29 +294,6 @@ def test_auto_chooses_the_custom_op_where_there_is_a_kernel():
         )
 
 
-@needs_xla_kernels
-@pytest.mark.parametrize("traced_before", [False, True])
-def test_xla_compiles_the_op_also_in_nested_functions(traced_before):
-    variable = keras.Variable([1.0])
-    assert OP in ops_of(tf_opt.Adam(), variable, jit_compile=True)
-    optimizer = tf_opt.Adam(0.1)
-    optimizer.build([variable])
-
-    @tf.function
-    def inner() -> None:
-        optimizer.apply([tf.constant([2.0])], [variable])
-
-    @tf.function(jit_compile=True)
-    def outer() -> None:
-        inner()
-
-    if traced_before:
-        inner()
-    outer()
-    assert optimizer.implementation_in_use == "custom_op"
-    assert variable.numpy() == pytest.approx(0.8 if traced_before else 0.9)
-
-
 def test_without_an_xla_kernel_auto_composes_and_custom_op_says_why(
     monkeypatch,
 ):
@@ -407,14 +372,3 @@ def test_an_instruction_set_that_there_is_not_is_said(target, warns):
     )
     runs, said = output.splitlines()
     assert (f"Received: {target!r}. What runs is {runs}" in said) == warns
-
-
-def test_in_the_source_tree_the_message_says_so(tmp_path):
-    package = copy_package(tmp_path)
-    shutil.rmtree(package / "python/ops/libraries")
-    (package.parent / "WORKSPACE").touch()
-    output = python.run(
-        'import tf_opt; print(tf_opt.build_info()["custom_ops"])', package
-    )
-    assert "this is the source tree" in output
-    assert "run Python from another folder" in output

@@ -51,61 +51,6 @@ def test_fit_equals_one_device(strategy, mode, implementation):
         np.testing.assert_array_equal(copies[0].numpy(), copies[1].numpy())
 
 
-@pytest.mark.parametrize(
-    ("mode", "implementation", "in_graph"),
-    list(AllPairs([list(MODES), IMPLEMENTATIONS, [False, True]])),
-)
-def test_a_custom_loop_equals_one_device(
-    strategy, mode, implementation, in_graph
-):
-    make, arguments = MODES[mode]
-
-    def run(gradients_of_replicas, scope) -> list[np.ndarray]:
-        with scope():
-            variables = [
-                keras.Variable([1.0, 2.0]),
-                keras.Variable([[3.0]], dtype="bfloat16"),
-            ]
-            optimizer = make(0.125, implementation=implementation, **arguments)
-            optimizer.build(variables)
-
-        def step() -> None:
-            gradient = gradients_of_replicas()
-            optimizer.apply(
-                [
-                    tf.stack([gradient, -gradient]),
-                    tf.cast([[gradient]], tf.bfloat16),
-                ],
-                variables,
-            )
-
-        def steps() -> None:
-            if tf.distribute.has_strategy():
-                strategy.run(step)
-            else:
-                step()
-
-        run_steps = tf.function(steps) if in_graph else steps
-        with scope():
-            for _ in range(4):
-                run_steps()
-        return [
-            np.asarray(v.numpy(), "float64")
-            for v in (*variables, *optimizer.variables)
-        ]
-
-    def on_replica() -> tf.Tensor:
-        replica = tf.distribute.get_replica_context()
-        # 1/32 and 3/32: their sum is the single device's gradient.
-        replica_id = tf.cast(replica.replica_id_in_sync_group, tf.float32)
-        return (1 + 2 * replica_id) / 32
-
-    ours = run(on_replica, strategy.scope)
-    expected = run(lambda: tf.constant(0.125), contextlib.nullcontext)
-    for a, b in zip(ours, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
-
-
 def test_one_launch_for_each_replica(strategy):
     with strategy.scope():
         variables = [keras.Variable([1.0]) for _ in range(10)]
@@ -163,103 +108,66 @@ def test_the_average_swaps_in_on_all_replicas(strategy):
         assert copy.numpy() == [3.0]
 
 
-def test_a_sparse_gradient_on_two_replicas(strategy):
-    with strategy.scope():
-        table = keras.Variable(np.ones((3, 2), "float32"))
-        optimizer = tf_opt.Adam(0.1, epsilon=1.0)
-        optimizer.build([table])
-
-    @tf.function
-    def step() -> None:
-        def on_replica() -> None:
-            slices = tf.IndexedSlices(
-                tf.ones((2, 2)), tf.constant([1, 1]), tf.constant([3, 2])
-            )
-            optimizer.apply([slices], [table])
-
-        strategy.run(on_replica)
-
-    step()
-    # Two equal rows on each of two replicas: a gradient of 4.
-    expected = np.ones((3, 2))
-    expected[1] -= 0.1 * 4 / (4 + 1)
-    np.testing.assert_allclose(table.numpy(), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_gradients_are_accumulated_outside_of_replicas_too(strategy, in_graph):
-    with strategy.scope():
-        variable = tf.Variable([1.0])
-        optimizer = tf_opt.Adam(
-            0.1, gradient_accumulation_steps=2, skip_nonfinite=True
-        )
-        optimizer.build([variable])
-
-    def step(gradient: tf.Tensor) -> None:
-        with strategy.scope():
-            optimizer.apply([gradient], [variable])
-
-    if in_graph:
-        step = tf.function(step)
-    alone, expected = tf.Variable([1.0]), tf_opt.Adam(0.1)
-    for mean in (1.0, -4.0):
-        for gradient in (mean - 1, np.inf, mean + 1):
-            step(tf.constant([gradient]))
-        expected.apply([tf.constant([mean])], [alone])
-        for copy in strategy.experimental_local_results(variable):
-            np.testing.assert_array_equal(copy.numpy(), alone.numpy())
-
-
-OUTSIDE = {
+MORE_MODES = {
     **MODES,
     "lazy": (tf_opt.Adam, {"lazy_mode": True, "use_ema": True}),
     "accumulates": (
         tf_opt.Adam,
         {"gradient_accumulation_steps": 2, "global_clipnorm": 1.0},
     ),
-    "skips": (tf_opt.NAdam, {"skip_nonfinite": True}),
+    "skips": (
+        tf_opt.NAdam,
+        {"gradient_accumulation_steps": 2, "skip_nonfinite": True},
+    ),
     "masters": (tf_opt.AdamW, {"master_weights": True}),
 }
 
 
 @pytest.mark.parametrize(
     ("mode", "implementation", "in_graph", "in_scope"),
-    AllPairs([list(OUTSIDE), IMPLEMENTATIONS, [False, True], [False, True]]),
+    AllPairs([list(MORE_MODES), IMPLEMENTATIONS, [False, True], [False, True]]),
 )
-def test_a_step_outside_of_replicas_is_one_of_all_copies(
+def test_steps_in_replicas_and_outside_equal_one_device(
     strategy, mode, implementation, in_graph, in_scope
 ):
-    make, arguments = OUTSIDE[mode]
+    make, arguments = MORE_MODES[mode]
     dtype = "bfloat16" if mode == "masters" else "float32"
 
     def train(scope, run) -> list:
         with scope():
             variables = [
                 keras.Variable([[1.0, 2.0], [3.0, 4.0]], dtype=dtype),
-                keras.Variable([1.0, 2.0], dtype=dtype),
+                keras.Variable([1.0, 2.0], dtype="bfloat16"),
             ]
             optimizer = make(0.125, implementation=implementation, **arguments)
             optimizer.build(variables)
 
-        def step(gradient: float) -> None:
+        def step(gradient: tf.Tensor) -> None:
             values = tf.fill((1, 2), tf.cast(gradient, dtype))
             rows = tf.IndexedSlices(values, tf.constant([1]))
-            optimizer.apply([rows, values[0]], variables)
+            optimizer.apply([rows, tf.cast(values[0], "bfloat16")], variables)
 
-        outside = tf.function(step) if in_graph else step
+        way = tf.function if in_graph else lambda function: function
+        outside, inside = way(step), way(lambda: run(step))
         with scope() if in_scope else contextlib.nullcontext():
-            for _ in range(2):
-                outside(1.0)
+            for gradient in (
+                (1.0, np.inf, 1.0) if mode == "skips" else (1.0, 1.0)
+            ):
+                outside(tf.constant(gradient))
         for _ in range(2):
-            run(step)
+            inside()
         return [*variables, *optimizer.variables]
 
-    def replicas(step) -> None:
-        # Whose gradients are summed: half of each.
-        strategy.run(step, (0.5,))
+    def on_replica(step) -> None:
+        replica = tf.distribute.get_replica_context()
+        # 1/4 and 3/4: their sum is the single device's gradient.
+        replica_id = tf.cast(replica.replica_id_in_sync_group, tf.float32)
+        step((1 + 2 * replica_id) / 4)
 
-    alone = train(contextlib.nullcontext, lambda step: step(1.0))
-    found = train(strategy.scope, replicas)
+    alone = train(contextlib.nullcontext, lambda step: step(tf.constant(1.0)))
+    found = train(
+        strategy.scope, lambda step: strategy.run(on_replica, (step,))
+    )
     for variable, expected in zip(found, alone, strict=True):
         copies = strategy.experimental_local_results(variable.value)
         assert len(copies) == 2

@@ -37,18 +37,15 @@ def fit_on_cpu(name: str, mode: str) -> keras.Model:
 thorough_modes = pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
 
 
-@pytest.mark.parametrize(
-    # jit_compile="auto": on a single GPU that turns XLA on.
-    ("implementation", "jit_compile"),
-    [("auto", "auto"), ("custom_op", False)],
-)
+# jit_compile="auto": on a single GPU that turns XLA on.
+@pytest.mark.parametrize("jit_compile", ["auto", False])
 @thorough_modes
-def test_fit(name, mode, implementation, jit_compile):
+def test_fit(name, mode, jit_compile):
     under_test = OPTIMIZERS[name]
-    optimizer = under_test.make(
-        0.01, implementation=implementation, **under_test.modes[mode]
-    )
+    optimizer = under_test.make(0.01, **under_test.modes[mode])
     model = fit(optimizer, jit_compile=jit_compile)
+    if not jit_compile:
+        assert optimizer.implementation_in_use == "custom_op"
     assert all("GPU" in v.value.device for v in model.trainable_variables)
     assert all("GPU" in v.value.device for v in optimizer.variables[2:])
     assert_trained_alike(model, fit_on_cpu(name, mode))
@@ -68,18 +65,6 @@ def test_mirrored_strategy_over_all_gpus(name, mode):
         for other in others:
             np.testing.assert_array_equal(first.numpy(), other.numpy())
     assert_trained_alike(model, fit_on_cpu(name, mode))
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_auto_chooses_the_custom_op(name):
-    under_test = OPTIMIZERS[name]
-    with tf.device("GPU:0"):
-        variable = keras.Variable([1.0, 2.0])
-    optimizer = under_test.make()
-    optimizer.build([variable])
-    step = tf.function(lambda: optimizer.apply([tf.ones(2)], [variable]))
-    operations = step.get_concrete_function().graph.get_operations()
-    assert under_test.op_name in {operation.type for operation in operations}
 
 
 def host_inputs(operation: tf.Operation) -> Iterator[tf.Tensor]:

@@ -52,8 +52,12 @@ def test_a_call_means_what_it_means_in_keras():
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_argument_stands_in_the_signature(name):
-    found = parameters(OPTIMIZERS[name].make)
+def test_every_argument_is_seen_described_and_saved(name):
+    make = OPTIMIZERS[name].make
+    found = parameters(make)
+    assert set(make().get_config()) == set(found)
+    for argument in found:
+        assert argument in make.__doc__, argument
     kinds = {parameter.kind for parameter in found.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds
     # The shared arguments must not drift apart between the classes.
@@ -62,20 +66,6 @@ def test_every_argument_stands_in_the_signature(name):
     for argument, parameter in common.items():
         if argument not in {"learning_rate", "weight_decay"}:
             assert found[argument].default == parameter.default, argument
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_the_configuration_holds_every_argument(name):
-    make = OPTIMIZERS[name].make
-    config = make().get_config()
-    assert set(config) == set(parameters(make))
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_the_docstring_describes_every_argument(name):
-    make = OPTIMIZERS[name].make
-    for argument in parameters(make):
-        assert argument in make.__doc__, argument
 
 
 @pytest.mark.parametrize("make", [tf_opt.Adam, tf_opt.NAdam, tf_opt.ASGD])

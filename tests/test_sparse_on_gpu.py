@@ -20,10 +20,7 @@ from devices import EMULATED_GPU
 
 pytestmark = pytest.mark.kernels
 
-OP = "TfOpt>ResourceApplyAdamAmsgrad"
 SPARSE_OP = "TfOpt>ResourceSparseApplyAdamAmsgrad"
-MEASURE = "TfOpt>MeasureGradients"
-SPARSE_MEASURE = "TfOpt>MeasureSparseGradients"
 FEATURES = {
     "nothing": {},
     "norms": {"global_clipnorm": 0.5, "skip_nonfinite": True},
@@ -73,20 +70,6 @@ def _steps(
     return optimizer, [x.numpy() for x in (table, dense, *optimizer.variables)]
 
 
-def _ops_of(lazy_mode: bool, **arguments: Any) -> set[str]:
-    """The types of the ops of a step over a table and a dense variable."""
-    variables = [keras.Variable(np.ones(shape)) for shape in ((10, 3), (5,))]
-    optimizer = tf_opt.Adam(0.1, lazy_mode=lazy_mode, **arguments)
-    optimizer.build(variables)
-
-    @tf.function
-    def step() -> None:
-        optimizer.apply([_slices(1, 2), tf.ones(5)], variables)
-
-    graph = step.get_concrete_function().graph
-    return {op.type for op in graph.get_operations()}
-
-
 @pytest.mark.parametrize(
     ("features", "lazy_mode", "in_graph"),
     list(AllPairs([list(FEATURES), [False, True], [False, True]])),
@@ -111,13 +94,6 @@ def test_the_op_gets_the_dense_gradient_or_lazily_none(
     )
     for a, b in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("lazy_mode", [False, True])
-def test_ops_measure_and_update_dense_gradients_alone(lazy_mode):
-    ops = _ops_of(lazy_mode, global_clipnorm=1.0)
-    assert {OP, MEASURE} <= ops
-    assert not {SPARSE_OP, SPARSE_MEASURE} & ops
 
 
 @pytest.mark.parametrize("in_graph", [False, True])

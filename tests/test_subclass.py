@@ -10,6 +10,8 @@ import tf_opt
 from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
+from small_model import assert_close
+from small_model import assert_same
 
 
 def slower_bias(cls: type) -> type:
@@ -68,8 +70,7 @@ def test_an_overridden_update_step_is_used(name, override, in_graph):
     for optimizer in (ours, theirs):
         cls = override(type(optimizer))
         results.append(train(cls.from_config(optimizer.get_config()), in_graph))
-    for a, b in zip(*results, strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-6)
+    assert_close(*results, rtol=2e-6)
     # It does make a difference.
     assert (results[0][1] != train(pair.ours(), in_graph)[1]).all()
 
@@ -81,12 +82,10 @@ def test_the_decay_of_l2_stays_in_the_rule():
         def update_step(self, *arguments):
             super().update_step(*arguments)
 
-    for a, b in zip(
+    assert_same(
         train(Same(0.1, **arguments), False),
         train(tf_opt.Adam(0.1, **arguments), False),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a, b)
+    )
 
 
 def test_a_function_put_in_its_place_is_used():

@@ -114,25 +114,6 @@ def test_a_variable_without_elements_is_checked_too(way):
         step(tf.constant(9, tf.int64))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_step_that_is_none_asks_nothing_of_its_gradients(way):
-    p, m, v = (tf.Variable(tf.ones(4)) for _ in range(3))
-
-    @WAYS[way]
-    def step(chosen: tf.Tensor) -> None:
-        tf_opt.ops.resource_apply_adam_amsgrad(
-            [p],
-            [m],
-            [v],
-            [tf.boolean_mask(tf.ones(4), chosen)],
-            step=1,
-            frame=tf_opt.ops.StepFrame(enabled=False),
-        )
-
-    step(tf.constant([True, False, True, True]))
-    np.testing.assert_array_equal(p.numpy(), 1.0)
-
-
 def chosen_columns(values: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
     return tf.boolean_mask(values, chosen, axis=1)
 

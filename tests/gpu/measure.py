@@ -17,9 +17,6 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 import shapes
 
-# Of these tensors there are 1,000.
-MANY = shapes.WORKLOADS["1000x256"].title
-
 Rows = dict[tuple[str, str], list[str]]
 
 
