@@ -13,7 +13,6 @@ import tensorflow as tf
 import tf_opt
 
 from devices import needs_sparse_kernels
-from low_precision_cases import SETTINGS
 from low_precision_cases import implementations
 from low_precision_cases import masters_of
 from registry import OPTIMIZERS
@@ -352,29 +351,3 @@ def test_a_row_that_does_not_occur_keeps_its_master(implementation):
     expected = [[1.0], [6.0 - 2.0**-10], [3.0]]
     np.testing.assert_array_equal(master.numpy(), expected)
     np.testing.assert_array_equal(numbers(table), [[5.0], [6.0], [7.0]])
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_a_small_eager_step_is_a_quick_one_with_the_same_bits(
-    setting, monkeypatch
-):
-    def make():
-        variables = [bfloat16(1.0, 2.0), bfloat16(3.0)]
-        optimizer = tf_opt.Adam(0.01, **SETTINGS[setting])
-        gradients = [tf.ones(v.shape, v.dtype) for v in variables]
-        optimizer.build(variables)
-        kept = [*variables, *optimizer.variables]
-        return lambda: optimizer.apply(gradients, variables), optimizer, kept
-
-    quick, optimizer, found = make()
-    quick()
-    # From here on the usual way fails.
-    monkeypatch.setattr(optimizer, "_plan_of", None)
-    for _ in range(3):
-        quick()
-    usual, _, expected = make()
-    usual = tf.function(usual)
-    for _ in range(4):
-        usual()
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(numbers(a), numbers(b))
