@@ -197,16 +197,6 @@ def test_who_has_read_the_table_does_not_see_the_next_step():
     assert (table.numpy()[1] != 1).all()
 
 
-def test_averages_begin_as_the_table():
-    table = _table()
-    start = table.numpy()
-    optimizer = tf_opt.Adam(0.1, use_ema=True, lazy_mode=True)
-    optimizer.apply([_slices(2)], [table])
-    optimizer.finalize_variable_values([table])
-    changed = (table.numpy() != start).any(axis=1)
-    assert changed.nonzero()[0].tolist() == [2]
-
-
 # ---- What happens between micro-steps. ----
 
 
@@ -390,57 +380,3 @@ def test_replicas_may_say_nothing(strategy):
     ):
         step(tf.constant(counts))
         assert _moved(table) == moved
-
-
-def test_several_replicas_do_not_accumulate_rows(strategy):
-    with strategy.scope():
-        table = keras.Variable(np.ones((ROWS, WIDTH)), dtype="float32")
-        optimizer = tf_opt.Adam(lazy_mode=True, gradient_accumulation_steps=2)
-        optimizer.build([table])
-
-    @tf.function
-    def step():
-        strategy.run(lambda: optimizer.apply([_slices(1)], [table]))
-
-    with pytest.raises(ValueError, match="`gradient_accumulation_steps`"):
-        step()
-
-
-@implementations
-def test_what_was_accumulated_is_found_after_a_checkpoint(
-    tmp_path, implementation
-):
-    def make() -> tuple[keras.Variable, Any]:
-        table = _table()
-        optimizer = tf_opt.Adam(
-            0.1,
-            lazy_mode=True,
-            gradient_accumulation_steps=3,
-            implementation=implementation,
-        )
-        optimizer.build([table])
-        return table, optimizer
-
-    steps = [_slices(1, 2), _slices(2, 5, 2), _slices(7), _slices(3)]
-    table, optimizer = make()
-    for slices in steps[:2]:
-        optimizer.apply([slices], [table])
-    checkpoint = tf.train.Checkpoint(
-        variables=[table.value, *(x.value for x in optimizer.variables)]
-    )
-    path = checkpoint.save(tmp_path / "checkpoint")
-    other, restored = make()
-    # It has rows of its own in mind.
-    restored.apply([_slices(9)], [other])
-    tf.train.Checkpoint(
-        variables=[other.value, *(x.value for x in restored.variables)]
-    ).restore(path).assert_consumed()
-    for slices in steps[2:]:
-        optimizer.apply([slices], [table])
-        restored.apply([slices], [other])
-    for a, b in zip(
-        [table, *optimizer.variables], [other, *restored.variables], strict=True
-    ):
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
-    changed = (table.numpy() != _table().numpy()).any(axis=1)
-    assert changed.nonzero()[0].tolist() == [1, 2, 5, 7]
