@@ -211,28 +211,6 @@ def test_variables_that_are_overwritten_by_gradients(steps):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
 
-def test_averages_and_sums_move_to_keras_and_back():
-    arguments = {"use_ema": True, "gradient_accumulation_steps": 2}
-    ours, theirs = (
-        cls(0.01, ema_overwrite_frequency=2, **arguments)
-        for cls in (tf_opt.Adam, keras.optimizers.Adam)
-    )
-    for optimizer in (ours, theirs):
-        variables = _variables([1.0, 2.0], [3.0])
-        for i in range(3):
-            optimizer.apply([tf.fill(2, 1.0 + i), tf.ones(1)], variables)
-    for count, source, target in ((40, ours, theirs), (50, theirs, ours)):
-        shapes = [v.shape for v in source.variables]
-        assert shapes == [v.shape for v in target.variables]
-        source.variables[0].assign(count)
-        source.variables[-1].assign([float(count)])
-        store = {}
-        source.save_own_variables(store)
-        target.load_own_variables(store)
-        for a, b in zip(source.variables, target.variables, strict=True):
-            np.testing.assert_array_equal(a.numpy(), b.numpy())
-
-
 def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):
     def make(cls, **arguments):
         variables = [keras.Variable([0.0], name="x")]

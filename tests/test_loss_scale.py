@@ -103,12 +103,3 @@ def test_steps_with_float8_variables_are_not_skipped(scales_loss):
     with pytest.raises(ValueError, match="keras.optimizers.LossScaleOptimizer"):
         optimizer.apply([tf.constant([1.0]), tf.constant([3.0])], variables)
     assert [v.numpy().item() for v in variables] == [1, 2]
-
-
-@pytest.mark.parametrize(
-    "inner", [tf_opt.Adam, keras.optimizers.Adam], ids=["ours", "Keras"]
-)
-def test_loss_scaling_that_is_not_built_says_what_it_needs(inner):
-    optimizer = tf_opt.LossScaleOptimizer(inner())
-    with pytest.raises(ValueError, match=r"call `optimizer\.build\("):
-        optimizer.apply([tf.constant(1.0)])

@@ -93,18 +93,3 @@ def test_the_product_advances_once_a_step_whatever_the_variables(
         assert product.numpy() == pytest.approx(
             product_after(count, optimizer), rel=1e-14
         )
-
-
-@pytest.mark.parametrize(
-    ("dtypes", "expected"),
-    [
-        (["float32"], "float32"),
-        (["bfloat16", "float16"], "float32"),
-        (["float32", "float64"], "float64"),
-        (["complex64"], "float32"),
-    ],
-)
-def test_the_products_type_is_wide_enough(dtypes, expected):
-    optimizer = tf_opt.NAdam()
-    optimizer.build([keras.Variable(tf.zeros(2, t), dtype=t) for t in dtypes])
-    assert optimizer.variables[-1].dtype == expected
