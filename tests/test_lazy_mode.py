@@ -67,15 +67,6 @@ def _table(dtype: str = "float32") -> keras.Variable:
     return keras.Variable(value, dtype=dtype, name="table")
 
 
-def _all_state(optimizer: Any, table: keras.Variable) -> list[np.ndarray]:
-    """All that has the table's rows, with these as the last axis but one."""
-    return [
-        x.numpy()
-        for x in [table, *optimizer.variables]
-        if x.shape[-2:] == (ROWS, WIDTH)
-    ]
-
-
 @implementations
 @pytest.mark.parametrize(
     ("features", "name"),
@@ -100,19 +91,18 @@ def test_rows_that_do_not_occur_are_neither_read_nor_written(
     # Who read these would make something of them.
     absent = [0, 3, 9]
     optimizer.apply([_slices(1, 2)], [table])
+    variables = [table, *optimizer.variables]
+    with_rows = [x for x in variables if x.shape[-2:] == (ROWS, WIDTH)]
     before = []
-    for x in [table, *optimizer.variables]:
-        if x.shape[-2:] == (ROWS, WIDTH):
-            poisoned = x.numpy()
-            poisoned[..., absent, :] = np.nan
-            # What an implementation looks at to see whether it is zero.
-            if "accumulat" in x.path:
-                poisoned[..., absent, :] = 0
-            x.assign(poisoned)
-            before.append(poisoned)
+    for x in with_rows:
+        poisoned = x.numpy()
+        # An implementation looks in accumulators for what is zero.
+        poisoned[..., absent, :] = 0 if "accumulat" in x.path else np.nan
+        x.assign(poisoned)
+        before.append(poisoned)
     for seed in range(4):
         optimizer.apply([_slices(4, 8, 4, 2, seed=seed)], [table])
-    after = _all_state(optimizer, table)
+    after = [x.numpy() for x in with_rows]
     for old, new in zip(before, after, strict=True):
         np.testing.assert_array_equal(old[..., absent, :], new[..., absent, :])
     assert np.isfinite(after[0][[1, 2, 4, 8]]).all()

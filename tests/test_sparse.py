@@ -1,4 +1,4 @@
-"""Sparse gradients: the result of the dense gradient, repeated rows summed."""
+"""Embedding tables: training, readers beside it, and no copies."""
 
 from __future__ import annotations
 
