@@ -8,11 +8,8 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from low_precision_cases import implementations
 from torch_trajectory import float64_scalars
-
-implementations = pytest.mark.parametrize(
-    "implementation", ["custom_op", "composed"]
-)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import keras
@@ -279,16 +277,11 @@ def test_everything_is_in_the_configuration():
         "use_ema": True,
         "global_clipnorm": 1.0,
     }
-    optimizer = tf_opt.AdamW(0.01, **arguments)
-    for again in (
-        tf_opt.AdamW.from_config(optimizer.get_config()),
-        pickle.loads(pickle.dumps(optimizer)),
-        copy.deepcopy(optimizer),
-    ):
-        config = again.get_config()
-        assert {key: config[key] for key in arguments} == arguments
-        again.apply([tf.constant([3.0])], _variables([1.0]))
-        assert float(again.gradient_norm) == 3
+    config = tf_opt.AdamW(0.01, **arguments).get_config()
+    again = tf_opt.AdamW.from_config(config)
+    assert arguments.items() <= again.get_config().items()
+    again.apply([tf.constant([3.0])], _variables([1.0]))
+    assert float(again.gradient_norm) == 3
 
 
 class Halving(tf_opt.Adam):

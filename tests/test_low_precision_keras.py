@@ -13,13 +13,10 @@ import tf_opt
 
 from low_precision_cases import SETTINGS
 from low_precision_cases import masters_of
+from low_precision_cases import numbers
 from registry import OPTIMIZERS
 
 pytestmark = pytest.mark.core
-
-
-def numbers(variable) -> np.ndarray:
-    return variable.numpy().astype(np.float64)
 
 
 def make_model(dtype="bfloat16") -> keras.Model:

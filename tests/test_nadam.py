@@ -9,9 +9,7 @@ import tensorflow as tf
 import tf_opt
 from keras.src.optimizers import nadam as keras_nadam
 
-implementations = pytest.mark.parametrize(
-    "implementation", ["custom_op", "composed"]
-)
+from low_precision_cases import implementations
 
 
 def product_after(steps: int, optimizer: tf_opt.NAdam) -> float:
