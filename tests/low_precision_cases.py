@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
+import numpy as np
 import pytest
 
 # What is kept in fewer bits than a step is computed in, and how.
@@ -25,6 +28,11 @@ SETTINGS = {
 implementations = pytest.mark.parametrize(
     "implementation", ["custom_op", "composed"]
 )
+
+
+def numbers(variable: Any) -> np.ndarray:
+    """Its value in float64, whatever it is stored in."""
+    return variable.numpy().astype(np.float64)
 
 
 def masters_of(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:

@@ -1,4 +1,4 @@
-"""A complex variable is two real ones, with PyTorch's numbers."""
+"""A complex variable is two real ones, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import tf_opt
 from allpairspy import AllPairs
 
 from registry import OPTIMIZERS
-from torch_trajectory import TORCH_MODES
-from torch_trajectory import torch_steps
+from registry import THOROUGH_MODES
 from trajectory import RUNS
 
 # A float32 has it exactly, and so has Keras' variable that holds it.
@@ -24,6 +23,7 @@ def _random(seed: int) -> np.ndarray:
     return real + 1j * imaginary
 
 
+TOLERANCES = {"complex64": 2e-6, "complex128": 1e-12}
 START = _random(0)
 # Shrinking for four steps, so that AMSGrad differs.
 GRADIENTS = [3 * 0.5 ** (t % 5) * _random(t) for t in range(1, STEPS + 1)]
@@ -35,83 +35,46 @@ def _view(array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "dtype", "tolerance"),
-    [
-        (*mode, *[("complex64", 2e-6), ("complex128", 1e-12)][i % 2])
-        for i, mode in enumerate(TORCH_MODES)
-    ],
-)
-def test_numbers_are_those_of_torch(
-    name: str, mode: str, dtype: str, tolerance: float
-) -> None:
-    pytest.importorskip("torch")
-    under_test = OPTIMIZERS[name]
-    arguments = under_test.modes[mode]
-    start = START.astype(dtype)
-    gradients = [gradient.astype(dtype) for gradient in GRADIENTS]
-    variable = tf.Variable(start)
-    ours = under_test.make(LEARNING_RATE, **arguments)
-    ours.build([variable])
-    theirs = torch_steps(name, arguments, start, gradients, LEARNING_RATE)
-    for gradient, state in zip(gradients, theirs, strict=True):
-        ours.apply([tf.constant(gradient)], [variable])
-        np.testing.assert_allclose(
-            _view(variable.numpy()),
-            _view(state["variable"]),
-            rtol=tolerance,
-            atol=tolerance,
-        )
-
-
-def test_clipping_by_norm_is_that_of_torch() -> None:
-    torch = pytest.importorskip("torch")
-    parameters, variables = [], []
-    for seed in (1, 2):
-        parameters.append(torch.nn.Parameter(torch.tensor(_random(seed))))
-        variables.append(tf.Variable(_random(seed)))
-    theirs = torch.optim.Adam(parameters, lr=LEARNING_RATE, eps=0.1)
-    # Not a hundredth of a percent of it is lost, as PyTorch adds 1e-6.
-    ours = tf_opt.Adam(LEARNING_RATE, epsilon=0.1, global_clipnorm=0.5)
-    ours.build(variables)
-    for step in (3, 5):
-        gradients = [_random(step), _random(step + 1)]
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = torch.tensor(gradient)
-        torch.nn.utils.clip_grad_norm_(parameters, 0.5)
-        theirs.step()
-        ours.apply([tf.constant(gradient) for gradient in gradients], variables)
-    for variable, parameter in zip(variables, parameters, strict=True):
-        np.testing.assert_allclose(
-            variable.numpy(), parameter.detach().numpy(), rtol=1e-6
-        )
-
-
-@pytest.mark.parametrize(
-    ("name", "how", "features"),
+    ("of_optimizer", "how", "features", "dtype"),
     AllPairs(
-        [["Adam", "ASGD"], list(RUNS), [{"clipnorm": 0.5}, {"clipvalue": 0.3}]]
+        [
+            THOROUGH_MODES,
+            list(RUNS),
+            [{}, {"clipnorm": 0.5}, {"clipvalue": 0.3}, {"global_clipnorm": 1}],
+            list(TOLERANCES),
+        ]
     ),
 )
 def test_a_complex_number_is_two_reals(
-    name: str, how: str, features: dict[str, float]
+    of_optimizer: tuple[str, str],
+    how: str,
+    features: dict[str, float],
+    dtype: str,
 ) -> None:
+    name, mode = of_optimizer
     under_test = OPTIMIZERS[name]
-    arguments = under_test.modes[under_test.thorough_mode]
+    start = START.astype(dtype)
+    gradients = [gradient.astype(dtype) for gradient in GRADIENTS]
     found = []
-    for start, gradients in (
-        (START, GRADIENTS),
-        (_view(START), map(_view, GRADIENTS)),
+    for value, steps in (
+        (start, gradients),
+        (_view(start), map(_view, gradients)),
     ):
-        variable = tf.Variable(start)
-        optimizer = under_test.make(LEARNING_RATE, **arguments, **features)
+        variable = tf.Variable(value)
+        optimizer = under_test.make(
+            LEARNING_RATE, **under_test.modes[mode], **features
+        )
         optimizer.build([variable])
         step = RUNS[how](
             lambda g, optimizer=optimizer, v=variable: optimizer.apply([g], [v])
         )
-        for gradient in gradients:
+        for gradient in steps:
             step(tf.constant(gradient))
         found.append(variable.numpy())
-    np.testing.assert_allclose(_view(found[0]), found[1], rtol=1e-12)
+    tolerance = TOLERANCES[dtype]
+    np.testing.assert_allclose(
+        _view(found[0]), found[1], rtol=tolerance, atol=tolerance
+    )
 
 
 def test_replicas_sum_complex_gradients(

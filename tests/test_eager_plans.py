@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 
 import keras
@@ -13,25 +12,7 @@ import tensorflow as tf
 import tf_opt
 from tensorflow.python.eager import context
 
-from counterparts import COUNTERPARTS
-from xla_kernels import HAS_XLA_KERNELS
-
 pytestmark = pytest.mark.core
-
-
-def test_building_again_updates_the_new_variables():
-    results = []
-    for pair in (COUNTERPARTS["Adam"].ours(), COUNTERPARTS["Adam"].keras()):
-        old, new = keras.Variable([1.0, 2.0]), keras.Variable([1.0, 2.0])
-        pair.apply([tf.constant([0.5, -0.5])], [old])
-        after_one_step = old.numpy()
-        pair.built = False
-        pair.build([new])
-        pair.apply([tf.constant([0.5, -0.5])], [new])
-        np.testing.assert_array_equal(old.numpy(), after_one_step)
-        results.append(new.numpy())
-    np.testing.assert_allclose(*results, rtol=1e-6)
-    assert (results[0] != [1.0, 2.0]).all()
 
 
 def test_changing_subsets_keep_a_bounded_number_of_plans():
@@ -45,16 +26,6 @@ def test_changing_subsets_keep_a_bounded_number_of_plans():
         optimizer.apply([tf.ones(1)] * len(chosen), chosen)
         sizes.append(len(kept))
     assert max(sizes) == optimizer._plans.LIMIT
-    # Each was in half of the 255 steps.
-    expected = tf_opt.Adam(0.1)
-    lonely = keras.Variable([1.0])
-    expected.build([lonely])
-    for subset in range(1, 2**8):
-        if subset & 1:
-            expected.apply([tf.ones(1)], [lonely])
-        else:
-            expected.iterations.assign_add(1)
-    np.testing.assert_array_equal(variables[0].numpy(), lonely.numpy())
 
 
 @pytest.mark.parametrize("implementation", ["auto", "composed"])
@@ -86,47 +57,6 @@ def test_an_implementation_that_there_is_not_is_refused_later_too():
     optimizer.implementation = "fast"
     with pytest.raises(ValueError, match="`implementation` must be .*'fast'"):
         optimizer.apply([tf.ones(1)], [keras.Variable([1.0])])
-
-
-def test_fit_tells_which_implementation_it_used():
-    x = np.ones((4, 2), "float32")
-    for implementation, expected in (
-        ("auto", "custom_op"),
-        ("composed", "composed"),
-    ):
-        for jit_compile in (False, True) if HAS_XLA_KERNELS else (False,):
-            model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-            optimizer = tf_opt.Adam(implementation=implementation)
-            model.compile(optimizer, "mse", jit_compile=jit_compile)
-            model.fit(x, x[:, :1], verbose=0)
-            assert optimizer.implementation_in_use == expected
-
-
-def test_threads_may_train_models_of_their_own_and_share_an_optimizer():
-    shared = tf_opt.Adam(0.1)
-    variables = [keras.Variable([float(i)]) for i in range(6)]
-    shared.build(variables)
-    errors = []
-
-    def run(own: list[keras.Variable]) -> None:
-        try:
-            for _ in range(100):
-                shared.apply([tf.ones(1)] * len(own), own)
-        except Exception as error:
-            errors.append(error)
-
-    threads = [
-        threading.Thread(target=run, args=(variables[i : i + 2],))
-        for i in (0, 2, 4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-        assert not thread.is_alive()
-    assert not errors
-    for i, variable in enumerate(variables):
-        assert variable.numpy() < i - 1
 
 
 @pytest.mark.parametrize(

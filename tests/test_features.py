@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import keras
@@ -211,28 +209,6 @@ def test_variables_that_are_overwritten_by_gradients(steps):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
 
-def test_averages_and_sums_move_to_keras_and_back():
-    arguments = {"use_ema": True, "gradient_accumulation_steps": 2}
-    ours, theirs = (
-        cls(0.01, ema_overwrite_frequency=2, **arguments)
-        for cls in (tf_opt.Adam, keras.optimizers.Adam)
-    )
-    for optimizer in (ours, theirs):
-        variables = _variables([1.0, 2.0], [3.0])
-        for i in range(3):
-            optimizer.apply([tf.fill(2, 1.0 + i), tf.ones(1)], variables)
-    for count, source, target in ((40, ours, theirs), (50, theirs, ours)):
-        shapes = [v.shape for v in source.variables]
-        assert shapes == [v.shape for v in target.variables]
-        source.variables[0].assign(count)
-        source.variables[-1].assign([float(count)])
-        store = {}
-        source.save_own_variables(store)
-        target.load_own_variables(store)
-        for a, b in zip(source.variables, target.variables, strict=True):
-            np.testing.assert_array_equal(a.numpy(), b.numpy())
-
-
 def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):
     def make(cls, **arguments):
         variables = [keras.Variable([0.0], name="x")]
@@ -301,16 +277,11 @@ def test_everything_is_in_the_configuration():
         "use_ema": True,
         "global_clipnorm": 1.0,
     }
-    optimizer = tf_opt.AdamW(0.01, **arguments)
-    for again in (
-        tf_opt.AdamW.from_config(optimizer.get_config()),
-        pickle.loads(pickle.dumps(optimizer)),
-        copy.deepcopy(optimizer),
-    ):
-        config = again.get_config()
-        assert {key: config[key] for key in arguments} == arguments
-        again.apply([tf.constant([3.0])], _variables([1.0]))
-        assert float(again.gradient_norm) == 3
+    config = tf_opt.AdamW(0.01, **arguments).get_config()
+    again = tf_opt.AdamW.from_config(config)
+    assert arguments.items() <= again.get_config().items()
+    again.apply([tf.constant([3.0])], _variables([1.0]))
+    assert float(again.gradient_norm) == 3
 
 
 class Halving(tf_opt.Adam):

@@ -27,32 +27,6 @@ def test_wrong_arguments_of_loss_scaling(inner):
         tf_opt.LossScaleOptimizer(inner()).apply([tf.constant(1.0)])
 
 
-def test_loss_scaling_is_keras_own():
-    runs = []
-    for wrapper, inner in (
-        (
-            tf_opt.LossScaleOptimizer,
-            tf_opt.Adam(0.01, epsilon=1e-7, epsilon_hat=True),
-        ),
-        (keras.optimizers.LossScaleOptimizer, keras.optimizers.Adam(0.01)),
-    ):
-        variables = _variables([1.0, 2.0], [3.0])
-        optimizer = wrapper(inner, 8.0, dynamic_growth_steps=2)
-        seen = []
-        for step in range(9):
-            wrong = np.inf if step in (3, 4) else 1.0
-            gradients = [tf.constant([1.0, -2.0]), tf.constant([wrong])]
-            optimizer.apply(gradients, variables)
-            seen += [
-                float(optimizer.dynamic_scale),
-                int(optimizer.step_counter),
-                int(optimizer.iterations),
-                float(optimizer.scale_loss(tf.constant(1.0))),
-            ]
-        runs.append([*seen, *np.concatenate([v.numpy() for v in variables])])
-    np.testing.assert_allclose(*runs, rtol=1e-5)
-
-
 def test_mixed_float16_leaves_our_loss_scaling_and_saves_it(tmp_path):
     random = np.random.default_rng(5)
     x = random.normal(size=(64, 4)).astype(np.float32)
@@ -103,12 +77,3 @@ def test_steps_with_float8_variables_are_not_skipped(scales_loss):
     with pytest.raises(ValueError, match="keras.optimizers.LossScaleOptimizer"):
         optimizer.apply([tf.constant([1.0]), tf.constant([3.0])], variables)
     assert [v.numpy().item() for v in variables] == [1, 2]
-
-
-@pytest.mark.parametrize(
-    "inner", [tf_opt.Adam, keras.optimizers.Adam], ids=["ours", "Keras"]
-)
-def test_loss_scaling_that_is_not_built_says_what_it_needs(inner):
-    optimizer = tf_opt.LossScaleOptimizer(inner())
-    with pytest.raises(ValueError, match=r"call `optimizer\.build\("):
-        optimizer.apply([tf.constant(1.0)])

@@ -10,7 +10,6 @@ import sys
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 for module in ("matplotlib", "rich"):
     pytest.importorskip(module, reason="the examples' requirements")
@@ -48,16 +47,6 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
         return {row["precision"]: row for row in csv.DictReader(table)}
 
 
-def make_weights(seed: int) -> keras.Model:
-    """A model of a thousand ones."""
-    return keras.Sequential(
-        [
-            keras.Input((1000,)),
-            keras.layers.Dense(1, use_bias=False, kernel_initializer="ones"),
-        ]
-    )
-
-
 def test_quick_run_has_every_precision_at_its_size(rows):
     sizes = {
         name: float(row["bytes_per_parameter"]) for name, row in rows.items()
@@ -70,28 +59,6 @@ def test_only_pure_bfloat16_with_keras_adam_stands_still(rows):
     losses = {name: float(row["train_loss_mean"]) for name, row in rows.items()}
     assert losses.pop(precisions.KERAS) > 2.3
     assert max(losses.values()) < 0.5
-
-
-@pytest.mark.parametrize("name", precisions.PRECISIONS)
-def test_which_precisions_take_small_steps(name):
-    model = precisions.make_model(name, make_weights, seed=0)
-    (weights,) = model.trainable_variables
-    optimizer = precisions.make_optimizer(name, 1e-4, seed=0)
-    optimizer.build([weights])
-
-    @tf.function
-    def train() -> None:
-        for _ in tf.range(100):
-            # Adam's step is the learning rate where no gradient differs.
-            optimizer.apply([tf.ones(weights.shape, weights.dtype)], [weights])
-
-    train()
-    mean = np.mean(weights.numpy().astype("float64"))
-    if name in ("bfloat16, plain", precisions.KERAS):
-        assert mean == 1
-    else:
-        # Master weights end at the next bfloat16, up to 2^-9 away.
-        assert mean == pytest.approx(1 - 100 * 1e-4, abs=2**-9)
 
 
 def test_contenders_start_from_the_same_rounded_weights():

@@ -20,6 +20,7 @@ from allpairspy import AllPairs
 
 from low_precision_cases import SETTINGS
 from low_precision_cases import masters_of
+from low_precision_cases import numbers
 from reference import rounding
 from reference.storage import AVERAGE
 from reference.storage import SLOTS
@@ -63,10 +64,6 @@ CASES = [
         ),
     )
 ]
-
-
-def as_float64(x: Any) -> np.ndarray:
-    return x.numpy().astype(np.float64)
 
 
 def assert_stored(
@@ -191,12 +188,12 @@ def test_a_step_is_that_of_numpy(
     for update in range(1, STEPS + 1):
         if update == 3:
             # Somebody sets a part of a variable.
-            value = as_float64(variables[1])
+            value = numbers(variables[1])
             value[3:9] = random.normal(size=6)
             variables[1].assign(value)
         before = [
-            {"variable": as_float64(variable)}
-            | {slot: as_float64(found[i]) for slot, found in slots.items()}
+            {"variable": numbers(variable)}
+            | {slot: numbers(found[i]) for slot, found in slots.items()}
             for i, variable in enumerate(variables)
         ]
         if has_masters:
@@ -204,10 +201,10 @@ def test_a_step_is_that_of_numpy(
                 rounded = rounding.to_nearest(master.numpy(), dtype)
                 state["variable"] = np.where(
                     rounded.astype(np.float64) == state["variable"],
-                    as_float64(master),
+                    numbers(master),
                     state["variable"],
                 )
-        averages_before = [as_float64(x) for x in moving or ()]
+        averages_before = [numbers(x) for x in moving or ()]
         total = [np.zeros(shape) for shape in SHAPES]
         occurs = np.zeros(SHAPES[0][0], bool)
         for micro in range(each):
@@ -231,8 +228,8 @@ def test_a_step_is_that_of_numpy(
             new = reference_step(
                 name, storages[i], before[i], total[i] / each, update
             )
-            found = {"variable": as_float64(variable)}
-            found |= {slot: as_float64(x[i]) for slot, x in slots.items()}
+            found = {"variable": numbers(variable)}
+            found |= {slot: numbers(x[i]) for slot, x in slots.items()}
             changed = np.ones(SHAPES[i], bool)
             if i == 0 and slices == "lazy":
                 changed = np.broadcast_to(occurs[:, None], SHAPES[0])
@@ -252,7 +249,7 @@ def test_a_step_is_that_of_numpy(
             exact = np.where(changed, new["variable"], before[i]["variable"])
             terms = changed * (np.abs(before[i]["variable"]) + np.abs(exact))
             if has_masters:
-                value = as_float64(masters[i])
+                value = numbers(masters[i])
                 assert_stored(value, exact, "float32", terms, None, "master")
                 rounded = rounding.to_nearest(value, dtype)
                 np.testing.assert_array_equal(
@@ -273,7 +270,7 @@ def test_a_step_is_that_of_numpy(
                     # In a row that doesn't occur it begins all the same.
                     changed = np.ones(SHAPES[i], bool)
                 assert_stored(
-                    as_float64(moving[i]),
+                    numbers(moving[i]),
                     np.where(changed, average, averages_before[i]),
                     state_dtype,
                     changed * (np.abs(value) + np.abs(averages_before[i])),

@@ -9,9 +9,7 @@ import tensorflow as tf
 import tf_opt
 from keras.src.optimizers import nadam as keras_nadam
 
-implementations = pytest.mark.parametrize(
-    "implementation", ["custom_op", "composed"]
-)
+from low_precision_cases import implementations
 
 
 def product_after(steps: int, optimizer: tf_opt.NAdam) -> float:
@@ -93,18 +91,3 @@ def test_the_product_advances_once_a_step_whatever_the_variables(
         assert product.numpy() == pytest.approx(
             product_after(count, optimizer), rel=1e-14
         )
-
-
-@pytest.mark.parametrize(
-    ("dtypes", "expected"),
-    [
-        (["float32"], "float32"),
-        (["bfloat16", "float16"], "float32"),
-        (["float32", "float64"], "float64"),
-        (["complex64"], "float32"),
-    ],
-)
-def test_the_products_type_is_wide_enough(dtypes, expected):
-    optimizer = tf_opt.NAdam()
-    optimizer.build([keras.Variable(tf.zeros(2, t), dtype=t) for t in dtypes])
-    assert optimizer.variables[-1].dtype == expected

@@ -1,4 +1,4 @@
-"""Sparse gradients: the result of the dense gradient, repeated rows summed."""
+"""Embedding tables: training, readers beside it, and no copies."""
 
 from __future__ import annotations
 
@@ -14,59 +14,6 @@ import tf_opt
 from devices import needs_sparse_kernels
 from devices import page_faults
 from xla_kernels import HAS_SPARSE_XLA_KERNELS
-
-implementations = pytest.mark.parametrize(
-    "implementation", ["custom_op", "composed"]
-)
-
-
-CASES = {
-    "Adam": {},
-    "AdamW": {
-        "amsgrad": True,
-        "global_clipnorm": 0.5,
-        "loss_scale_factor": 4.0,
-    },
-    "NAdam": {"clipnorm": 0.5, "weight_decay": 0.1},
-    "ASGD": {"batch_num": 2, "gradient_accumulation_steps": 2},
-    "AveragedSGD": {"t0": 1, "clipvalue": 0.25, "use_ema": True},
-}
-
-
-@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-@pytest.mark.parametrize("name", CASES)
-@implementations
-def test_repeated_rows_equal_the_dense_gradient(
-    name, implementation, in_graph, device
-):
-    sparse = tf.IndexedSlices(
-        tf.constant([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]]),
-        tf.constant([2, 0, 2]),
-        tf.constant([4, 2]),
-    )
-
-    def train(gradient: tf.Tensor | tf.IndexedSlices) -> list[np.ndarray]:
-        variable = keras.Variable(tf.ones((4, 2)))
-        optimizer = getattr(tf_opt, name)(
-            0.125, implementation=implementation, **CASES[name]
-        )
-        optimizer.build([variable])
-
-        # An argument: graph optimization computes a constant otherwise.
-        def step(gradient):
-            optimizer.apply([gradient], [variable])
-
-        step = tf.function(step) if in_graph else step
-        for _ in range(3):
-            step(gradient)
-        return [v.numpy() for v in (variable, *optimizer.variables)]
-
-    # Graph optimization reorders products, but not where rows are checked: in
-    # what is composed their last bits may differ.
-    tolerance = 3e-7 if in_graph and implementation == "composed" else 0
-    dense = tf.convert_to_tensor(sparse)
-    for a, b in zip(train(sparse), train(dense), strict=True):
-        np.testing.assert_allclose(a, b, rtol=tolerance, atol=0)
 
 
 def embedding_model(ids: int) -> keras.Model:
@@ -100,29 +47,6 @@ def test_an_embedding_compiled_by_xla_trains_as_with_keras():
         weights.append(model.get_weights())
     for a, b in zip(*weights, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
-def test_an_embedding_trains_as_its_one_hot_form_does():
-    tokens = np.array([[1, 1, 2], [5, 1, 0], [2, 2, 2], [3, 4, 3]])
-    targets = np.array([[1.0], [0.0], [2.0], [-1.0]])
-    by_row = embedding_model(6)
-    by_product = keras.Sequential(
-        [
-            keras.layers.Input((3, 6)),
-            keras.layers.Dense(4, use_bias=False),
-            *by_row.layers[1:-1],
-            keras.layers.Dense(1),
-        ]
-    )
-    by_product.set_weights(by_row.get_weights())
-    one_hot = np.eye(6, dtype="float32")[tokens]
-    for model, data in ((by_row, tokens), (by_product, one_hot)):
-        model.compile(tf_opt.Adam(0.1), "mse", jit_compile=False)
-        model.fit(data, targets, epochs=10, batch_size=4, verbose=0)
-    for a, b in zip(
-        by_row.get_weights(), by_product.get_weights(), strict=True
-    ):
-        np.testing.assert_allclose(a, b, atol=2e-5)
 
 
 @pytest.mark.kernels
