@@ -84,10 +84,10 @@ def torch_steps(
     import torch
 
     under_test = OPTIMIZERS[name]
-    counterpart = under_test.torch(arguments)
+    torch_name, torch_arguments = under_test.torch(arguments)
     parameter = torch.nn.Parameter(torch.tensor(start))
-    optimizer = getattr(torch.optim, counterpart.name)(
-        [parameter], lr=learning_rate, foreach=False, **counterpart.arguments
+    optimizer = getattr(torch.optim, torch_name)(
+        [parameter], lr=learning_rate, foreach=False, **torch_arguments
     )
     for value in gradients:
         parameter.grad = torch.tensor(value)
