@@ -95,6 +95,19 @@ OPS = {
 }
 
 
+# Numbers that ops and rules refuse, and what they say.
+OUT_OF_RANGE = {
+    "step": (0, "`step` must be >= 1, got 0"),
+    "seen_batches": (0, "`seen_batches` must be >= 1, got 0"),
+    "beta_1": (1.0, r"`beta_1` must be in \[0, 1\), got 1"),
+    "beta_2": (-0.5, r"`beta_2` must be in \[0, 1\), got -0.5"),
+    "epsilon": (-1.0, "`epsilon` must be >= 0, got -1"),
+    "momentum_decay": (-2.0, "`momentum_decay` must be >= 0, got -2"),
+    "lambd": (-1.0, "`lambd` must be >= 0, got -1"),
+    "t0": (-1.0, "`t0` must be >= 0, got -1"),
+}
+
+
 class Launch:
     """Variables, slots and gradients for an op; all numbers differ."""
 
@@ -147,3 +160,14 @@ class Launch:
 
         (tf.function(step) if in_graph else step)()
         return self
+
+
+def call_rule(name: str, **changes: Any) -> tuple[tf.Tensor, ...]:
+    """Calls a functional rule on small tensors."""
+    op = OPS[name]
+    tensors = {
+        argument: tf.constant([1.0, 2.0 + i])
+        for i, argument in enumerate(["variable", "gradient", *op.slots])
+    }
+    numbers = {**op.reals(op.rule), **op.integers(op.rule)}
+    return op.rule(**{**tensors, "weight_decay": 0.5, **numbers, **changes})
