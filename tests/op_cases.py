@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -106,6 +107,18 @@ OUT_OF_RANGE = {
     "lambd": (-1.0, "`lambd` must be >= 0, got -1"),
     "t0": (-1.0, "`t0` must be >= 0, got -1"),
 }
+
+
+_COUNT = itertools.count()
+
+
+def never_assigned(shape: tuple[int, ...]) -> tf.Tensor:
+    """A handle; another one each time, as looking for it makes it."""
+    return tf.raw_ops.VarHandleOp(
+        dtype=tf.float32,
+        shape=shape,
+        shared_name=f"never_assigned_{next(_COUNT)}",
+    )
 
 
 class Launch:

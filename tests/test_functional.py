@@ -188,6 +188,7 @@ def test_gradients_of_several_types_are_measured(dtype: tf.DType) -> None:
             {"accumulators": [tf.zeros(2, tf.float64)]},
             r"`accumulators\[0\]` must be float32, because `gradients\[0\]` is",
         ),
+        ({"gradient_scale": "x"}, "`gradient_scale` must be a number"),
         ({"enabled": "no"}, "`enabled` must be a bool"),
     ],
 )

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.ops import library
 from tf_opt.python.ops.inputs import variable_group
 
+from op_cases import never_assigned
 from trajectory import RUNS
 from xla_kernels import assert_same_under_xla
 from xla_kernels import needs_xla_kernels
@@ -216,12 +216,6 @@ def test_accumulators_are_read_in_order_and_never_written(measure, device):
     assert accumulator.numpy().tolist() == [0, 1]
 
 
-def never_assigned() -> tf.Tensor:
-    return tf.raw_ops.VarHandleOp(
-        dtype=tf.float32, shape=(4,), shared_name="never_assigned"
-    )
-
-
 # What is wrong, and what the message must say.
 WRONG: dict[str, tuple[Callable[[Model], dict[str, Any]], str]] = {
     "an accumulator's shape": (
@@ -234,14 +228,6 @@ WRONG: dict[str, tuple[Callable[[Model], dict[str, Any]], str]] = {
     "an accumulator that is no variable": (
         lambda m: {"accumulators": [m.accumulators[0], np.zeros(4)]},
         r"`accumulators\[1\]` must be a var",
-    ),
-    "accumulators that are no list": (
-        lambda m: {"accumulators": m.accumulators[0]},
-        "`accumulators` must be a list",
-    ),
-    "gradients that are no list": (
-        lambda m: {"gradients": m.gradients[0]},
-        "`gradients` must be a list",
     ),
     "an accumulator's type": (
         lambda m: {
@@ -266,24 +252,8 @@ WRONG: dict[str, tuple[Callable[[Model], dict[str, Any]], str]] = {
         r"`accumulators\[0\]` and `accumulators\[1\]` are the same variable",
     ),
     "never assigned": (
-        lambda m: {"accumulators": [m.accumulators[0], never_assigned()]},
+        lambda m: {"accumulators": [m.accumulators[0], never_assigned((4,))]},
         r"`accumulators\[1\]`.* is not an initialized variable",
-    ),
-    "a vector as scale": (
-        lambda m: {"gradient_scale": tf.constant([0.1, 0.2])},
-        r"`gradient_scale` must be a scalar, got shape \[2\]",
-    ),
-    "a number as enabled": (
-        lambda m: {"enabled": 1},
-        "`enabled` must be a bool. Received: enabled=1",
-    ),
-    "a bool as scale": (
-        lambda m: {"gradient_scale": True},
-        "`gradient_scale` must be a number",
-    ),
-    "no gradients": (
-        lambda m: {"gradients": []},
-        "`gradients` must not be empty",
     ),
     "gradients of several types": (
         lambda m: {
@@ -324,30 +294,6 @@ def test_a_wrong_argument_is_named(wrong, how, device):
     )
     with pytest.raises(errors, match=message):
         RUNS[how](run)()
-
-
-def test_a_wrong_argument_that_only_the_kernel_sees(device):
-    # The shapes are unknown while the function is traced.
-    ops = library.library().ops
-    accumulator = tf.Variable([1.0, 2.0])
-
-    @tf.function(input_signature=[tf.TensorSpec(None, tf.float32)] * 2)
-    def run(gradient, scale):
-        return ops.tf_opt_measure_gradients(
-            [gradient], [accumulator.handle], tf.cast(scale, tf.float64), True
-        )
-
-    run(tf.zeros(2), tf.constant(1.0))
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match=r"`accumulators\[0\]` must have the shape of `gradients\[0\]`",
-    ):
-        run(tf.zeros(3), tf.constant(1.0))
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match="`gradient_scale` must be a scalar",
-    ):
-        run(tf.zeros(2), tf.constant([1.0]))
 
 
 @needs_xla_kernels

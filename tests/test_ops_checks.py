@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from op_cases import OPS
 from op_cases import OUT_OF_RANGE
 from op_cases import SHAPES
 from op_cases import Launch
+from op_cases import never_assigned
 from trajectory import RUNS
 from xla_kernels import HAS_SPARSE_XLA_KERNELS
 from xla_kernels import HAS_XLA_KERNELS
@@ -24,14 +24,10 @@ from xla_kernels import assert_same_under_xla
 
 pytestmark = pytest.mark.kernels
 
-_COUNT = itertools.count()
-
 _NUMBERS = {
     **OUT_OF_RANGE,
     "eta": (-0.5, "`eta` must be >= 0, got -0.5"),
     "batch_index": (3, r"`batch_index` must be in \[0, 3\).* got 3"),
-    "momentum_product": ([0.5], "`momentum_product` must be a scalar"),
-    "learning_rate": ([0.5, 1.0], "`learning_rate` must be a scalar"),
 }
 # Numbers of a frame.
 _FRAMES = {
@@ -79,14 +75,8 @@ def _wrong_arguments(launch: Launch) -> dict[str, tuple[dict[str, Any], str]]:
             {name: [first]},
             rf"`{name}` must have one variable for each of the 2",
         )
-        # Another one each time: looking for it is enough to make it.
-        never_assigned = tf.raw_ops.VarHandleOp(
-            dtype=tf.float32,
-            shape=second.shape,
-            shared_name=f"never_assigned_{next(_COUNT)}",
-        )
         cases[f"{name} never assigned"] = (
-            {name: [first, never_assigned]},
+            {name: [first, never_assigned(second.shape)]},
             # Under XLA TensorFlow finds it first.
             rf"`{name}\[1\]`.* is not an initialized variable"
             "|Read variable failure never_assigned",
@@ -161,9 +151,7 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
     launch = Launch(name)
     before = launch.numpy()
     change, message = _wrong_arguments(launch)[wrong]
-    is_of_a_number = wrong in _FRAMES or (
-        wrong in _NUMBERS and np.isscalar(_NUMBERS[wrong][0])
-    )
+    is_of_a_number = wrong in _FRAMES or wrong in _NUMBERS
     # What XLA compiles knows the number already.
     on_device = is_of_a_number and how != "jit_compile"
     with refusal(device, message, capfd, is_of_a_number=on_device):

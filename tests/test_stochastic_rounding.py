@@ -160,19 +160,6 @@ def test_xla_does_not_leave_the_rounding_out(dtype):
     )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_same_value_is_the_same(dtype, way):
-    every = np.arange(0, 2**16, 5, dtype=np.uint16)
-    every = np.append(every, [0, 0x8000]).astype(np.uint16)
-    every = every.view(reference.TYPES[dtype])
-    other = np.roll(every, 1)
-    same = way(storage_rounding.is_same)
-    for a, b in ((every, every), (every, other)):
-        expected = (a == b) | (np.isnan(a) & np.isnan(b))
-        np.testing.assert_array_equal(same(a, b), expected)
-    assert bool(same(every[-2:], every[-1:])[0])
-
-
 # ---- Statistics. ----
 
 DRAWS = 10**6

@@ -28,10 +28,10 @@ def main() -> None:
         for dtype in cases.DTYPES:
             parameter = paddle.create_parameter([cases.SIZE], dtype)
             parameter.set_value(cases.initial_value(dtype))
-            optimizer = getattr(paddle.optimizer, case.paddle_class)(
+            optimizer = getattr(paddle.optimizer, case.name)(
                 learning_rate=cases.LEARNING_RATE,
                 parameters=[parameter],
-                **case.paddle_arguments,
+                **case.arguments,
             )
             values = []
             for step in range(1, cases.STEPS + 1):
