@@ -294,13 +294,13 @@ def test_all_features_together(
         for argument, default in STORAGE.items()
     }
     reference = WholeStep(
-        optimizer_under_test.reference,
-        [
+        rule=optimizer_under_test.reference,
+        states=[
             {"variable": v.numpy().astype(float)}
             | {slot: np.zeros(v.shape) for slot in slots}
             for v in variables
         ],
-        [v.path for v in variables],
+        paths=[v.path for v in variables],
         learning_rate=float(np.float32(LEARNING_RATE)),
         arguments=MODES[name],
         **features,

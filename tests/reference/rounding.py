@@ -112,8 +112,3 @@ def to_nearest(x: np.ndarray, dtype: str) -> np.ndarray:
         rounded = np.asarray(x).astype(np.float32).astype(TYPES[dtype])
     nan = np.array({"bfloat16": 0x7FC0, "float16": 0x7E00}[dtype], np.uint16)
     return np.where(np.isnan(x), nan.view(TYPES[dtype]), rounded)
-
-
-def np_finfo(dtype: str) -> np.finfo | ml_dtypes.finfo:
-    """What the type's numbers are."""
-    return ml_dtypes.finfo(TYPES[dtype])
