@@ -37,11 +37,9 @@ class Op(NamedTuple):
     all_integers: dict[str, int]
 
     def reals(self, function: Callable[..., Any]) -> dict[str, float]:
-        """The real numbers that `apply` or `rule` takes."""
         return _taken(function, self.all_reals)
 
     def integers(self, function: Callable[..., Any]) -> dict[str, int]:
-        """The integers that `apply` or `rule` takes."""
         return _taken(function, self.all_integers)
 
 
@@ -148,15 +146,12 @@ class Launch:
         self.gradients = [tf.fill(shape, 0.125) for shape in shapes]
 
     def everything(self) -> list[tf.Variable]:
-        """All variables and slots."""
         return [x for variables in self.lists.values() for x in variables]
 
     def numpy(self) -> list[np.ndarray]:
-        """Their values."""
         return [x.numpy() for x in self.everything()]
 
     def arguments(self) -> dict[str, Any]:
-        """What the op takes."""
         return {
             **self.lists,
             "gradients": self.gradients,

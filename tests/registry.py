@@ -28,21 +28,11 @@ class Row(NamedTuple):
     index: int
 
     def numpy(self) -> np.ndarray:
-        """Its value."""
         return self.table.numpy()[self.index]
 
 
 Slot = keras.Variable | Row
 State = dict[str, tf.Tensor]
-
-
-# The keys of PyTorch's state.
-TORCH_SLOTS = {
-    "m": "exp_avg",
-    "v": "exp_avg_sq",
-    "v_max": "max_exp_avg_sq",
-    "ax": "ax",
-}
 
 
 class OptimizerUnderTest(NamedTuple):

@@ -19,7 +19,7 @@ from tf_opt.python.ops.inputs import variable_group
 
 from op_cases import never_assigned
 from trajectory import RUNS
-from xla_kernels import assert_same_under_xla
+from xla_kernels import assert_measures_same_under_xla
 from xla_kernels import needs_xla_kernels
 
 pytestmark = pytest.mark.kernels
@@ -90,16 +90,6 @@ class Model(NamedTuple):
         ]
 
 
-def assert_measured(measures, values: list[np.ndarray]) -> None:
-    expected = [
-        math.fsum(np.square(x, dtype=np.float64).ravel()) for x in values
-    ]
-    # No more roundings than a sum of a million squares, one after the other,
-    # could come to; TensorFlow's own sum is free in its order.
-    np.testing.assert_allclose(measures.sums_of_squares, expected, rtol=1e-12)
-    assert measures.finite.numpy().tolist() == [True] * len(values)
-
-
 @both
 @pytest.mark.parametrize("accumulated", [False, True])
 @every_dtype
@@ -111,7 +101,14 @@ def test_equals_numpy(dtype, accumulated, measure, device):
         gradient_scale=SCALE,
     )
     assert measures.sums_of_squares.dtype == tf.float64
-    assert_measured(measures, model.values(SCALE, accumulated=accumulated))
+    values = model.values(SCALE, accumulated=accumulated)
+    expected = [
+        math.fsum(np.square(x, dtype=np.float64).ravel()) for x in values
+    ]
+    # No more roundings than a sum of a million squares, one after the other,
+    # could come to; TensorFlow's own sum is free in its order.
+    np.testing.assert_allclose(measures.sums_of_squares, expected, rtol=1e-12)
+    assert measures.finite.numpy().all()
 
 
 @every_dtype
@@ -305,8 +302,7 @@ def test_the_op_under_xla_is_what_it_is_outside(dtype, accumulated):
     model = Model.make([(), (0,), (600,), (3, 5), (1000, 300)], dtype)
     accumulators = model.accumulators if accumulated else ()
 
-    @tf.function
-    def run(scale, enabled):
+    def measure(scale, enabled):
         return custom_op(
             model.gradients,
             accumulators,
@@ -315,13 +311,7 @@ def test_the_op_under_xla_is_what_it_is_outside(dtype, accumulated):
         )
 
     scale = tf.constant(SCALE, tf.float64)
-    for enabled in (tf.constant(True), tf.constant(False)):
-        expected = run(scale, enabled)
-        # Traced here, and traced before.
-        for called in (run.python_function, run):
-            found = tf.function(called, jit_compile=True)(scale, enabled)
-            for inside, outside in zip(found, expected, strict=True):
-                assert_same_under_xla(inside.numpy(), outside.numpy())
+    assert_measures_same_under_xla(measure, scale)
 
 
 def _reads_while_measuring() -> int:

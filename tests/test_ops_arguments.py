@@ -174,16 +174,6 @@ def test_gradients_become_tensors(name: str, in_graph: bool) -> None:
 
 
 @everywhere
-def test_a_list_of_numbers_has_the_variables_type(in_graph: bool) -> None:
-    launch = Launch("averaged_sgd")
-    variable = tf.Variable([1.0], dtype=tf.bfloat16)
-    launch.lists = {"variables": [variable], "ax": [tf.Variable([0.0])]}
-    launch.gradients = [[0.5]]
-    launch.apply(in_graph, eta=0.5, lambd=0.0)
-    assert variable.numpy() == 0.75
-
-
-@everywhere
 @every_op
 def test_keras_variables_and_other_iterables(name: str, in_graph: bool) -> None:
     expected = Launch(name).apply()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import gc
 import subprocess
 import sys
 from typing import Any
@@ -90,10 +89,6 @@ def test_what_changes_between_steps_traces_nothing():
     _train("AdamW", "plain", steps=2)  # With decay and without.
     functions = rule_function._function.cache_info().currsize
     _train("AdamW", "plain", steps=6)
-    assert rule_function._function.cache_info().currsize == functions
-    # Nor is any of it kept for a while only.
-    gc.collect()
-    _train("AdamW", "plain", steps=1)
     assert rule_function._function.cache_info().currsize == functions
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies
 from devices import needs_sparse_kernels
 from op_cases import BATCHES
 from op_cases import OPS
+from xla_kernels import assert_measures_same_under_xla
 from xla_kernels import assert_same_under_xla
 from xla_kernels import needs_sparse_xla_kernels
 
@@ -265,14 +266,7 @@ def test_the_measure_under_xla_has_the_bits_that_it_has_outside(
             enabled=enabled,
         )
 
-    before = tf.function(measure)
-    for enabled in (tf.constant(True), tf.constant(False)):
-        expected = before(slices, enabled)
-        # Traced here, and traced before.
-        for called in (measure, before):
-            compiled = tf.function(called, jit_compile=True)
-            for a, b in zip(compiled(slices, enabled), expected, strict=True):
-                assert_same_under_xla(a.numpy(), b.numpy())
+    assert_measures_same_under_xla(measure, slices)
 
 
 def test_the_sum_is_that_of_the_order_in_which_rows_occur():

@@ -140,15 +140,13 @@ def test_rounding_to_nearest_is_that_of_ml_dtypes(dtype, way):
     x = numbers(dtype)
     type_ = tf.dtypes.as_dtype(dtype)
 
-    @way
-    def to_16_bits_and_back(x):
-        found = storage_rounding.to_nearest(x, type_)
-        return found, tf.cast(found, tf.float32)
-
-    found, back = to_16_bits_and_back(x)
+    found = way(lambda x: storage_rounding.to_nearest(x, type_))(x)
     expected = reference.to_nearest(x, dtype)
     np.testing.assert_array_equal(bits_of(found), bits_of(expected))
     # XLA may leave out a cast to 16 bits and back, and be "more exact".
+    back = way(
+        lambda x: tf.cast(storage_rounding.to_nearest(x, type_), tf.float32)
+    )(x)
     np.testing.assert_array_equal(back, expected.astype(np.float32))
 
 

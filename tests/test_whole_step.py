@@ -183,24 +183,12 @@ def _tensor(
     )
 
 
-def _times(
-    gradient: tf.Tensor | tf.IndexedSlices, factor: tf.Tensor
-) -> tf.Tensor | tf.IndexedSlices:
-    factor = tf.cast(factor, gradient.dtype)
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(
-            gradient.values * factor, gradient.indices, gradient.dense_shape
-        )
-    return gradient * factor
-
-
 def _stepper(
     how: str,
     optimizer: keras.optimizers.Optimizer,
     variables: list[keras.Variable],
     strategy: tf.distribute.Strategy,
 ) -> Callable[[list[tf.Tensor | tf.IndexedSlices]], None]:
-    """A function of gradients that does a step."""
 
     def step(gradients: list[tf.Tensor]) -> None:
         optimizer.apply(gradients, variables)
@@ -209,7 +197,8 @@ def _stepper(
         # A quarter of the gradient in one, the rest in the other.
         context = tf.distribute.get_replica_context()
         part = 2 * context.replica_id_in_sync_group + 1
-        step([_times(g, part / 4) for g in gradients])
+        scale = tf.math.scalar_mul
+        step([scale(tf.cast(part / 4, g.dtype), g) for g in gradients])
 
     if how == "replicas":
         return tf.function(lambda values: strategy.run(replica, (values,)))

@@ -19,7 +19,6 @@ GOLDEN = pathlib.Path(__file__).with_name("paddle.npz")
 
 
 def main() -> None:
-    """Runs every case and writes the file."""
     sys.path.insert(0, str(GOLDEN.parents[1]))
     import paddle_cases as cases
 

@@ -69,7 +69,6 @@ class WholeStep:
         """One step with gradients of the scaled loss.
 
         Args:
-            gradients: The gradients.
             occurs: For each variable, which of its elements are updated, in
                 any form that broadcasts; None: all.
         """
