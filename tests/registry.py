@@ -306,10 +306,6 @@ def pairwise(
     """Cases in which every pair of choices occurs with each optimizer.
 
     Each optimizer has its own pairs: a new one leaves the others' cases alone.
-
-    Args:
-        modes: (optimizer, mode) pairs.
-        *choices: What else a case consists of.
     """
     cases = []
     for name in dict.fromkeys(name for name, _ in modes):

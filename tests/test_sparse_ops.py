@@ -25,13 +25,7 @@ DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64]
 
 
 class Table(NamedTuple):
-    """What is drawn of one table.
-
-    Attributes:
-        shape: Its shape.
-        indices: Which rows its gradient says, in any order and number.
-        seed: Of all its numbers.
-    """
+    """What is drawn of one table: any rows, and the seed of its numbers."""
 
     shape: tuple[int, ...]
     indices: list[int]

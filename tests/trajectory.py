@@ -89,8 +89,6 @@ def run(
     """Runs an optimizer on variables of these shapes, all in each step.
 
     Args:
-        name: Which of `OPTIMIZERS`.
-        mode: Which of its modes.
         how: Which of `RUNS`.
         change_gradient: A function of (gradient, step) to put in its place.
         **overrides: More arguments of the optimizer.

@@ -70,13 +70,7 @@ class Storage:
         y: str,
         step_size: float,
     ) -> dict[str, Any]:
-        """What ASGD makes of a new term that its table can't hold.
-
-        Args:
-            new: What it would be of the term itself.
-            y: The table's row.
-            step_size: What d is multiplied by.
-        """
+        """What ASGD makes of a new term that its table's row `y` can't hold."""
         term = self.slot(y, new[y], 0)
         change = term - new[y]
         return {
