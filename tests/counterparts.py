@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -23,36 +24,36 @@ class Counterparts(NamedTuple):
 
 
 def _pair(
-    name: str,
-    ours: dict[str, Any],
-    keras_name: str | None = None,
+    ours: Callable[..., keras.optimizers.Optimizer],
+    theirs: Callable[..., keras.optimizers.Optimizer],
+    only_ours: dict[str, Any],
     **shared: Any,
 ) -> Counterparts:
-    def make_ours(**arguments: Any) -> keras.optimizers.Optimizer:
-        return getattr(tf_opt, name)(**{**shared, **ours, **arguments})
-
-    def make_keras(**arguments: Any) -> keras.optimizers.Optimizer:
-        cls = getattr(keras.optimizers, keras_name or name)
-        return cls(**{**shared, **arguments})
-
-    return Counterparts(make_ours, make_keras)
+    return Counterparts(
+        functools.partial(ours, **shared, **only_ours),
+        functools.partial(theirs, **shared),
+    )
 
 
 _KERAS_EPSILON = {"epsilon": 1e-7, "epsilon_hat": True}
 
+_ADAM = (tf_opt.Adam, keras.optimizers.Adam, _KERAS_EPSILON)
+
 COUNTERPARTS = {
-    "Adam": _pair("Adam", _KERAS_EPSILON, learning_rate=0.01),
+    "Adam": _pair(*_ADAM, learning_rate=0.01),
     # A small beta_2, so that the maximum is above the moment at times.
-    "AMSGrad": _pair(
-        "Adam", _KERAS_EPSILON, learning_rate=0.01, amsgrad=True, beta_2=0.6
-    ),
+    "AMSGrad": _pair(*_ADAM, learning_rate=0.01, amsgrad=True, beta_2=0.6),
     "AdamW": _pair(
-        "AdamW", _KERAS_EPSILON, learning_rate=0.01, weight_decay=0.1
+        tf_opt.AdamW,
+        keras.optimizers.AdamW,
+        _KERAS_EPSILON,
+        learning_rate=0.01,
+        weight_decay=0.1,
     ),
     "NAdam": _pair(
-        "NAdam",
+        tf_opt.NAdam,
+        keras.optimizers.Nadam,
         {"epsilon": 1e-7, "momentum_decay": 1.0},
-        "Nadam",
         learning_rate=0.01,
     ),
 }

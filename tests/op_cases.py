@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -36,11 +37,9 @@ class Op(NamedTuple):
     all_integers: dict[str, int]
 
     def reals(self, function: Callable[..., Any]) -> dict[str, float]:
-        """The real numbers that `apply` or `rule` takes."""
         return _taken(function, self.all_reals)
 
     def integers(self, function: Callable[..., Any]) -> dict[str, int]:
-        """The integers that `apply` or `rule` takes."""
         return _taken(function, self.all_integers)
 
 
@@ -95,6 +94,31 @@ OPS = {
 }
 
 
+# Numbers that ops and rules refuse, and what they say.
+OUT_OF_RANGE = {
+    "step": (0, "`step` must be >= 1, got 0"),
+    "seen_batches": (0, "`seen_batches` must be >= 1, got 0"),
+    "beta_1": (1.0, r"`beta_1` must be in \[0, 1\), got 1"),
+    "beta_2": (-0.5, r"`beta_2` must be in \[0, 1\), got -0.5"),
+    "epsilon": (-1.0, "`epsilon` must be >= 0, got -1"),
+    "momentum_decay": (-2.0, "`momentum_decay` must be >= 0, got -2"),
+    "lambd": (-1.0, "`lambd` must be >= 0, got -1"),
+    "t0": (-1.0, "`t0` must be >= 0, got -1"),
+}
+
+
+_COUNT = itertools.count()
+
+
+def never_assigned(shape: tuple[int, ...]) -> tf.Tensor:
+    """A handle; another one each time, as looking for it makes it."""
+    return tf.raw_ops.VarHandleOp(
+        dtype=tf.float32,
+        shape=shape,
+        shared_name=f"never_assigned_{next(_COUNT)}",
+    )
+
+
 class Launch:
     """Variables, slots and gradients for an op; all numbers differ."""
 
@@ -122,15 +146,12 @@ class Launch:
         self.gradients = [tf.fill(shape, 0.125) for shape in shapes]
 
     def everything(self) -> list[tf.Variable]:
-        """All variables and slots."""
         return [x for variables in self.lists.values() for x in variables]
 
     def numpy(self) -> list[np.ndarray]:
-        """Their values."""
         return [x.numpy() for x in self.everything()]
 
     def arguments(self) -> dict[str, Any]:
-        """What the op takes."""
         return {
             **self.lists,
             "gradients": self.gradients,
@@ -147,3 +168,14 @@ class Launch:
 
         (tf.function(step) if in_graph else step)()
         return self
+
+
+def call_rule(name: str, **changes: Any) -> tuple[tf.Tensor, ...]:
+    """Calls a functional rule on small tensors."""
+    op = OPS[name]
+    tensors = {
+        argument: tf.constant([1.0, 2.0 + i])
+        for i, argument in enumerate(["variable", "gradient", *op.slots])
+    }
+    numbers = {**op.reals(op.rule), **op.integers(op.rule)}
+    return op.rule(**{**tensors, "weight_decay": 0.5, **numbers, **changes})

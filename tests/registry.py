@@ -16,10 +16,7 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
-from reference.adam import adam
-from reference.asgd import asgd
-from reference.averaged_sgd import averaged_sgd
-from reference.nadam import nadam
+from reference import rules
 
 Arguments = Mapping[str, Any]
 
@@ -31,33 +28,11 @@ class Row(NamedTuple):
     index: int
 
     def numpy(self) -> np.ndarray:
-        """Its value."""
         return self.table.numpy()[self.index]
 
 
 Slot = keras.Variable | Row
 State = dict[str, tf.Tensor]
-
-
-class TorchOptimizer(NamedTuple):
-    """The PyTorch optimizer that computes the same.
-
-    Attributes:
-        name: Its class in `torch.optim`.
-        arguments: Its arguments; the defaults are ours.
-    """
-
-    name: str
-    arguments: dict[str, Any]
-
-
-# The keys of PyTorch's state.
-TORCH_SLOTS = {
-    "m": "exp_avg",
-    "v": "exp_avg_sq",
-    "v_max": "max_exp_avg_sq",
-    "ax": "ax",
-}
 
 
 class OptimizerUnderTest(NamedTuple):
@@ -116,8 +91,8 @@ class OptimizerUnderTest(NamedTuple):
                 found[slot] = named
         return found
 
-    def torch(self, arguments: Arguments) -> TorchOptimizer | None:
-        """What PyTorch calls a mode; None where it has no such mode."""
+    def torch(self, arguments: Arguments) -> tuple[str, Arguments] | None:
+        """PyTorch's class and arguments of a mode; None where it has none."""
         name, found = self.torch_name, dict(arguments)
         decoupled = found.pop("decoupled_weight_decay", True)
         decays = decoupled and "weight_decay" in found
@@ -131,17 +106,16 @@ class OptimizerUnderTest(NamedTuple):
             found["betas"] = found.pop("beta_1", 0.9), found.pop("beta_2")
         if "epsilon" in found:
             found["eps"] = found.pop("epsilon")
-        return TorchOptimizer(name, found)
+        return name, found
 
 
 def _functional_adam(
     state: State, gradient: tf.Tensor, *, t: int, **arguments: Any
 ) -> State:
     arguments.pop("amsgrad", None)
-    result = tf_opt.functional.adam(
+    return tf_opt.functional.adam(
         gradient=gradient, step=t, **state, **arguments
     )._asdict()
-    return {key: result[key] for key in state}
 
 
 def _functional_nadam(
@@ -150,14 +124,13 @@ def _functional_nadam(
     beta_1 = arguments.get("beta_1", 0.9)
     decay = arguments.get("momentum_decay", 0.004)
     momenta = [beta_1 * (1 - 0.5 * 0.96 ** (i * decay)) for i in range(1, t)]
-    result = tf_opt.functional.nadam(
+    return tf_opt.functional.nadam(
         gradient=gradient,
         step=t,
         momentum_product=math.prod(momenta),
         **state,
         **arguments,
     )._asdict()
-    return {key: result[key] for key in state}
 
 
 def _functional_asgd(
@@ -181,28 +154,18 @@ def _functional_asgd(
 
 
 def _functional_averaged_sgd(
-    state: State,
-    gradient: tf.Tensor,
-    *,
-    t: int,
-    learning_rate: float,
-    **arguments: Any,
+    state: State, gradient: tf.Tensor, *, t: int, **arguments: Any
 ) -> State:
+    rate = arguments["learning_rate"]
     lambd = arguments.get("lambd", 1e-4)
-    alpha = arguments.get("alpha", 0.75)
-    eta = learning_rate / (1 + lambd * learning_rate * (t - 1)) ** alpha
-    result = tf_opt.functional.averaged_sgd(
-        gradient=gradient,
-        step=t,
-        eta=eta,
-        learning_rate=learning_rate,
-        **state,
-        **arguments,
+    eta = rate / (1 + lambd * rate * (t - 1)) ** arguments.get("alpha", 0.75)
+    return tf_opt.functional.averaged_sgd(
+        gradient=gradient, step=t, eta=eta, **state, **arguments
     )._asdict()
-    return {key: result[key] for key in state}
 
 
 _MOMENTS = {"m": "momentum", "v": "velocity"}
+_L2 = {"weight_decay": 0.1, "decoupled_weight_decay": False}
 
 # Where epsilon is large it matters where it stands, and where beta_2 is small
 # the second moment falls below its maximum soon.
@@ -210,14 +173,14 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
     "Adam": OptimizerUnderTest(
         make=tf_opt.Adam,
         op_name="TfOpt>ResourceApplyAdamAmsgrad",
-        reference=adam,
+        reference=rules.adam,
         functional=_functional_adam,
         slot_names={**_MOMENTS, "v_max": "velocity_hat"},
         modes={
             "plain": {},
             "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
             "amsgrad": {"amsgrad": True, "beta_2": 0.9},
-            "l2": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+            "l2": _L2,
             "decoupled": {"weight_decay": 0.5},
             "maximize": {"maximize": True},
             "epsilon_hat": {"epsilon_hat": True, "epsilon": 0.01},
@@ -225,8 +188,7 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
                 "amsgrad": True,
                 "beta_2": 0.8,
                 "epsilon": 0.01,
-                "weight_decay": 0.1,
-                "decoupled_weight_decay": False,
+                **_L2,
                 "maximize": True,
             },
             "amsgrad_decoupled_maximize_epsilon_hat": {
@@ -244,7 +206,7 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
     "AdamW": OptimizerUnderTest(
         make=tf_opt.AdamW,
         op_name="TfOpt>ResourceApplyAdamAmsgrad",
-        reference=functools.partial(adam, weight_decay=0.01),
+        reference=functools.partial(rules.adam, weight_decay=0.01),
         functional=functools.partial(_functional_adam, weight_decay=0.01),
         slot_names={**_MOMENTS, "v_max": "velocity_hat"},
         modes={
@@ -262,22 +224,21 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
     "NAdam": OptimizerUnderTest(
         make=tf_opt.NAdam,
         op_name="TfOpt>ResourceApplyNAdam",
-        reference=nadam,
+        reference=rules.nadam,
         functional=_functional_nadam,
         slot_names=_MOMENTS,
         modes={
             "plain": {},
             "keras_schedule": {"momentum_decay": 1.0},
             "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
-            "l2": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+            "l2": _L2,
             "decoupled": {"weight_decay": 0.5},
             "maximize": {"maximize": True},
             "l2_maximize_small_beta": {
                 "beta_2": 0.8,
                 "epsilon": 0.01,
                 "momentum_decay": 0.3,
-                "weight_decay": 0.1,
-                "decoupled_weight_decay": False,
+                **_L2,
                 "maximize": True,
             },
         },
@@ -287,25 +248,16 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
     "ASGD": OptimizerUnderTest(
         make=tf_opt.ASGD,
         op_name="TfOpt>ResourceApplyASGD",
-        reference=asgd,
+        reference=rules.asgd,
         functional=_functional_asgd,
         slot_names={"d": "gradient_sum", "y": "gradients"},
         modes={
             "plain": {},
             "batches": {"batch_num": 4},
-            "l2": {
-                "batch_num": 7,
-                "weight_decay": 0.1,
-                "decoupled_weight_decay": False,
-            },
+            "l2": {"batch_num": 7, **_L2},
             "decoupled": {"batch_num": 3, "weight_decay": 0.5},
             "maximize": {"batch_num": 2, "maximize": True},
-            "l2_maximize": {
-                "batch_num": 3,
-                "weight_decay": 0.1,
-                "decoupled_weight_decay": False,
-                "maximize": True,
-            },
+            "l2_maximize": {"batch_num": 3, **_L2, "maximize": True},
         },
         thorough_mode="l2_maximize",
         torch_name=None,
@@ -313,25 +265,20 @@ OPTIMIZERS: dict[str, OptimizerUnderTest] = {
     "AveragedSGD": OptimizerUnderTest(
         make=tf_opt.AveragedSGD,
         op_name="TfOpt>ResourceApplyAveragedSGD",
-        reference=averaged_sgd,
+        reference=rules.averaged_sgd,
         functional=_functional_averaged_sgd,
         slot_names={"ax": "average"},
         modes={
             "plain": {},
             "averages": {"t0": 5, "lambd": 0.5},
-            "l2": {
-                "t0": 0,
-                "weight_decay": 0.1,
-                "decoupled_weight_decay": False,
-            },
+            "l2": {"t0": 0, **_L2},
             "decoupled": {"t0": 3, "weight_decay": 0.5},
             "maximize": {"t0": 2.5, "maximize": True},
             "l2_maximize": {
                 "t0": 1,
                 "lambd": 0.3,
                 "alpha": 0.5,
-                "weight_decay": 0.1,
-                "decoupled_weight_decay": False,
+                **_L2,
                 "maximize": True,
             },
         },
@@ -359,10 +306,6 @@ def pairwise(
     """Cases in which every pair of choices occurs with each optimizer.
 
     Each optimizer has its own pairs: a new one leaves the others' cases alone.
-
-    Args:
-        modes: (optimizer, mode) pairs.
-        *choices: What else a case consists of.
     """
     cases = []
     for name in dict.fromkeys(name for name, _ in modes):

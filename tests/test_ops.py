@@ -55,29 +55,6 @@ def test_a_table_that_was_gathered_from_is_updated_in_place():
     del read
 
 
-def test_a_group_must_be_filled_as_it_should_and_only_once():
-    ops = tf_opt.python.ops.library.library().ops
-    state = Launch("adam")
-    handles = [m.handle for m in state.lists["m"]]
-    group, short = (ops.tf_opt_variable_group() for _ in range(2))
-    with pytest.raises(
-        tf.errors.FailedPreconditionError, match="was not filled"
-    ):
-        state.apply(m=[group])
-    ops.tf_opt_variable_group_fill(short, handles[:1])
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match="`m` must have one variable"
-    ):
-        state.apply(m=[short])
-    ops.tf_opt_variable_group_fill(group, handles)
-    expected = Launch("adam").apply().numpy()
-    np.testing.assert_equal(state.apply(m=[group]).numpy(), expected)
-    with pytest.raises(
-        tf.errors.FailedPreconditionError, match="filled already"
-    ):
-        ops.tf_opt_variable_group_fill(group, handles)
-
-
 def test_many_threads_may_step_variables_that_overlap():
     # Locks in one order: crossing lists of the same variables don't deadlock.
     count = 40

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +13,10 @@ from tensorflow.python.framework import op_def_registry
 from devices import EMULATED_GPU
 from devices import refusal
 from op_cases import OPS
+from op_cases import OUT_OF_RANGE
 from op_cases import SHAPES
 from op_cases import Launch
+from op_cases import never_assigned
 from trajectory import RUNS
 from xla_kernels import HAS_SPARSE_XLA_KERNELS
 from xla_kernels import HAS_XLA_KERNELS
@@ -26,21 +24,10 @@ from xla_kernels import assert_same_under_xla
 
 pytestmark = pytest.mark.kernels
 
-_COUNT = itertools.count()
-
 _NUMBERS = {
-    "step": (0, "`step` must be >= 1, got 0"),
-    "beta_1": (1.0, r"`beta_1` must be in \[0, 1\), got 1"),
-    "beta_2": (-0.5, r"`beta_2` must be in \[0, 1\), got -0.5"),
-    "epsilon": (-1.0, "`epsilon` must be >= 0, got -1"),
-    "momentum_decay": (-2.0, "`momentum_decay` must be >= 0, got -2"),
-    "momentum_product": ([0.5], "`momentum_product` must be a scalar"),
+    **OUT_OF_RANGE,
     "eta": (-0.5, "`eta` must be >= 0, got -0.5"),
-    "lambd": (-1.0, "`lambd` must be >= 0, got -1"),
-    "t0": (-1.0, "`t0` must be >= 0, got -1"),
     "batch_index": (3, r"`batch_index` must be in \[0, 3\).* got 3"),
-    "seen_batches": (0, "`seen_batches` must be >= 1, got 0"),
-    "learning_rate": ([0.5, 1.0], "`learning_rate` must be a scalar"),
 }
 # Numbers of a frame.
 _FRAMES = {
@@ -88,14 +75,8 @@ def _wrong_arguments(launch: Launch) -> dict[str, tuple[dict[str, Any], str]]:
             {name: [first]},
             rf"`{name}` must have one variable for each of the 2",
         )
-        # Another one each time: looking for it is enough to make it.
-        never_assigned = tf.raw_ops.VarHandleOp(
-            dtype=tf.float32,
-            shape=second.shape,
-            shared_name=f"never_assigned_{next(_COUNT)}",
-        )
         cases[f"{name} never assigned"] = (
-            {name: [first, never_assigned]},
+            {name: [first, never_assigned(second.shape)]},
             # Under XLA TensorFlow finds it first.
             rf"`{name}\[1\]`.* is not an initialized variable"
             "|Read variable failure never_assigned",
@@ -105,7 +86,7 @@ def _wrong_arguments(launch: Launch) -> dict[str, tuple[dict[str, Any], str]]:
         r"`variables\[0\]` must be a variable of float, got double",
     )
     cases["weight decay's length"] = (
-        {"weight_decay": [0.1, 0.1, 0.1]},
+        {"weight_decay": tf.fill(3, 0.1)},
         "`weight_decay` must .*one element for each of the 2",
     )
     cases["gradient's shape"] = (
@@ -170,9 +151,7 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
     launch = Launch(name)
     before = launch.numpy()
     change, message = _wrong_arguments(launch)[wrong]
-    is_of_a_number = wrong in _FRAMES or (
-        wrong in _NUMBERS and np.isscalar(_NUMBERS[wrong][0])
-    )
+    is_of_a_number = wrong in _FRAMES or wrong in _NUMBERS
     # What XLA compiles knows the number already.
     on_device = is_of_a_number and how != "jit_compile"
     with refusal(device, message, capfd, is_of_a_number=on_device):
@@ -198,83 +177,6 @@ def test_a_tensor_read_before_the_step_does_not_change(name, device):
         launch.apply()
         np.testing.assert_array_equal(read.numpy(), before)
         assert (variable.numpy() != before).any()
-
-
-@contextlib.contextmanager
-def changing_scalar(values: tuple[int, int]) -> Iterator[tf.Tensor]:
-    """An integer in NumPy's memory that is one and the other all the time."""
-    memory = np.full((), values[0], np.int64)
-    # The same element a million times: one call of NumPy's, which doesn't hold
-    # the interpreter's lock, changes it as often.
-    changes = np.lib.stride_tricks.as_strided(memory, (10**6,), (0,))
-    alternating = np.tile(np.array(values, np.int64), 10**6 // 2)
-    stop = threading.Event()
-
-    def change() -> None:
-        while not stop.is_set():
-            changes[...] = alternating
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
-        yield tf.experimental.dlpack.from_dlpack(memory.__dlpack__())
-    finally:
-        stop.set()
-        thread.join()
-
-
-def test_a_number_that_changes_during_the_check_is_used_as_it_was_checked():
-    count = 500
-    variables = [tf.Variable([1.0]) for _ in range(count)]
-    d = [tf.Variable([0.0]) for _ in range(count)]
-    y = [tf.Variable(tf.zeros((2, 1))) for _ in range(count)]
-    gradients = [tf.constant([1.0])] * count
-    zeros = tf.zeros((2, 1))
-    refused = 0
-    # A row that is not there lies in the table's own allocation, which is a
-    # multiple of 64 bytes.
-    with changing_scalar((0, 2)) as batch_index:
-        for _ in range(12):
-            for table in y:
-                table.assign(zeros)
-            with contextlib.suppress(tf.errors.InvalidArgumentError):
-                tf_opt.ops.resource_apply_asgd(
-                    variables,
-                    d,
-                    y,
-                    gradients,
-                    batch_index=batch_index,
-                    seen_batches=1,
-                )
-            written = {tuple(table.numpy()[:, 0].tolist()) for table in y}
-            assert written in ({(1.0, 0.0)}, {(0.0, 0.0)})
-            refused += written == {(0.0, 0.0)}
-    assert 0 < refused < 12, "it was always the same number"
-
-
-@pytest.mark.parametrize(
-    ("argument", "count"), [("group", 0), ("variables", 2)]
-)
-def test_what_is_not_one_handle_does_not_fill_a_group(argument, count):
-    ops = tf_opt.python.ops.library.library().ops
-    variable = tf.Variable([1.0])
-
-    @tf.function  # Eagerly TensorFlow itself looks for an empty tensor.
-    def fill() -> None:
-        arguments = {
-            "group": ops.tf_opt_variable_group(),
-            "variables": variable.handle,
-            argument: tf.stack([variable.handle] * 3)[:count],
-        }
-        ops.tf_opt_variable_group_fill(
-            arguments["group"], [arguments["variables"]]
-        )
-
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match=rf"`{argument}.*` must be one handle, got {count}",
-    ):
-        fill()
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -307,11 +209,14 @@ def test_a_step_traced_before_xla_compiles_it_is_the_same(name, sparse):
         assert_same_under_xla(inside, outside)
 
 
-def test_to_a_tape_around_a_step_its_ops_are_constants():
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+def test_to_a_tape_around_a_step_its_ops_are_constants(implementation):
     table = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
     weights = tf.Variable([1.0, 2.0])
     variables = [table, weights]
-    optimizer = tf_opt.AdamW(0.1, global_clipnorm=1.0)
+    optimizer = tf_opt.AdamW(
+        0.1, global_clipnorm=1.0, implementation=implementation
+    )
     optimizer.build(variables)
     with tf.GradientTape(persistent=True) as tape:
         loss = tf.reduce_sum(tf.gather(table, [1]) * weights)

@@ -21,8 +21,11 @@ GOLDEN = pathlib.Path(__file__).parent / "golden" / "paddle.npz"
 def test_equals_recorded_paddle(name, dtype, implementation):
     case = cases.CASES[name]
     variable = keras.Variable(cases.initial_value(dtype), dtype=dtype)
-    optimizer = getattr(tf_opt, case.ours)(
-        cases.LEARNING_RATE, implementation=implementation, **case.arguments
+    optimizer = getattr(tf_opt, case.name)(
+        cases.LEARNING_RATE,
+        implementation=implementation,
+        decoupled_weight_decay=False,
+        **case.arguments,
     )
     with np.load(GOLDEN) as golden:
         expected = golden[f"{name}/{dtype}"]

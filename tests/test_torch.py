@@ -30,7 +30,6 @@ TOLERANCES = {"float32": 2e-6, "float64": 1e-12}
 def tf_opt_states(
     name: str, mode: str, dtype: str, implementation: str
 ) -> list[State]:
-    """The variable and its slots after each step."""
     under_test = OPTIMIZERS[name]
     arguments = under_test.modes[mode]
     variable = keras.Variable(initial_value(dtype), dtype=dtype)

@@ -76,7 +76,6 @@ def every_type(modes: Iterable[tuple[str, str]]) -> list[tuple[Any, ...]]:
 def assert_same_bits(
     actual: list[trajectory.State], expected: list[trajectory.State]
 ) -> None:
-    """Asserts that variables and slots are equal bit for bit."""
     for i, (got, wanted) in enumerate(zip(actual, expected, strict=True)):
         assert got.keys() == wanted.keys()
         for name in wanted:

@@ -183,24 +183,12 @@ def _tensor(
     )
 
 
-def _times(
-    gradient: tf.Tensor | tf.IndexedSlices, factor: tf.Tensor
-) -> tf.Tensor | tf.IndexedSlices:
-    factor = tf.cast(factor, gradient.dtype)
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(
-            gradient.values * factor, gradient.indices, gradient.dense_shape
-        )
-    return gradient * factor
-
-
 def _stepper(
     how: str,
     optimizer: keras.optimizers.Optimizer,
     variables: list[keras.Variable],
     strategy: tf.distribute.Strategy,
 ) -> Callable[[list[tf.Tensor | tf.IndexedSlices]], None]:
-    """A function of gradients that does a step."""
 
     def step(gradients: list[tf.Tensor]) -> None:
         optimizer.apply(gradients, variables)
@@ -209,7 +197,8 @@ def _stepper(
         # A quarter of the gradient in one, the rest in the other.
         context = tf.distribute.get_replica_context()
         part = 2 * context.replica_id_in_sync_group + 1
-        step([_times(g, part / 4) for g in gradients])
+        scale = tf.math.scalar_mul
+        step([scale(tf.cast(part / 4, g.dtype), g) for g in gradients])
 
     if how == "replicas":
         return tf.function(lambda values: strategy.run(replica, (values,)))
@@ -294,13 +283,13 @@ def test_all_features_together(
         for argument, default in STORAGE.items()
     }
     reference = WholeStep(
-        optimizer_under_test.reference,
-        [
+        rule=optimizer_under_test.reference,
+        states=[
             {"variable": v.numpy().astype(float)}
             | {slot: np.zeros(v.shape) for slot in slots}
             for v in variables
         ],
-        [v.path for v in variables],
+        paths=[v.path for v in variables],
         learning_rate=float(np.float32(LEARNING_RATE)),
         arguments=MODES[name],
         **features,

@@ -11,7 +11,6 @@ import numpy as np
 
 from registry import MODES
 from registry import OPTIMIZERS
-from registry import TORCH_SLOTS
 from registry import Arguments
 
 # A float32 has it exactly, and so has Keras' variable that holds it.
@@ -20,6 +19,14 @@ STEPS = 200
 SIZE = 16
 
 State = dict[str, np.ndarray]
+
+# The keys of PyTorch's state.
+_SLOTS = {
+    "m": "exp_avg",
+    "v": "exp_avg_sq",
+    "v_max": "max_exp_avg_sq",
+    "ax": "ax",
+}
 
 # The (optimizer, mode) pairs that PyTorch has too.
 TORCH_MODES = [
@@ -69,25 +76,17 @@ def torch_steps(
     gradients: Iterable[np.ndarray],
     learning_rate: float,
 ) -> Iterator[State]:
-    """Runs PyTorch's own optimizer.
+    """The variable and slots after each step of PyTorch's own optimizer.
 
-    Args:
-        name: Which of `OPTIMIZERS`.
-        arguments: Its arguments, as ours.
-        start: The parameter.
-        gradients: One for each step.
-        learning_rate: The learning rate.
-
-    Yields:
-        The variable and its slots after each step, by our names.
+    Names and arguments are ours.
     """
     import torch
 
     under_test = OPTIMIZERS[name]
-    counterpart = under_test.torch(arguments)
+    torch_name, torch_arguments = under_test.torch(arguments)
     parameter = torch.nn.Parameter(torch.tensor(start))
-    optimizer = getattr(torch.optim, counterpart.name)(
-        [parameter], lr=learning_rate, foreach=False, **counterpart.arguments
+    optimizer = getattr(torch.optim, torch_name)(
+        [parameter], lr=learning_rate, foreach=False, **torch_arguments
     )
     for value in gradients:
         parameter.grad = torch.tensor(value)
@@ -96,7 +95,7 @@ def torch_steps(
         kept = optimizer.state[parameter]
         state = {"variable": parameter.detach().numpy().copy()}
         for slot in under_test.slots(arguments):
-            state[slot] = kept[TORCH_SLOTS[slot]].numpy().copy()
+            state[slot] = kept[_SLOTS[slot]].numpy().copy()
         yield state
 
 

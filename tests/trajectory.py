@@ -89,18 +89,9 @@ def run(
     """Runs an optimizer on variables of these shapes, all in each step.
 
     Args:
-        name: Which of `OPTIMIZERS`.
-        mode: Which of its modes.
-        dtype: The variables' type.
-        shapes: The variables' shapes.
         how: Which of `RUNS`.
-        implementation: The optimizer's argument.
-        steps: How many steps.
         change_gradient: A function of (gradient, step) to put in its place.
         **overrides: More arguments of the optimizer.
-
-    Yields:
-        A `Step` after each step.
     """
     under_test = OPTIMIZERS[name]
     numpy_dtype = tf.as_dtype(dtype).as_numpy_dtype

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+import tensorflow as tf
 from tf_opt.python import dispatch
 
 from devices import HAS_SPARSE_KERNELS
@@ -34,3 +38,18 @@ def assert_same_under_xla(
         inside.astype("float64"), outside.astype("float64"), rtol=tolerance
     )
     assert tolerance or inside.tobytes() == outside.tobytes()
+
+
+def assert_measures_same_under_xla(
+    measure: Callable[..., Any], *arguments: Any
+) -> None:
+    """Compares a measure, whose last argument says if it is enabled."""
+    traced = tf.function(measure)
+    for enabled in (tf.constant(True), tf.constant(False)):
+        expected = traced(*arguments, enabled)
+        # Traced here, and traced before.
+        for called in (measure, traced):
+            compiled = tf.function(called, jit_compile=True)
+            found = compiled(*arguments, enabled)
+            for inside, outside in zip(found, expected, strict=True):
+                assert_same_under_xla(inside.numpy(), outside.numpy())

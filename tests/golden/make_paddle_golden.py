@@ -19,7 +19,6 @@ GOLDEN = pathlib.Path(__file__).with_name("paddle.npz")
 
 
 def main() -> None:
-    """Runs every case and writes the file."""
     sys.path.insert(0, str(GOLDEN.parents[1]))
     import paddle_cases as cases
 
@@ -28,10 +27,10 @@ def main() -> None:
         for dtype in cases.DTYPES:
             parameter = paddle.create_parameter([cases.SIZE], dtype)
             parameter.set_value(cases.initial_value(dtype))
-            optimizer = getattr(paddle.optimizer, case.paddle_class)(
+            optimizer = getattr(paddle.optimizer, case.name)(
                 learning_rate=cases.LEARNING_RATE,
                 parameters=[parameter],
-                **case.paddle_arguments,
+                **case.arguments,
             )
             values = []
             for step in range(1, cases.STEPS + 1):

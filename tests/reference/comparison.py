@@ -38,12 +38,10 @@ def assert_is_reference_step(
     place, or of the smallest subnormal.
 
     Args:
-        before: The variable (`"variable"`) and its slots before the step.
-        gradient: The gradient.
+        before: The variable (`"variable"`) and its slots.
         after: The same as `before` after the step.
         reference: One step, a function of the state, the gradient and
             `arguments`.
-        **arguments: What else `reference` takes.
     """
     assert before.keys() == after.keys()
     for name in before:

@@ -17,7 +17,6 @@ FORMATS = {"bfloat16": (7, -126), "float16": (10, -14)}
 
 
 def mix64(z: int) -> int:
-    """A mix of 64 bits."""
     z ^= z >> 30
     z = z * 0xBF58476D1CE4E5B9 % 2**64
     z ^= z >> 27
@@ -52,7 +51,6 @@ def word(key: int, w: int) -> int:
 
 
 def bits(key: Key, element: int) -> int:
-    """The 16 bits of an element."""
     both = word(key.variable, element // 2)
     shared = both >> 16 if element % 2 else both & 0xFFFF
     return shared * pow(51517, key.stream, 2**16) % 2**16
@@ -112,8 +110,3 @@ def to_nearest(x: np.ndarray, dtype: str) -> np.ndarray:
         rounded = np.asarray(x).astype(np.float32).astype(TYPES[dtype])
     nan = np.array({"bfloat16": 0x7FC0, "float16": 0x7E00}[dtype], np.uint16)
     return np.where(np.isnan(x), nan.view(TYPES[dtype]), rounded)
-
-
-def np_finfo(dtype: str) -> np.finfo | ml_dtypes.finfo:
-    """What the type's numbers are."""
-    return ml_dtypes.finfo(TYPES[dtype])

@@ -42,7 +42,6 @@ class Storage:
     def bits(
         self, stream: int, iteration: int, shape: tuple[int, ...]
     ) -> np.ndarray:
-        """The random bits of each element."""
         key = rounding.key(self._seed, iteration, self._number, stream)
         drawn = rounding.all_bits(key, int(np.prod(shape)))
         return drawn.reshape(shape)
@@ -59,11 +58,9 @@ class Storage:
         return self._stored(master, self._dtype, None, 0)
 
     def average(self, value: np.ndarray, iteration: int) -> np.ndarray:
-        """That of an average."""
         return self._stored(value, self.state_dtype, AVERAGE, iteration)
 
     def slot(self, name: str, value: np.ndarray, iteration: int) -> np.ndarray:
-        """That of a slot."""
         dtype = self.arithmetic if name == "d" else self.state_dtype
         return self._stored(value, dtype, SLOTS.get(name), iteration)
 
@@ -73,13 +70,7 @@ class Storage:
         y: str,
         step_size: float,
     ) -> dict[str, Any]:
-        """What ASGD makes of a new term that its table can't hold.
-
-        Args:
-            new: What it would be of the term itself.
-            y: The table's row.
-            step_size: What d is multiplied by.
-        """
+        """What ASGD makes of a new term that its table's row `y` can't hold."""
         term = self.slot(y, new[y], 0)
         change = term - new[y]
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from reference.storage import Storage
 State = dict[str, Any]
 
 
+@dataclasses.dataclass(kw_only=True)
 class WholeStep:
     """Trains variables as an optimizer with these arguments should.
 
@@ -27,54 +29,37 @@ class WholeStep:
         scale: What the loss is multiplied by.
     """
 
-    def __init__(
-        self,
-        rule: Callable[..., State],
-        states: Sequence[State],
-        paths: Sequence[str],
-        *,
-        learning_rate: float,
-        arguments: Mapping[str, Any],
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        use_ema: bool = False,
-        ema_momentum: float = 0.99,
-        ema_overwrite_frequency: int | None = None,
-        loss_scale_factor: float | None = None,
-        gradient_accumulation_steps: int | None = None,
-        learning_rate_multipliers: Mapping[str, float] | None = None,
-        weight_decay_multipliers: Mapping[str, float] | None = None,
-        skip_nonfinite: bool = False,
-        dynamic_growth_steps: int | None = None,
-        storages: Sequence[Storage] | None = None,
-    ) -> None:
-        self._storages = storages or [
-            Storage("float64", i) for i in range(len(states))
-        ]
-        self.states = [dict(state) for state in states]
-        self.averages = [np.zeros_like(state["variable"]) for state in states]
+    rule: Callable[..., State]
+    states: list[State]
+    paths: Sequence[str]
+    learning_rate: float
+    arguments: Mapping[str, Any]
+    storages: Sequence[Storage]
+    clipnorm: float | None = None
+    clipvalue: float | None = None
+    global_clipnorm: float | None = None
+    use_ema: bool = False
+    ema_momentum: float = 0.99
+    ema_overwrite_frequency: int | None = None
+    loss_scale_factor: float | None = None
+    gradient_accumulation_steps: int = 1
+    learning_rate_multipliers: Mapping[str, float] | None = None
+    weight_decay_multipliers: Mapping[str, float] | None = None
+    skip_nonfinite: bool = False
+    dynamic_growth_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        self.averages = [np.zeros_like(x["variable"]) for x in self.states]
         self.updates = 0
         self.skipped = 0
         self.norm = 0.0
-        self.scale = loss_scale_factor or 1.0
-        self._sums = [np.zeros_like(state["variable"]) for state in states]
-        self._occurred = [np.zeros(np.shape(a), bool) for a in self._sums]
+        self.scale = self.loss_scale_factor or 1.0
+        self._sums = [np.zeros_like(average) for average in self.averages]
+        self._occurred = [np.zeros(a.shape, bool) for a in self._sums]
         self._micro_steps = 0
         self._finite_steps = 0
-        self._rule = rule
-        self._learning_rate = learning_rate
-        self._arguments = dict(arguments)
-        self._clipnorm = clipnorm
-        self._clipvalue = clipvalue
-        self._global_clipnorm = global_clipnorm
-        self._momentum = ema_momentum if use_ema else None
-        self._frequency = ema_overwrite_frequency
-        self._each = gradient_accumulation_steps or 1
-        self._rates = _factors(learning_rate_multipliers, paths)
-        self._decays = _factors(weight_decay_multipliers, paths)
-        self._skips = skip_nonfinite or dynamic_growth_steps is not None
-        self._growth_steps = dynamic_growth_steps
+        self._rates = _factors(self.learning_rate_multipliers, self.paths)
+        self._decays = _factors(self.weight_decay_multipliers, self.paths)
 
     def apply(
         self,
@@ -84,7 +69,6 @@ class WholeStep:
         """One step with gradients of the scaled loss.
 
         Args:
-            gradients: The gradients.
             occurs: For each variable, which of its elements are updated, in
                 any form that broadcasts; None: all.
         """
@@ -92,7 +76,8 @@ class WholeStep:
         gradients = [np.asarray(g, np.float64) / self.scale for g in gradients]
         finite = all(np.isfinite(g).all() for g in gradients)
         self._rescale(finite)
-        if self._skips and not finite:
+        skips = self.skip_nonfinite or self.dynamic_growth_steps is not None
+        if skips and not finite:
             self.skipped += 1
             return
         self._sums = [a + g for a, g in zip(self._sums, gradients, strict=True)]
@@ -102,54 +87,54 @@ class WholeStep:
             self.averages = [
                 storage.average(state["variable"], 0)
                 for storage, state in zip(
-                    self._storages, self.states, strict=True
+                    self.storages, self.states, strict=True
                 )
             ]
-        if self._micro_steps % self._each == 0:
+        each = self.gradient_accumulation_steps
+        if self._micro_steps % each == 0:
             self._occurred = [np.zeros(np.shape(a), bool) for a in self._sums]
         self._occurred = [
             a | b for a, b in zip(self._occurred, occurs, strict=True)
         ]
         self._micro_steps += 1
-        is_update = self._micro_steps % self._each == 0
         before = self.updates
-        if is_update:
-            self._update([a / self._each for a in self._sums])
+        if self._micro_steps % each == 0:
+            self._update([a / each for a in self._sums])
             self._sums = [np.zeros_like(a) for a in self._sums]
-        if self._momentum is not None:
+        if self.use_ema:
             self._average(before)
 
     def _rescale(self, finite: bool) -> None:
-        if self._growth_steps is None:
+        if self.dynamic_growth_steps is None:
             return
         self._finite_steps = self._finite_steps + 1 if finite else 0
         if not finite:
             self.scale /= 2
-        elif self._finite_steps == self._growth_steps:
+        elif self._finite_steps == self.dynamic_growth_steps:
             self.scale *= 2
             self._finite_steps = 0
 
     def _update(self, gradients: Sequence[np.ndarray]) -> None:
         norms = [np.linalg.norm(g.ravel()) for g in gradients]
         self.norm = np.linalg.norm(norms)
-        if self._clipnorm:
+        if self.clipnorm:
             gradients = [
-                g * min(1, self._clipnorm / norm)
+                g * min(1, self.clipnorm / norm)
                 for g, norm in zip(gradients, norms, strict=True)
             ]
-        if self._global_clipnorm:
-            factor = min(1, self._global_clipnorm / self.norm)
+        if self.global_clipnorm:
+            factor = min(1, self.global_clipnorm / self.norm)
             gradients = [g * factor for g in gradients]
-        if self._clipvalue:
-            bound = self._clipvalue
+        if self.clipvalue:
+            bound = self.clipvalue
             gradients = [np.clip(g, -bound, bound) for g in gradients]
         self.updates += 1
         for i, gradient in enumerate(gradients):
-            arguments = dict(self._arguments)
+            arguments = dict(self.arguments)
             if "weight_decay" in arguments:
                 arguments["weight_decay"] *= self._decays[i]
-            learning_rate = self._learning_rate * self._rates[i]
-            new = self._rule(
+            learning_rate = self.learning_rate * self._rates[i]
+            new = self.rule(
                 self.states[i],
                 gradient,
                 t=self.updates,
@@ -168,9 +153,9 @@ class WholeStep:
 
     def _stored(self, i: int, new: State, learning_rate: float) -> State:
         """What is stored of a variable's new value and slots."""
-        storage, t = self._storages[i], self.updates
+        storage, t = self.storages[i], self.updates
         if "d" in new:
-            batches = self._arguments["batch_num"]
+            batches = self.arguments["batch_num"]
             y, seen = f"y_{(t - 1) % batches}", min(t, batches)
             new = storage.asgd(new, y, learning_rate / seen)
         stored = {
@@ -182,15 +167,14 @@ class WholeStep:
         return {**new, **stored, "variable": variable}
 
     def _average(self, updates_before: int) -> None:
-        momentum = self._momentum if updates_before > 0 else 0.0
-        overwrites = (
-            self._frequency and (updates_before + 1) % self._frequency == 0
-        )
+        momentum = self.ema_momentum if updates_before > 0 else 0.0
+        frequency = self.ema_overwrite_frequency
+        overwrites = frequency and (updates_before + 1) % frequency == 0
         for i, state in enumerate(self.states):
             average = (
                 momentum * self.averages[i] + (1 - momentum) * state["variable"]
             )
-            occurred, storage = self._occurred[i], self._storages[i]
+            occurred, storage = self._occurred[i], self.storages[i]
             self.averages[i] = np.where(
                 occurred,
                 storage.average(average, self._iteration),
