@@ -291,3 +291,18 @@ def test_a_scale_that_is_no_number_counts_in_all_rows_of_a_huge_table(
     sums_of_squares, finite = measure(tf.constant(scale, tf.float64))
     assert np.isnan(sums_of_squares.numpy()[0])
     assert not finite.numpy()[0]
+
+
+@pytest.mark.parametrize("lazy_mode", [False, True])
+@pytest.mark.parametrize(
+    "values", [[np.nan, 1.0], [-np.inf, 1.0], [3e38, 3e38]]
+)
+def test_a_row_whose_sum_is_not_finite(values, lazy_mode):
+    slices = [
+        tf.IndexedSlices(tf.constant(x, shape=(3, 1)), [2, 0, 2])
+        for x in ([3e38, 3e38, -3e38], [values[0], 0.0, values[1]])
+    ]
+    measures = tf_opt.ops.measure_gradients(
+        slices, rows=[4, 4], lazy_mode=lazy_mode
+    )
+    assert measures.finite.numpy().tolist() == [True, False]
