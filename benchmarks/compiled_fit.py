@@ -22,7 +22,7 @@ from results import Row
 _PACKAGES = {"Keras": "keras.optimizers", "tf_opt": "tf_opt"}
 
 
-def _contender(
+def contender(
     optimizer: keras.optimizers.Optimizer, jit_compile: bool
 ) -> Contender:
     """Makes a contender whose step is an epoch."""
@@ -42,7 +42,7 @@ def _contender(
 def measure(variant: str, workload: str, options: Options) -> list[Row]:
     """Measures epochs with Keras' optimizer and with tf_opt's."""
     contenders = {
-        f"{name}, {'XLA' if jit_compile else 'tf.function'}": _contender(
+        f"{name}, {'XLA' if jit_compile else 'tf.function'}": contender(
             digits.make_optimizers()[f"{package}.{variant}"], jit_compile
         )
         for name, package in _PACKAGES.items()

@@ -24,7 +24,7 @@ def test_speed_prints_what_the_table_is_made_of():
     spec = importlib.util.spec_from_file_location("measure", path)
     measure = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(measure)
-    workloads = f"few\t10 7\n{measure.MANY}\t{'256 ' * 1000}\n"
+    workloads = f"few\t10 7\nmany\t{'256 ' * 1000}\n"
     speed = measure.rows(
         subprocess.check_output(
             [BUILT / "speed", "1"], input=workloads, text=True
@@ -35,6 +35,6 @@ def test_speed_prints_what_the_table_is_made_of():
     launches = {
         int(columns[0])
         for (workload, _), columns in speed.items()
-        if workload == measure.MANY
+        if workload == "many"
     }
     assert max(launches) <= 4
