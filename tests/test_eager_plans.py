@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
 import keras
@@ -57,6 +58,33 @@ def test_an_implementation_that_there_is_not_is_refused_later_too():
     optimizer.implementation = "fast"
     with pytest.raises(ValueError, match="`implementation` must be .*'fast'"):
         optimizer.apply([tf.ones(1)], [keras.Variable([1.0])])
+
+
+def test_threads_may_train_models_of_their_own_and_share_an_optimizer():
+    shared = tf_opt.Adam(0.1)
+    variables = [keras.Variable([float(i)]) for i in range(6)]
+    shared.build(variables)
+    errors = []
+
+    def run(own: list[keras.Variable]) -> None:
+        try:
+            for _ in range(100):
+                shared.apply([tf.ones(1)] * len(own), own)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [
+        threading.Thread(target=run, args=(variables[i : i + 2],))
+        for i in (0, 2, 4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    assert not errors
+    for i, variable in enumerate(variables):
+        assert variable.numpy() < i - 1
 
 
 @pytest.mark.parametrize(

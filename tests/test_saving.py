@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pathlib
 import pickle
 
@@ -157,6 +158,7 @@ def test_the_configuration_and_the_variables_are_always_the_same(name):
     again = type(optimizer).from_config(config)
     assert again.get_config() == config
     assert pickle.loads(pickle.dumps(optimizer)).get_config() == config
+    assert copy.deepcopy(optimizer).get_config() == config
     registered = keras.saving.get_registered_name(type(optimizer))
     assert registered == f"tf_opt>{name}"
 
