@@ -242,9 +242,7 @@ class Step:
                     later.append(op)
             else:
                 composed.append((bucket, own, factors))
-            follows_here = bucket.runs_op or (
-                bucket.sparse and not plan.one_by_one
-            )
+            follows_here = bucket.runs_op or bucket.sparse
             if follows_here and not bucket.averages_later:
                 averaged.update(bucket.indices)
         if composed:
