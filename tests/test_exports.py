@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import pathlib
+import platform
+import re
 
 import pytest
 import tf_opt
@@ -55,3 +58,13 @@ def test_tensorflow_is_not_shipped(elf):
     # the second one is XLA's.
     assert "libtensorflow_framework.so.2" in needed
     assert needed <= {"libtensorflow_framework.so.2", "libtensorflow_cc.so.2"}
+
+
+@pytest.mark.skipif(
+    platform.libc_ver() > ("glibc", "2.36"),
+    reason="newer compilers take more from newer systems: see ./pip_pkg.sh",
+)
+def test_the_wheel_is_for_the_systems_that_the_readme_names():
+    wheel = importlib.metadata.distribution("tf_opt").read_text("WHEEL")
+    (minor,) = re.findall(r"manylinux_2_(\d+)", wheel)
+    assert int(minor) <= 28

@@ -2,6 +2,7 @@
 // than the wheel asks for (see pip_pkg.sh). Defined here, and exported to
 // nobody, they bind inside the library; all others keep the system's.
 #include <new>
+#include <sstream>
 
 // glibc 2.32. libstdc++ asks it whether counting a shared_ptr's owners needs
 // atomic operations. TensorFlow always has threads: it does.
@@ -12,3 +13,6 @@ char __libc_single_threaded = 0;
 namespace std {
 void __throw_bad_array_new_length() { throw bad_array_new_length(); }
 }  // namespace std
+
+// GCC 9's libstdc++. XLA's FFI header makes such streams.
+template std::stringstream::basic_stringstream();
