@@ -1,5 +1,6 @@
 #include "tf_opt/cc/kernels/slices.h"
 
+#include "tensorflow/core/framework/allocator.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 
 namespace tf_opt {
@@ -110,16 +111,23 @@ absl::Status SortRows(const std::vector<Slices>& slices,
   }
   const int64_t bytes =
       narrow ? sizeof(RowEntry<int32_t>) : sizeof(RowEntry<int64_t>);
-  sorted->memory.reset(new char[2 * entries * bytes]);
+  // From TensorFlow's allocator; a call inside XLA has no OpKernelContext.
+  sorted->memory = tensorflow::Tensor(
+      tensorflow::cpu_allocator(), tensorflow::DT_INT8, {2 * entries * bytes});
+  if (!sorted->memory.IsInitialized()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "out of memory: sorting the rows of sparse gradients takes ",
+        2 * entries * bytes, " bytes"));
+  }
+  auto* const memory = static_cast<char*>(sorted->memory.data());
   sorted->tables.resize(count);
   std::vector<WrongRow> wrong(count);
   // Runs on other threads: it must not throw, so it allocates nothing.
   const auto body = [&](int64_t begin, int64_t end) {
     const auto sort = narrow ? SortEntries<int32_t> : SortEntries<int64_t>;
     for (int64_t i = begin; i < end; ++i) {
-      wrong[i] =
-          sort(slices[i], table_rows[i],
-               sorted->memory.get() + begins[i] * bytes, &sorted->tables[i]);
+      wrong[i] = sort(slices[i], table_rows[i], memory + begins[i] * bytes,
+                      &sorted->tables[i]);
     }
   };
   if (count == 1 || threads.count <= 1) {

@@ -3,7 +3,6 @@
 #define TF_OPT_CC_KERNELS_SLICES_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
@@ -66,7 +66,7 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
 // The rows of slices in the order of the sparse CPU engine, and their memory.
 struct SortedRows {
   std::vector<RowEntries> tables;
-  std::unique_ptr<char[]> memory;
+  tensorflow::Tensor memory;
 };
 
 // Checks and sorts the rows of slices; the i-th table has table_rows[i] rows.
