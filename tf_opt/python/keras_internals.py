@@ -187,6 +187,8 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     # ---- Methods that Keras calls. ----
 
     def _get_current_learning_rate(self) -> Any:
+        if isinstance(self._learning_rate, keras.Variable):
+            return self._learning_rate
         # A schedule converts its numbers to tensors.
         with numbers_in_float32():
             rate = super()._get_current_learning_rate()

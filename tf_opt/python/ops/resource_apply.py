@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -85,7 +86,8 @@ class ResourceApplyOp(NamedTuple):
         return _without_common(signature_of(self.name).modes)
 
 
-def _without_common(names: Sequence[str]) -> tuple[str, ...]:
+@functools.cache
+def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in _COMMON)
 
 

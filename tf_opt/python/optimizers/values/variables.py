@@ -80,7 +80,7 @@ def as_number(x: Any) -> Any:
     """
     if isinstance(x, (keras.Variable, tf.Variable)):
         x = read(x) if eager_without_strategy() else tf.convert_to_tensor(x)
-    elif tf.is_tensor(x):
+    elif isinstance(x, tf.Tensor):
         x = on_host(x)
         x = x.item() if isinstance(x, np.generic) else x
     if isinstance(x, (int, float)) and tf.executing_eagerly():
