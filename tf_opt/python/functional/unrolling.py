@@ -21,7 +21,7 @@ class UnrollResult(NamedTuple):
     Attributes:
         variables: The trained variables.
         losses: The loss before each step, a vector.
-        state: The state, to continue from.
+        state: `iterations` and the rule's slots by name, to continue from.
     """
 
     variables: Any
@@ -43,15 +43,11 @@ def unroll(
     """Trains for several steps, as a pure and differentiable function.
 
     Args:
-        rule: `tf_opt.functional.adam`, `nadam`, `averaged_sgd` or `asgd` (with
-            one batch, which is gradient descent), or a function with such
-            arguments.
-        loss: A function of the variables and the iteration, an int64 scalar
-            counted from 0. Returns a real scalar.
+        rule: A function of `tf_opt.functional`; `asgd` has one batch here.
+        loss: Returns a real scalar for variables and iteration (from 0).
         variables: The initial values: tensors in any structure.
         steps: The number of steps, at least 1.
-        state: The `state` of an earlier result, to continue; None to start. It
-            has `iterations` and the arguments that the rule returns, by name.
+        state: The `state` of an earlier result, to continue; None to start.
         transform_gradients: A function that clips the gradients, for example.
         while_loop: False repeats the step's ops in a graph without a loop.
         **hyperparameters: The rule's other arguments. A number may be a scalar,
@@ -65,15 +61,13 @@ def unroll(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> rates = tf.fill([3], 0.5)
+    >>> import tensorflow as tf
+    >>> from tf_opt import functional as f
+    >>> lr = tf.Variable(tf.fill([3], 0.25))
     >>> with tf.GradientTape() as tape:
-    ...     tape.watch(rates)
-    ...     end = tf_opt.functional.unroll(
-    ...         tf_opt.functional.asgd, lambda x, iteration: x**2 / 2,
-    ...         tf.constant(8.0), steps=3, learning_rate=rates)
-    >>> tape.gradient(end.variables, rates).numpy().tolist()
-    [-2.0, -2.0, -2.0]
+    ...     end = f.unroll(f.asgd, lambda x, i: x * x, 8., 3, learning_rate=lr)
+    >>> tape.gradient(end.variables, lr).numpy().tolist()
+    [-4.0, -4.0, -4.0]
     """
     if scalars.fixed_integer("steps", steps) < 1:
         raise ValueError(f"`steps` must be >= 1, got {steps}")
@@ -86,7 +80,6 @@ def unroll(
 
     leaves = flatten("variables", variables)
     loss_dtype = arithmetic.widest_real(leaf.dtype for leaf in leaves)
-    straight = tf.executing_eagerly() or not while_loop
     spec = inspect.getfullargspec(rule)
     counts = {"step": lambda iteration: iteration + 1, "seen_batches": 1}
     counts = {name: counts[name] for name in spec.kwonlyargs if name in counts}
@@ -95,8 +88,8 @@ def unroll(
     zeros = [tf.zeros_like(x, arithmetic.slot_dtype(x.dtype)) for x in leaves]
     if state is None:
         rate = scalars.real("learning_rate", numbers["learning_rate"](0, 0))
-        one, rate = arithmetic.float64(1.0), arithmetic.float64(rate)
-        first = {"momentum_product": one, "eta": rate}
+        rate = arithmetic.float64(rate)
+        first = {"momentum_product": tf.ones_like(rate), "eta": rate}
         names = [name for name in spec.args[2:] if name != "v_max"]
         state = {k: pack([first.get(k, zero) for zero in zeros]) for k in names}
     state = {"iterations": 0, **state}
@@ -125,20 +118,20 @@ def unroll(
             raise ValueError(f"`state` must hold {kept}, got {list(state)}")
         slots = {name: [each[name] for each in results] for name in kept}
         value = tf.cast(value, loss_dtype)
-        losses = [*losses, value] if straight else losses.write(i, value)
+        losses = losses.write(i, value) if while_loop else [*losses, value]
         return i + 1, [each["variable"] for each in results], slots, losses
 
     losses = tf.TensorArray(loss_dtype, steps, element_shape=())
-    loop = tf.constant(0), leaves, slots, [] if straight else losses
-    if straight:
-        for _ in range(steps):
-            loop = step(*loop)
-    else:
+    loop = tf.constant(0), leaves, slots, losses if while_loop else []
+    if while_loop:
         loop = tf.while_loop(
             lambda i, *_: i < steps, step, loop, maximum_iterations=steps
         )
+    else:
+        for _ in range(steps):
+            loop = step(*loop)
     _, leaves, slots, losses = loop
-    losses = tf.stack(losses) if straight else losses.stack()
+    losses = losses.stack() if while_loop else tf.stack(losses)
     end = {name: pack(slot) for name, slot in slots.items()}
     end["iterations"] = tf.cast(start, tf.int64) + steps
     return UnrollResult(pack(leaves), losses, end)
