@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
+from registry import pairwise
 from trajectory import RUNS
 
 # A float32 has it exactly, and so has Keras' variable that holds it.
@@ -35,23 +37,21 @@ def _view(array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("of_optimizer", "how", "features", "dtype"),
-    AllPairs(
-        [
-            THOROUGH_MODES,
-            list(RUNS),
-            [{}, {"clipnorm": 0.5}, {"clipvalue": 0.3}, {"global_clipnorm": 1}],
-            list(TOLERANCES),
-        ]
+    ("name", "mode", "how", "features", "dtype"),
+    pairwise(
+        THOROUGH_MODES,
+        RUNS,
+        [{}, {"clipnorm": 0.5}, {"clipvalue": 0.3}, {"global_clipnorm": 1}],
+        TOLERANCES,
     ),
 )
 def test_a_complex_number_is_two_reals(
-    of_optimizer: tuple[str, str],
+    name: str,
+    mode: str,
     how: str,
     features: dict[str, float],
     dtype: str,
 ) -> None:
-    name, mode = of_optimizer
     under_test = OPTIMIZERS[name]
     start = START.astype(dtype)
     gradients = [gradient.astype(dtype) for gradient in GRADIENTS]
@@ -75,6 +75,33 @@ def test_a_complex_number_is_two_reals(
     np.testing.assert_allclose(
         _view(found[0]), found[1], rtol=tolerance, atol=tolerance
     )
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"use_ema": True},
+        {"gradient_accumulation_steps": 2},
+        {"state_dtype": "bfloat16"},
+    ],
+    ids=str,
+)
+def test_other_options_are_refused(option: dict[str, Any]) -> None:
+    optimizer = tf_opt.Adam(LEARNING_RATE, **option)
+    (name,) = option
+    with pytest.raises(ValueError, match=f"`{name}` is not available for comp"):
+        optimizer.build([tf.Variable(START)])
+
+
+@pytest.mark.parametrize("lazy_mode", [False, True])
+@pytest.mark.parametrize("how", RUNS)
+def test_sparse_gradients_are_refused(how: str, lazy_mode: bool) -> None:
+    variable = tf.Variable(START)
+    optimizer = tf_opt.Adam(LEARNING_RATE, lazy_mode=lazy_mode)
+    optimizer.build([variable])
+    slices = tf.IndexedSlices(tf.constant(START[:1]), [0])
+    with pytest.raises(ValueError, match="a complex variable, must be dense"):
+        RUNS[how](lambda: optimizer.apply([slices], [variable]))()
 
 
 def test_replicas_sum_complex_gradients(

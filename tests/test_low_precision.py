@@ -88,12 +88,6 @@ def test_a_seed_is_drawn_where_bits_are_needed_and_only_there():
     assert random.getstate() == state
 
 
-def test_a_complex_variable_has_no_such_state():
-    optimizer = tf_opt.Adam(state_dtype="bfloat16")
-    with pytest.raises(ValueError, match="`state_dtype` must be None for comp"):
-        optimizer.build([keras.Variable(np.array([1j], "complex64"))])
-
-
 # ---- State. ----
 
 

@@ -81,11 +81,9 @@ def without_elements(slices: tf.IndexedSlices) -> tf.IndexedSlices:
 
 
 def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Converts slices for gathering, which takes no bfloat16 or complex."""
-    dtype = slices.values.dtype
-    if dtype == tf.bfloat16 or dtype.is_complex:
-        real = arithmetic.slot_dtype(dtype).real_dtype
-        values = arithmetic.as_real(slices.values, real)
+    """Converts slices for gathering, which takes no bfloat16."""
+    if slices.values.dtype == tf.bfloat16:
+        values = tf.cast(slices.values, tf.float32)
         slices = tf.IndexedSlices(values, slices.indices)
     return _never_empty(slices)
 
@@ -93,8 +91,7 @@ def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
 def gathered(slices: tf.IndexedSlices, dtype: tf.DType) -> tf.IndexedSlices:
     """Converts gathered slices from `to_gather` back to their type."""
     slices = _without_fillers(slices)
-    values = arithmetic.from_real(slices.values, dtype)
-    return tf.IndexedSlices(values, slices.indices)
+    return tf.IndexedSlices(tf.cast(slices.values, dtype), slices.indices)
 
 
 def _never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:

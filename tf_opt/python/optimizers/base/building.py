@@ -50,6 +50,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         """
         if self.built:
             return
+        self._check_complex(var_list)
         super().build(var_list)
         self._plans.clear()
         saved = self._by_position = self._by_position.of(var_list)
@@ -81,6 +82,17 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 unsaved=self._unsaved,
             )
         )
+
+    def _check_complex(self, variables: Sequence[keras.Variable]) -> None:
+        """Raises for options that complex variables don't have."""
+        names = "use_ema", "gradient_accumulation_steps", "state_dtype"
+        options = [name for name in names if getattr(self, name)]
+        for variable in variables:
+            if options and tf.dtypes.as_dtype(variable.dtype).is_complex:
+                raise ValueError(
+                    f"`{options[0]}` is not available for complex variables. "
+                    f"Received: `{path_of(variable)}` of {variable.dtype}"
+                )
 
     def _set_state(self, state: OptimizerState) -> None:
         # Bypasses Keras, which would wrap and track the state.

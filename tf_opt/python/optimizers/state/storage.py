@@ -58,19 +58,9 @@ class RoundingSettings(NamedTuple):
 
 
 def state_dtype_of(variable: Variable, state_dtype: str | None) -> tf.DType:
-    """Returns the type of a variable's moments and averages.
-
-    Raises:
-        ValueError: If the variable is complex and `state_dtype` is set.
-    """
-    dtype = arithmetic.slot_dtype(variable.dtype)
+    """Returns the type of a variable's moments and averages."""
     if state_dtype is None:
-        return dtype
-    if dtype.is_complex:
-        raise ValueError(
-            "`state_dtype` must be None for complex variables. Received: "
-            f"state_dtype={state_dtype!r}, and a variable of {dtype.name}"
-        )
+        return arithmetic.slot_dtype(variable.dtype)
     return tf.dtypes.as_dtype(state_dtype)
 
 

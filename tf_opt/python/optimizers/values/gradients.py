@@ -84,9 +84,14 @@ def for_update(
 
     Raises:
         ValueError: If the gradient's shape doesn't broadcast to the variable's,
-            or slices aren't rows of the variable.
+            or slices aren't rows of the variable, or it is complex.
     """
     shape = variable.shape
+    if isinstance(gradient, tf.IndexedSlices) and variable.dtype.is_complex:
+        raise ValueError(
+            f"The gradient of `{path_of(user_variable)}`, a complex variable, "
+            f"must be dense. Received: {gradient!r}"
+        )
     if sparse:
         return _slices_for_update(gradient, variable, user_variable)
     if (
