@@ -71,6 +71,9 @@ def _keras_optimizer(variant: Variant) -> keras.optimizers.Optimizer:
 _OPTIMIZERS: dict[str, Callable[[Variant], keras.optimizers.Optimizer]] = {
     "tf_opt": _tf_opt_optimizer,
     "tf_opt lazy": functools.partial(_tf_opt_optimizer, lazy_mode=True),
+    "tf_opt lazy with global_clipnorm": functools.partial(
+        _tf_opt_optimizer, lazy_mode=True, global_clipnorm=1.0
+    ),
     "tf_opt without it": _tf_opt_without,
     "tf_opt composed": functools.partial(
         _tf_opt_optimizer, implementation="composed"
@@ -196,7 +199,7 @@ def _norms_of(
 
 def _step(problem: Problem, family: str, mode: str) -> Contender:
     """A whole step of an optimizer: one call for each micro-step."""
-    all_rows = problem.workload.ids and family != "tf_opt lazy"
+    all_rows = problem.workload.ids and not family.startswith("tf_opt lazy")
     call = problem.contender(
         problem.family(family), _MODES[mode], steps=1 if all_rows else None
     )
@@ -303,21 +306,6 @@ def _tf_core(problem: Problem) -> Contender:
     return problem.contender((step, variables))
 
 
-def _measuring(problem: Problem) -> Contender:
-    rows = [rows for rows, _ in problem.workload.shapes]
-    sums = tf.Variable(tf.zeros(len(rows), tf.float64))
-
-    def step(values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
-        slices = list(map(tf.IndexedSlices, values, ids))
-        measured = tf_opt.ops.measure_gradients(
-            slices, rows=rows, lazy_mode=True
-        )
-        sums.assign(measured.sums_of_squares)
-
-    taking = problem.contender((step, [sums]))
-    return Contender(taking.step, _norms_of([sums]))
-
-
 def _torch(problem: Problem, implementation: str, dtype: str = "") -> Contender:
     variant, batches = problem.variant, problem.batches
     if problem.workload.ids:
@@ -338,7 +326,6 @@ _BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.ROW_FLOOR: functools.partial(_floor, rows_of_batch=True),
     variants.CALL: _call,
     variants.TF_CORE: _tf_core,
-    variants.TF_OPT_MEASURING: _measuring,
 }
 
 

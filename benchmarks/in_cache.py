@@ -21,7 +21,9 @@ def measure(variant: str, workload: str, options: Options) -> list[Row]:
     output = subprocess.run(
         PROGRAM, stdout=subprocess.PIPE, text=True, check=True
     ).stdout
+    units = "cycles", "elements/ns"
     return [
-        results.row(mode, "cycles", target, Measurement([float(cycles)]))
-        for mode, target, cycles in csv.reader(output.splitlines())
+        results.row(mode, unit, target, Measurement([float(number)]))
+        for mode, target, *numbers in csv.reader(output.splitlines())
+        for unit, number in zip(units, numbers, strict=True)
     ]

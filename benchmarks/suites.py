@@ -111,7 +111,7 @@ SUITES: dict[str, Suite] = {
         (("adam", "in cache"),),
         "avx512",
         module="in_cache",
-        unit="cycles per element",
+        unit="cycles per element, and elements per nanosecond",
         line="workload",
         column="contender",
     ),

@@ -25,8 +25,7 @@ ROW_FLOOR = "row floor"
 ALL_ROWS_FLOOR = "floor of all rows"
 TF_OPT_LAZY = "tf_opt lazy, tf.function"
 TF_OPT_LAZY_EAGER = "tf_opt lazy, eager"
-# What `global_clipnorm` adds to a lazy step.
-TF_OPT_MEASURING = "tf_opt measuring, tf.function"
+TF_OPT_LAZY_CLIPPING = "tf_opt lazy with global_clipnorm, tf.function"
 TORCH_SPARSE = "torch, SparseAdam"
 # Variables and state of 16 bits.
 TORCH_FLOAT32 = "torch, fused, float32"
@@ -47,13 +46,13 @@ _DENSE = (
 )
 
 
-SPARSE_BY_SIZE = (ROW_FLOOR, TF_OPT_LAZY, TF_OPT_MEASURING, KERAS)
+SPARSE_BY_SIZE = (ROW_FLOOR, TF_OPT_LAZY, TF_OPT_LAZY_CLIPPING, KERAS)
 SPARSE = (
     ROW_FLOOR,
     ALL_ROWS_FLOOR,
     TF_OPT_LAZY,
     TF_OPT_LAZY_EAGER,
-    TF_OPT_MEASURING,
+    TF_OPT_LAZY_CLIPPING,
     TF_OPT,
     TF_OPT_EAGER,
     TORCH_SPARSE,
