@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -301,16 +302,27 @@ THOROUGH_MODES = [
 
 
 def pairwise(
-    modes: Sequence[tuple[str, str]], *choices: Sequence[Any]
+    modes: Iterable[tuple[str, ...]],
+    *choices: Iterable[Any],
+    filter_func: Callable[[list[Any]], bool] = lambda case: True,
 ) -> list[tuple[Any, ...]]:
     """Cases in which every pair of choices occurs with each optimizer.
 
     Each optimizer has its own pairs: a new one leaves the others' cases alone.
+
+    Args:
+        modes: Tuples that begin with an optimizer's name.
+        *choices: What is combined with them.
+        filter_func: Whether a case, or its beginning, may occur.
     """
+    modes, choices = list(modes), list(map(list, choices))
     cases = []
-    for name in dict.fromkeys(name for name, _ in modes):
+    for name in dict.fromkeys(mode[0] for mode in modes):
         own = [mode for mode in modes if mode[0] == name]
         cases += [
-            (*mode, *chosen) for mode, *chosen in AllPairs([own, *choices])
+            (*mode, *chosen)
+            for mode, *chosen in AllPairs(
+                [own, *choices], filter_func=filter_func
+            )
         ]
     return cases

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 
 from low_precision_cases import SETTINGS
+from registry import pairwise
 from small_model import assert_close
 from small_model import assert_same
 from small_model import state
@@ -151,13 +151,11 @@ def test_an_optimizer_without_an_average_says_so():
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "how", "implementation", "scaled"),
-    AllPairs(
-        [
-            list(MAKES),
-            ["eager", "graph", "xla"],
-            ["auto", "composed"],
-            [False, True],
-        ]
+    pairwise(
+        zip(MAKES),
+        ["eager", "graph", "xla"],
+        ["auto", "composed"],
+        [False, True],
     ),
 )
 def test_a_step_meanwhile_neither_writes_nor_counts(

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 
 from low_precision_cases import SETTINGS
 from registry import OPTIMIZERS
+from registry import pairwise
 from xla_kernels import HAS_XLA_KERNELS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -24,13 +24,11 @@ def _variables(*values: Any, dtype: str = "float32") -> list[keras.Variable]:
 
 @pytest.mark.parametrize(
     ("name", "setting", "implementation", "in_graph"),
-    AllPairs(
-        [
-            ["Adam", "NAdam", "ASGD", "AveragedSGD"],
-            ["none", *SETTINGS],
-            ["custom_op", "composed"],
-            [False, True],
-        ]
+    pairwise(
+        zip(["Adam", "NAdam", "ASGD", "AveragedSGD"]),
+        ["none", *SETTINGS],
+        ["custom_op", "composed"],
+        [False, True],
     ),
 )
 def test_a_skipped_step_changes_nothing_at_all(

@@ -8,7 +8,6 @@ must lie between the two, and nearly always the two are one.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +15,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from allpairspy import AllPairs
 
 from low_precision_cases import SETTINGS
 from low_precision_cases import masters_of
@@ -27,6 +25,7 @@ from reference.storage import SLOTS
 from reference.storage import VARIABLE
 from reference.storage import Storage
 from registry import OPTIMIZERS
+from registry import pairwise
 from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
@@ -48,19 +47,18 @@ MODES: dict[str, dict[str, Any]] = {
 MOMENTUM = 0.75
 
 CASES = [
-    pytest.param(name, *run, *case, id="-".join([name, *run, *map(str, case)]))
-    for name, run, *case in AllPairs(
-        [
-            list(MODES),
-            list(itertools.product(["custom_op", "composed"], RUNS)),
-            ["bfloat16", "float16", "float32", "float64"],
-            list(SETTINGS),
-            ["dense", "exact", "lazy"],
-            [1, 2],
-            [False, True],
-        ],
-        filter_func=lambda row: (
-            not (row[0] == "AveragedSGD" and row[4:5] == ["lazy"])
+    pytest.param(*case, id="-".join(map(str, case)))
+    for case in pairwise(
+        zip(MODES),
+        ["custom_op", "composed"],
+        RUNS,
+        ["bfloat16", "float16", "float32", "float64"],
+        SETTINGS,
+        ["dense", "exact", "lazy"],
+        [1, 2],
+        [False, True],
+        filter_func=lambda case: (
+            not (case[0] == ("AveragedSGD",) and case[5:6] == ["lazy"])
         ),
     )
 ]

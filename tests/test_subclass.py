@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
+from registry import pairwise
 from small_model import assert_close
 from small_model import assert_same
 
@@ -57,10 +57,8 @@ def train(optimizer, in_graph: bool) -> list[np.ndarray]:
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "override", "in_graph"),
-    list(
-        AllPairs(
-            [["AdamW", "NAdam"], [slower_bias, plain_descent], [False, True]]
-        )
+    pairwise(
+        zip(["AdamW", "NAdam"]), [slower_bias, plain_descent], [False, True]
     ),
 )
 def test_an_overridden_update_step_is_used(name, override, in_graph):

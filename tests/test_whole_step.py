@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 
 import trajectory
 from devices import HAS_SPARSE_KERNELS
@@ -22,6 +21,7 @@ from low_precision_cases import masters_of
 from reference.storage import Storage
 from reference.whole_step import WholeStep
 from registry import OPTIMIZERS
+from registry import pairwise
 from xla_kernels import HAS_SPARSE_XLA_KERNELS
 from xla_kernels import HAS_XLA_KERNELS
 
@@ -79,11 +79,8 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "slices": {"none": {}, "exact": {}, "lazy": {"lazy_mode": True}},
 }
-RUNS = [
-    (implementation, how)
-    for implementation in ("custom_op", "composed")
-    for how in (*trajectory.RUNS, "replicas")
-]
+IMPLEMENTATIONS = ("custom_op", "composed")
+RUNS = (*trajectory.RUNS, "replicas")
 DTYPES = ("float32", "float64", "mixed", "bfloat16")
 # The arguments that say what is stored in fewer bits.
 STORAGE = {
@@ -113,16 +110,21 @@ def _cases() -> list[Any]:
     return [
         pytest.param(
             optimizer,
-            *run,
+            implementation,
+            how,
             dtype,
             dict(zip(names, chosen, strict=True)),
-            id="-".join([optimizer, *run, dtype, *chosen]),
+            id="-".join([optimizer, implementation, how, dtype, *chosen]),
         )
-        for optimizer, run, dtype, *chosen in AllPairs(
-            [list(MODES), RUNS, list(DTYPES), *choices],
+        for optimizer, implementation, how, dtype, *chosen in pairwise(
+            zip(MODES),
+            IMPLEMENTATIONS,
+            RUNS,
+            DTYPES,
+            *choices,
             # AveragedSGD has no lazy mode.
-            filter_func=lambda row: (
-                not (row[0] == "AveragedSGD" and row[-1] == "lazy")
+            filter_func=lambda case: (
+                not (case[0] == ("AveragedSGD",) and case[-1] == "lazy")
             ),
         )
     ]
