@@ -229,6 +229,20 @@ def test_an_empty_table_that_is_too_wide_for_its_gradient():
         tf_opt.ops.resource_apply_adam_amsgrad([p], [m], [v], [slices], step=1)
 
 
+@needs_sparse_xla_kernels
+def test_as_many_rows_as_indices_would_be_too_many_inside_xla():
+    p, m, v = (tf.Variable(tf.zeros((0, 2**61))) for _ in range(3))
+
+    @tf.function(jit_compile=True)
+    def step(values: tf.Tensor, chosen: tf.Tensor) -> None:
+        indices = tf.boolean_mask(tf.zeros(8, tf.int64), chosen)
+        slices = tf.IndexedSlices(values, indices)
+        tf_opt.ops.resource_apply_adam_amsgrad([p], [m], [v], [slices], step=1)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one row of"):
+        step(tf.zeros((0, 2**61)), tf.ones(8, tf.bool))
+
+
 @needs_sparse_kernels
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_table_of_batches_with_impossible_rows(sparse):

@@ -273,7 +273,9 @@ def test_the_sum_is_that_of_the_order_in_which_rows_occur():
     np.testing.assert_allclose(m.numpy(), [[0.1]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("jit_compile", [None, True])
+@pytest.mark.parametrize(
+    "jit_compile", [None, pytest.param(True, marks=needs_sparse_xla_kernels)]
+)
 @pytest.mark.parametrize("scale", [np.inf, np.nan, 1e300])
 def test_a_scale_that_is_no_number_counts_in_all_rows_of_a_huge_table(
     scale, jit_compile
