@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 
 import keras
@@ -88,3 +89,8 @@ def test_names_are_those_of_keras():
         assert optimizers[0].iterations.path == f"{expected[0]}/iteration"
         assert optimizers[0].name != optimizers[1].name
     assert type("Mine", (tf_opt.NAdam,), {})().name == "mine"
+
+
+@pytest.mark.parametrize("name", ["callbacks", "functional", "ops"])
+def test_modules_are_imported_by_name(name):
+    assert importlib.import_module(f"tf_opt.{name}") is getattr(tf_opt, name)

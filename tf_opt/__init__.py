@@ -16,6 +16,8 @@ if _keras.backend.backend() != "tensorflow":
         'KERAS_BACKEND="tensorflow" before Keras is imported.'
     )
 
+import sys as _sys
+
 from tf_opt.python import callbacks
 from tf_opt.python import functional
 from tf_opt.python import ops
@@ -33,6 +35,10 @@ from tf_opt.python.optimizers.nadam import NAdam
 from tf_opt.version import __version__
 
 _tensorflow_internals.exclude_from_autograph(__name__)
+
+# For `from tf_opt.callbacks import ...`.
+for _name in ("callbacks", "functional", "ops"):
+    _sys.modules[f"{__name__}.{_name}"] = globals()[_name]
 
 # Load the library on import, not on first use: a saved training function, or a
 # step that another process sends to this server, names the ops without calling
