@@ -135,3 +135,14 @@ def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():
     for decay in (0, 1.5, -1, "1"):
         with pytest.raises(ValueError, match="`decay` must be"):
             tf_opt.layerwise_multipliers(model, decay)
+
+
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+def test_variables_of_every_type_are_excluded_from_decay(implementation):
+    variables = [keras.Variable(1.0), keras.Variable(1.0, dtype="float64")]
+    optimizer = tf_opt.AveragedSGD(
+        1.0, lambd=0.0, weight_decay=0.5, implementation=implementation
+    )
+    optimizer.exclude_from_weight_decay(var_list=variables[1:])
+    optimizer.apply([tf.zeros((), x.dtype) for x in variables], variables)
+    assert [float(x) for x in variables] == [0.5, 1.0]
