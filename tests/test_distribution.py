@@ -125,7 +125,11 @@ MORE_MODES = {
 
 @pytest.mark.parametrize(
     ("mode", "implementation", "in_graph", "in_scope"),
-    AllPairs([list(MORE_MODES), IMPLEMENTATIONS, [False, True], [False, True]]),
+    list(
+        AllPairs(
+            [list(MORE_MODES), IMPLEMENTATIONS, [False, True], [False, True]]
+        )
+    ),
 )
 def test_steps_in_replicas_and_outside_equal_one_device(
     strategy, mode, implementation, in_graph, in_scope

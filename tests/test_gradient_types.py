@@ -43,7 +43,7 @@ def step(optimizer, gradients, variables, in_graph: bool) -> None:
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("kind", "implementation", "in_graph"),
-    AllPairs([list(GRADIENTS), IMPLEMENTATIONS, [False, True]]),
+    list(AllPairs([list(GRADIENTS), IMPLEMENTATIONS, [False, True]])),
 )
 def test_what_keras_converts_is_converted(kind, implementation, in_graph):
     pair = COUNTERPARTS["Adam"]
@@ -63,12 +63,18 @@ def test_what_keras_converts_is_converted(kind, implementation, in_graph):
 
 @pytest.mark.parametrize(
     ("dtypes", "implementation", "in_graph"),
-    AllPairs(
-        [
-            [["float32"] * 2, ["float32", "float64"], ["float32", "complex64"]],
-            IMPLEMENTATIONS,
-            [False, True],
-        ]
+    list(
+        AllPairs(
+            [
+                [
+                    ["float32"] * 2,
+                    ["float32", "float64"],
+                    ["float32", "complex64"],
+                ],
+                IMPLEMENTATIONS,
+                [False, True],
+            ]
+        )
     ),
 )
 def test_a_gradient_of_a_wrong_shape_names_the_variable_and_writes_nothing(
