@@ -43,8 +43,8 @@ def unroll(
     """Trains for several steps, as a pure and differentiable function.
 
     Args:
-        rule: A function of `tf_opt.functional`; `asgd` has one batch here.
-        loss: Returns a real scalar for variables and iteration (from 0).
+        rule: A rule of `tf_opt.functional`, or a function with such arguments.
+        loss: Returns a real scalar for variables and iteration (int64, from 0).
         variables: The initial values: tensors in any structure.
         steps: The number of steps, at least 1.
         state: The `state` of an earlier result, to continue; None to start.

@@ -85,14 +85,15 @@ class BuiltOptimizer(ConfiguredOptimizer):
 
     def _check_complex(self, variables: Sequence[keras.Variable]) -> None:
         """Raises for options that complex variables don't have."""
-        names = "use_ema", "gradient_accumulation_steps", "state_dtype"
-        options = [name for name in names if getattr(self, name)]
-        for variable in variables:
-            if options and tf.dtypes.as_dtype(variable.dtype).is_complex:
-                raise ValueError(
-                    f"`{options[0]}` is not available for complex variables. "
-                    f"Received: `{path_of(variable)}` of {variable.dtype}"
-                )
+        for name in ("use_ema", "gradient_accumulation_steps", "state_dtype"):
+            value = getattr(self, name)
+            for variable in variables if value else ():
+                if tf.dtypes.as_dtype(variable.dtype).is_complex:
+                    raise ValueError(
+                        f"`{name}` is not available for complex variables. "
+                        f"Received: {name}={value!r}, and "
+                        f"`{path_of(variable)}` of {variable.dtype}"
+                    )
 
     def _set_state(self, state: OptimizerState) -> None:
         # Bypasses Keras, which would wrap and track the state.
