@@ -21,8 +21,10 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 def parameters(cls: type) -> dict[str, inspect.Parameter]:
     found = dict(inspect.signature(cls).parameters)
-    # Keras' own hides nothing there but an error.
-    found.pop("kwargs", None)
+    # Keras' own hides nothing there but an error; the base class's takes what
+    # its subclasses declare.
+    for name in ("kwargs", "hyperparameters"):
+        found.pop(name, None)
     return found
 
 

@@ -23,7 +23,9 @@ from tf_opt.python import functional
 from tf_opt.python import ops
 from tf_opt.python import tensorflow_internals as _tensorflow_internals
 from tf_opt.python.build_info import build_info
+from tf_opt.python.functional import rules as _rules
 from tf_opt.python.ops import library as _library
+from tf_opt.python.ops import optimizer_ops as _optimizer_ops
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adam import AdamW
 from tf_opt.python.optimizers.asgd import ASGD
@@ -43,7 +45,9 @@ for _name in ("callbacks", "functional", "ops"):
 # Load the library on import, not on first use: a saved training function, or a
 # step that another process sends to this server, names the ops without calling
 # Python.
-_library.library()
+if _library.library().ops is not None:
+    for _rule in _rules.RULES:
+        _optimizer_ops.check_fits(_rule)
 
 __all__ = [
     "ASGD",

@@ -70,6 +70,11 @@ class OpSignature(NamedTuple):
     modes: tuple[str, ...]
 
 
+def is_registered(op_name: str) -> bool:
+    """Whether an op of this name is registered."""
+    return op_def_registry.get(op_name) is not None
+
+
 @functools.cache
 def signature_of(op_name: str) -> OpSignature:
     """Returns the signature of a registered op."""

@@ -30,7 +30,7 @@ class GradientMeasures(NamedTuple):
     finite: tf.Tensor
 
 
-@docstrings.for_rule
+@docstrings.with_parts(**docstrings.RULE_PARTS)
 def measure_gradients(
     gradients: Sequence[TensorLike],
     accumulators: Sequence[TensorLike] = (),

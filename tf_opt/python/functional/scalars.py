@@ -6,7 +6,6 @@ ValueError with both if the value can't be used.
 
 from __future__ import annotations
 
-import math
 import numbers
 from typing import Any
 
@@ -14,22 +13,6 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
-
-_COUNTS = {"step", "seen_batches"}
-_MODES = {"decoupled_weight_decay", "maximize", "epsilon_hat"}
-
-# Ranges of the rules' arguments: the first bound is included, the second one
-# isn't. The ops check the same ranges (see tf_opt/cc/rules/).
-_RANGES = {
-    "step": (1, math.inf),
-    "seen_batches": (1, math.inf),
-    "beta_1": (0, 1),
-    "beta_2": (0, 1),
-    "epsilon": (0, math.inf),
-    "momentum_decay": (0, math.inf),
-    "lambd": (0, math.inf),
-    "t0": (0, math.inf),
-}
 
 
 def real(
@@ -84,23 +67,6 @@ def flag(
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     return _to_tensor(name, value, "a bool", tf.bool)
-
-
-def argument_of_rule(name: str, value: Any) -> bool | float | int | tf.Tensor:
-    """Converts a number or a mode of a rule and checks its range.
-
-    The name decides type and range. Ranges of tensors aren't checked, since
-    that would read the tensor.
-    """
-    if name in _MODES:
-        return mode(name, value)
-    number = (integer if name in _COUNTS else real)(name, value)
-    if name in _RANGES and not tf.is_tensor(number):
-        least, bound = _RANGES[name]
-        if not least <= number < bound:
-            expected = f">= {least}" if bound == math.inf else "in [0, 1)"
-            raise ValueError(f"`{name}` must be {expected}, got {number}")
-    return number
 
 
 def _to_tensor(

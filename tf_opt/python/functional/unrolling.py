@@ -11,6 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.tensors import to_tensor
 
@@ -80,21 +81,36 @@ def unroll(
 
     leaves = flatten("variables", variables)
     loss_dtype = arithmetic.widest_real(leaf.dtype for leaf in leaves)
-    spec = inspect.getfullargspec(rule)
-    counts = {"step": lambda iteration: iteration + 1, "seen_batches": 1}
-    counts = {name: counts[name] for name in spec.kwonlyargs if name in counts}
-    given = {**counts, **(spec.kwonlydefaults or {}), **hyperparameters}
+    taken = inspect.getfullargspec(rule)
+    spec = getattr(rule, "spec", None)
+    counts = {
+        number.name: number.in_unroll
+        for number in (spec.numbers if spec else [rule_spec.STEP])
+        if number.in_unroll and number.name in taken.kwonlyargs
+    }
+    given = {**counts, **(taken.kwonlydefaults or {}), **hyperparameters}
     numbers = {name: _by_step(value, steps) for name, value in given.items()}
     zeros = [tf.zeros_like(x, arithmetic.slot_dtype(x.dtype)) for x in leaves]
     if state is None:
-        rate = scalars.real("learning_rate", numbers["learning_rate"](0, 0))
-        rate = arithmetic.float64(rate)
-        first = {"momentum_product": tf.ones_like(rate), "eta": rate}
-        names = [name for name in spec.args[2:] if name != "v_max"]
+        names, first = taken.args[2:], {}
+        if spec:
+            rate = scalars.real("learning_rate", numbers["learning_rate"](0, 0))
+            first = {
+                shared.name: arithmetic.float64(
+                    rate if shared.first is None else shared.first
+                )
+                for shared in spec.shared
+            }
+            slots = (
+                slot.name
+                for slot in spec.slots
+                if slot.needed_by is None or hyperparameters.get(slot.needed_by)
+            )
+            names = [*slots, *first]
         state = {k: pack([first.get(k, zero) for zero in zeros]) for k in names}
     state = {"iterations": 0, **state}
     start = scalars.integer("iterations", state["iterations"])
-    slots = {k: flatten(k, state[k]) for k in spec.args if k in state}
+    slots = {k: flatten(k, state[k]) for k in taken.args if k in state}
 
     def step(i, leaves, slots, losses):
         iteration = tf.cast(start, tf.int64) + tf.cast(i, tf.int64)

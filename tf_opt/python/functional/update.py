@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
+import functools
 import types
 from collections.abc import Callable
-from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from tf_opt.python.functional import scalars
 from tf_opt.python.functional import storage_rounding
 from tf_opt.python.functional import tensors
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 
 # Narrower types that a slot may have, by arithmetic type.
@@ -32,9 +32,9 @@ class Update:
     """Update of one variable by a rule in one step.
 
     Attributes:
-        formula: The rule. Takes a namespace of the scalars, the variable, the
-            gradient and the slots, all real and of one type; returns the new
-            variable and slots.
+        formula: The rule. Takes a namespace of the scalars and `sqrt`, the
+            variable, the gradient and the slots, all real and of one type;
+            returns the new variable and slots.
         scalars: The formula's scalars by name, in float64. Each is rounded once
             to each type that needs it.
         learning_rate: The factor of a decoupled weight decay, in float64.
@@ -45,6 +45,7 @@ class Update:
         rounds_gradient_like_slot: The slot whose type gradients are rounded to,
             if any.
         shared: State of the next step that all variables share.
+        sqrt: The square root.
     """
 
     formula: Callable[..., Sequence[tf.Tensor]]
@@ -55,6 +56,7 @@ class Update:
     kept: Scalar = 1.0
     rounds_gradient_like_slot: int | None = None
     shared: Sequence[tf.Tensor] = ()
+    sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt
     _once: arithmetic.OncePerGraph = dataclasses.field(
         default_factory=arithmetic.OncePerGraph, init=False
     )
@@ -97,7 +99,8 @@ class Update:
 
     def _scalars_in(self, dtype: tf.DType) -> types.SimpleNamespace:
         return types.SimpleNamespace(
-            **{name: tf.cast(x, dtype) for name, x in self.scalars.items()}
+            sqrt=self.sqrt,
+            **{name: tf.cast(x, dtype) for name, x in self.scalars.items()},
         )
 
     def _kept_by(self, weight_decay: Scalar) -> Scalar:
@@ -122,28 +125,21 @@ class Update:
         return self._once((make, dtype, weight_decay), factor)
 
 
-def pure_step(
-    rule: Callable[..., Update],
-    arguments: Mapping[str, Any],
-    slots: Sequence[str],
-    *,
-    exact: Collection[str] = (),
-) -> list[tf.Tensor]:
+def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Checks a public function's arguments and computes its step.
 
     Args:
-        rule: Takes a step's numbers and flags by name and returns the update.
+        spec: The rule.
         arguments: The function's arguments, by name.
-        slots: The names of the slots, in the order of the rule.
-        exact: The slots that must have the arithmetic type.
 
     Returns:
-        The new variable and slots, in the types of the old ones, and then the
-        shared state.
+        The new variable and slots, in the types of the old ones, and the
+        shared state, by name.
 
     Raises:
         ValueError: If an argument can't be used.
     """
+    spec.check_slots(arguments)
     variable = tensors.floating("variable", arguments["variable"])
 
     def like_variable(name: str, dtypes: Sequence[tf.DType]) -> tf.Tensor:
@@ -152,21 +148,44 @@ def pure_step(
     gradient = like_variable("gradient", [variable.dtype])
     dtype = arithmetic.slot_dtype(variable.dtype)
     narrower = _NARROWER.get(dtype, ())
-    old_slots = [
-        like_variable(name, (dtype, *(() if name in exact else narrower)))
-        for name in slots
-    ]
-    update = rule(
-        **{
-            name: scalars.argument_of_rule(name, arguments[name])
-            for name in inspect.signature(rule).parameters
-            if name in arguments
-        }
+    # Those that may be left out are None.
+    old = {
+        slot.name: like_variable(
+            slot.name, (dtype, *(() if slot.exact else narrower))
+        )
+        for slot in spec.slots
+        if not (slot.needed_by and arguments[slot.name] is None)
+    }
+    update = dataclasses.replace(
+        spec.bind(**_numbers(spec, arguments)),
+        sqrt=arithmetic.differentiable_sqrt,
     )
     weight_decay = scalars.real("weight_decay", arguments["weight_decay"])
-    results = update(variable, gradient, old_slots, weight_decay)
-    old = (variable, *old_slots)
-    return [
-        *(tf.cast(x, y.dtype) for x, y in zip(results, old, strict=False)),
-        *results[len(old) :],
-    ]
+    new = update(variable, gradient, list(old.values()), weight_decay)
+    shared = (each.name for each in spec.shared)
+    results = dict(zip(("variable", *old, *shared), new, strict=True))
+    for name, x in {"variable": variable, **old}.items():
+        results[name] = tf.cast(results[name], x.dtype)
+    return results
+
+
+def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks the numbers and modes that the rule takes."""
+    checks = {
+        **{number.name: number.check for number in spec.numbers},
+        **{
+            mode.name: functools.partial(scalars.mode, mode.name)
+            for mode in spec.all_modes
+        },
+        **{
+            shared.name: functools.partial(scalars.real, shared.name)
+            for shared in spec.shared
+        },
+    }
+    first = {shared.name for shared in spec.shared if shared.first is None}
+    return {
+        name: None
+        if name in first and arguments[name] is None
+        else checks[name](arguments[name])
+        for name in spec.bound
+    }

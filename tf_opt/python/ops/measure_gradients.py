@@ -24,7 +24,7 @@ OP_NAME = "TfOpt>MeasureGradients"
 SPARSE_OP_NAME = "TfOpt>MeasureSparseGradients"
 
 
-@docstrings.for_op
+@docstrings.with_parts(**docstrings.OP_PARTS)
 def measure_gradients(
     gradients: Sequence[TensorLike | tf.IndexedSlices],
     accumulators: Sequence[VariableLike] = (),

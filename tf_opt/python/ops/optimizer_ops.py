@@ -1,248 +1,208 @@
-"""The ops that update variables, one for each optimizer."""
+"""The ops that update variables, one for each rule."""
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable
 from collections.abc import Sequence
-
-import tensorflow as tf
+from typing import Any
 
 from tf_opt.python import docstrings
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.ops.inputs import VariableLike
+from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.rule_spec import Slot
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.resource_apply import resource_apply
 from tf_opt.python.ops.step_frame import BARE
-from tf_opt.python.ops.step_frame import StepFrame
 
-ADAM = ResourceApplyOp(
-    "TfOpt>ResourceApplyAdamAmsgrad", "tf_opt_resource_apply_adam_amsgrad"
-)
-NADAM = ResourceApplyOp(
-    "TfOpt>ResourceApplyNAdam", "tf_opt_resource_apply_n_adam"
-)
-ASGD = ResourceApplyOp("TfOpt>ResourceApplyASGD", "tf_opt_resource_apply_asgd")
-AVERAGED_SGD = ResourceApplyOp(
-    "TfOpt>ResourceApplyAveragedSGD", "tf_opt_resource_apply_averaged_sgd"
-)
+_MODULE = "tf_opt.python.ops"
 
+_DOC = """Updates many variables in place by {{title}}, in one launch.
 
-@docstrings.for_op
-def resource_apply_adam_amsgrad(
-    variables: Sequence[VariableLike],
-    m: Sequence[VariableLike],
-    v: Sequence[VariableLike],
-    gradients: Sequence[TensorLike | tf.IndexedSlices],
-    v_max: Sequence[VariableLike] = (),
-    *,
-    step: Scalar,
-    learning_rate: Scalar = 1e-3,
-    beta_1: Scalar = 0.9,
-    beta_2: Scalar = 0.999,
-    epsilon: Scalar = 1e-8,
-    weight_decay: Scalar | Sequence[Scalar] = 0.0,
-    frame: StepFrame = BARE,
-    lazy_mode: bool = False,
-    decoupled_weight_decay: bool = True,
-    maximize: bool = False,
-    epsilon_hat: bool = False,
-) -> None:
-    """Updates many variables in place by Adam or AdamW, in one launch.
+`tf_opt.functional.{{name}}` describes the formula and the arguments, which are
+lists here.
 
-    `tf_opt.functional.adam` describes the formula and the arguments, which are
-    lists here.
+{{use}}
 
-    {{use}}
+Args:
+    {{variables}}
+    {{slots}}
+    {{gradients}}
+    {{optional_slots}}
+    {{numbers}}
+    {{direction}}
+    {{modes}}
 
-    Args:
-        {{variables}}
-        {{moments}}
-        {{gradients}}
-        v_max: Running maxima of `v`, for AMSGrad; same types as `v`. Or empty.
-        {{step}}
-        learning_rate: Step size.
-        {{decay_rates}}
-        {{direction}}
-        epsilon_hat: Whether to add epsilon before the bias correction.
+Raises:
+    {{raises}}
 
-    Raises:
-        {{raises}}
+Example:
 
-    Example:
-
-    >>> import tensorflow as tf, tf_opt
-    >>> p = tf.Variable([1.0, 2.0])
-    >>> m, v = tf.Variable([0.0, 0.0]), tf.Variable([0.0, 0.0])
-    >>> tf_opt.ops.resource_apply_adam_amsgrad(
-    ...     [p], [m], [v], [tf.constant([0.5, -0.5])], step=1,
-    ...     learning_rate=0.1)
-    >>> p.numpy().round(4).tolist()
-    [0.8999999761581421, 2.0999999046325684]
-    """
-    resource_apply(ADAM, **locals())
+>>> import tensorflow as tf, tf_opt
+>>> p = tf.Variable([1.0, 2.0])
+{{make_slots}}
+>>> tf_opt.ops.{{call}}
+>>> p.numpy().round(4).tolist()
+{{example_result}}
+"""
 
 
-@docstrings.for_op
-def resource_apply_nadam(
-    variables: Sequence[VariableLike],
-    m: Sequence[VariableLike],
-    v: Sequence[VariableLike],
-    gradients: Sequence[TensorLike | tf.IndexedSlices],
-    *,
-    step: Scalar,
-    momentum_product: Scalar,
-    learning_rate: Scalar = 2e-3,
-    beta_1: Scalar = 0.9,
-    beta_2: Scalar = 0.999,
-    epsilon: Scalar = 1e-8,
-    momentum_decay: Scalar = 4e-3,
-    weight_decay: Scalar | Sequence[Scalar] = 0.0,
-    frame: StepFrame = BARE,
-    lazy_mode: bool = False,
-    decoupled_weight_decay: bool = True,
-    maximize: bool = False,
-) -> None:
-    """Updates many variables in place by NAdam, in one launch.
-
-    `tf_opt.functional.nadam` describes the formula and the arguments, which are
-    lists here.
-
-    {{use}}
-
-    Args:
-        {{variables}}
-        {{moments}}
-        {{gradients}}
-        {{step}}
-        momentum_product: Product of the momenta of all previous steps; 1 in the
-            first step. The caller stores it, because all launches of a step
-            share it.
-        learning_rate: Step size.
-        {{decay_rates}}
-        momentum_decay: Rate at which the momentum grows, >= 0.
-        {{direction}}
-
-    Raises:
-        {{raises}}
-
-    Example:
-
-    >>> import tensorflow as tf, tf_opt
-    >>> p = tf.Variable([1.0, 2.0])
-    >>> m, v = tf.Variable([0.0, 0.0]), tf.Variable([0.0, 0.0])
-    >>> tf_opt.ops.resource_apply_nadam(
-    ...     [p], [m], [v], [tf.constant([0.5, -0.5])], step=1,
-    ...     momentum_product=1.0, learning_rate=0.1)
-    >>> p.numpy().round(4).tolist()
-    [0.8944000005722046, 2.105600118637085]
-    """
-    resource_apply(NADAM, **locals())
+def check_fits(spec: RuleSpec) -> None:
+    """Raises an ImportError unless a rule's registered ops fit it."""
+    op = ResourceApplyOp(spec.op_name)
+    expected = {
+        "slots": [slot.name for slot in spec.slots],
+        "numbers": sorted(
+            [
+                *(number.name for number in spec.numbers if number.in_op),
+                *(shared.name for shared in spec.shared),
+            ]
+        ),
+        "modes": sorted(mode.name for mode in spec.all_modes),
+    }
+    for each in (op, op.for_slices):
+        found = each.is_registered and {
+            "slots": list(each.slots),
+            "numbers": sorted(each.numbers),
+            "modes": sorted(each.modes),
+        }
+        if found != expected:
+            raise ImportError(
+                "tf_opt's library of custom ops doesn't fit its Python files. "
+                f"Install tf_opt again. {each.name} must have {expected}, got "
+                f"{found or 'no such op'}"
+            )
 
 
-@docstrings.for_op
-def resource_apply_asgd(
-    variables: Sequence[VariableLike],
-    d: Sequence[VariableLike],
-    y: Sequence[VariableLike],
-    gradients: Sequence[TensorLike | tf.IndexedSlices],
-    *,
-    batch_index: Scalar,
-    seen_batches: Scalar,
-    learning_rate: Scalar = 1e-3,
-    weight_decay: Scalar | Sequence[Scalar] = 0.0,
-    frame: StepFrame = BARE,
-    lazy_mode: bool = False,
-    decoupled_weight_decay: bool = True,
-    maximize: bool = False,
-) -> None:
-    """Updates many variables in place by ASGD, in one launch.
+def wrapper(spec: RuleSpec) -> Callable[..., None]:
+    """Returns the public function of a rule's op, with its signature."""
+    op = ResourceApplyOp(spec.op_name)
+    signature = _signature(spec)
 
-    `tf_opt.functional.asgd` describes the formula and the arguments, which are
-    lists here. `y` contains the gradients of all batches; the op only reads and
-    writes the row `batch_index`.
+    def apply(*args: Any, **kwargs: Any) -> None:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        spec.check_slots(given.arguments)
+        resource_apply(op, **given.arguments)
 
-    {{use}}
-
-    Args:
-        {{variables}}
-        d: Sums of the last gradients of all batches, one for each variable and
-            of its shape: float32, or float64 for float64 variables.
-        y: Last gradients of the batches, one tensor for each variable, of shape
-            `[number of batches] + the variable's` and of the types of `d`. They
-            may be narrower: bfloat16, or float32 for float64 variables. Then
-            gradients are rounded to this type before they are added to `d`.
-        {{gradients}}
-        batch_index: Number of the gradients' batch, an integer in [0, number of
-            batches).
-        seen_batches: The number of different batches seen, including this one;
-            >= 1.
-        learning_rate: Step size.
-        {{direction}}
-
-    Raises:
-        {{raises}}
-
-    Example:
-
-    >>> import tensorflow as tf, tf_opt
-    >>> p, d = tf.Variable([1.0, 2.0]), tf.Variable([0.0, 0.0])
-    >>> y = tf.Variable(tf.zeros((3, 2)))
-    >>> tf_opt.ops.resource_apply_asgd(
-    ...     [p], [d], [y], [tf.constant([0.5, -0.5])], batch_index=1,
-    ...     seen_batches=1, learning_rate=0.5)
-    >>> p.numpy().tolist(), y.numpy().tolist()
-    ([0.75, 2.25], [[0.0, 0.0], [0.5, -0.5], [0.0, 0.0]])
-    """
-    resource_apply(ASGD, **locals())
+    name = spec.name
+    if spec.op:
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", spec.op).lower()
+    apply.__module__ = _MODULE
+    apply.__name__ = apply.__qualname__ = f"resource_apply_{name}"
+    apply.__signature__ = signature
+    apply.__annotations__ = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+    }
+    optional = [slot for slot in spec.slots if slot.needed_by]
+    required = [slot for slot in spec.slots if not slot.needed_by]
+    apply.__doc__ = docstrings.filled(
+        _DOC,
+        **docstrings.OP_PARTS,
+        title=spec.title or spec.class_name,
+        name=spec.name,
+        slots="\n".join(map(_slot_doc, required)),
+        optional_slots="\n".join(map(_slot_doc, optional)),
+        numbers="\n".join(
+            [
+                *(
+                    docstrings.item(number.name, number.doc)
+                    for number in spec.numbers
+                    if number.in_op
+                ),
+                *(docstrings.item(x.name, x.op_doc) for x in spec.shared),
+            ]
+        ),
+        modes="\n".join(docstrings.item(x.name, x.doc) for x in spec.all_modes),
+        make_slots="\n".join(map(_example_slot, required)),
+        call=_example_call(apply.__name__, spec, required),
+        example_result=spec.example_result,
+    )
+    return apply
 
 
-@docstrings.for_op
-def resource_apply_averaged_sgd(
-    variables: Sequence[VariableLike],
-    ax: Sequence[VariableLike],
-    gradients: Sequence[TensorLike | tf.IndexedSlices],
-    *,
-    step: Scalar,
-    eta: Scalar,
-    learning_rate: Scalar = 1e-2,
-    lambd: Scalar = 1e-4,
-    t0: Scalar = 1e6,
-    weight_decay: Scalar | Sequence[Scalar] = 0.0,
-    frame: StepFrame = BARE,
-    lazy_mode: bool = False,
-    decoupled_weight_decay: bool = True,
-    maximize: bool = False,
-) -> None:
-    """Updates many variables in place by averaged SGD, in one launch.
+def _signature(spec: RuleSpec) -> inspect.Signature:
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    variables = "Sequence[VariableLike]"
+    numbers = [number for number in spec.numbers if number.in_op]
+    parameters = [
+        inspect.Parameter(name, positional, annotation=variables)
+        for name in (
+            "variables",
+            *(slot.name for slot in spec.slots if not slot.needed_by),
+        )
+    ]
+    parameters.append(
+        inspect.Parameter(
+            "gradients",
+            positional,
+            annotation="Sequence[TensorLike | tf.IndexedSlices]",
+        )
+    )
+    parameters += [
+        inspect.Parameter(
+            slot.name, positional, default=(), annotation=variables
+        )
+        for slot in spec.slots
+        if slot.needed_by
+    ]
+    parameters += [
+        inspect.Parameter(name, keyword, annotation="Scalar")
+        for name in (
+            *(number.name for number in numbers if number.is_count),
+            *(shared.name for shared in spec.shared),
+        )
+    ]
+    with_default = [
+        *((x.name, "Scalar", x.default) for x in numbers if not x.is_count),
+        ("weight_decay", "Scalar | Sequence[Scalar]", 0.0),
+        ("frame", "StepFrame", BARE),
+        ("lazy_mode", "bool", False),
+        *((mode.name, "bool", mode.default) for mode in spec.all_modes),
+    ]
+    parameters += [
+        inspect.Parameter(name, keyword, default=default, annotation=annotation)
+        for name, annotation, default in with_default
+    ]
+    return inspect.Signature(parameters, return_annotation=None)
 
-    `tf_opt.functional.averaged_sgd` describes the formula and the arguments,
-    which are lists here.
 
-    {{use}}
+def _slot_doc(slot: Slot) -> str:
+    doc = slot.doc[0].lower() + slot.doc[1:]
+    text = f"One {doc} for each variable, of its shape"
+    if slot.table_doc:
+        text = (
+            f"{slot.table_doc}, one tensor for each variable, of shape "
+            "`[rows] + the variable's`. The op only reads and writes the row "
+            f"`{slot.row_input}`"
+        )
+    text += ": float32, or float64 for float64 variables."
+    if slot.row_input:
+        text += (
+            " They may be narrower: bfloat16, or float32 for float64 "
+            "variables. Then gradients are rounded to this type first."
+        )
+    elif not slot.exact:
+        rounded = ", which is rounded at random"
+        text += (
+            f" They may be narrower: bfloat16{rounded}, or float32 for float64 "
+            "variables; all slots alike."
+        )
+    if slot.needed_by:
+        text += f" Or empty: without `{slot.needed_by}`."
+    return docstrings.item(slot.name, text)
 
-    Args:
-        {{variables}}
-        ax: Averages, one for each variable and of its shape: float32, or
-            float64 for float64 variables. They may be narrower: bfloat16,
-            which is rounded at random, or float32 for float64 variables.
-        {{gradients}}
-        {{step}}
-        eta: Step size, >= 0.
-        learning_rate: Factor of a decoupled weight decay.
-        lambd: Strength of the variables' decay, >= 0.
-        t0: Number of steps before averaging begins, >= 0.
-        {{direction}}
 
-    Raises:
-        {{raises}}
+def _example_slot(slot: Slot) -> str:
+    zeros = "tf.zeros((3, 2))" if slot.row_input else "[0.0, 0.0]"
+    return f">>> {slot.name} = tf.Variable({zeros})"
 
-    Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> p, ax = tf.Variable([1.0, 2.0]), tf.Variable([0.0, 0.0])
-    >>> tf_opt.ops.resource_apply_averaged_sgd(
-    ...     [p], [ax], [tf.constant([0.5, -0.5])], step=1, eta=0.5, lambd=0.0)
-    >>> p.numpy().tolist(), ax.numpy().tolist()
-    ([0.75, 2.25], [0.75, 2.25])
-    """
-    resource_apply(AVERAGED_SGD, **locals())
+def _example_call(name: str, spec: RuleSpec, slots: Sequence[Slot]) -> str:
+    lists = ["[p]", *(f"[{slot.name}]" for slot in slots)]
+    return (
+        f"{name}(\n...     {', '.join(lists)}, [tf.constant([0.5, -0.5])],\n"
+        f"...     {spec.example[-1]})"
+    )

@@ -28,6 +28,7 @@ from tf_opt.python.ops.inputs import to_tensors
 from tf_opt.python.ops.step_frame import BARE
 from tf_opt.python.ops.step_frame import StepFrame
 from tf_opt.python.tensorflow_internals import has_op_callbacks
+from tf_opt.python.tensorflow_internals import is_registered
 from tf_opt.python.tensorflow_internals import signature_of
 
 # Inputs that are one number for all variables, or a vector with one number for
@@ -55,19 +56,24 @@ class ResourceApplyOp(NamedTuple):
 
     Attributes:
         name: The registered name.
-        wrapper: The name of its generated wrapper.
     """
 
     name: str
-    wrapper: str
+
+    @property
+    def wrapper(self) -> str:
+        """Name of its generated wrapper."""
+        return self.name.replace(">", "_")
 
     @property
     def for_slices(self) -> ResourceApplyOp:
         """The op for gradients that are `tf.IndexedSlices`."""
-        return ResourceApplyOp(
-            self.name.replace("Apply", "SparseApply"),
-            self.wrapper.replace("apply", "sparse_apply"),
-        )
+        return ResourceApplyOp(self.name.replace("Apply", "SparseApply"))
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether there is such an op."""
+        return is_registered(self.name)
 
     @property
     def slots(self) -> tuple[str, ...]:

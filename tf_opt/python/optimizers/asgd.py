@@ -15,13 +15,10 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.ops import optimizer_ops
+from tf_opt.python.optimizers.base.configuration import CommonArguments
 from tf_opt.python.optimizers.base.configuration import LearningRate
-from tf_opt.python.optimizers.base.configuration import Options
-from tf_opt.python.optimizers.base.configuration import common_arguments
-from tf_opt.python.optimizers.base.configuration import with_common_arguments
+from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step.frame import update_count
 from tf_opt.python.optimizers.step.update_rule import Scalars
@@ -33,8 +30,7 @@ from tf_opt.python.optimizers.values import variables as access
 _UNSET = tf.int64.min
 
 
-@keras.saving.register_keras_serializable("tf_opt")
-@with_common_arguments
+@optimizer(asgd_rule.SPEC)
 class ASGD(FusedOptimizer):
     r"""Stochastic average gradient (SAG), in one pass over the model.
 
@@ -44,12 +40,7 @@ class ASGD(FusedOptimizer):
     as fast as full gradient descent. For a variable $p$ with gradient $g$ on
     batch $i$, with $n$ the number of different batches seen so far:
 
-    $$
-    \begin{aligned}
-    d &\leftarrow d - y_i + g, \quad y_i \leftarrow g \\
-    p &\leftarrow p - \frac{\eta}{n} d
-    \end{aligned}
-    $$
+    {{formula}}
 
     Results match Paddle's `ASGD` (with `decoupled_weight_decay=False`).
     PyTorch's `ASGD` is `tf_opt.AveragedSGD`.
@@ -95,10 +86,9 @@ class ASGD(FusedOptimizer):
     1.0
 
     References:
-        - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388).
+        {{references}}
     """
 
-    _own_arguments = ("batch_num",)
     _fixed_by_build = ("batch_num",)
 
     def __init__(
@@ -106,33 +96,18 @@ class ASGD(FusedOptimizer):
         learning_rate: LearningRate = 1e-3,
         *,
         batch_num: int = 1,
-        weight_decay: WeightDecay | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        use_ema: bool = False,
-        ema_momentum: float = 0.99,
-        ema_overwrite_frequency: int | None = None,
-        loss_scale_factor: float | None = None,
-        gradient_accumulation_steps: int | None = None,
-        name: str | None = None,
-        **options: Unpack[Options],
+        **common: Unpack[CommonArguments],
     ) -> None:
         validation.check_positive_integer("batch_num", batch_num)
-        super().__init__(**common_arguments(locals()))
+        super().__init__(learning_rate, **common)
         self.batch_num = int(batch_num)
 
     def _add_state(
         self, variables: Sequence[keras.Variable]
     ) -> list[PerVariable]:
         slots = self._add_slots(
-            variables,
-            ["gradient_sum", "gradients"],
-            rows={"gradients": self.batch_num},
-            # A rounding error would never leave the sum.
-            exact={"gradient_sum"},
+            variables, self._spec.slots, rows=self.batch_num
         )
-        self._gradient_sums, self._gradients = slots
         self._batch_order = self.add_variable(
             (self.batch_num,),
             initializer=lambda shape, dtype: tf.range(shape[0], dtype=dtype),
@@ -234,12 +209,8 @@ class ASGD(FusedOptimizer):
 
     def _rule(self) -> UpdateRule:
         return _ASGDRule(
-            optimizer_ops.ASGD,
-            asgd_rule.asgd_update,
+            self._spec,
             self._hyperparameters(),
-            # A new gradient replaces the old one in the table, so small steps
-            # can't get lost.
-            rounded_to_nearest=frozenset({1}),
             batch_index=lambda: self.batch_index,
             seen=self._seen,
             given_batch=self._given_batch,
@@ -253,9 +224,6 @@ class _ASGDRule(UpdateRule):
     batch_index: Callable[[], tf.Tensor] = None
     seen: keras.Variable = None
     given_batch: keras.Variable = None
-
-    # The rule takes one batch's row of the table of gradients.
-    takes_whole_slots = False
 
     def scalars(
         self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
@@ -271,12 +239,6 @@ class _ASGDRule(UpdateRule):
             "seen": seen,
             "seen_batches": tf.math.count_nonzero(seen),
         }
-
-    def numbers(self, scalars: Scalars) -> Scalars:
-        """Returns the arguments of `bind`, which doesn't choose the batch."""
-        taken = {**self.hyperparameters, **scalars}
-        del taken["batch_index"], taken["seen"]
-        return taken
 
     def next_shared(
         self, scalars: Scalars

@@ -13,28 +13,23 @@ from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
-from tf_opt.python.ops import optimizer_ops
+from tf_opt.python.optimizers.base.configuration import CommonArguments
 from tf_opt.python.optimizers.base.configuration import LearningRate
-from tf_opt.python.optimizers.base.configuration import Options
-from tf_opt.python.optimizers.base.configuration import common_arguments
-from tf_opt.python.optimizers.base.configuration import with_common_arguments
+from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import flags
-from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 
 # The least step size.
 _TINY = np.finfo(np.float64).tiny
 
 
-@keras.saving.register_keras_serializable("tf_opt")
-@with_common_arguments
+@optimizer(averaged_sgd_rule.SPEC)
 class AveragedSGD(FusedOptimizer):
     r"""Stochastic gradient descent that averages its iterates.
 
@@ -42,13 +37,7 @@ class AveragedSGD(FusedOptimizer):
     ..., with $\gamma$ = `learning_rate`, $\lambda$ = `lambd` and a step size
     $\eta$ that is $\gamma$ in the first step:
 
-    $$
-    \begin{aligned}
-    p &\leftarrow p (1 - \lambda \eta) - \eta g \\
-    ax &\leftarrow ax + \mu (p - ax), \quad \mu = 1 / \max(1, t - 1 - t_0) \\
-    \eta &\leftarrow \gamma / (1 + \lambda \gamma t)^\alpha
-    \end{aligned}
-    $$
+    {{formula}}
 
     Results match `torch.optim.ASGD(foreach=False)` (with
     `decoupled_weight_decay=False`), including its `ax`: up to step `t0 + 2` the
@@ -67,10 +56,7 @@ class AveragedSGD(FusedOptimizer):
         learning_rate: $\gamma$, >= 0: a float, a
             `keras.optimizers.schedules.LearningRateSchedule`, or a callable
             without arguments. It determines the step size of the next step.
-        lambd: Strength of the decay of variable and step size, >= 0.
-        alpha: Power of the step size's decay, >= 0.
-        t0: Number of steps before averaging begins, >= 0. The default of a
-            million is PyTorch's; set it for shorter trainings.
+        {{hyperparameters}}
         {{common_arguments}}
 
     `lazy_mode=True` is an error, because averages cover all rows.
@@ -96,8 +82,6 @@ class AveragedSGD(FusedOptimizer):
           by Averaging"; Ruppert, 1988.
     """
 
-    _own_arguments = ("lambd", "alpha", "t0")
-
     def __init__(
         self,
         learning_rate: LearningRate = 1e-2,
@@ -105,25 +89,11 @@ class AveragedSGD(FusedOptimizer):
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,
-        weight_decay: WeightDecay | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
-        use_ema: bool = False,
-        ema_momentum: float = 0.99,
-        ema_overwrite_frequency: int | None = None,
-        loss_scale_factor: float | None = None,
-        gradient_accumulation_steps: int | None = None,
-        name: str | None = None,
-        **options: Unpack[Options],
+        **common: Unpack[CommonArguments],
     ) -> None:
-        validation.check_not_negative("lambd", lambd)
-        validation.check_not_negative("alpha", alpha)
-        validation.check_not_negative("t0", t0, may_be_infinite=True)
-        super().__init__(**common_arguments(locals()))
-        self.lambd = lambd
-        self.alpha = alpha
-        self.t0 = t0
+        super().__init__(
+            learning_rate, lambd=lambd, alpha=alpha, t0=t0, **common
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -139,7 +109,7 @@ class AveragedSGD(FusedOptimizer):
     def _add_state(
         self, variables: Sequence[keras.Variable]
     ) -> list[PerVariable]:
-        slots = self._add_slots(variables, ["average"])
+        slots = super()._add_state(variables)
         (self._averages,) = slots
         # The step size of the next step; 0 before the first step, which uses
         # the learning rate. It is float64 like the scalars it is computed from.
@@ -157,9 +127,8 @@ class AveragedSGD(FusedOptimizer):
 
     def _rule(self) -> UpdateRule:
         return _AveragedSGDRule(
-            optimizer_ops.AVERAGED_SGD,
-            averaged_sgd_rule.averaged_sgd_update,
-            self._hyperparameters(*self._own_arguments),
+            self._spec,
+            self._hyperparameters(),
             eta=self._eta,
         )
 

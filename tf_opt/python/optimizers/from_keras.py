@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tf_opt.python import keras_internals
-from tf_opt.python.optimizers.adam import Adam
-from tf_opt.python.optimizers.adam import AdamW
+from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
-from tf_opt.python.optimizers.nadam import NAdam
-
-# For each Keras class, tf_opt's class and the arguments to match its results.
-_COUNTERPARTS: dict[type, tuple[type[FusedOptimizer], dict[str, Any]]] = {
-    keras.optimizers.Adam: (Adam, {"epsilon_hat": True}),
-    keras.optimizers.AdamW: (AdamW, {"epsilon_hat": True}),
-    keras.optimizers.Nadam: (NAdam, {"momentum_decay": 1.0}),
-}
 
 
 def from_keras(
@@ -32,16 +22,17 @@ def from_keras(
     treats differently.
 
     Args:
-        optimizer: A Keras `Adam`, `AdamW` or `Nadam`; or a Keras
-            `LossScaleOptimizer` (the class of `model.optimizer` under the
-            policy `mixed_float16`) or `MultiOptimizer` around these. tf_opt
-            optimizers inside of it are kept. If the optimizer is built, the
-            result gets its state and updates the same variables. If it belongs
-            to a `tf.distribute.Strategy`, so does the result.
+        optimizer: A Keras optimizer that tf_opt has, too, such as `AdamW`
+            (docs/coming-from.md lists them); or a Keras `LossScaleOptimizer`
+            (the class of `model.optimizer` under the policy `mixed_float16`) or
+            `MultiOptimizer` around these. tf_opt optimizers inside of it are
+            kept. If the optimizer is built, the result gets its state and
+            updates the same variables. If it belongs to a
+            `tf.distribute.Strategy`, so does the result.
 
     Returns:
-        A `tf_opt.Adam`, `tf_opt.AdamW` or `tf_opt.NAdam` with the
-        optimizer's hyperparameters, in Keras' conventions, and its state. A
+        tf_opt's optimizer with the same hyperparameters, in Keras'
+        conventions, and the same state. A
         `LossScaleOptimizer` becomes a `tf_opt.LossScaleOptimizer` around it
         with the same scale, a `MultiOptimizer` another `MultiOptimizer`.
 
@@ -152,9 +143,9 @@ def _strategy_of(
 
 def _counterpart(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
     """Returns an unbuilt tf_opt optimizer with the same settings."""
-    if type(optimizer) not in _COUNTERPARTS:
+    if type(optimizer) not in COUNTERPARTS:
         supported = ", ".join(
-            f"keras.optimizers.{cls.__name__}" for cls in _COUNTERPARTS
+            f"keras.optimizers.{cls.__name__}" for cls in COUNTERPARTS
         )
         raise TypeError(
             f"`optimizer` must be one of {supported}, or a "
@@ -162,7 +153,7 @@ def _counterpart(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
             "keras.optimizers.MultiOptimizer around such. Received: "
             f"{optimizer} of type {type(optimizer)}"
         )
-    cls, arguments = _COUNTERPARTS[type(optimizer)]
+    cls, arguments = COUNTERPARTS[type(optimizer)]
     config = optimizer.get_config()
     # get_config converts a schedule to a dictionary and loses a callable.
     config["learning_rate"] = keras_internals.learning_rate_of(optimizer)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import abc
 import contextlib
-from collections.abc import Collection
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +12,7 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.rule_spec import Slot
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
@@ -32,7 +30,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
     # The variables that a step reads and writes; None before `build`.
     _state: OptimizerState | None = None
 
-    @abc.abstractmethod
     def _add_state(
         self, variables: Sequence[keras.Variable]
     ) -> Sequence[PerVariable]:
@@ -41,6 +38,12 @@ class BuiltOptimizer(ConfiguredOptimizer):
         Returns:
             The slots, in the rule's order, each for all variables.
         """
+        required = [slot for slot in self._spec.slots if not slot.needed_by]
+        slots = self._add_slots(variables, required)
+        for slot in self._spec.slots:
+            if slot.needed_by and getattr(self, slot.needed_by):
+                slots += self._add_slots(variables, [slot])
+        return slots
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
         """Creates the state, in the order of Keras' optimizer.
@@ -148,40 +151,42 @@ class BuiltOptimizer(ConfiguredOptimizer):
     def _add_slots(
         self,
         variables: Sequence[keras.Variable],
-        names: Sequence[str],
+        slots: Sequence[Slot],
         *,
-        rows: Mapping[str, int] = {},
-        exact: Collection[str] = (),
+        rows: int | None = None,
     ) -> list[PerVariable]:
-        """Adds one slot of each name for each variable, a variable at a time.
+        """Adds some slots for each variable, a variable at a time.
 
         Order and names are as in Keras. The type depends on `state_dtype`.
 
         Args:
             variables: The variables.
-            names: The slots' names.
-            rows: By name, the number of rows of a slot that is a table, each
-                row of the variable's shape.
-            exact: The names of slots that have the arithmetic type.
+            slots: The slots.
+            rows: The number of rows of slots that are tables.
 
         Returns:
-            For each name, its slots in the order of `variables`; None for a
-            variable without slots.
+            For each slot, its variables in the order of `variables`; None for
+            a variable without slots.
         """
-        slots: list[PerVariable] = [[] for _ in names]
+        added: list[PerVariable] = [[] for _ in slots]
         for variable in variables:
-            for slot, name in zip(slots, names, strict=True):
+            for slot, its_variables in zip(slots, added, strict=True):
                 # Keras overwrites such a variable with its gradient.
                 if keras_internals.is_overwritten_by_gradient(variable):
-                    slot.append(None)
+                    its_variables.append(None)
                     continue
                 dtype = None
-                if name not in exact:
+                if not slot.exact:
                     dtype = storage.state_dtype_of(variable, self.state_dtype)
-                slot.append(
-                    self._add_slot(variable, name, rows.get(name), dtype=dtype)
+                its_variables.append(
+                    self._add_slot(
+                        variable,
+                        slot.keras_name,
+                        rows if slot.row_input else None,
+                        dtype=dtype,
+                    )
                 )
-        return slots
+        return added
 
     def add_variable_from_reference(
         self,

@@ -1,28 +1,21 @@
-"""Constructor and configuration of all optimizers.
-
-A constructor lists the arguments that may be positional. It takes the others as
-`**options`. `with_common_arguments` puts these into its signature, so that
-`help()` shows them, and editors know them from the type `Options`.
-"""
+"""Constructor and configuration of all optimizers."""
 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import TypedDict
-from typing import TypeVar
 
 import keras
 import tensorflow as tf
 
 from tf_opt.python import dispatch
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import KerasOptimizer
 from tf_opt.python.keras_internals import strategy_of
-from tf_opt.python.optimizers.base import docstrings
 from tf_opt.python.optimizers.base.saved_options import ByPosition
 from tf_opt.python.optimizers.base.saved_options import Exclusions
 from tf_opt.python.optimizers.state import factors
@@ -54,6 +47,21 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
 }
 
 
+class KerasArguments(TypedDict, total=False):
+    """The arguments of all of Keras' optimizers, besides the learning rate."""
+
+    weight_decay: WeightDecay | None
+    clipnorm: float | None
+    clipvalue: float | None
+    global_clipnorm: float | None
+    use_ema: bool
+    ema_momentum: float
+    ema_overwrite_frequency: int | None
+    loss_scale_factor: float | None
+    gradient_accumulation_steps: int | None
+    name: str | None
+
+
 class Options(TypedDict, total=False):
     """The keyword-only arguments of all optimizers."""
 
@@ -71,6 +79,10 @@ class Options(TypedDict, total=False):
     implementation: str
 
 
+class CommonArguments(KerasArguments, Options, total=False):
+    """What all optimizers take, besides the learning rate."""
+
+
 def _multipliers(name: str, doc: str) -> property:
     """Creates the property of a dictionary of multipliers."""
     return property(
@@ -83,8 +95,10 @@ def _multipliers(name: str, doc: str) -> property:
 class ConfiguredOptimizer(KerasOptimizer):
     """Base class: checks and stores the constructor's arguments."""
 
-    # A class's own arguments besides the learning rate, and those of them that
-    # decide which state `build` creates.
+    # The rule, the class's own arguments besides the learning rate, and those
+    # of them that decide which state `build` creates. (base/definition.py sets
+    # the first two.)
+    _spec: RuleSpec
     _own_arguments: tuple[str, ...] = ()
     _fixed_by_build: tuple[str, ...] = ()
 
@@ -114,7 +128,9 @@ class ConfiguredOptimizer(KerasOptimizer):
         seed: int | None = None,
         state_dtype: str | tf.DType | None = None,
         implementation: str = dispatch.AUTO,
+        **hyperparameters: float | bool,
     ) -> None:
+        self._check_hyperparameters(hyperparameters)
         validation.check_learning_rate(learning_rate)
         validation.check_weight_decay(weight_decay)
         for argument, value in (
@@ -172,12 +188,35 @@ class ConfiguredOptimizer(KerasOptimizer):
         self.seed = seed
         self.state_dtype = state_dtype
         self.implementation = implementation
+        modes = {mode.name for mode in self._spec.modes}
+        for argument, value in hyperparameters.items():
+            setattr(self, argument, bool(value) if argument in modes else value)
         self._plans = PlanKeeper()
         self._exclusions = Exclusions()
         self._by_position = ByPosition()
         self._unsaved = UnsavedState()
         self.learning_rate_multipliers = learning_rate_multipliers
         self.weight_decay_multipliers = weight_decay_multipliers
+
+    def _check_hyperparameters(self, given: Mapping[str, Any]) -> None:
+        """Checks the numbers and modes of the rule, which must all be given."""
+        numbers = {number.name: number for number in self._spec.hyperparameters}
+        modes = {mode.name for mode in self._spec.modes}
+        if given.keys() != numbers.keys() | modes:
+            raise TypeError(
+                f"{type(self).__name__} takes the hyperparameters "
+                f"{sorted(numbers.keys() | modes)}, got {sorted(given)}"
+            )
+        for name, value in given.items():
+            if name in modes:
+                validation.check_boolean(name, value)
+            else:
+                validation.check_number(
+                    name,
+                    value,
+                    numbers[name].range,
+                    may_be_infinite=numbers[name].may_be_infinite,
+                )
 
     def __setattr__(self, name: str, value: Any) -> None:
         fixed = ("master_weights", "state_dtype", *self._fixed_by_build)
@@ -277,31 +316,3 @@ class ConfiguredOptimizer(KerasOptimizer):
             positions = ByPosition.from_config(by_position)
             object.__setattr__(optimizer, "_by_position", positions)
         return optimizer
-
-
-# Keras' arguments, which all optimizers take.
-_KERAS_ARGUMENTS = tuple(
-    name
-    for name in inspect.signature(ConfiguredOptimizer).parameters
-    if name not in Options.__annotations__
-)
-
-
-def common_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the shared arguments out of a constructor's `locals()`."""
-    shared = {name: arguments[name] for name in _KERAS_ARGUMENTS}
-    return {**shared, **arguments["options"]}
-
-
-Optimizer = TypeVar("Optimizer", bound=type)
-
-
-def with_common_arguments(cls: Optimizer) -> Optimizer:
-    """Adds the shared arguments to a class's docstring and signature."""
-    shared = inspect.signature(ConfiguredOptimizer).parameters
-    signature = inspect.signature(cls.__init__)
-    *own, _ = signature.parameters.values()
-    cls.__init__.__signature__ = signature.replace(
-        parameters=[*own, *(shared[name] for name in Options.__annotations__)]
-    )
-    return docstrings.with_common_arguments(cls)

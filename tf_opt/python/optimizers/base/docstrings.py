@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tf_opt.python.docstrings import item
 from tf_opt.python.docstrings import with_parts
+from tf_opt.python.functional.rule_spec import RuleSpec
 
 _PARTS = {
     "learning_rate": """\
 learning_rate: Step size $\\eta$, >= 0: a float, a
     `keras.optimizers.schedules.LearningRateSchedule`, or a callable
     without arguments.""",
-    "moments": """\
-beta_1: Decay of the first moment, in [0, 1).
-beta_2: Decay of the second moment, in [0, 1).
-epsilon: Added to the denominator, >= 0.""",
     "common_arguments": """\
 weight_decay: Strength of the weight decay, >= 0, or None. Every step
     reads the value of a `tf.Variable` or `keras.Variable`. A number is
@@ -72,5 +72,15 @@ implementation: `"auto"` runs the custom op where it can, and the
     can't run, `"custom_op"` raises a `RuntimeError` with the reason.""",
 }
 
-# For example, `{{moments}}` in a class' docstring becomes the part `moments`.
-with_common_arguments = with_parts(**_PARTS)
+
+def for_optimizer(spec: RuleSpec) -> Callable:
+    """Returns a decorator that fills the parts of an optimizer's docstring."""
+    return with_parts(
+        **_PARTS,
+        formula=spec.latex(with_decay=False),
+        hyperparameters="\n".join(
+            item(number.name, number.doc) for number in spec.hyperparameters
+        ),
+        modes="\n".join(item(mode.name, mode.doc) for mode in spec.modes),
+        references=spec.references,
+    )

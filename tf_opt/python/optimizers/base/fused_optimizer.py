@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,14 +42,14 @@ class FusedOptimizer(AveragedOptimizer):
     # The number of variables that this class' `update_step` has updated.
     _own_updates = 0
 
-    @abc.abstractmethod
     def _rule(self) -> UpdateRule:
         """Returns the rule with the hyperparameters of the next step."""
+        return UpdateRule(self._spec, self._hyperparameters())
 
-    def _hyperparameters(self, *names: str) -> dict[str, Any]:
-        """Returns the hyperparameters of these names and those of all rules."""
-        names = ("decoupled_weight_decay", "maximize", *names)
-        return {name: getattr(self, name) for name in names}
+    def _hyperparameters(self) -> dict[str, Any]:
+        """Returns the rule's numbers and modes."""
+        own = (*self._spec.hyperparameters, *self._spec.all_modes)
+        return {each.name: getattr(self, each.name) for each in own}
 
     def _settings(self) -> Settings:
         """Returns the options of the next step."""

@@ -149,7 +149,9 @@ class Composed:
                 self._average(index, frame, part.rows, changes)
 
     def _bound(self, scalars: Scalars) -> rule_function.Update:
-        return rule_function.bind(self._rule.bind, self._rule.numbers(scalars))
+        return rule_function.bind(
+            self._rule.spec.bind, self._rule.numbers(scalars)
+        )
 
     def _update_one(
         self,
@@ -171,7 +173,7 @@ class Composed:
         # A rule returns more than the slots: what the step shares.
         rounded = [
             tf.cast(new, old.dtype)
-            if k in self._rule.rounded_to_nearest
+            if self._rule.spec.slots[k].rounded_to_nearest
             else self._rounding(
                 index, FIRST_SLOT + k, new, old.dtype, part.rows
             )

@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.step.rule_function import BindRule
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 
@@ -29,20 +29,22 @@ class UpdateRule:
     A subclass overrides the methods in which its rule differs.
 
     Attributes:
-        op: The custom op.
-        bind: The functional rule. It depends only on its arguments.
+        spec: The rule.
         hyperparameters: The constants that op and functional rule take.
-        rounded_to_nearest: Slots that don't move by small steps: as 16-bit
-            floats they are not rounded at random.
     """
 
-    op: ResourceApplyOp
-    bind: BindRule
+    spec: RuleSpec
     hyperparameters: Mapping[str, Any]
-    rounded_to_nearest: frozenset[int] = frozenset()
 
-    # Whether `read_slots` returns each slot whole.
-    takes_whole_slots = True
+    @property
+    def op(self) -> ResourceApplyOp:
+        """The custom op for dense gradients."""
+        return ResourceApplyOp(self.spec.op_name)
+
+    @property
+    def takes_whole_slots(self) -> bool:
+        """Whether `read_slots` returns each slot whole."""
+        return not any(slot.row_input for slot in self.spec.slots)
 
     def scalars(
         self, learning_rate: Scalar, updates: int | tf.Tensor
@@ -54,8 +56,9 @@ class UpdateRule:
         }
 
     def numbers(self, scalars: Scalars) -> Scalars:
-        """Returns the arguments of `bind`."""
-        return {**self.hyperparameters, **scalars}
+        """Returns the numbers and modes that the functional rule takes."""
+        known = {**self.hyperparameters, **scalars}
+        return {name: known[name] for name in self.spec.bound}
 
     def scaled(self, factor: Scalar, scalars: Scalars) -> Scalars:
         """Returns the scalars with the learning rate times `factor`."""

@@ -12,6 +12,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional.rule_spec import NON_NEGATIVE
+from tf_opt.python.functional.rule_spec import Range
+
 
 def _is_number(value: Any) -> bool:
     """Whether a value is a real number; bools aren't."""
@@ -43,10 +46,16 @@ def _require(is_right: bool, name: str, value: Any, allowed: str) -> None:
         )
 
 
-def check_in_unit_interval(name: str, value: float) -> None:
-    """Raises unless `value` is in [0, 1), as the decay of an average is."""
-    is_right = _is_number(value) and 0 <= value < 1
-    _require(is_right, name, value, "a number in [0, 1)")
+def check_number(
+    name: str, value: float, range_: Range, *, may_be_infinite: bool = False
+) -> None:
+    """Raises unless `value` is a number in a range and, by default, finite."""
+    is_right = (
+        _is_number(value)
+        and range_.has(value)
+        and (may_be_infinite or math.isfinite(value))
+    )
+    _require(is_right, name, value, f"a number {range_.text}")
 
 
 def check_factor(name: str, value: float) -> None:
@@ -55,14 +64,9 @@ def check_factor(name: str, value: float) -> None:
     _require(is_right, name, value, "a number in (0, 1]")
 
 
-def check_not_negative(
-    name: str, value: float, *, may_be_infinite: bool = False
-) -> None:
-    """Raises unless `value` is a number >= 0 and, by default, finite."""
-    is_right = _is_number(value) and (
-        0 <= value < math.inf or (may_be_infinite and value == math.inf)
-    )
-    _require(is_right, name, value, "a number >= 0")
+def check_not_negative(name: str, value: float) -> None:
+    """Raises unless `value` is a finite number >= 0."""
+    check_number(name, value, NON_NEGATIVE)
 
 
 def check_learning_rate(learning_rate: Any) -> None:

@@ -1,0 +1,208 @@
+"""Makes a function and its result's type from a rule's specification."""
+
+from __future__ import annotations
+
+import collections
+import inspect
+from collections.abc import Callable
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_opt.python import docstrings
+from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.rule_spec import Slot
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.update import pure_step
+
+_MODULE = "tf_opt.python.functional"
+
+_FUNCTION = r"""Computes one step of {{title}} on one tensor.
+
+{{where}}
+
+{{formula}}
+
+{{use}}
+
+Args:
+    {{variable}}
+    {{gradient}}
+    {{slots}}
+    {{shared}}
+    {{numbers}}
+    {{direction}}
+    {{modes}}
+
+Returns:
+    Named tuple `{{result}}` of the new variable and state.
+
+Raises:
+    {{raises}}
+
+Example:
+
+>>> import tensorflow as tf, tf_opt
+>>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
+>>> new = tf_opt.functional.{{call}}
+>>> new.variable.numpy().round(4).tolist()
+{{example_result}}
+
+References:
+    {{references}}
+"""
+_RESULT = """Result of a step: the new variable and its new state.
+
+Attributes:
+    variable: The updated variable.
+    {{slots}}
+    {{shared}}
+"""
+
+
+def make(spec: RuleSpec) -> tuple[Callable[..., tuple], type[tuple]]:
+    """Returns the public function of a rule, and the type of its results."""
+    result = _result_type(spec)
+    return _function(spec, result), result
+
+
+def _result_type(spec: RuleSpec) -> type[tuple]:
+    slots = [slot.name for slot in spec.slots]
+    shared = [shared.name for shared in spec.shared]
+    optional = [slot for slot in spec.slots if slot.needed_by]
+    result = collections.namedtuple(
+        f"{spec.class_name}Result",
+        ["variable", *slots, *shared],
+        defaults=[None] * len(optional),
+        module=_MODULE,
+    )
+    result.__annotations__ = dict.fromkeys(["variable", *slots], tf.Tensor)
+    for slot in optional:
+        result.__annotations__[slot.name] = tf.Tensor | None
+    result.__annotations__ |= dict.fromkeys(shared, tf.Tensor)
+    result.__doc__ = docstrings.filled(
+        _RESULT,
+        slots="\n".join(
+            f"{slot.name}: {slot.doc}"
+            + ("; or None." if slot.needed_by else ".")
+            for slot in spec.slots
+        ),
+        shared="\n".join(f"{x.name}: {x.result_doc}" for x in spec.shared),
+    )
+    return result
+
+
+def _function(spec: RuleSpec, result: type[tuple]) -> Callable[..., tuple]:
+    signature = _signature(spec, result)
+
+    def rule(*args: TensorLike, **kwargs: object) -> tuple:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        return result(**pure_step(spec, given.arguments))
+
+    rule.spec = spec
+    rule.__module__ = _MODULE
+    rule.__name__ = rule.__qualname__ = spec.name
+    rule.__signature__ = signature
+    rule.__annotations__ = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+    }
+    rule.__doc__ = docstrings.filled(
+        _FUNCTION,
+        **docstrings.RULE_PARTS,
+        title=spec.title or spec.class_name,
+        where=spec.where,
+        formula=spec.latex(with_decay=True),
+        slots="\n".join(map(_slot_doc, spec.slots, _first(spec.slots))),
+        shared="\n".join(f"{x.name}: {x.doc}" for x in spec.shared),
+        numbers="\n".join(
+            docstrings.item(x.name, x.doc) for x in spec.numbers if x.in_rule
+        ),
+        modes="\n".join(docstrings.item(x.name, x.doc) for x in spec.all_modes),
+        result=result.__name__,
+        call=_example_call(spec),
+        example_result=spec.example_result,
+        references=spec.references,
+    )
+    return rule
+
+
+def _signature(spec: RuleSpec, result: type[tuple]) -> inspect.Signature:
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    tensors = ["variable", "gradient"]
+    tensors += [slot.name for slot in spec.slots if not slot.needed_by]
+    parameters = [
+        inspect.Parameter(name, positional, annotation="TensorLike")
+        for name in tensors
+    ]
+    parameters += [
+        inspect.Parameter(
+            slot.name, positional, default=None, annotation="TensorLike | None"
+        )
+        for slot in spec.slots
+        if slot.needed_by
+    ]
+    parameters += [
+        inspect.Parameter(
+            shared.name, positional, default=shared.first, annotation="Scalar"
+        )
+        for shared in spec.shared
+    ]
+    numbers = [number for number in spec.numbers if number.in_rule]
+    parameters += [
+        inspect.Parameter(number.name, keyword, annotation="Scalar")
+        for number in numbers
+        if number.is_count
+    ]
+    parameters += [
+        inspect.Parameter(name, keyword, default=default, annotation="Scalar")
+        for name, default in [
+            *((x.name, x.default) for x in numbers if not x.is_count),
+            ("weight_decay", 0.0),
+        ]
+    ]
+    parameters += [
+        inspect.Parameter(
+            mode.name, keyword, default=mode.default, annotation="bool"
+        )
+        for mode in spec.all_modes
+    ]
+    return inspect.Signature(parameters, return_annotation=result)
+
+
+def _first(slots: Sequence[Slot]) -> list[str | None]:
+    """Returns for each slot the one whose types it has; None for the first."""
+    return [None, *[slots[0].name] * (len(slots) - 1)] if slots else []
+
+
+def _slot_doc(slot: Slot, like: str | None) -> str:
+    text = f"{slot.doc}, of the same shape"
+    if like is not None:
+        text += f" and of the types of `{like}`"
+    else:
+        text += (
+            ": float32 for a float16, bfloat16 or float32 variable, the "
+            "variable's type for others"
+        )
+    text += "; zeros at first."
+    if like is None and not slot.exact:
+        text += (
+            " The slots of a real variable may also be narrower: bfloat16, or "
+            "float32."
+        )
+    if slot.row_input:
+        text += (
+            " It may have a narrower type: the gradient is then rounded to it "
+            "first."
+        )
+    if slot.needed_by:
+        text += f" None: without `{slot.needed_by}`."
+    return docstrings.item(slot.name, text)
+
+
+def _example_call(spec: RuleSpec) -> str:
+    zeros = ["zero" for slot in spec.slots if not slot.needed_by]
+    tensors = ", ".join(["p", "tf.constant([0.5, -0.5])", *zeros])
+    return f"{spec.name}(\n...     {tensors},\n...     {spec.example[0]})"

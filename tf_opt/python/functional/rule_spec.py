@@ -1,0 +1,296 @@
+"""Rules as data: what each takes, with defaults, ranges and documentation.
+
+`tf_opt.functional`'s functions, the wrappers of the ops and the optimizers'
+configuration follow from this. `tf_opt/cc/rules/` has the same of the ops, and
+the two are compared when the library of custom ops is loaded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import textwrap
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import scalars
+from tf_opt.python.functional.arithmetic import Scalar
+
+
+class Range(NamedTuple):
+    """Range of a number.
+
+    Attributes:
+        text: The range as an error names it.
+        least: The least number, which is included.
+        bound: The other bound.
+        includes_bound: Whether the bound is included.
+    """
+
+    text: str
+    least: float = -math.inf
+    bound: float = math.inf
+    includes_bound: bool = True
+
+    def has(self, number: float) -> bool:
+        """Whether a number is in the range."""
+        return self.least <= number and (
+            number <= self.bound if self.includes_bound else number < self.bound
+        )
+
+
+ANY = Range("a number")
+NON_NEGATIVE = Range(">= 0", 0)
+POSITIVE = Range(">= 1", 1)
+DECAY_RATE = Range("in [0, 1)", 0, 1, includes_bound=False)
+FRACTION = Range("in [0, 1]", 0, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """State of a rule for each variable, of the variable's shape.
+
+    Attributes:
+        name: The argument's name.
+        doc: What it is.
+        keras_name: How the names of an optimizer's variables end.
+        needed_by: For a slot that may be left out: the mode or number that
+            needs it unless it is 0.
+        exact: Whether it must have the arithmetic type.
+        rounded_to_nearest: Whether 16-bit values are never rounded at random.
+        row_input: For a row of a table: the op's input with the row's number.
+        table_doc: What the table is.
+    """
+
+    name: str
+    doc: str
+    keras_name: str
+    needed_by: str | None = None
+    exact: bool = False
+    rounded_to_nearest: bool = False
+    row_input: str | None = None
+    table_doc: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """Number of a rule.
+
+    Attributes:
+        name: The argument's name.
+        default: The default; None if the argument is required.
+        range: The range.
+        doc: The documentation, which begins with the range where that isn't
+            obvious.
+        may_be_infinite: Whether an optimizer takes infinity for it.
+        in_rule: Whether the functional rule takes it.
+        in_op: Whether the op takes it.
+        in_unroll: For an integer that counts: its value by iteration.
+    """
+
+    name: str
+    default: float | None
+    range: Range
+    doc: str
+    may_be_infinite: bool = False
+    in_rule: bool = True
+    in_op: bool = True
+    in_unroll: Callable[[Scalar], Scalar] | None = None
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is an integer that only the step knows."""
+        return self.default is None
+
+    def check(self, value: Any) -> float | int | tf.Tensor:
+        """Converts a user's number; a tensor's range isn't checked.
+
+        Raises:
+            ValueError: If it isn't a number, or out of range.
+        """
+        convert = scalars.integer if self.is_count else scalars.real
+        number = convert(self.name, value)
+        # A tensor would have to be read first.
+        if not tf.is_tensor(number) and not self.range.has(number):
+            raise ValueError(
+                f"`{self.name}` must be {self.range.text}, got {number}"
+            )
+        return number
+
+
+class Mode(NamedTuple):
+    """Boolean argument that chooses the computation.
+
+    Attributes:
+        name: The argument's name.
+        default: The default.
+        doc: The documentation.
+    """
+
+    name: str
+    default: bool
+    doc: str
+
+
+class Shared(NamedTuple):
+    """Number that a step returns for the next one; all variables share it.
+
+    Attributes:
+        name: The argument's name.
+        first: The first step's value; None: its learning rate.
+        doc: The documentation of the functional rule's argument.
+        op_doc: The documentation of the op's argument.
+        result_doc: The documentation of the result.
+    """
+
+    name: str
+    first: float | None
+    doc: str
+    op_doc: str
+    result_doc: str
+
+
+STEP = Number(
+    "step",
+    None,
+    POSITIVE,
+    "Number of this step, an integer counted from 1.",
+    in_unroll=lambda iteration: iteration + 1,
+)
+
+
+def learning_rate(default: float, doc: str = "Step size, a scalar.") -> Number:
+    """Returns the learning rate of a rule."""
+    return Number("learning_rate", default, ANY, doc)
+
+
+BETA_1 = Number(
+    "beta_1", 0.9, DECAY_RATE, "Decay of the first moment, in [0, 1)."
+)
+BETA_2 = Number(
+    "beta_2", 0.999, DECAY_RATE, "Decay of the second moment, in [0, 1)."
+)
+EPSILON = Number(
+    "epsilon", 1e-8, NON_NEGATIVE, "Added to the denominator, >= 0."
+)
+FIRST_MOMENT = Slot("m", "First moment", "momentum")
+SECOND_MOMENT = Slot("v", "Second moment", "velocity")
+
+# The modes of every rule.
+COMMON_MODES = (
+    Mode(
+        "decoupled_weight_decay",
+        True,
+        "Whether the decay shrinks the variable (as AdamW does) or adds to "
+        "the gradient (L2).",
+    ),
+    Mode("maximize", False, "Whether to ascend instead of descend."),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RuleSpec:
+    r"""Everything about a rule that isn't its formula in code.
+
+    Attributes:
+        name: The function in `tf_opt.functional`.
+        class_name: The optimizer.
+        bind: Binds a step's numbers and modes, by name, and returns the update
+            of one variable.
+        formula: The steps after the decay, in LaTeX.
+        numbers: Its numbers, in the op's order, the learning rate among them.
+        slots: Its slots, in the op's order.
+        title: Its name in sentences; empty: `class_name`.
+        op: The op's name, after `TfOpt>ResourceApply`; empty: `class_name`.
+        modes: Its own modes.
+        shared: What a step returns for the next one.
+        where: What the formula's symbols are.
+        symbols: The learning rate and the weight decay in the formula.
+        references: The sources, a list in Markdown.
+        example: For the docstrings' example, the arguments of the function, and
+            those of the op if they are others.
+        example_result: The variable [1, 2] after the example's step, with a
+            gradient of [0.5, -0.5].
+    """
+
+    name: str
+    class_name: str
+    bind: Callable[..., Any]
+    formula: str
+    numbers: Sequence[Number]
+    slots: Sequence[Slot]
+    references: str
+    example: Sequence[str]
+    example_result: str
+    title: str = ""
+    op: str = ""
+    modes: Sequence[Mode] = ()
+    shared: Sequence[Shared] = ()
+    where: str = ""
+    symbols: tuple[str, str] = (r"\eta", r"\lambda")
+
+    @property
+    def op_name(self) -> str:
+        """Name of the op for dense gradients, as it is registered."""
+        return f"TfOpt>ResourceApply{self.op or self.class_name}"
+
+    @property
+    def hyperparameters(self) -> tuple[Number, ...]:
+        """Numbers that an optimizer keeps, besides the learning rate."""
+        return tuple(
+            number
+            for number in self.numbers
+            if not number.is_count and number.name != "learning_rate"
+        )
+
+    @property
+    def all_modes(self) -> tuple[Mode, ...]:
+        """The modes of every rule, then its own."""
+        return (*COMMON_MODES, *self.modes)
+
+    @functools.cached_property
+    def bound(self) -> tuple[str, ...]:
+        """Names of the arguments of `bind`."""
+        return (
+            *(number.name for number in self.numbers if number.in_rule),
+            *(shared.name for shared in self.shared),
+            *(mode.name for mode in self.all_modes),
+        )
+
+    def check_slots(self, arguments: Mapping[str, Any]) -> None:
+        """Raises a ValueError if a slot is left out that a number needs."""
+        for slot in self.slots:
+            needed_by = arguments.get(slot.needed_by)
+            if isinstance(needed_by, (int, float)) and needed_by != 0:
+                if arguments[slot.name] is None or arguments[slot.name] == ():
+                    raise ValueError(
+                        f"`{slot.name}` must be given where "
+                        f"`{slot.needed_by}` isn't 0. Received: "
+                        f"{slot.needed_by}={needed_by}"
+                    )
+
+    def latex(self, *, with_decay: bool) -> str:
+        """Returns the formula, perhaps with the weight decay before it."""
+        rate, decay = self.symbols
+        before = (
+            r"g &\leftarrow -g && \text{if maximize} \\",
+            rf"p &\leftarrow p - {rate} {decay} p && "
+            r"\text{decoupled decay, or} \\",
+            rf"g &\leftarrow g + {decay} p && \text{{L2 decay}} \\",
+        )
+        return "\n".join(
+            [
+                "$$",
+                r"\begin{aligned}",
+                *(before if with_decay else ()),
+                textwrap.dedent(self.formula).strip("\n"),
+                r"\end{aligned}",
+                "$$",
+            ]
+        )

@@ -1,0 +1,107 @@
+"""Makes a Keras optimizer of a rule and a class.
+
+A constructor lists the class's own arguments and takes all others as
+`**common`. Its signature gets these, too, so that `help()` shows them; editors
+know them from the type `CommonArguments`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+from typing import TypeVar
+
+import keras
+
+from tf_opt.python import keras_internals
+from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.optimizers.base import docstrings
+from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
+from tf_opt.python.optimizers.base.configuration import KerasArguments
+from tf_opt.python.optimizers.base.configuration import Options
+
+Optimizer = TypeVar("Optimizer", bound=type)
+
+
+class Counterpart(NamedTuple):
+    """Optimizer of tf_opt with the numbers of a Keras optimizer.
+
+    Attributes:
+        cls: The class.
+        arguments: The arguments that it needs for these numbers.
+    """
+
+    cls: type
+    arguments: dict[str, Any]
+
+
+# By the class in Keras.
+COUNTERPARTS: dict[type, Counterpart] = {}
+
+
+def optimizer(
+    spec: RuleSpec,
+    keras_class: type | None = None,
+    **keras_arguments: Any,
+) -> Callable[[Optimizer], Optimizer]:
+    """Returns a decorator that defines an optimizer.
+
+    Args:
+        spec: The rule.
+        keras_class: The class in Keras with the same arguments and state. If
+            there is none, Keras' arguments are keyword-only.
+        **keras_arguments: Own arguments for which the numbers are the same.
+    """
+
+    def define(cls: Optimizer) -> Optimizer:
+        cls._spec = spec
+        _take_common_arguments(cls, keras_class)
+        if keras_class is not None:
+            COUNTERPARTS[keras_class] = Counterpart(cls, keras_arguments)
+        docstrings.for_optimizer(spec)(cls)
+        return keras.saving.register_keras_serializable("tf_opt")(cls)
+
+    return define
+
+
+def _take_common_arguments(cls: type, keras_class: type | None) -> None:
+    """Completes the signature of a constructor; see the top of this file."""
+    constructor = cls.__init__
+    declared = inspect.signature(constructor)
+    *own, _ = declared.parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    common = inspect.signature(ConfiguredOptimizer.__init__).parameters
+    of_keras = [
+        common[name] if keras_class else common[name].replace(kind=keyword)
+        for name in KerasArguments.__annotations__
+        if name not in declared.parameters
+    ]
+    signature = declared.replace(
+        parameters=[
+            *(parameter for parameter in own if parameter.kind != keyword),
+            *(of_keras if keras_class else ()),
+            *(parameter for parameter in own if parameter.kind == keyword),
+            *(() if keras_class else of_keras),
+            *(common[name] for name in Options.__annotations__),
+        ]
+    )
+
+    @functools.wraps(constructor)
+    def take(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = signature.bind(self, *args, **kwargs).arguments
+        if keras_class and type(self) is cls and given.get("name") is None:
+            # Keras derives the name from its own class.
+            given["name"] = keras_internals.next_name(keras_class.__name__)
+        constructor(**given)
+
+    take.__signature__ = signature
+    cls.__init__ = take
+    cls._own_arguments = tuple(
+        parameter.name
+        for parameter in own[1:]
+        if parameter.name
+        not in ("learning_rate", *KerasArguments.__annotations__)
+    )
