@@ -70,6 +70,7 @@ class Variant:
         arguments: The arguments that tf_opt's and Keras' class share.
         own_arguments: The arguments of tf_opt's class alone, with which both
             compute the same formula.
+        rule_slots: How many slots the rule has.
         loss_scaled: Whether a LossScaleOptimizer is around it.
         without: The variant that lacks this one's feature; empty for none.
         dtype: The type of variables and gradients.
@@ -85,6 +86,7 @@ class Variant:
     optimizer: str
     arguments: dict[str, Any]
     own_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    rule_slots: int = 2
     loss_scaled: bool = False
     without: str = ""
     dtype: str = "float32"
@@ -103,9 +105,10 @@ class Variant:
     @property
     def slots(self) -> int:
         """How many arrays a step updates besides the variable."""
-        moments = 1 if self.optimizer == "AveragedSGD" else 2
         options = ("amsgrad", "use_ema", "gradient_accumulation_steps")
-        return moments + sum(bool(self.arguments.get(x)) for x in options)
+        return self.rule_slots + sum(
+            bool(self.arguments.get(x)) for x in options
+        )
 
     @property
     def passes(self) -> tuple[int, ...]:
@@ -153,6 +156,24 @@ def _adam(
     )
 
 
+def _like_keras(
+    title: str,
+    rule_slots: int,
+    *others: str,
+    name: str = "",
+    **arguments: Any,
+) -> Variant:
+    """An optimizer with the numbers of Keras' of the same name."""
+    return Variant(
+        title,
+        name or title,
+        _SGD | arguments,
+        rule_slots=rule_slots,
+        contenders=(*_OURS, *others, KERAS, KERAS_XLA, KERAS_EAGER),
+    )
+
+
+_TORCH = (TORCH_FUSED, TORCH_FOREACH)
 _AMSGRAD = {"amsgrad": True}
 OPTIMIZERS: dict[str, Variant] = {
     "adam": _adam("Adam"),
@@ -180,7 +201,12 @@ OPTIMIZERS: dict[str, Variant] = {
         "AveragedSGD",
         _SGD,
         {"t0": 0},
+        rule_slots=1,
         contenders=(*_OURS, TORCH_FOREACH),
+    ),
+    "sgd": _like_keras("SGD", 0, *_TORCH),
+    "sgd-momentum": _like_keras(
+        "SGD, momentum", 1, *_TORCH, name="SGD", momentum=0.9
     ),
 }
 

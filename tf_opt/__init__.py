@@ -18,28 +18,33 @@ if _keras.backend.backend() != "tensorflow":
 
 import sys as _sys
 
-from tf_opt.python import callbacks
-from tf_opt.python import functional
-from tf_opt.python import ops
+from tf_opt.python import callbacks as callbacks
+from tf_opt.python import functional as functional
+from tf_opt.python import ops as ops
 from tf_opt.python import tensorflow_internals as _tensorflow_internals
-from tf_opt.python.build_info import build_info
+from tf_opt.python.build_info import build_info as build_info
 from tf_opt.python.functional import rules as _rules
 from tf_opt.python.ops import library as _library
 from tf_opt.python.ops import optimizer_ops as _optimizer_ops
-from tf_opt.python.optimizers.adam import Adam
-from tf_opt.python.optimizers.adam import AdamW
-from tf_opt.python.optimizers.asgd import ASGD
-from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
-from tf_opt.python.optimizers.from_keras import from_keras
-from tf_opt.python.optimizers.layerwise import layerwise_multipliers
-from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
-from tf_opt.python.optimizers.nadam import NAdam
+from tf_opt.python.optimizers.adam import Adam as Adam
+from tf_opt.python.optimizers.adam import AdamW as AdamW
+from tf_opt.python.optimizers.asgd import ASGD as ASGD
+from tf_opt.python.optimizers.averaged_sgd import AveragedSGD as AveragedSGD
+from tf_opt.python.optimizers.from_keras import from_keras as from_keras
+from tf_opt.python.optimizers.layerwise import (
+    layerwise_multipliers as layerwise_multipliers,
+)
+from tf_opt.python.optimizers.loss_scale_optimizer import (
+    LossScaleOptimizer as LossScaleOptimizer,
+)
+from tf_opt.python.optimizers.nadam import NAdam as NAdam
 from tf_opt.version import __version__
 
 _tensorflow_internals.exclude_from_autograph(__name__)
 
 # For `from tf_opt.callbacks import ...`.
-for _name in ("callbacks", "functional", "ops"):
+_MODULES = ("callbacks", "functional", "ops")
+for _name in _MODULES:
     _sys.modules[f"{__name__}.{_name}"] = globals()[_name]
 
 # Load the library on import, not on first use: a saved training function, or a
@@ -49,18 +54,5 @@ if _library.library().ops is not None:
     for _rule in _rules.RULES:
         _optimizer_ops.check_fits(_rule)
 
-__all__ = [
-    "ASGD",
-    "Adam",
-    "AdamW",
-    "AveragedSGD",
-    "LossScaleOptimizer",
-    "NAdam",
-    "__version__",
-    "build_info",
-    "callbacks",
-    "from_keras",
-    "functional",
-    "layerwise_multipliers",
-    "ops",
-]
+__all__ = [*_MODULES, "__version__"]
+__all__ += [x for x in globals() if x[0] != "_" and callable(globals()[x])]

@@ -235,12 +235,12 @@ class RuleSpec:
     where: str = ""
     symbols: tuple[str, str] = (r"\eta", r"\lambda")
 
-    @property
+    @functools.cached_property
     def op_name(self) -> str:
         """Name of the op for dense gradients, as it is registered."""
         return f"TfOpt>ResourceApply{self.op or self.class_name}"
 
-    @property
+    @functools.cached_property
     def hyperparameters(self) -> tuple[Number, ...]:
         """Numbers that an optimizer keeps, besides the learning rate."""
         return tuple(
@@ -249,7 +249,7 @@ class RuleSpec:
             if not number.is_count and number.name != "learning_rate"
         )
 
-    @property
+    @functools.cached_property
     def all_modes(self) -> tuple[Mode, ...]:
         """The modes of every rule, then its own."""
         return (*COMMON_MODES, *self.modes)

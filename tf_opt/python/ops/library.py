@@ -143,6 +143,19 @@ def loaded_ops() -> types.ModuleType:
     return ops
 
 
+def wrapper_of(op_name: str) -> Callable[..., Any]:
+    """Returns an op's generated wrapper; raises RuntimeError without it."""
+    return _wrapper_of(loaded_ops(), op_name)
+
+
+@functools.cache
+def _wrapper_of(ops: types.ModuleType, op_name: str) -> Callable[..., Any]:
+    # TensorFlow has a rule for the wrapper's name. It also exports a function
+    # of the op's own name, which calls the wrapper.
+    name = getattr(ops, op_name.replace(">", "_")).__name__
+    return getattr(ops, name)
+
+
 def run_op(op: Callable[..., Any], **arguments: Any) -> Any:
     """Calls an op's generated wrapper, outside of XLA's auto-clustering."""
     if tf.executing_eagerly():

@@ -61,11 +61,6 @@ class ResourceApplyOp(NamedTuple):
     name: str
 
     @property
-    def wrapper(self) -> str:
-        """Name of its generated wrapper."""
-        return self.name.replace(">", "_")
-
-    @property
     def for_slices(self) -> ResourceApplyOp:
         """The op for gradients that are `tf.IndexedSlices`."""
         return ResourceApplyOp(self.name.replace("Apply", "SparseApply"))
@@ -132,7 +127,7 @@ def resource_apply(
         ValueError: If a list is empty or has the wrong length, or a gradient
             or number can't be used.
     """
-    ops = library.loaded_ops()
+    library.loaded_ops()  # Or the error that says why not.
     gradients = to_list(gradients, "gradients", "tensors")
     count = len(gradients)
     sparse = are_slices(gradients)
@@ -174,7 +169,7 @@ def resource_apply(
         # `enable_check_numerics` must not report this infinity.
         inputs["clip_value"] = sys.float_info.max
     modes = {name: checked.mode(name, given[name]) for name in signature.modes}
-    return library.run_op(getattr(ops, op.wrapper), **inputs, **modes)
+    return library.run_op(library.wrapper_of(op.name), **inputs, **modes)
 
 
 def _one_for_each(

@@ -156,7 +156,7 @@ def run_quickly(
         settings.weight_decay, state, bucket.indices
     )
     try:
-        getattr(library.library().ops, op.wrapper)(
+        library.wrapper_of(op.name)(
             variables=lists["variables"],
             gradients=grads,
             weight_decay=weight_decay,
