@@ -1,4 +1,4 @@
-"""`lazy_mode=True`: only the rows that occur; PyTorch and Keras beside it."""
+"""`lazy_mode`: only the rows that occur; PyTorch and Keras beside it."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def _slices(*rows: int, dtype: str = "float32", seed: int = 0) -> Any:
     )
 
 
-def _table(dtype: str = "float32") -> keras.Variable:
+def _table(dtype: str = "float32", name: str = "table") -> keras.Variable:
     value = np.random.default_rng(1).normal(size=(ROWS, WIDTH))
-    return keras.Variable(value, dtype=dtype, name="table")
+    return keras.Variable(value, dtype=dtype, name=name)
 
 
 @implementations
@@ -234,15 +234,29 @@ def test_lazy_mode_may_be_set_later():
     converted = tf_opt.from_keras(from_keras)
     converted.lazy_mode = True
     converted.apply([_slices(1)], [table])
-    with pytest.raises(ValueError, match="lazy_mode"):
-        converted.lazy_mode = 1
-    with pytest.raises(ValueError, match="lazy_mode"):
-        tf_opt.Adam(lazy_mode="yes")
     # The average of all steps has no lazy mode.
     with pytest.raises(ValueError, match="`lazy_mode` must be False"):
-        tf_opt.AveragedSGD().lazy_mode = True
-    with pytest.raises(ValueError, match="`lazy_mode` must be False"):
-        tf_opt.AveragedSGD(lazy_mode=True)
+        tf_opt.AveragedSGD(lazy_mode=[]).lazy_mode = True
+    with pytest.raises(ValueError, match="`lazy_mode` must be False .*'t'"):
+        tf_opt.AveragedSGD(lazy_mode=["t"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            1,
+            "must be True, False, or a list of regular .*Received: lazy_mode=1",
+        ),
+        ({"user": True}, "must be True, False, or a list of regular"),
+        ("user", r"must be .* For one pattern, write lazy_mode=\['user'\]"),
+        (["user", "("], r"must have regular expressions .* Received: '\('"),
+        ([2], "must have regular expressions as elements. Received: 2"),
+    ],
+)
+def test_what_is_no_lazy_mode_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=f"`lazy_mode` {message}"):
+        tf_opt.Adam().lazy_mode = wrong
 
 
 # How many rows there are is the result of an op: XLA only knows how many there
@@ -354,3 +368,90 @@ def test_replicas_may_say_nothing(strategy):
     ):
         step(tf.constant(counts))
         assert _moved(table) == moved
+
+
+# ---- Some tables. ----
+
+
+def _train_two_tables(how: str, strategy: Any, **arguments: Any) -> Any:
+    """Returns variables and state by path, after some steps."""
+    scope = strategy if how == "replicas" else tf.distribute.get_strategy()
+    with scope.scope():
+        names = ("user_table", "item_table", "dense")
+        variables = [_table(name=name) for name in names]
+        optimizer = tf_opt.Adam(0.1, name="adam", **arguments)
+        optimizer.build(variables)
+
+    def step(values, indices):
+        slices = tf.IndexedSlices(values, indices, tf.constant([ROWS, WIDTH]))
+        dense = tf.convert_to_tensor(slices)
+        optimizer.apply([slices, slices, dense], variables)
+
+    def replicated(*slices):
+        strategy.run(step, slices)
+
+    run = tf.function(replicated) if how == "replicas" else RUNS[how](step)
+    for seed, rows in enumerate([(7, 1, 7), (1, 2, 2), (4, 4, 2), (5, 5, 5)]):
+        slices = _slices(*rows, seed=seed)
+        # Few digits, so that the sum of their squares has no order.
+        run(tf.round(64 * slices.values) / 64, slices.indices)
+    return {x.path: x.numpy() for x in [*variables, *optimizer.variables]}
+
+
+@pytest.mark.parametrize(
+    ("features", "how", "implementation"),
+    [
+        *AllPairs([list(FEATURES), ["eager"], ["custom_op", "composed"]]),
+        *AllPairs(
+            [["averaged"], ["tf.function", "jit_compile"], ["custom_op"]]
+        ),
+        *AllPairs([["averaged"], ["replicas"], ["custom_op", "composed"]]),
+    ],
+)
+def test_tables_are_lazy_by_pattern(features, how, implementation, strategy):
+    if not HAS_SPARSE_KERNELS and implementation == "custom_op":
+        implementation = "auto"
+    arguments = {"implementation": implementation, **FEATURES[features]}
+    mixed, lazy, exact = (
+        _train_two_tables(how, strategy, lazy_mode=mode, **arguments)
+        for mode in (["^user", "^a frozen one$"], True, False)
+    )
+    for path, value in mixed.items():
+        expected = lazy if "user" in path else exact
+        np.testing.assert_array_equal(value, expected[path], path)
+    assert (lazy["item_table"] != exact["item_table"]).any()
+
+
+def test_replicas_accumulate_for_exact_tables(strategy):
+    def train(lazy_mode):
+        return _train_two_tables(
+            "replicas", strategy, lazy_mode=lazy_mode, **FEATURES["accumulated"]
+        )
+
+    exact, other = train(False), train(["dense"])
+    np.testing.assert_array_equal(other["user_table"], exact["user_table"])
+    with pytest.raises(ValueError, match=r"the lazy tables \['user_table'\]"):
+        train(["user"])
+
+
+def test_another_table_may_become_lazy():
+    tables = [_table(name="user"), _table(name="item")]
+    optimizer = tf_opt.Adam(0.1, lazy_mode=("user",))
+    optimizer.apply([_slices(1)] * 2, tables)
+    for patterns, lazy in (
+        (["user"], [True, False]),
+        (["^i"], [False, True]),
+        ([], [False, False]),
+        (["r", "m"], [True, True]),
+    ):
+        optimizer.lazy_mode = patterns
+        before = [table.numpy() for table in tables]
+        optimizer.apply([_slices(2)] * 2, tables)
+        waits = [
+            (old[1] == table.numpy()[1]).all()
+            for old, table in zip(before, tables, strict=True)
+        ]
+        assert waits == lazy
+    with pytest.raises(ValueError, match="'book', which is found in no"):
+        optimizer.lazy_mode = ["user", "book"]
+    assert optimizer.lazy_mode == ["r", "m"]

@@ -1,4 +1,4 @@
-"""Multipliers and exclusions after saving, where variables' paths change."""
+"""Choices by variable after saving, where variables' paths change."""
 
 from __future__ import annotations
 
@@ -209,3 +209,21 @@ def test_what_is_set_after_loading_counts(tmp_path):
         "weight_decay_multipliers": [1.0, 3.0],
         "excluded": [0],
     }
+
+
+def test_a_loaded_model_keeps_its_lazy_tables(tmp_path):
+    embedding = keras.layers.Embedding(3, 2, name="user_table")
+    model = keras.Sequential([embedding, keras.layers.Dense(1)], name="whole")
+    model.compile(tf_opt.Adam(0.1, lazy_mode=["whole/user"]), "mse")
+    model.fit(tf.constant([[1]]), tf.ones([1, 1, 1]), verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.variables[0].path == "user_table/embeddings"
+    config = loaded.optimizer.get_config()
+    assert config == model.optimizer.get_config()
+    assert config["by_position"]["lazy_mode"] == [True, False, False]
+    row = loaded.get_weights()[0][1]
+    loaded.fit(tf.constant([[2]]), tf.ones([1, 1, 1]), verbose=0)
+    np.testing.assert_array_equal(loaded.get_weights()[0][1], row)
+    loaded.optimizer.lazy_mode = True
+    assert "by_position" not in loaded.optimizer.get_config()

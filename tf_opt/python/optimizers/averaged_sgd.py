@@ -59,7 +59,7 @@ class AveragedSGD(FusedOptimizer):
         {{hyperparameters}}
         {{common_arguments}}
 
-    `lazy_mode=True` is an error, because averages cover all rows.
+    No table can be lazy (`lazy_mode`), because averages cover all rows.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -103,7 +103,7 @@ class AveragedSGD(FusedOptimizer):
                 "`lazy_mode` must be False for AveragedSGD: every step shrinks "
                 "every row and averages it, whether it occurs or not. For "
                 "averages of embedding rows take another optimizer with "
-                "`use_ema=True`. Received: lazy_mode=True"
+                f"`use_ema=True`. Received: lazy_mode={value!r}"
             )
 
     def _add_state(

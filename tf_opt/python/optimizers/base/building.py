@@ -17,7 +17,9 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
 from tf_opt.python.optimizers.base.saved_options import Exclusions
+from tf_opt.python.optimizers.state import lazy_mode as lazy_modes
 from tf_opt.python.optimizers.state import storage
+from tf_opt.python.optimizers.state.lazy_mode import LazyMode
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.values import variables as access
@@ -68,6 +70,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
             self._set_multipliers(
                 name, getattr(self, name), getattr(saved, name)
             )
+        lazy = self._set_lazy_mode(self.lazy_mode, saved.lazy_mode)
         slots = self._add_state(var_list)
         if self.master_weights:
             self._masters = [self._add_master(x) for x in var_list]
@@ -76,6 +79,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 variables=self._trainable_variables,
                 index_of=self._index_of,
                 decays=self._which_decay(),
+                lazy=lazy,
                 slots=slots,
                 accumulators=getattr(self, "_accumulated_gradients", ()),
                 averages=getattr(self, "_model_variables_moving_average", ()),
@@ -145,6 +149,42 @@ class BuiltOptimizer(ConfiguredOptimizer):
             self._exclusions.var_names,
             tuple(path_of(variables[i]) for i in self._excluded_positions()),
         )
+
+    # ---- Lazy tables. ----
+
+    @property
+    def lazy_mode(self) -> LazyMode:
+        """Whether tables are lazy, or patterns for those that are.
+
+        An assignment takes effect in eager steps and in functions traced
+        afterwards.
+        """
+        return self._lazy_mode
+
+    @lazy_mode.setter
+    def lazy_mode(self, value: LazyMode) -> None:
+        lazy = self._set_lazy_mode(value)
+        if self._state is not None:
+            self._set_state(self._state._replace(lazy=lazy))
+
+    def _set_lazy_mode(
+        self, value: LazyMode, saved: tuple[bool, ...] | None = None
+    ) -> tuple[bool, ...]:
+        """Sets `lazy_mode`; `saved` tells which variables are lazy, if loaded.
+
+        Returns:
+            For each variable whether it is lazy; empty before `build`.
+        """
+        value = lazy_modes.check("lazy_mode", value)
+        lazy = saved
+        if lazy is None and self.built:
+            lazy = lazy_modes.which_are_lazy(value, self._trainable_variables)
+        self._by_position = self._by_position.replace(
+            lazy_mode=None if isinstance(value, bool) else lazy
+        )
+        # Bypasses Keras, which would wrap the list.
+        object.__setattr__(self, "_lazy_mode", value)
+        return lazy or ()
 
     # ---- Slots. ----
 

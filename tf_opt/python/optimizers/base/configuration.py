@@ -19,8 +19,10 @@ from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.base.saved_options import ByPosition
 from tf_opt.python.optimizers.base.saved_options import Exclusions
 from tf_opt.python.optimizers.state import factors
+from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.factors import WeightDecay
+from tf_opt.python.optimizers.state.lazy_mode import LazyMode
 from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
 from tf_opt.python.optimizers.step.plan import PlanKeeper
 from tf_opt.python.optimizers.values import validation
@@ -34,7 +36,6 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     "clipnorm": validation.check_clip_norm,
     "clipvalue": validation.check_clip_value,
     "global_clipnorm": validation.check_clip_norm,
-    "lazy_mode": validation.check_boolean,
     "use_ema": validation.check_boolean,
     "ema_momentum": validation.check_ema_momentum,
     "ema_overwrite_frequency": functools.partial(
@@ -71,7 +72,7 @@ class Options(TypedDict, total=False):
     weight_decay_multipliers: Mapping[str, float] | None
     skip_nonfinite: bool
     track_gradient_norm: bool
-    lazy_mode: bool
+    lazy_mode: LazyMode
     master_weights: bool
     stochastic_rounding: bool
     seed: int | None
@@ -122,7 +123,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
-        lazy_mode: bool = False,
+        lazy_mode: LazyMode = False,
         master_weights: bool = False,
         stochastic_rounding: bool = False,
         seed: int | None = None,
@@ -139,7 +140,6 @@ class ConfiguredOptimizer(KerasOptimizer):
             ("use_ema", use_ema),
             ("skip_nonfinite", skip_nonfinite),
             ("track_gradient_norm", track_gradient_norm),
-            ("lazy_mode", lazy_mode),
             ("master_weights", master_weights),
             ("stochastic_rounding", stochastic_rounding),
         ):
@@ -182,7 +182,6 @@ class ConfiguredOptimizer(KerasOptimizer):
         self.maximize = bool(maximize)
         self.skip_nonfinite = bool(skip_nonfinite)
         self.track_gradient_norm = bool(track_gradient_norm)
-        self.lazy_mode = bool(lazy_mode)
         self.master_weights = bool(master_weights)
         self.stochastic_rounding = bool(stochastic_rounding)
         self.seed = seed
@@ -197,6 +196,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         self._unsaved = UnsavedState()
         self.learning_rate_multipliers = learning_rate_multipliers
         self.weight_decay_multipliers = weight_decay_multipliers
+        self.lazy_mode = lazy_mode
 
     def _check_hyperparameters(self, given: Mapping[str, Any]) -> None:
         """Checks the numbers and modes of the rule, which must all be given."""
@@ -259,7 +259,9 @@ class ConfiguredOptimizer(KerasOptimizer):
         found = saved
         if self.built:
             if value is not None and found is None:
-                found = factors.factors(name, value, self._trainable_variables)
+                found = patterns.values_of(
+                    name, value, self._trainable_variables, 1.0
+                )
             with strategy_of(self).scope():
                 self._unsaved.set_multipliers(
                     name, found, len(self._trainable_variables)

@@ -45,8 +45,12 @@ lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
     occur, with their moments, decay and averages, so its cost doesn't
     depend on the size of the table. Results differ, because a row's
     moments and decay wait until the row occurs. Repeated rows are
-    summed first in both modes. An assignment to `optimizer.lazy_mode`
-    takes effect in eager steps and in functions traced afterwards.
+    summed first in both modes. A list of regular expressions, such as
+    `["user_table", "item_table"]`: a variable is lazy if one of them is
+    found in its path, and exact otherwise. As for the multipliers,
+    `build` raises an error if an expression matches nothing. An
+    assignment to `optimizer.lazy_mode` takes effect in eager steps and
+    in functions traced afterwards.
 master_weights: Whether to keep and update float32 copies (master
     weights) of float16 and bfloat16 variables. The variables are the
     rounded copies, so small steps aren't lost. If other code sets a

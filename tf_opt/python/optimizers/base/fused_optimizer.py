@@ -56,7 +56,6 @@ class FusedOptimizer(AveragedOptimizer):
         return Settings(
             implementation=self.implementation,
             learning_rate=lambda: self.learning_rate,
-            lazy_mode=self.lazy_mode,
             weight_decay=self.weight_decay,
             clipnorm=self.clipnorm,
             clipvalue=self.clipvalue,
@@ -240,7 +239,8 @@ class FusedOptimizer(AveragedOptimizer):
         variables: Sequence[Variable],
     ) -> plans.Plan:
         """Returns the plan of a step, a kept one in eager mode."""
-        are_sparse = plans.may_stay_sparse(settings, grads, variables)
+        state = self._state
+        are_sparse = plans.may_stay_sparse(settings, state, grads, variables)
         one_by_one = (
             settings.overrides_update_step
             # Without gradients to sum, each copy of each variable is updated.
@@ -249,13 +249,13 @@ class FusedOptimizer(AveragedOptimizer):
         keeps = access.eager_without_strategy() and not one_by_one
         mode = self.implementation
         if are_sparse is not None:
-            mode = (mode, settings.lazy_mode, *are_sparse)
+            mode = (mode, state.lazy, *are_sparse)
         plan = self._plans.find(variables, mode) if keeps else None
         if plan is None:
             plan = plans.make(
                 rule.op,
                 settings,
-                self._state,
+                state,
                 variables,
                 are_sparse,
                 groups=keeps,
@@ -321,7 +321,9 @@ class FusedOptimizer(AveragedOptimizer):
         """
         object.__setattr__(self, "_own_updates", self._own_updates + 1)
         rule, settings, state = self._rule(), self._settings(), self._state
-        are_sparse = plans.may_stay_sparse(settings, [gradient], [variable])
+        are_sparse = plans.may_stay_sparse(
+            settings, state, [gradient], [variable]
+        )
         plan = plans.make(rule.op, settings, state, [variable], are_sparse)
         self._plans.last = plan
         context = frames.StepContext(rule, settings, state, plan)

@@ -1,4 +1,6 @@
-"""Multipliers and exclusions from weight decay, in a form that can be saved.
+"""Choices by variable, in a form that can be saved.
+
+These are multipliers, exclusions from weight decay and lazy tables.
 
 They are saved by name for models of any structure. A variable's path may change
 when its model is saved and loaded (from `sequential/dense/bias` to
@@ -17,7 +19,7 @@ from tf_opt.python.keras_internals import Variable
 
 @dataclasses.dataclass(frozen=True)
 class ByPosition:
-    """Multipliers and exclusions of a built optimizer's variables, in order.
+    """The choices for a built optimizer's variables, in order.
 
     Attributes:
         shapes: The variables' shapes, to recognize a model of the same
@@ -28,12 +30,14 @@ class ByPosition:
             multipliers.
         excluded: Positions of the variables without weight decay; None without
             exclusions.
+        lazy_mode: Whether each variable is lazy; None without patterns.
     """
 
     shapes: tuple[tuple[int, ...], ...] = ()
     learning_rate_multipliers: tuple[float, ...] | None = None
     weight_decay_multipliers: tuple[float, ...] | None = None
     excluded: tuple[int, ...] | None = None
+    lazy_mode: tuple[bool, ...] | None = None
 
     def of(self, variables: Sequence[Variable]) -> ByPosition:
         """Returns this object if the shapes match, or an empty one."""

@@ -6,7 +6,6 @@ over all variables.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -17,9 +16,9 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.values import validation
-from tf_opt.python.optimizers.values.gradients import path_of
 
 # A number, or a variable that may be assigned to between steps.
 WeightDecay = float | Variable
@@ -41,48 +40,10 @@ def check(name: str, multipliers: Any) -> dict[str, float] | None:
             f"`{name}` must be a dictionary of regular expressions and "
             f"factors, or None. Received: {name}={multipliers!r}"
         )
+    patterns.check(name, multipliers, "keys")
     for pattern, factor in multipliers.items():
-        try:
-            re.compile(pattern)
-        except (TypeError, re.error) as error:
-            raise ValueError(
-                f"`{name}` must have regular expressions as keys. Received: "
-                f"{pattern!r} ({error})"
-            ) from error
         validation.check_not_negative(f"{name}[{pattern!r}]", factor)
     return {pattern: float(x) for pattern, x in multipliers.items()}
-
-
-def factors(
-    name: str, multipliers: Mapping[str, float], variables: Sequence[Variable]
-) -> list[float]:
-    """Returns the factor of each variable: that of the first match, else 1.
-
-    Raises:
-        ValueError: If an expression is found in no variable's path, unless it
-            is for one whole path (`^...$`).
-    """
-    paths = [path_of(variable) for variable in variables]
-
-    def factor(path: str) -> float:
-        for pattern, factor in multipliers.items():
-            if re.search(pattern, path):
-                return factor
-        return 1.0
-
-    for pattern in multipliers:
-        # A whole path, as in `layerwise_multipliers`, may belong to a variable
-        # that is frozen at the moment.
-        is_whole_path = pattern.startswith("^") and pattern.endswith("$")
-        if not is_whole_path and not any(
-            re.search(pattern, path) for path in paths
-        ):
-            raise ValueError(
-                f"`{name}` has the regular expression {pattern!r}, which is "
-                "found in no trainable variable's path. Leave it out while its "
-                f"variables are frozen. The paths are: {paths}"
-            )
-    return list(map(factor, paths))
 
 
 def weight_decays(

@@ -104,6 +104,8 @@ class OptimizerState(NamedTuple):
         variables: The model variables.
         index_of: Returns the index of a model variable, or of a replica's copy.
         decays: For each model variable, whether weight decay applies to it.
+        lazy: For each model variable, whether its sparse gradients are applied
+            only to the rows that occur.
         slots: For each slot of the rule, its variables.
         accumulators: Sums of gradients, or empty.
         averages: Moving averages of the model variables, or empty.
@@ -116,6 +118,7 @@ class OptimizerState(NamedTuple):
     variables: Sequence[Variable]
     index_of: Callable[[Variable], int]
     decays: Sequence[bool]
+    lazy: tuple[bool, ...]
     slots: Sequence[PerVariable]
     accumulators: PerVariable
     averages: PerVariable

@@ -243,27 +243,30 @@ class Composed:
 
     def average_others(self, averaged: Collection[int], frame: Frame) -> None:
         """Moves the averages of whole variables that haven't `averaged` yet."""
-        # In lazy mode the rows of variables without a gradient don't occur.
-        lazy = self._settings.lazy_mode
+        # The rows of a lazy variable without a gradient don't occur.
         dense = self._dense()
-        for index in range(len(self._state.variables)):
+        for index, lazy in enumerate(self._state.lazy):
             if index not in averaged and (index in dense or not lazy):
                 self._average(index, frame, None, frame.enabled)
 
     def begin_averages_of_tables(self) -> None:
-        """In the first lazy step, makes averages of tables equal to the tables.
+        """In the first step, makes averages of lazy tables equal to the tables.
 
         A row's average starts before the row occurs for the first time.
         """
-        if not self._settings.lazy_mode:
-            return
         dense = self._dense()
+        tables = [
+            index
+            for index, lazy in enumerate(self._state.lazy)
+            if lazy and index not in dense
+        ]
+        if not tables:
+            return
 
         def begin() -> None:
-            for index in range(len(self._state.variables)):
-                if index not in dense:
-                    # With a momentum of 0 the average becomes the variable.
-                    self._average(index, Frame(averages=True), None, True)
+            for index in tables:
+                # With a momentum of 0 the average becomes the variable.
+                self._average(index, Frame(averages=True), None, True)
 
         cond(is_zero(access.as_number(self._state.iterations)), begin)
 

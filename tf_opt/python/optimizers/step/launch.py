@@ -67,7 +67,7 @@ def launch(
             update=frame.update,
             **_rounding_of(context, bucket),
         ),
-        lazy_mode=context.settings.lazy_mode,
+        lazy_mode=bucket.lazy,
         accumulated_rows=accumulated_rows,
         tables=bucket.names if bucket.sparse else (),
         weight_decay=factors.weight_decay,

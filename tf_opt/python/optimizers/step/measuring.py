@@ -65,7 +65,7 @@ def measure(
             if bucket.sparse:
                 of_slices = {
                     "rows": [x.shape[0] for x in bucket.variables],
-                    "lazy_mode": settings.lazy_mode,
+                    "lazy_mode": bucket.lazy,
                     "accumulated_rows": more_rows,
                     "tables": bucket.names,
                 }

@@ -37,6 +37,7 @@ class Bucket(NamedTuple):
         indices: Their indices among the optimizer's variables.
         names: Their names in error messages.
         sparse: Whether their gradients are `tf.IndexedSlices`.
+        lazy: Whether these are applied only to the rows that occur.
         lists: The op's lists of variables, slots, accumulators, averages and
             master weights, by name; None if the composed implementation runs.
         is_measured_by_op: Whether the custom op measures their gradients.
@@ -49,6 +50,7 @@ class Bucket(NamedTuple):
     indices: tuple[int, ...]
     names: tuple[str, ...]
     sparse: bool
+    lazy: bool
     lists: Mapping[str, Sequence[Any]] | None
     is_measured_by_op: bool
     averages_later: bool
@@ -75,7 +77,10 @@ class Plan(NamedTuple):
 
 
 def may_stay_sparse(
-    settings: Settings, grads: Sequence[Gradient], variables: Sequence[Variable]
+    settings: Settings,
+    state: OptimizerState,
+    grads: Sequence[Gradient],
+    variables: Sequence[Variable],
 ) -> list[bool] | None:
     """Returns which gradients may be applied without making them dense.
 
@@ -83,13 +88,14 @@ def may_stay_sparse(
         A bool for each gradient; None if no gradient may.
     """
     # Replicas that accumulate sum dense gradients.
-    exact = not settings.lazy_mode
-    if exact and settings.accumulates and access.in_several_replicas():
-        return None
+    sums_dense = settings.accumulates and access.in_several_replicas()
     found = [
         isinstance(gradient, tf.IndexedSlices)
-        # An exact update sums in the gradient's type, then casts.
-        and (not exact or gradient.values.dtype == variable.dtype)
+        and (
+            state.lazy[state.index_of(variable)]
+            # An exact update sums in the gradient's type, then casts.
+            or (not sums_dense and gradient.values.dtype == variable.dtype)
+        )
         for gradient, variable in zip(grads, variables, strict=True)
     ]
     return found if any(found) else None
@@ -127,28 +133,26 @@ def make(
             settings.implementation, op_name, dtype, device
         )
 
-    parts: dict[tuple[int, bool, tf.DType, str], list[int]] = {}
+    parts: dict[tuple[int, bool, bool, tf.DType, str], list[int]] = {}
     occurrences: collections.Counter[int] = collections.Counter()
     for i, variable in enumerate(tf_variables):
         dtype, device = variable.dtype, variable.device
         # Without an op for sparse gradients, a dense one gives the same result.
-        sparse = (
-            are_sparse is not None
-            and are_sparse[i]
-            and (
-                settings.lazy_mode or can_run(op.for_slices.name, dtype, device)
-            )
+        may_stay = are_sparse is not None and are_sparse[i]
+        lazy = may_stay and state.lazy[state.index_of(variable)]
+        sparse = lazy or (
+            may_stay and can_run(op.for_slices.name, dtype, device)
         )
         # A variable that occurs twice is updated twice, one after the other.
         # Sparse gradients come first: their rows may be wrong.
-        part = (occurrences[id(variable)], not sparse, dtype, device)
+        part = (occurrences[id(variable)], not sparse, lazy, dtype, device)
         parts.setdefault(part, []).append(i)
         occurrences[id(variable)] += 1
 
     buckets: list[Bucket] = []
     updated_later: set[int] = set()
     in_order = sorted(parts.items(), key=lambda part: part[0][:2])
-    for (_, dense, dtype, device), positions in reversed(in_order):
+    for (_, dense, lazy, dtype, device), positions in reversed(in_order):
         updated = tuple(tf_variables[i] for i in positions)
         indices = tuple(map(state.index_of, updated))
         lists = None
@@ -171,6 +175,7 @@ def make(
                 indices=indices,
                 names=tuple(path_of(variables[i]) for i in positions),
                 sparse=not dense,
+                lazy=lazy,
                 lists=lists,
                 is_measured_by_op=lists is not None
                 and can_run(

@@ -31,7 +31,6 @@ class Settings(NamedTuple):
 
     implementation: str
     learning_rate: Callable[[], Scalar]
-    lazy_mode: bool
     weight_decay: WeightDecay | None
     clipnorm: float | None
     clipvalue: float | None

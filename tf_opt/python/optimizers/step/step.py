@@ -127,12 +127,18 @@ class Step:
         That sum is inside a condition, so it is computed once per update.
         """
         _, settings, state, plan = self._context
-        if any(bucket.sparse for bucket in plan.buckets):
+        lazy = [
+            name
+            for bucket in plan.buckets
+            if bucket.lazy
+            for name in bucket.names
+        ]
+        if lazy:
             raise ValueError(
                 "`lazy_mode` must be False with `gradient_accumulation_steps` "
                 "in several replicas, which look up different rows. "
-                "Received: lazy_mode=True and gradient_accumulation_steps="
-                f"{settings.micro_steps}"
+                f"Received: gradient_accumulation_steps={settings.micro_steps} "
+                f"and the lazy tables {lazy}"
             )
         if settings.skip_nonfinite:
             measures = measuring.measure(

@@ -38,12 +38,7 @@ def accumulated_rows(
     seen: set[int] = set()
     for bucket in context.plan.buckets:
         rows = []
-        if (
-            bucket.sparse
-            and bucket.runs_op
-            and settings.accumulates
-            and settings.lazy_mode
-        ):
+        if bucket.lazy and bucket.runs_op and settings.accumulates:
             for index in bucket.indices:
                 # If a table is updated twice, only its first update needs rows.
                 needed = index not in seen and (settings.use_ema or update)

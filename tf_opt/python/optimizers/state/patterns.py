@@ -1,0 +1,70 @@
+"""Values of single variables, which users name by regular expressions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import TypeVar
+
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.values.gradients import path_of
+
+Value = TypeVar("Value")
+
+
+def check(name: str, patterns: Iterable[Any], role: str) -> None:
+    """Raises a ValueError unless all `patterns` are regular expressions.
+
+    Args:
+        name: The argument's name.
+        patterns: The patterns.
+        role: What they are in the argument, such as "keys".
+    """
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except (TypeError, re.error) as error:
+            raise ValueError(
+                f"`{name}` must have regular expressions as {role}. Received: "
+                f"{pattern!r} ({error})"
+            ) from error
+
+
+def values_of(
+    name: str,
+    values: Mapping[str, Value],
+    variables: Sequence[Variable],
+    default: Value,
+) -> list[Value]:
+    """Returns the value of each variable: that of the first match.
+
+    A variable whose path matches nothing gets the default.
+
+    Raises:
+        ValueError: If an expression is found in no variable's path, unless it
+            is for one whole path (`^...$`).
+    """
+    paths = [path_of(variable) for variable in variables]
+
+    def value(path: str) -> Value:
+        for pattern, value in values.items():
+            if re.search(pattern, path):
+                return value
+        return default
+
+    for pattern in values:
+        # A whole path, as in `layerwise_multipliers`, may belong to a variable
+        # that is frozen at the moment.
+        is_whole_path = pattern.startswith("^") and pattern.endswith("$")
+        if not is_whole_path and not any(
+            re.search(pattern, path) for path in paths
+        ):
+            raise ValueError(
+                f"`{name}` has the regular expression {pattern!r}, which is "
+                "found in no trainable variable's path. Leave it out while its "
+                f"variables are frozen. The paths are: {paths}"
+            )
+    return list(map(value, paths))
