@@ -1,0 +1,154 @@
+"""tf_opt's optimizers inside of Keras' `MultiOptimizer`, beside Keras' own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from small_model import assert_close
+from small_model import assert_same
+from small_model import state
+
+if not hasattr(keras.optimizers, "MultiOptimizer"):
+    pytest.skip("This Keras has no MultiOptimizer.", allow_module_level=True)
+pytestmark = pytest.mark.core
+
+ROWS = 8
+# Every batch has every row, once: lazy, exact and Keras' updates are the same.
+IDS = np.concatenate([np.arange(ROWS), np.arange(ROWS)[::-1]])
+Y = np.sin(np.arange(2.0 * ROWS))[:, None]
+# Keras computes with these in float32, which represents them exactly.
+EXACT = {"beta_1": 0.75, "beta_2": 0.875}
+AS_IN_KERAS = {"epsilon": 1e-7, "epsilon_hat": True, **EXACT}
+
+
+def multi(tables, others) -> keras.optimizers.Optimizer:
+    choice = keras.optimizers.OptimizerMap(others, {".*table.*": tables})
+    return keras.optimizers.MultiOptimizer(choice)
+
+
+def keras_own() -> keras.optimizers.Optimizer:
+    adam = keras.optimizers.Adam(0.05, **EXACT)
+    return multi(adam, keras.optimizers.AdamW(0.02, weight_decay=0.5, **EXACT))
+
+
+def ours() -> keras.optimizers.Optimizer:
+    adam = tf_opt.Adam(0.05, lazy_mode=True, **AS_IN_KERAS)
+    return multi(adam, tf_opt.AdamW(0.02, weight_decay=0.5, **AS_IN_KERAS))
+
+
+def compiled(make: Callable, **arguments) -> keras.Model:
+    keras.utils.set_random_seed(5)
+    table = keras.layers.Embedding(ROWS, 3, name="table")
+    dense = [keras.layers.Dense(4, "tanh"), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((), dtype="int32"), table, *dense])
+    model.compile(make(), "mse", **arguments)
+    return model
+
+
+def fit(model: keras.Model, ids=IDS, **arguments) -> keras.Model:
+    how = {"batch_size": ROWS, "shuffle": False, "verbose": 0, **arguments}
+    model.fit(ids, Y[: len(ids)], **how)
+    return model
+
+
+def built() -> keras.Model:
+    model = compiled(ours)
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"run_eagerly": True}, {"jit_compile": True}, "replicas"]
+)
+def test_fit_is_keras(how, strategy):
+    def trained(make):
+        if how == "replicas":
+            with strategy.scope():
+                return fit(compiled(make), epochs=3)
+        return fit(compiled(make, **how), epochs=3)
+
+    expected = state(trained(keras_own))
+    for make in (ours, lambda: tf_opt.from_keras(keras_own())):
+        model = trained(make)
+        assert_close(state(model), expected, rtol=1e-4, atol=1e-6)
+
+
+def save_weights(model, path) -> keras.Model:
+    model.save_weights(path / "model.weights.h5")
+    other = built()
+    other.load_weights(path / "model.weights.h5")
+    return other
+
+
+def save_checkpoint(model, path) -> keras.Model:
+    # Keras' MultiOptimizer doesn't tell TensorFlow about its parts.
+    tables, others = model.optimizer.optimizers
+    saved = tf.train.Checkpoint(model=model, tables=tables, others=others)
+    other = built()
+    tables, others = other.optimizer.optimizers
+    restored = tf.train.Checkpoint(model=other, tables=tables, others=others)
+    restored.restore(saved.save(str(path / "saved"))).assert_consumed()
+    return other
+
+
+def save_by_callback(model, path) -> keras.Model:
+    saves = keras.callbacks.ModelCheckpoint(path / "model.keras")
+    fit(model, callbacks=[saves])
+    return keras.models.load_model(path / "model.keras")
+
+
+@pytest.mark.parametrize(
+    "save", [save_weights, save_checkpoint, save_by_callback]
+)
+def test_what_is_saved_trains_on(save, tmp_path):
+    model = fit(compiled(ours))
+    loaded = save(model, tmp_path)
+    assert_same(state(loaded), state(model))
+    # The tables stay lazy.
+    table = loaded.get_weights()[0]
+    for each in (model, loaded):
+        fit(each, np.array([1, 1, 4]))
+    assert_same(state(loaded), state(model))
+    moved = (loaded.get_weights()[0] != table).any(axis=1)
+    np.testing.assert_array_equal(moved.nonzero()[0], [1, 4])
+
+
+def test_export_and_configuration(tmp_path):
+    model = fit(compiled(ours))
+    model.export(tmp_path / "export", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "export")
+    served = exported.serve(tf.constant(IDS, tf.int32))
+    assert_close(served, model.predict(IDS, verbose=0), rtol=1e-6)
+    config = model.optimizer.get_config()
+    clone = keras.optimizers.MultiOptimizer.from_config(config)
+    assert clone.get_config() == config
+    assert [part.lazy_mode for part in clone.optimizers] == [True, False]
+
+
+def test_callbacks(tmp_path):
+    models = [compiled(keras_own), compiled(ours)]
+    for i, model in enumerate(models):
+        rates = keras.callbacks.LearningRateScheduler(lambda epoch: 0.5**epoch)
+        backup = keras.callbacks.BackupAndRestore(tmp_path / str(i))
+        fit(model, epochs=3, callbacks=[rates, backup])
+        for part in model.optimizer.optimizers:
+            assert float(part.learning_rate) == 0.25
+    assert_close(state(models[1]), state(models[0]), rtol=1e-4, atol=1e-6)
+    batches = tf_opt.callbacks.ShuffledBatches(IDS, Y)
+    with pytest.raises(ValueError, match="compiled with tf_opt.ASGD"):
+        fit(models[1], callbacks=[batches])
+
+
+def test_each_part_has_a_norm_of_its_own():
+    parts = [tf_opt.Adam(0.1, global_clipnorm=1.0) for _ in range(2)]
+    variables = [keras.Variable([0.0, 0.0], name=x) for x in ("table", "rest")]
+    optimizer = multi(*parts)
+    gradients = [tf.constant([3.0, 4.0]), tf.constant([5.0, 12.0])]
+    optimizer.apply(gradients, variables)
+    assert [float(part.gradient_norm) for part in parts] == [5.0, 13.0]
