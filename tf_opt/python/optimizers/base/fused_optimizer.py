@@ -249,7 +249,8 @@ class FusedOptimizer(AveragedOptimizer):
         keeps = access.eager_without_strategy() and not one_by_one
         mode = self.implementation
         if are_sparse is not None:
-            mode = (mode, state.lazy, *are_sparse)
+            lazy = plans.which_are_lazy(settings, state)
+            mode = (mode, lazy, *are_sparse)
         plan = self._plans.find(variables, mode) if keeps else None
         if plan is None:
             plan = plans.make(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python import dispatch
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.inputs import variable_group
@@ -76,6 +77,23 @@ class Plan(NamedTuple):
     one_by_one: bool
 
 
+def which_are_lazy(
+    settings: Settings, state: OptimizerState
+) -> tuple[bool, ...]:
+    """Returns for each variable whether only the rows that occur change.
+
+    Without slots, decay, averages and sums, other rows don't change anyway.
+    """
+    decay = settings.weight_decay
+    changes_all_rows = (
+        state.slots
+        or settings.use_ema
+        or settings.accumulates
+        or not (decay is None or is_known(decay, 0))
+    )
+    return state.lazy if changes_all_rows else (True,) * len(state.lazy)
+
+
 def may_stay_sparse(
     settings: Settings,
     state: OptimizerState,
@@ -89,10 +107,11 @@ def may_stay_sparse(
     """
     # Replicas that accumulate sum dense gradients.
     sums_dense = settings.accumulates and access.in_several_replicas()
+    lazy = which_are_lazy(settings, state)
     found = [
         isinstance(gradient, tf.IndexedSlices)
         and (
-            state.lazy[state.index_of(variable)]
+            lazy[state.index_of(variable)]
             # An exact update sums in the gradient's type, then casts.
             or (not sums_dense and gradient.values.dtype == variable.dtype)
         )
@@ -135,11 +154,12 @@ def make(
 
     parts: dict[tuple[int, bool, bool, tf.DType, str], list[int]] = {}
     occurrences: collections.Counter[int] = collections.Counter()
+    are_lazy = which_are_lazy(settings, state)
     for i, variable in enumerate(tf_variables):
         dtype, device = variable.dtype, variable.device
         # Without an op for sparse gradients, a dense one gives the same result.
         may_stay = are_sparse is not None and are_sparse[i]
-        lazy = may_stay and state.lazy[state.index_of(variable)]
+        lazy = may_stay and are_lazy[state.index_of(variable)]
         sparse = lazy or (
             may_stay and can_run(op.for_slices.name, dtype, device)
         )

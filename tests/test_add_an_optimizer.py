@@ -1,0 +1,237 @@
+"""CONTRIBUTING.md's "Add an optimizer", followed in a copy of the sources.
+
+The optimizer is p <- p - lr * g. Its C++ test is built and run, and it passes
+the registry's tests with the composed implementation.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+FILES = {
+    "tf_opt/cc/rules/toy.h": """\
+#ifndef TF_OPT_CC_RULES_TOY_H_
+#define TF_OPT_CC_RULES_TOY_H_
+
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/rule_parts.h"
+
+namespace tf_opt {
+
+struct Toy;
+
+struct ToyHyperparameters {
+  double learning_rate = 1e-3;
+  bool maximize = false;
+};
+
+struct ToyStep : ToyHyperparameters {
+  using Hyperparameters = ToyHyperparameters;
+  explicit ToyStep(const Hyperparameters& h) : Hyperparameters(h) {}
+};
+
+template <typename V, bool kL2>
+struct ToyRule {
+  using Description = Toy;
+  using Value = V;
+  using Step = ToyStep;
+  static constexpr int kSlots = 0;
+  static constexpr bool kRoundsGradientLikeSlot = false;
+  static constexpr bool kVariableShowsNan = true;
+
+  ToyRule(const Step& step, const VariableInputs& own)
+      : descent(step, own),
+        step_size(own.learning_rate_factor * step.learning_rate) {}
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g) const {
+    p = descent.keep * p - step_size * descent.Gradient(g, p);
+  }
+
+  Descent<V, kL2> descent;
+  V step_size;
+};
+
+struct Toy : DescriptionOf<ToyHyperparameters> {
+  static constexpr char kOp[] = "Toy";
+  static constexpr char kSummary[] = "One step of Toy.";
+  static constexpr std::array<Operand, 0> kSlotOperands = {};
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &ToyHyperparameters::learning_rate, "Scalar."}};
+
+  template <typename V, bool... kVariant>
+  using Rule = ToyRule<V, kVariant...>;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_TOY_H_
+""",
+    "tf_opt/cc/rules/toy_test.cc": """\
+#include "tf_opt/cc/rules/toy.h"
+
+#include "gtest/gtest.h"
+
+namespace tf_opt {
+namespace {
+
+TEST(ToyTest, DescendsByTheRule) {
+  ToyHyperparameters h;
+  h.learning_rate = 0.25;
+  float p = 1;
+  RuleOf<Toy, float, 0>(ToyStep(h), {})(p, 2.0f);
+  EXPECT_EQ(p, 0.5f);
+}
+
+}  // namespace
+}  // namespace tf_opt
+""",
+    "tf_opt/python/functional/toy_rule.py": '''\
+"""Toy on pure tensors."""
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.update import Update
+
+
+def toy_update(*, learning_rate, **decay):
+    learning_rate = arithmetic.float64(learning_rate)
+    return Update(
+        lambda s, p, g: (p - s.learning_rate * g,),
+        {"learning_rate": learning_rate},
+        learning_rate=learning_rate,
+        **decay,
+    )
+
+
+SPEC = rule_spec.RuleSpec(
+    name="toy",
+    class_name="Toy",
+    bind=toy_update,
+    formula=r"p &\\leftarrow p - \\eta g",
+    slots=[],
+    numbers=[rule_spec.learning_rate(1e-3)],
+    example=["learning_rate=0.5"],
+    example_result="[0.75, 2.25]",
+    references="- None.",
+)
+''',
+    "tf_opt/python/optimizers/toy.py": '''\
+"""Toy as a Keras optimizer."""
+
+from tf_opt.python.functional import toy_rule
+from tf_opt.python.optimizers.base.definition import optimizer
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+
+
+@optimizer(toy_rule.SPEC)
+class Toy(FusedOptimizer):
+    """Toy.
+
+    Args:
+        {{learning_rate}}
+        {{common_arguments}}
+
+    Example:
+
+    >>> import tf_opt
+    >>> tf_opt.Toy(0.5).learning_rate.numpy().item()
+    0.5
+    """
+
+    def __init__(self, learning_rate=1e-3, **common):
+        super().__init__(learning_rate, **common)
+''',
+    "tests/reference/toy.py": '''\
+"""Toy."""
+
+from reference.decay import decayed
+
+MODES = {"plain": {}, "l2": {"weight_decay": 0.1, "maximize": True}}
+THOROUGH = "l2"
+
+
+def step(state, g, *, t, learning_rate, **decay):
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    return {"variable": p - learning_rate * g}
+''',
+}
+# In each file, the line after which a new one comes.
+LINES = {
+    "tf_opt/optimizers.bzl": ('    "nadam": "NAdam",', '    "toy": "Toy",'),
+    "tf_opt/__init__.py": (
+        "from tf_opt.python.optimizers.nadam import NAdam as NAdam",
+        "from tf_opt.python.optimizers.toy import Toy as Toy",
+    ),
+    "tests/registry.py": ('    "NAdam": "nadam",', '    "Toy": "toy",'),
+}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The copy, with the new optimizer."""
+    copy = tmp_path_factory.mktemp("sources")
+    for name in ("build_deps", "tests", "tf_opt", "tools"):
+        shutil.copytree(
+            ROOT / name,
+            copy / name,
+            ignore=shutil.ignore_patterns("__pycache__", ".*"),
+        )
+    for name in ("WORKSPACE", "BUILD", ".bazelrc", "pyproject.toml"):
+        shutil.copy(ROOT / name, copy / name)
+    for name, text in FILES.items():
+        assert not (copy / name).exists()
+        (copy / name).write_text(text)
+    for name, (before, line) in LINES.items():
+        text = (copy / name).read_text()
+        assert text.count(before) == 1, name
+        (copy / name).write_text(text.replace(before, f"{before}\n{line}"))
+    return copy
+
+
+def run(*command: str, sources: pathlib.Path, **environment: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=sources,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def test_its_cpp_test_is_built_and_passes(sources, tmp_path):
+    run(
+        "bazel",
+        "--batch",
+        f"--output_user_root={tmp_path}",
+        "test",
+        "//tf_opt/cc/rules:toy_test",
+        sources=sources,
+        TF_OPT_PYTHON=sys.executable,
+    )
+
+
+def test_it_passes_the_tests_of_the_registry(sources, tmp_path):
+    # Not in a folder that looks like the source tree.
+    package = tmp_path / "package"
+    shutil.copytree(sources / "tf_opt", package / "tf_opt")
+    report = run(
+        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+        *("-k", "(Toy or toy) and not custom_op and not readme"),
+        *("test_registry.py", "test_functional.py", "test_update_rules.py"),
+        *("test_signatures.py", "test_unroll.py", "test_documents.py"),
+        sources=sources / "tests",
+        PYTHONPATH=str(package),
+        TF_OPT_DISABLE_CUSTOM_OPS="1",
+    )
+    assert "Toy" in report or " passed" in report
