@@ -9,9 +9,12 @@ def _objects_impl(ctx):
     ])
     objects = []
     for source in ctx.files.srcs:
-        output = ctx.actions.declare_file(source.basename + ".cuda.pic.o")
+        output = ctx.actions.declare_file(
+            "%s/%s.cuda.pic.o" % (ctx.label.name, source.basename),
+        )
         arguments = ctx.actions.args()
         arguments.add("--options-file", ctx.file.options)
+        arguments.add_all(ctx.attr.defines, format_each = "-D%s")
         arguments.add_all(["-Xcompiler", "-fPIC", "-I.", "-c", source])
         arguments.add("-o", output)
         ctx.actions.run(
@@ -28,13 +31,14 @@ def _objects_impl(ctx):
 _objects = rule(
     implementation = _objects_impl,
     attrs = {
+        "defines": attr.string_list(),
         "deps": attr.label_list(providers = [CcInfo]),
         "options": attr.label(allow_single_file = True),
         "srcs": attr.label_list(allow_files = [".cc"]),
     },
 )
 
-def cuda_library(name, srcs, options, deps):
+def cuda_library(name, srcs, options, deps, defines = []):
     """A cc_library of `srcs`, or an empty one in a build without CUDA.
 
     Args:
@@ -42,6 +46,7 @@ def cuda_library(name, srcs, options, deps):
       srcs: Files for CUDA's compiler.
       options: A file of options for it.
       deps: Libraries whose headers they include.
+      defines: Macros for them.
     """
     if CUDA_VERSION:
         _objects(
@@ -49,6 +54,7 @@ def cuda_library(name, srcs, options, deps):
             srcs = srcs,
             options = options,
             deps = deps,
+            defines = defines,
         )
         native.cc_library(
             name = name,

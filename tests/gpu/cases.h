@@ -1,88 +1,61 @@
-// The optimizers of the proof: what the engine calls each, and the numbers that
-// its steps go by.
+// The optimizers of the proof: a name, and the numbers of each step.
 #ifndef TF_OPT_TESTS_GPU_CASES_H_
 #define TF_OPT_TESTS_GPU_CASES_H_
 
-#include <cmath>
+#include <cstddef>
+#include <string>
 
-#include "tf_opt/cc/rules/adam.h"
-#include "tf_opt/cc/rules/asgd.h"
-#include "tf_opt/cc/rules/averaged_sgd.h"
-#include "tf_opt/cc/rules/nadam.h"
+#include "tf_opt/cc/engines/testing/hyperparameters.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
 
 namespace tf_opt {
 
 struct Modes {
-  bool amsgrad = false;
-  bool epsilon_hat = false;
-  bool l2 = false;
+  int variant = 0;  // See rules/description.h.
+  int own = 0;      // The attributes that only this op has, as bits.
   bool maximize = false;
 };
 
-// What most cases have in common.
-template <typename Description>
-struct Case : Description {
-  static constexpr int kRows = 0;  // Of the table, if one of the slots is one.
+template <typename Description_>
+struct Case : Description_ {
+  using Description = Description_;
 
-  template <typename V, typename Use>
-  static void Choose(const Modes& modes, const Use& use) {
-    Description::template ChooseRule<V>(modes.l2, use);
+  // The input with a table's row; null if no slot is one.
+  static constexpr const char* RowInput() {
+    const char* name = nullptr;
+    for (const Operand& slot : Description::kSlotOperands) {
+      if (slot.is_row_of_table()) name = slot.row_input;
+    }
+    return name;
   }
-};
+  // Rows of such a table.
+  static constexpr int kRows = RowInput() == nullptr ? 0 : 3;
+  static constexpr int kOwnModes = 1 << std::size(Description::kModes);
 
-struct AdamCase : Case<Adam> {
-  static constexpr char kName[] = "adam";
-
-  static Hyperparameters At(int t, const Modes& modes) {
-    Hyperparameters h;
-    h.step = t;
-    h.beta_2 = 0.75;
-    h.maximize = modes.maximize;
-    h.epsilon_hat = modes.epsilon_hat;
-    return h;
-  }
-
-  template <typename V, typename Use>
-  static void Choose(const Modes& modes, const Use& use) {
-    ChooseRule<V>(modes.amsgrad, modes.l2, use);
-  }
-};
-
-struct NAdamCase : Case<NAdam> {
-  static constexpr char kName[] = "nadam";
-
-  static Hyperparameters At(int t, const Modes& modes) {
-    Hyperparameters h;
-    h.step = t;
-    h.momentum_product = std::pow(0.45, t - 1);
+  static typename Description::Hyperparameters At(int t, const Modes& modes) {
+    auto h = HyperparametersAt<Description>(t);
+    for (std::size_t k = 0; k < std::size(Description::kModes); ++k) {
+      h.*Description::kModes[k].boolean = modes.own >> k & 1;
+    }
     h.maximize = modes.maximize;
     return h;
   }
-};
 
-struct AsgdCase : Case<Asgd> {
-  static constexpr char kName[] = "asgd";
-  static constexpr int kRows = 3;
-
-  static Hyperparameters At(int t, const Modes& modes) {
-    Hyperparameters h;
-    h.learning_rate = 0.0625;
-    h.seen_batches = t < kRows ? t : kRows;
-    h.maximize = modes.maximize;
-    return h;
-  }
-};
-
-struct AveragedSgdCase : Case<AveragedSgd> {
-  static constexpr char kName[] = "averaged_sgd";
-
-  static Hyperparameters At(int t, const Modes& modes) {
-    Hyperparameters h;
-    h.step = t;
-    h.eta = 0.0625 / t;
-    h.t0 = 5;
-    h.maximize = modes.maximize;
-    return h;
+  static std::string Name(const Modes& modes) {
+    std::string name = Description::kOp;
+    int bit = 0;
+    for (const Operand& slot : Description::kSlotOperands) {
+      if (!slot.optional) continue;
+      if (modes.variant >> bit++ & 1) name += std::string(", ") + slot.name;
+    }
+    for (std::size_t k = 0; k < std::size(Description::kModes); ++k) {
+      if (modes.own >> k & 1) {
+        name += std::string(", ") + Description::kModes[k].name;
+      }
+    }
+    name += modes.variant >> bit & 1 ? ", L2" : ", decoupled";
+    return modes.maximize ? name + ", maximize" : name;
   }
 };
 

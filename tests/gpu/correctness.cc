@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,6 +23,8 @@
 #include "tests/gpu/steps.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
 #include "tf_opt/cc/engines/testing/measure_model.h"
+#include "tf_opt/cc/rules/all_rules.h"
+#include "tf_opt/cc/rules/description.h"
 
 namespace tf_opt {
 namespace {
@@ -161,21 +162,11 @@ void CheckLarge(const std::string& name) {
   Report(what, same);
 }
 
-std::string NameOf(const char* optimizer, const char* dtype,
-                   const Modes& modes) {
-  std::string name = std::string(optimizer) + ", " + dtype;
-  if (modes.amsgrad) name += ", amsgrad";
-  if (modes.epsilon_hat) name += ", epsilon_hat";
-  name += modes.l2 ? ", L2" : ", decoupled";
-  if (modes.maximize) name += ", maximize";
-  return name;
-}
-
 template <typename T, typename Case, typename Rule>
 void CheckRule(const std::string& name, const Modes& modes) {
   Report(name, StepsAreRight<T, Case, Rule>(modes, {}));
-  if (modes.epsilon_hat || modes.maximize) return;
-  for (const auto& [frame, stored] : Pairs(AllFrames(), AllStored<T, Case>())) {
+  if (modes.own != 0 || modes.maximize) return;
+  for (const auto& [frame, stored] : Pairs(AllFrames(), AllStored<T, Rule>())) {
     std::string what = name;
     what += frame.update ? ", updating" : ", accumulating";
     if (frame.overwrite_with_average) what += ", overwriting, stochastic";
@@ -184,7 +175,7 @@ void CheckRule(const std::string& name, const Modes& modes) {
     if (stored.state == StateType::kFloat) what += ", float32 state";
     Report(what, StepsAreRight<T, Case, Rule>(modes, {true, frame, stored}));
   }
-  if (modes.amsgrad || modes.l2) return;
+  if (modes.variant != 0) return;
   // More than a launch can describe.
   std::vector<int64_t> many(2000);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = i % 37;
@@ -198,15 +189,18 @@ void CheckRule(const std::string& name, const Modes& modes) {
 
 template <typename T, typename Case>
 void CheckType() {
-  constexpr bool kIsAdam = std::is_same<Case, AdamCase>::value;
-  for (int bits = 0; bits < (kIsAdam ? 16 : 4); ++bits) {
-    const Modes modes = {(bits & 4) != 0, (bits & 8) != 0, (bits & 1) != 0,
-                         (bits & 2) != 0};
-    if (brief && (modes.epsilon_hat || modes.maximize)) continue;
-    Case::template Choose<ComputeType<T>>(modes, [&](auto chosen) {
-      CheckRule<T, Case, typename decltype(chosen)::type>(
-          NameOf(Case::kName, kDtype<T>, modes), modes);
-    });
+  using Description = typename Case::Description;
+  for (const bool maximize : {false, true}) {
+    for (int own = 0; own < Case::kOwnModes; ++own) {
+      if (brief && (own != 0 || maximize)) continue;
+      for (int variant = 0; variant < kVariants<Description>; ++variant) {
+        const Modes modes = {variant, own, maximize};
+        WithRule<Description, ComputeType<T>>(variant, [&modes](auto rule) {
+          CheckRule<T, Case, typename decltype(rule)::type>(
+              Case::Name(modes) + ", " + kDtype<T>, modes);
+        });
+      }
+    }
   }
 }
 
@@ -267,10 +261,9 @@ int main(int argc, char** argv) {
     return 77;  // What test runners take for skipped.
   }
   std::printf("On: %s\n", device.c_str());
-  Check<AdamCase>();
-  Check<NAdamCase>();
-  Check<AsgdCase>();
-  Check<AveragedSgdCase>();
+  ForEachRule([](auto description) {
+    Check<Case<typename decltype(description)::type>>();
+  });
   CheckMeasures<Half>();
   CheckMeasures<BFloat16>();
   CheckMeasures<float>();

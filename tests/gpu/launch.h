@@ -75,13 +75,13 @@ class Launch {
       return GpuVector{static_cast<const double*>(OnDevice(&number)),
                        /*one_for_all=*/true};
     };
-    inputs.weight_decay.at = static_cast<const double*>(weight_decay_.get());
-    inputs.learning_rate_factors = for_all(known_.own.learning_rate_factor);
-    inputs.gradient_factors = for_all(known_.own.gradient_factor);
-    inputs.variable_numbers = for_all(known_.own.number);
+    inputs.variables = {{static_cast<const double*>(weight_decay_.get())},
+                        for_all(known_.own.learning_rate_factor),
+                        for_all(known_.own.gradient_factor),
+                        for_all(known_.own.number)};
     if (Case::kRows > 0) {
-      inputs.SetRow("batch_index", Case::kRows,
-                    static_cast<const int64_t*>(OnDevice(&known_.row)));
+      inputs.row = GpuRow(Case::RowInput(), Case::kRows,
+                          static_cast<const int64_t*>(OnDevice(&known_.row)));
     }
     return ApplyDenseGpu<T, Rule>(tensors_, inputs, workspace_.get(), stream);
   }

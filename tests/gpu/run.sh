@@ -24,28 +24,39 @@ out=build/gpu
 mkdir -p "$out"
 
 say "Compiling the engine and its proof with $(nvcc --version | grep -o 'release [0-9.]*')"
+# compile OBJECT SOURCE [OPTIONS...]
 compile() {
+  local object=$1 source=$2
   # The host's bits are compared with the device's.
   local options=(-std=c++17 -O3 -Xcompiler -ffp-contract=off)
-  [[ $1 == tf_opt/*_dense.cc ]] &&
+  [[ $source == *_loops.cc ]] &&
     options=(--options-file tf_opt/cc/engines/gpu/nvcc.options)
-  nvcc "${options[@]}" -Xcompiler -fPIC -I. -c "$1" \
-    -o "$out/$(basename "$1").o"
+  nvcc "${options[@]}" "${@:3}" -Xcompiler -fPIC -I. "-I$out/include" \
+    -c "$source" -o "$out/$object.o"
 }
 export -f compile
 export out
-engine=(tf_opt/cc/kernels/*_dense.cc tf_opt/cc/engines/gpu/copy_on_gpu.cc
-  tests/gpu/device_cuda.cc)
-programs=(tests/gpu/correctness.cc tests/gpu/speed.cc)
+list=tf_opt/cc/rules/all_rules.sh
+mkdir -p "$out/include/tf_opt/cc/rules"
+"$list" tf_opt/optimizers.bzl >"$out/include/tf_opt/cc/rules/all_rules.h"
+engine=("measure tf_opt/cc/engines/measure_loops.cc"
+  "copy tf_opt/cc/engines/gpu/copy_on_gpu.cc"
+  "device tests/gpu/device_cuda.cc")
+while read -r file rule; do
+  engine+=("$file tf_opt/cc/engines/rule_loops.cc -DTF_OPT_RULE=$rule \
+    -DTF_OPT_RULE_HEADER=tf_opt/cc/rules/$file.h")
+done < <("$list" --rows tf_opt/optimizers.bzl)
+programs=("correctness tests/gpu/correctness.cc" "speed tests/gpu/speed.cc")
+# shellcheck disable=SC2016 # The inner shell splits a job into its words.
 printf '%s\0' "${engine[@]}" "${programs[@]}" |
-  xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile "$0"'
+  xargs -0 -n 1 -P "$(nproc)" bash -euo pipefail -c 'compile $0'
 
 objects=()
-for source in "${engine[@]}"; do
-  objects+=("$out/$(basename "$source").o")
+for job in "${engine[@]}"; do
+  objects+=("$out/${job%% *}.o")
 done
 for program in correctness speed; do
-  nvcc -o "$out/$program" "$out/$program.cc.o" "${objects[@]}"
+  nvcc -o "$out/$program" "$out/$program.o" "${objects[@]}"
 done
 say "Compiled $out/{correctness,speed}"
 if [[ ${1:-} == --compile-only ]]; then

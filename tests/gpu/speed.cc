@@ -21,6 +21,9 @@
 #include "tests/gpu/launch.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/adam.h"
+#include "tf_opt/cc/rules/all_rules.h"
+#include "tf_opt/cc/rules/description.h"
 
 namespace tf_opt {
 namespace {
@@ -112,6 +115,27 @@ void Measure(const char* title, const Workload& workload, int rounds) {
   std::fflush(stdout);
 }
 
+template <typename T, typename Description, int kVariant>
+void Measure(const std::string& title, const Workload& workload, int rounds) {
+  Measure<T, Case<Description>, RuleOf<Description, ComputeType<T>, kVariant>>(
+      title.c_str(), workload, rounds);
+}
+
+// Every rule without and with its optional slots, if it has any.
+void MeasureAll(const Workload& workload, int rounds) {
+  ForEachRule([&](auto description) {
+    using Description = typename decltype(description)::type;
+    const std::string op = Description::kOp;
+    Measure<float, Description, 0>(op, workload, rounds);
+    constexpr int kAllSlots = (1 << CountOptionalSlots<Description>()) - 1;
+    if constexpr (kAllSlots > 0) {
+      Measure<float, Description, kAllSlots>(op + ", all slots", workload,
+                                             rounds);
+    }
+  });
+  Measure<BFloat16, Adam, 0>("Adam, bfloat16 variables", workload, rounds);
+}
+
 }  // namespace
 }  // namespace tf_opt
 
@@ -132,16 +156,6 @@ int main(int argc, char** argv) {
     workload.title = line.substr(0, tab);
     std::istringstream sizes(line.substr(tab + 1));
     for (int64_t size; sizes >> size;) workload.sizes.push_back(size);
-    Measure<float, AdamCase, AdamRule<float, false, false>>("Adam", workload,
-                                                            rounds);
-    Measure<BFloat16, AdamCase, AdamRule<float, false, false>>(
-        "Adam, bfloat16 variables", workload, rounds);
-    Measure<float, AdamCase, AdamRule<float, true, false>>("Adam, AMSGrad",
-                                                           workload, rounds);
-    Measure<float, NAdamCase, NAdamRule<float, false>>("NAdam", workload,
-                                                       rounds);
-    Measure<float, AsgdCase, AsgdRule<float, false>>("ASGD", workload, rounds);
-    Measure<float, AveragedSgdCase, AveragedSgdRule<float, false>>(
-        "AveragedSGD", workload, rounds);
+    MeasureAll(workload, rounds);
   }
 }

@@ -14,6 +14,7 @@
 #include "tests/gpu/device.h"
 #include "tests/gpu/launch.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
+#include "tf_opt/cc/rules/description.h"
 
 namespace tf_opt {
 
@@ -80,7 +81,7 @@ class Steps {
 
   static bool IsTable(int operand) {
     return operand >= kFrameOperandCount &&
-           Case::kSlotOperands[operand - kFrameOperandCount].is_row_of_table();
+           kSlotsOf<Rule>[operand - kFrameOperandCount].is_row_of_table();
   }
 
   template <typename Use>

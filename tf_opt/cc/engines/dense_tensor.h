@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
@@ -100,14 +101,14 @@ struct DenseTensor {
   }
 
   template <typename Rule, std::size_t... kIndices>
-  TF_OPT_RULE_INLINE void MoveToRow(int64_t row,
+  TF_OPT_RULE_INLINE void MoveToRow([[maybe_unused]] int64_t row,
                                     std::index_sequence<kIndices...>) {
     (MoveSlotToRow<Rule, kIndices>(row), ...);
   }
 
   template <typename Rule, std::size_t kIndex>
   TF_OPT_RULE_INLINE void MoveSlotToRow(int64_t row) {
-    constexpr Operand kOperand = Rule::Description::kSlotOperands[kIndex];
+    constexpr Operand kOperand = kSlotsOf<Rule>[kIndex];
     if constexpr (kOperand.is_row_of_table()) {
       Move(kFrameOperandCount + static_cast<int>(kIndex), row * size);
     }

@@ -4,6 +4,8 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 
 namespace tf_opt {
@@ -96,6 +98,22 @@ bool ApplyLaunch::UsesRandomBits(const FrameInputs& frame) const {
     }
   }
   return false;
+}
+
+absl::Status ApplyLaunch::GetArrays(StepArrays* arrays) const {
+  TF_RETURN_IF_ERROR(ElementTypeOf(array(kVariable, 0).type, &arrays->element));
+  arrays->sizes.reserve(size_);
+  for (int i = 0; i < size_; ++i) {
+    arrays->sizes.push_back(array(kVariable, i).elements());
+  }
+  arrays->arrays.resize(arrays_.size());
+  for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
+    if (!has(k)) continue;
+    for (int i = 0; i < size_; ++i) {
+      arrays->arrays[k * size_ + i] = {array(k, i).data, StateTypeOf(k, i)};
+    }
+  }
+  return absl::OkStatus();
 }
 
 StateType ApplyLaunch::StateTypeOf(int operand, int i) const {

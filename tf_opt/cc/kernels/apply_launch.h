@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tf_opt/cc/engines/dense_tensor.h"
-#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/kernels/launch_array.h"
 #include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -70,22 +69,8 @@ class ApplyLaunch {
   // Returns whether anything is rounded at random.
   bool UsesRandomBits(const FrameInputs& frame) const;
 
-  // The arrays as the engines take them; a table begins at its first row.
-  template <typename Element, int kSlots>
-  std::vector<DenseTensor<Element, kSlots>> Tensors() const {
-    std::vector<DenseTensor<Element, kSlots>> tensors(size_);
-    for (int k = 0; k < DenseTensor<Element, kSlots>::kOperands; ++k) {
-      if (!has(k)) continue;
-      for (int i = 0; i < size_; ++i) {
-        tensors[i].operands[k] = array(k, i).data;
-        tensors[i].types[k] = StateTypeOf(k, i);
-      }
-    }
-    for (int i = 0; i < size_; ++i) {
-      tensors[i].size = array(kVariable, i).elements();
-    }
-    return tensors;
-  }
+  // Gets the arrays as the engines take them; a table begins at its first row.
+  absl::Status GetArrays(StepArrays* arrays) const;
 
   // Gradients that are sparse.
   std::vector<Slices> slices;

@@ -24,7 +24,12 @@ absl::Status MeasureSlices(const MeasureLaunch& launch, double scale,
   SortedRows sorted;
   TF_RETURN_IF_ERROR(
       SortRows(launch.slices, rows, attributes, threads, &sorted));
-  auto gradients = MakeGradients<Element>(launch.slices, sorted);
+  std::vector<SparseGradient<Element>> gradients;
+  gradients.reserve(launch.slices.size());
+  for (const Slices& one : launch.slices) {
+    gradients.push_back({static_cast<const Element*>(one.values.data),
+                         one.values.width, sorted.tables[gradients.size()]});
+  }
   const bool scale_is_finite =
       std::isfinite(static_cast<ComputeType<Element>>(scale));
   std::vector<MeasuredTable<Element>> tables;

@@ -74,7 +74,7 @@ class MeasureOp : public Kernel {
                                        launch.type, shapes[i], "gradients"));
       launch.accumulators.push_back(ArrayOf(*accumulators[i]->tensor()));
     }
-    const OpNumbers numbers(context);
+    OpNumbers numbers(context);
     const void *scale, *enabled;
     TF_RETURN_IF_ERROR(numbers.Scalar("gradient_scale", &scale));
     TF_RETURN_IF_ERROR(numbers.Scalar("enabled", &enabled));

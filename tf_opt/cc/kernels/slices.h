@@ -75,19 +75,6 @@ absl::Status SortRows(const std::vector<Slices>& slices,
                       const SliceAttributes& attributes,
                       const CpuThreads& threads, SortedRows* sorted);
 
-// Sparse gradients for an engine.
-template <typename Element>
-std::vector<SparseGradient<Element>> MakeGradients(
-    const std::vector<Slices>& slices, const SortedRows& sorted) {
-  std::vector<SparseGradient<Element>> gradients;
-  gradients.reserve(slices.size());
-  for (const Slices& one : slices) {
-    gradients.push_back({static_cast<const Element*>(one.values.data),
-                         one.values.width, sorted.tables[gradients.size()]});
-  }
-  return gradients;
-}
-
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_KERNELS_SLICES_H_

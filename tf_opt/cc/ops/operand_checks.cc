@@ -41,6 +41,10 @@ bool DimensionsFit(const PartialTensorShape& a, int skipped_of_a,
 
 }  // namespace
 
+std::string OpName(const std::string& rule, bool sparse) {
+  return absl::StrCat("TfOpt>Resource", sparse ? "Sparse" : "", "Apply", rule);
+}
+
 absl::Status CheckLength(const std::string& name, const char* what,
                          bool optional, int count, int64_t found) {
   if (found == count || (optional && found == 0)) return absl::OkStatus();

@@ -20,6 +20,9 @@ inline constexpr const char* kPerVariableInputs[] = {
     "weight_decay", "learning_rate_factors", "gradient_factors",
     "variable_numbers"};
 
+// Name of the resource-apply op of a rule (RuleInfo::op).
+std::string OpName(const std::string& rule, bool sparse);
+
 // Type of the arithmetic on variables of type `variable`.
 inline tensorflow::DataType ArithmeticType(tensorflow::DataType variable) {
   return variable == tensorflow::DT_DOUBLE ? tensorflow::DT_DOUBLE

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_parts.h"
 #include "tf_opt/cc/rules/scalar_input.h"
@@ -88,23 +89,36 @@ struct AsgdRule {
 };
 
 // Description of the rule for the op and the engines.
-struct Asgd {
-  using Hyperparameters = AsgdHyperparameters;
+struct Asgd : DescriptionOf<AsgdHyperparameters> {
+  static constexpr char kOp[] = "ASGD";
+  static constexpr char kSummary[] =
+      "One step of the stochastic average gradient over a list of variables. "
+      "Of each table y, only the row `batch_index` is read and written.";
 
   static constexpr Operand kSlotOperands[] = {
-      Operand("d").Stored(Storage::kArithmetic),
-      Operand::RowOfTable("y", "batch_index").Rounded(Rounding::kToNearest)};
-  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AsgdHyperparameters::learning_rate},
-      {"seen_batches", &AsgdHyperparameters::seen_batches, Range::kPositive}};
+      Operand("d",
+              "Handles of the sums of the rows of y, float32 (double if T is "
+              "double), one for each of `variables`; or one "
+              "TfOpt>VariableGroup of them.")
+          .Stored(Storage::kArithmetic),
+      Operand::RowOfTable(
+          "y",
+          "Handles of tables with the last gradient of each batch: the shape "
+          "of the variable behind a dimension of batches. All may be stored "
+          "shorter; then the gradient is rounded to that, to nearest, before "
+          "it becomes part of d.",
+          "batch_index",
+          "Scalar in [0, the rows of y): the batch of the gradients.")
+          .Rounded(Rounding::kToNearest)};
 
-  // Calls use(TypeTag<...>()) with the rule for these modes and returns the
-  // result.
-  template <typename V, typename Use>
-  static auto ChooseRule(bool l2, const Use& use) {
-    return l2 ? use(TypeTag<AsgdRule<V, true>>())
-              : use(TypeTag<AsgdRule<V, false>>());
-  }
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &AsgdHyperparameters::learning_rate, "Scalar."},
+      {"seen_batches", &AsgdHyperparameters::seen_batches, Range::kPositive,
+       "Scalar >= 1: the number of different batches so far, this one "
+       "included."}};
+
+  template <typename V, bool... kVariant>
+  using Rule = AsgdRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_parts.h"
 #include "tf_opt/cc/rules/scalar_input.h"
@@ -75,25 +76,32 @@ struct AveragedSgdRule {
 };
 
 // Description of the rule for the op and the engines.
-struct AveragedSgd {
-  using Hyperparameters = AveragedSgdHyperparameters;
+struct AveragedSgd : DescriptionOf<AveragedSgdHyperparameters> {
+  static constexpr char kOp[] = "AveragedSGD";
+  static constexpr char kSummary[] =
+      "One step of averaged stochastic gradient descent over a list of "
+      "variables. `learning_rate_factors` multiply eta as well.";
 
-  static constexpr Operand kSlotOperands[] = {{"ax"}};
+  static constexpr Operand kSlotOperands[] = {
+      {"ax",
+       "Handles of the averages, float32 (double if T is double) or shorter, "
+       "one for each of `variables`; or one TfOpt>VariableGroup of them."}};
+
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AveragedSgdHyperparameters::learning_rate},
+      {"learning_rate", &AveragedSgdHyperparameters::learning_rate,
+       "Scalar; for the decoupled weight decay."},
       // Negative while the averages are in the variables.
-      {"eta", &AveragedSgdHyperparameters::eta, Range::kNonNegative},
-      {"step", &AveragedSgdHyperparameters::step, Range::kPositive},
-      {"lambd", &AveragedSgdHyperparameters::lambd, Range::kNonNegative},
-      {"t0", &AveragedSgdHyperparameters::t0, Range::kNonNegative}};
+      {"eta", &AveragedSgdHyperparameters::eta, Range::kNonNegative,
+       "Scalar >= 0, the step size."},
+      {"step", &AveragedSgdHyperparameters::step, Range::kPositive,
+       "Scalar, counted from 1: t."},
+      {"lambd", &AveragedSgdHyperparameters::lambd, Range::kNonNegative,
+       "Scalar >= 0, the decay of the variable by the step size."},
+      {"t0", &AveragedSgdHyperparameters::t0, Range::kNonNegative,
+       "Scalar >= 0, the number of steps before averaging begins."}};
 
-  // Calls use(TypeTag<...>()) with the rule for these modes and returns the
-  // result.
-  template <typename V, typename Use>
-  static auto ChooseRule(bool l2, const Use& use) {
-    return l2 ? use(TypeTag<AveragedSgdRule<V, true>>())
-              : use(TypeTag<AveragedSgdRule<V, false>>());
-  }
+  template <typename V, bool... kVariant>
+  using Rule = AveragedSgdRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt

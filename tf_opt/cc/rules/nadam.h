@@ -18,6 +18,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/power.h"
 #include "tf_opt/cc/rules/rule_parts.h"
@@ -99,27 +100,37 @@ struct NAdamRule {
 };
 
 // Description of the rule for the op and the engines.
-struct NAdam {
-  using Hyperparameters = NAdamHyperparameters;
+struct NAdam : DescriptionOf<NAdamHyperparameters> {
+  static constexpr char kOp[] = "NAdam";
+  static constexpr char kSummary[] =
+      "One step of NAdam over a list of variables, with the momentum "
+      "mu_t = beta_1 * (1 - 0.96^(t * momentum_decay) / 2).";
 
-  static constexpr Operand kSlotOperands[] = {{"m"}, {"v"}};
+  static constexpr Operand kSlotOperands[] = {
+      {"m",
+       "Handles of the first moments, float32 (double if T is double) or "
+       "shorter, one for each of `variables`; or one TfOpt>VariableGroup of "
+       "them."},
+      {"v", "Handles of the second moments, stored like m."}};
+
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &NAdamHyperparameters::learning_rate},
-      {"step", &NAdamHyperparameters::step, Range::kPositive},
-      {"momentum_product", &NAdamHyperparameters::momentum_product},
-      {"beta_1", &NAdamHyperparameters::beta_1, Range::kDecayRate},
-      {"beta_2", &NAdamHyperparameters::beta_2, Range::kDecayRate},
-      {"epsilon", &NAdamHyperparameters::epsilon, Range::kNonNegative},
+      {"learning_rate", &NAdamHyperparameters::learning_rate, "Scalar."},
+      {"step", &NAdamHyperparameters::step, Range::kPositive,
+       "Scalar, counted from 1: t."},
+      {"momentum_product", &NAdamHyperparameters::momentum_product,
+       "Scalar, the product of mu_1 to mu_{t-1}; 1 in the first step."},
+      {"beta_1", &NAdamHyperparameters::beta_1, Range::kDecayRate,
+       "Scalar in [0, 1), the decay of the first moment."},
+      {"beta_2", &NAdamHyperparameters::beta_2, Range::kDecayRate,
+       "Scalar in [0, 1), the decay of the second moment."},
+      {"epsilon", &NAdamHyperparameters::epsilon, Range::kNonNegative,
+       "Scalar >= 0."},
       {"momentum_decay", &NAdamHyperparameters::momentum_decay,
-       Range::kNonNegative}};
+       Range::kNonNegative,
+       "Scalar >= 0, how fast mu goes from beta_1 / 2 to beta_1."}};
 
-  // Calls use(TypeTag<...>()) with the rule for these modes and returns the
-  // result.
-  template <typename V, typename Use>
-  static auto ChooseRule(bool l2, const Use& use) {
-    return l2 ? use(TypeTag<NAdamRule<V, true>>())
-              : use(TypeTag<NAdamRule<V, false>>());
-  }
+  template <typename V, bool... kVariant>
+  using Rule = NAdamRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt

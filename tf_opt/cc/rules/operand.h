@@ -26,23 +26,27 @@ enum class StateType : unsigned char { kArithmetic, kFloat, kBFloat16 };
 enum class Rounding { kAtRandom, kToNearest };
 
 struct Operand {
-  // A slot.
-  constexpr Operand(const char* name) : name(name) {}
+  // A slot; `doc` is the documentation of the op's input.
+  constexpr Operand(const char* name, const char* doc = "")
+      : name(name), doc(doc) {}
   constexpr Operand(const char* name, Role role, Storage storage)
       : name(name), role(role), storage(storage) {}
 
   // An operand that may be empty, which turns its mode off.
-  static constexpr Operand Optional(const char* name) {
-    Operand operand(name);
+  static constexpr Operand Optional(const char* name, const char* doc = "") {
+    Operand operand(name, doc);
     operand.optional = true;
     return operand;
   }
 
   // One row of a table, whose number is the scalar input `row_input`. The
   // variable's shape is [rows] + the shape of the variable that is updated.
-  static constexpr Operand RowOfTable(const char* name, const char* row_input) {
-    Operand operand(name);
+  static constexpr Operand RowOfTable(const char* name, const char* doc,
+                                      const char* row_input,
+                                      const char* row_doc) {
+    Operand operand(name, doc);
     operand.row_input = row_input;
+    operand.row_doc = row_doc;
     return operand;
   }
 
@@ -61,11 +65,13 @@ struct Operand {
   constexpr bool is_row_of_table() const { return row_input != nullptr; }
 
   const char* name;
+  const char* doc = "";
   Role role = Role::kUpdated;
   Storage storage = Storage::kState;
   Rounding rounding = Rounding::kAtRandom;
   bool optional = false;
   const char* row_input = nullptr;
+  const char* row_doc = "";
 };
 
 // Operands of every step; the rule's slots follow. An operand's index also

@@ -42,18 +42,75 @@ TF_OPT_HOST_DEVICE inline const char* Describe(Range range) {
   }
 }
 
+// A NaN is in no range except kAny.
+TF_OPT_HOST_DEVICE inline bool IsInRange(Range range, double value) {
+  switch (range) {
+    case Range::kNonNegative:
+      return value >= 0;
+    case Range::kDecayRate:
+      return value >= 0 && value < 1;
+    case Range::kFraction:
+      return value >= 0 && value <= 1;
+    case Range::kPositive:
+      return value >= 1;
+    default:
+      return true;
+  }
+}
+
+enum class ScalarType { kDouble, kInt64, kBool };
+
+// A scalar that was read from memory, of one of these types.
+union ScalarValue {
+  double number;
+  int64_t integer;
+  bool boolean;
+};
+
+// A scalar input without its place.
+struct ScalarInfo {
+  const char* name = nullptr;
+  ScalarType type = ScalarType::kDouble;
+  Range range = Range::kAny;
+  const char* doc = "";  // Documentation of the op's input.
+};
+
+// Reads a scalar from memory that holds its type.
+inline ScalarValue ReadScalar(ScalarType type, const void* from) {
+  ScalarValue value = {};
+  if (type == ScalarType::kInt64) {
+    value.integer = ReadOnce(static_cast<const int64_t*>(from));
+  } else if (type == ScalarType::kBool) {
+    value.boolean = ReadOnce(static_cast<const bool*>(from));
+  } else {
+    value.number = ReadOnce(static_cast<const double*>(from));
+  }
+  return value;
+}
+
+inline double ToDouble(ScalarType type, const ScalarValue& value) {
+  if (type == ScalarType::kInt64) return static_cast<double>(value.integer);
+  if (type == ScalarType::kBool) return static_cast<double>(value.boolean);
+  return value.number;
+}
+
 // A number in Hyperparameters: a double, an int64_t or a bool.
 template <typename Hyperparameters>
-struct ScalarInput {
+struct ScalarInput : ScalarInfo {
   constexpr ScalarInput() = default;
   constexpr ScalarInput(const char* name, double Hyperparameters::* number,
-                        Range range = Range::kAny)
-      : name(name), number(number), range(range) {}
+                        Range range = Range::kAny, const char* doc = "")
+      : ScalarInfo{name, ScalarType::kDouble, range, doc}, number(number) {}
+  constexpr ScalarInput(const char* name, double Hyperparameters::* number,
+                        const char* doc)
+      : ScalarInput(name, number, Range::kAny, doc) {}
   constexpr ScalarInput(const char* name, int64_t Hyperparameters::* integer,
-                        Range range = Range::kAny)
-      : name(name), integer(integer), range(range) {}
-  constexpr ScalarInput(const char* name, bool Hyperparameters::* boolean)
-      : name(name), boolean(boolean) {}
+                        Range range = Range::kAny, const char* doc = "")
+      : ScalarInfo{name, ScalarType::kInt64, range, doc}, integer(integer) {}
+  constexpr ScalarInput(const char* name, bool Hyperparameters::* boolean,
+                        const char* doc = "")
+      : ScalarInfo{name, ScalarType::kBool, Range::kAny, doc},
+        boolean(boolean) {}
 
   // Sets the number from memory that holds its type.
   TF_OPT_HOST_DEVICE void Read(const void* from, Hyperparameters* to) const {
@@ -79,28 +136,13 @@ struct ScalarInput {
     return from.*number;
   }
 
-  // A NaN is in no range except kAny.
   TF_OPT_HOST_DEVICE bool InRange(const Hyperparameters& from) const {
-    const double value = Get(from);
-    switch (range) {
-      case Range::kNonNegative:
-        return value >= 0;
-      case Range::kDecayRate:
-        return value >= 0 && value < 1;
-      case Range::kFraction:
-        return value >= 0 && value <= 1;
-      case Range::kPositive:
-        return value >= 1;
-      default:
-        return true;
-    }
+    return IsInRange(range, Get(from));
   }
 
-  const char* name = nullptr;
   double Hyperparameters::* number = nullptr;
   int64_t Hyperparameters::* integer = nullptr;
   bool Hyperparameters::* boolean = nullptr;
-  Range range = Range::kAny;
 };
 
 // Scalars of a step for one variable.
@@ -120,12 +162,6 @@ struct VariableInputs {
   double gradient_factor = 1.0;
   // Number of the variable, for its random bits.
   double number = 0.0;
-};
-
-// A type as a value: passes a chosen rule to a generic function.
-template <typename T>
-struct TypeTag {
-  using type = T;
 };
 
 }  // namespace tf_opt

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/random_bits.h"
 #include "tf_opt/cc/rules/scalar_input.h"
@@ -154,8 +155,7 @@ struct FramedRule {
     if constexpr (kOperand < kFrameOperandCount) {
       return kFrameOperands[kOperand].rounding;
     } else {
-      return Rule::Description::kSlotOperands[kOperand - kFrameOperandCount]
-          .rounding;
+      return kSlotsOf<Rule>[kOperand - kFrameOperandCount].rounding;
     }
   }
 

@@ -21,11 +21,13 @@
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/kernels/apply_attributes.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/kernel.h"
+#include "tf_opt/cc/kernels/numbers.h"
 #include "tf_opt/cc/kernels/optimizers.h"
-#include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/xla/apply_xla_op.h"
 #include "tf_opt/cc/xla/custom_call.h"
@@ -64,47 +66,45 @@ absl::Status CheckGradientsFit(FfiCall* call) {
                    "]`, but it has another size"));
 }
 
-template <typename Optimizer>
 absl::Status ApplyCall(FfiCall* call) {
-  Optimizer optimizer;
-  TF_RETURN_IF_ERROR(optimizer.Read(call->attributes()));
-  SliceAttributes attributes;
-  TF_RETURN_IF_ERROR(attributes.Read(call->attributes()));
+  ApplyAttributes attributes;
+  TF_RETURN_IF_ERROR(attributes.Read(call->node()));
   int count = 0;
   TF_RETURN_IF_ERROR(GetNodeAttr(call->attributes(), "count", &count));
-  ApplyLaunch launch(optimizer.slots, count);
+  ApplyLaunch launch(attributes.slots, count);
   TF_RETURN_IF_ERROR(
       GetNodeAttr(call->attributes(), "table_rows", &launch.table_rows));
-  TF_RETURN_IF_ERROR(FindArrays(attributes.sparse(), call, &launch));
-  StepNumbers<Optimizer> numbers(optimizer);
-  TF_RETURN_IF_ERROR(numbers.Read(*call, &launch));
+  TF_RETURN_IF_ERROR(FindArrays(attributes.slices.sparse(), call, &launch));
+  StepNumbers numbers;
+  TF_RETURN_IF_ERROR(numbers.Read(attributes, *call, &launch));
   if (!numbers.frame.enabled) {
     call->CopyUpdated();
     return absl::OkStatus();
   }
   TF_RETURN_IF_ERROR(
-      attributes.sparse()
-          ? call->FindSlices(attributes, launch.size(), &launch.slices)
+      attributes.slices.sparse()
+          ? call->FindSlices(attributes.slices, launch.size(), &launch.slices)
           : CheckGradientsFit(call));
   TF_RETURN_IF_ERROR(call->CheckAllRead());
   call->CopyUpdated();
-  return ApplyOnCpu(optimizer, numbers, launch, attributes, call->threads());
+  return ApplyOnCpu(attributes, numbers, launch, call->threads());
 }
 
-template <typename Optimizer>
 tensorflow::OpKernel* MakeKernel(tensorflow::OpKernelConstruction* context) {
-  Optimizer optimizer;
-  const absl::Status status = optimizer.Read(context->def());
+  ApplyAttributes attributes;
+  const absl::Status status = attributes.Read(context->def());
   if (!status.ok()) context->CtxFailure(status);
-  return NewApplyXlaOp(context, optimizer.slots);
+  return NewApplyXlaOp(context, attributes.slots);
 }
 
 [[maybe_unused]] const bool registered = [] {
-  ForEachApplyOp([](auto optimizer, const std::string& op, bool) {
-    using Optimizer = typename decltype(optimizer)::type;
-    if (!RegisterFfiFunction<ApplyCall<Optimizer>>(op)) return;
-    RegisterKernel(op, kXlaDevice, {}, MakeKernel<Optimizer>);
-  });
+  for (const Optimizer& optimizer : AllOptimizers()) {
+    for (const bool sparse : {false, true}) {
+      const std::string op = OpName(optimizer.rule.op, sparse);
+      if (!RegisterFfiFunction<ApplyCall>(op)) continue;
+      RegisterKernel(op, kXlaDevice, {}, MakeKernel);
+    }
+  }
   return true;
 }();
 

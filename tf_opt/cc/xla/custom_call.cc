@@ -71,6 +71,7 @@ void CustomCall::Make(const std::string& function,
 
 tensorflow::NodeDef AttributesOf(const tensorflow::NodeDef& node) {
   tensorflow::NodeDef attributes;
+  attributes.set_op(node.op());
   for (const auto& [name, value] : node.attr()) {
     if (name[0] != '_') (*attributes.mutable_attr())[name] = value;
   }

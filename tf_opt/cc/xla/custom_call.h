@@ -46,7 +46,7 @@ class CustomCall {
 // after the process's first compilation.
 constexpr char kXlaDevice[] = "XLA_CPU_JIT";
 
-// Attributes of an op without those that TensorFlow adds for itself.
+// An op and its attributes, without those that TensorFlow adds for itself.
 tensorflow::NodeDef AttributesOf(const tensorflow::NodeDef& node);
 
 }  // namespace tf_opt

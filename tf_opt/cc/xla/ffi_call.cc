@@ -94,8 +94,7 @@ FfiCall::FfiCall(xla::ffi::RemainingArgs arguments,
                  xla::ffi::ThreadPool threads)
     : arguments_(arguments), results_(results), threads_(threads) {
   // If it can't be parsed, an attribute is missing: an error of its reader.
-  attributes_.ParseFromArray(attributes.data(),
-                             static_cast<int>(attributes.size()));
+  node_.ParseFromArray(attributes.data(), static_cast<int>(attributes.size()));
 }
 
 absl::Status FfiCall::Next(LaunchArray* array) {
@@ -142,7 +141,7 @@ absl::Status FfiCall::FindSlices(const SliceAttributes& attributes, int count,
                                  std::vector<Slices>* slices) {
   int accumulated = 0;
   TF_RETURN_IF_ERROR(
-      GetNodeAttr(attributes_, "num_accumulated_rows", &accumulated));
+      tensorflow::GetNodeAttr(node_, "num_accumulated_rows", &accumulated));
   std::vector<LaunchArray> arrays((accumulated > 0 ? 3 : 2) * count);
   for (LaunchArray& array : arrays) TF_RETURN_IF_ERROR(Next(&array));
   LaunchArray last;
@@ -176,7 +175,7 @@ absl::Status FfiCall::OfVariables(const char*, int, PerVariable* vector) {
   LaunchArray array;
   TF_RETURN_IF_ERROR(Next(&array));
   *vector = {static_cast<const double*>(array.data), array.elements()};
-  return GetNodeAttr(attributes_, "first", &vector->first);
+  return tensorflow::GetNodeAttr(node_, "first", &vector->first);
 }
 
 CpuThreads FfiCall::threads() const {

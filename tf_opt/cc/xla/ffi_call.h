@@ -13,6 +13,7 @@
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/cpu_threads.h"
 #include "tf_opt/cc/kernels/launch_array.h"
+#include "tf_opt/cc/kernels/numbers.h"
 #include "tf_opt/cc/kernels/slices.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -20,13 +21,15 @@ namespace tf_opt {
 
 // The arguments of a call are read in order. An array that the call writes is
 // an argument and a result, usually in the same memory.
-class FfiCall {
+class FfiCall : public NumberSource {
  public:
   // `attributes` is a serialized NodeDef; see CustomCall::Make.
   FfiCall(xla::ffi::RemainingArgs arguments, xla::ffi::RemainingRets results,
           std::string_view attributes, xla::ffi::ThreadPool threads);
 
-  tensorflow::AttrSlice attributes() const { return attributes_; }
+  // The op's name and attributes, and attributes of the call.
+  const tensorflow::NodeDef& node() const { return node_; }
+  tensorflow::AttrSlice attributes() const { return node_; }
 
   // Finds the next argument.
   absl::Status Next(LaunchArray* array);
@@ -47,8 +50,9 @@ class FfiCall {
                           std::vector<Slices>* slices);
 
   // The next arguments as numbers; see numbers.h.
-  absl::Status Scalar(const char* name, const void** data);
-  absl::Status OfVariables(const char* name, int count, PerVariable* vector);
+  absl::Status Scalar(const char* name, const void** data) override;
+  absl::Status OfVariables(const char* name, int count,
+                           PerVariable* vector) override;
 
   // The program's threads, valid during the call. They also work on one of the
   // pool's threads while all others are busy.
@@ -64,7 +68,7 @@ class FfiCall {
   const xla::ffi::RemainingArgs arguments_;
   const xla::ffi::RemainingRets results_;
   const xla::ffi::ThreadPool threads_;
-  tensorflow::NodeDef attributes_;
+  tensorflow::NodeDef node_;
   std::size_t next_argument_ = 0;
   std::size_t next_result_ = 0;
   std::vector<Copy> copies_;

@@ -9,6 +9,7 @@
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/optimizers.h"
+#include "tf_opt/cc/ops/operand_checks.h"
 
 namespace tf_opt {
 namespace {
@@ -37,7 +38,10 @@ void RegisterNotForXla(const char* device) {
           return new NotForXlaOp(context);
         });
   };
-  ForEachApplyOp([&](auto, const std::string& op, bool) { register_one(op); });
+  for (const Optimizer& optimizer : AllOptimizers()) {
+    register_one(OpName(optimizer.rule.op, /*sparse=*/false));
+    register_one(OpName(optimizer.rule.op, /*sparse=*/true));
+  }
   register_one("TfOpt>MeasureGradients");
   register_one("TfOpt>MeasureSparseGradients");
 }

@@ -17,14 +17,14 @@ _TARGETS = {
     "avx512": _AVX2 + ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"],
 }
 
-def cpu_target_library(name, srcs, deps, **kwargs):
+def cpu_target_library(name, srcs, deps, local_defines = [], **kwargs):
     """A cc_library of `srcs` compiled for every target of this processor.
 
     Args:
       name: Name of the library.
-      srcs: Sources that instantiate ApplyRange in the namespace
-        TF_OPT_CPU_TARGET.
+      srcs: Sources that define functions in the namespace TF_OPT_CPU_TARGET.
       deps: What they include.
+      local_defines: As for a cc_library.
       **kwargs: Passed on to the libraries.
     """
     for target, flags in _TARGETS.items():
@@ -32,7 +32,7 @@ def cpu_target_library(name, srcs, deps, **kwargs):
             name = name + "_" + target,
             srcs = srcs,
             copts = _COMMON + flags,
-            local_defines = ["TF_OPT_CPU_TARGET=" + target],
+            local_defines = local_defines + ["TF_OPT_CPU_TARGET=" + target],
             deps = deps,
             **kwargs
         )

@@ -1,6 +1,6 @@
 // The dense CPU engine's inner loop, for one instruction set.
 //
-// A file that instantiates it (kernels/*_dense.cc) is compiled once per target
+// The file that instantiates it (rule_loops.cc) is compiled once per target
 // with TF_OPT_CPU_TARGET defined as that target's namespace. Such a translation
 // unit must emit no function that another one emits too: the linker keeps one
 // copy, perhaps the one this machine cannot run. Hence the namespace, the
@@ -21,8 +21,10 @@
 
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
+#include "tf_opt/cc/engines/rule_cases.h"
 #include "tf_opt/cc/engines/stochastic_rounding.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/random_bits.h"
@@ -365,7 +367,9 @@ template <typename V, typename Rule, typename P, typename G, typename... Slot,
 inline __attribute__((always_inline)) void UpdatePairs(
     const Rule rule, int n, const P variable, const G gradient,
     std::index_sequence<kIndices...>, const Slot... slots) {
-  PairBlock<V> variables, states[sizeof...(Slot)];
+  PairBlock<V> variables;
+  [[maybe_unused]] PairBlock<V>
+      states[sizeof...(Slot) > 0 ? sizeof...(Slot) : 1];
   const auto update = [&](int i, Pair<V> p,
                           auto... values) __attribute__((always_inline)) {
     const Pair<V> g = gradient.LoadPair(i);
@@ -504,11 +508,11 @@ inline __attribute__((always_inline)) void UpdateBlock(
     RandomBlock* random, std::index_sequence<kIndices...>) {
   using V = ComputeType<T>;
   WithStateType<V>(tensor.slot_type(), [&](auto stored) {
-    StreamBlock streams[Rule::kSlots];
+    [[maybe_unused]] StreamBlock streams[Rule::kSlots > 0 ? Rule::kSlots : 1];
     Update<V>(rule.rule, n, variable, gradient,
               StateOf<decltype(stored), kFrameOperandCount + kIndices,
-                      Rule::Description::kSlotOperands[kIndices].storage,
-                      Rule::Description::kSlotOperands[kIndices].rounding>(
+                      kSlotsOf<Rule>[kIndices].storage,
+                      kSlotsOf<Rule>[kIndices].rounding>(
                   rule, tensor.template slot<kIndices>(), start, random,
                   &streams[kIndices])...);
   });
@@ -667,16 +671,21 @@ void AccumulateRange(const FramedRule<Rule>& rule,
   }
 }
 
+// The loops of one rule.
+template <typename Case>
+struct Loops {
+  using T = typename Case::T;
+  using Rule = typename Case::Rule;
+
+  decltype(&ApplyRange<T, Rule>) apply = ApplyRange<T, Rule>;
+  decltype(&AccumulateRange<T, Rule>) accumulate = AccumulateRange<T, Rule>;
+};
+
+// An explicit instantiation emits the loops of all rules of an optimizer.
+template <typename Description>
+struct AllLoops {
+  static constexpr RuleTableOf<Loops, Description> kAll{};
+};
+
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt
-
-// Instantiates the loops of Rule<V, ...> for variables of type T.
-#define TF_OPT_INSTANTIATE_DENSE(T, Rule, ...)                          \
-  template void TF_OPT_CPU_TARGET::ApplyRange<T>(                       \
-      const FramedRule<Rule<ComputeType<T>, __VA_ARGS__>>&,             \
-      const DenseTensor<T, Rule<ComputeType<T>, __VA_ARGS__>::kSlots>&, \
-      int64_t, int64_t);                                                \
-  template void TF_OPT_CPU_TARGET::AccumulateRange<T>(                  \
-      const FramedRule<Rule<ComputeType<T>, __VA_ARGS__>>&,             \
-      const DenseTensor<T, Rule<ComputeType<T>, __VA_ARGS__>::kSlots>&, \
-      int64_t, int64_t)

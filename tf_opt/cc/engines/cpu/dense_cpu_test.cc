@@ -36,8 +36,7 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
   using Rule = typename TypeParam::Rule;
   using Model = DenseModel<T, Rule::kSlots>;
   const typename Rule::Step step(TypeParam::Hyperparameters());
-  for (const Setting& setting :
-       AllSettings<T, typename TypeParam::Description>()) {
+  for (const Setting& setting : AllSettings<T, Rule>()) {
     SCOPED_TRACE(testing::Message() << setting);
     const bool update = setting.frame.update;
     std::vector<FramedRule<Rule>> rules;

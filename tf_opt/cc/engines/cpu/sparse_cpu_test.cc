@@ -98,7 +98,7 @@ class SparseCpuRuleTest : public testing::Test {
     for (const bool special : {false, true}) {
       const auto tables = Tables<T>(special);
       const auto gradients = GradientsOf(tables);
-      auto all_stored = AllStored<T, typename RuleCase::Description>();
+      auto all_stored = AllStored<T, Rule>();
       if (special) all_stored = {all_stored.back()};
       for (const auto& [frame, stored] : Pairs(AllFrames(), all_stored)) {
         SCOPED_TRACE(testing::Message()

@@ -3,9 +3,9 @@
 // describe them. It reads nothing back from the device, so a CUDA graph can
 // capture it.
 //
-// Defined by dense-inl.h, in files for CUDA's compiler. This header is plain
-// C++ without names of CUDA: a stream is a cudaStream_t, an error is CUDA's
-// description or null.
+// Defined by apply_on_gpu-inl.h, in files for CUDA's compiler. This header is
+// plain C++ without names of CUDA: a stream is a cudaStream_t, an error is
+// CUDA's description or null.
 #ifndef TF_OPT_CC_ENGINES_GPU_DENSE_GPU_LAUNCH_H_
 #define TF_OPT_CC_ENGINES_GPU_DENSE_GPU_LAUNCH_H_
 
@@ -18,7 +18,7 @@
 namespace tf_opt {
 
 template <typename Rule>
-using GpuInputsOf = GpuStepInputs<typename Rule::Step::Hyperparameters>;
+using GpuInputsOf = GpuStepInputs<typename Rule::Description>;
 
 // Makes a Rule for each tensor from `inputs` and applies it, in the stream's
 // order. `workspace` has GpuRules<Rule>::Bytes(tensors.size()) bytes of device

@@ -35,11 +35,11 @@ struct Step {
     for (const auto& input : kFrameScalars) {
       inputs.frame.Add(input, input.Address(frame));
     }
-    inputs.weight_decay.at = weight_decay.data();
-    inputs.learning_rate_factors = {&others.learning_rate_factor, true};
-    inputs.gradient_factors = {&others.gradient_factor, true};
-    inputs.variable_numbers = {&others.number, true};
-    if (rows > 0) inputs.SetRow("batch_index", rows, &row);
+    inputs.variables = {{weight_decay.data()},
+                        {&others.learning_rate_factor, true},
+                        {&others.gradient_factor, true},
+                        {&others.number, true}};
+    if (rows > 0) inputs.row = GpuRow("batch_index", rows, &row);
     std::vector<double> workspace(
         GpuRules<Rule>::Bytes(tensors.size()) / sizeof(double) + 1);
     EXPECT_EQ((ApplyDenseGpu<T, Rule>(tensors, inputs, workspace.data(),
@@ -88,8 +88,7 @@ TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngine) {
   for (size_t i = 0; i < Sizes().size(); ++i) {
     step.weight_decay.push_back(0.01 * i);
   }
-  for (const Setting& setting :
-       AllSettings<T, typename TypeParam::Description>()) {
+  for (const Setting& setting : AllSettings<T, Rule>()) {
     step.frame = setting.frame;
     step.others = {0, 1.5, setting.framed ? 1.25 : 1, 5};
     std::vector<FramedRule<Rule>> rules;

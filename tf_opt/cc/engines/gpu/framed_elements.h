@@ -75,9 +75,9 @@ class FramedElements {
                                              std::index_sequence<kIndices...>) {
     GpuPack<T, kPack> variable[kCount];
     GpuPack<T, kPack> gradient[kCount];
-    GpuPack<V, kPack> accumulator[kCount];
+    GpuPack<V, kPack> accumulator[kCount] = {};
     GpuPack<V, kPack> master_weight[kCount];
-    V slots[Rule::kSlots][kCount][kPack];
+    V slots[Rule::kSlots > 0 ? Rule::kSlots : 1][kCount][kPack];
     V average[kCount][kPack] = {};
     for (int u = 0; u < kCount; ++u) {
       variable[u].Load(tensor.variable() + at + u * row);

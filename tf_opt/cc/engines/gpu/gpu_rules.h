@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <type_traits>
 
 #include "tf_opt/cc/rules/scalar_input.h"
@@ -73,38 +74,47 @@ struct GpuVector {
   bool one_for_all = false;
 };
 
-// Inputs of a step. All pointers are to device memory.
-template <typename Hyperparameters>
-struct GpuStepInputs {
-  static constexpr int kCapacity = 8;
-
-  // For a rule with tables: they have this many rows, and `at` points to the
-  // number of the row that takes part.
-  void SetRow(const char* name, int64_t row_count, const int64_t* at) {
-    std::snprintf(row_name, kGpuNameCapacity, "%s", name);
-    rows = row_count;
-    row = at;
-  }
-
-  TF_OPT_HOST_DEVICE VariableInputs OfVariable(int64_t i) const {
+// Scalars of each variable.
+struct GpuVectors {
+  TF_OPT_HOST_DEVICE VariableInputs operator[](int64_t i) const {
     VariableInputs own;
     weight_decay.Read(i, &own.weight_decay);
     learning_rate_factors.Read(i, &own.learning_rate_factor);
     gradient_factors.Read(i, &own.gradient_factor);
-    variable_numbers.Read(i, &own.number);
+    numbers.Read(i, &own.number);
     return own;
   }
 
-  GpuScalars<Hyperparameters, kCapacity> scalars;
-  GpuScalars<FrameInputs, FrameInputs::kScalarCount> frame;
   GpuVector weight_decay;
   GpuVector learning_rate_factors;
   GpuVector gradient_factors;
-  GpuVector variable_numbers;
+  GpuVector numbers;
+};
+
+// For a rule with tables: the row that takes part.
+struct GpuRow {
+  GpuRow() = default;
+  // Tables have `count` rows, and `at` points to the number of the row.
+  GpuRow(const char* input, int64_t count, const int64_t* at)
+      : count(count), at(at) {
+    std::snprintf(name, kGpuNameCapacity, "%s", input);
+  }
+
+  GpuName name;
+  int64_t count = 0;
+  const int64_t* at = nullptr;
+};
+
+// Inputs of a step. All pointers are to device memory.
+template <typename Description>
+struct GpuStepInputs {
+  GpuScalars<typename Description::Hyperparameters,
+             std::size(Description::kScalars)>
+      scalars;
+  GpuScalars<FrameInputs, FrameInputs::kScalarCount> frame;
+  GpuVectors variables;
   bool has_accumulators = true;  // If false, every step must update.
-  GpuName row_name;
-  int64_t rows = 0;
-  const int64_t* row = nullptr;
+  GpuRow row;
 };
 
 // Rules of a step, in device memory.
@@ -114,6 +124,8 @@ class GpuRules {
                 "rules lie in memory that nobody constructed");
 
  public:
+  using Inputs = GpuStepInputs<typename Rule::Description>;
+
   // `memory` must be aligned for doubles.
   TF_OPT_HOST_DEVICE explicit GpuRules(void* memory)
       : header_(static_cast<Header*>(memory)),
@@ -126,20 +138,19 @@ class GpuRules {
   // Computes the rule of tensor i, in thread i. Thread 0 also checks all
   // numbers. A number out of range makes the rules invalid and is printed: a
   // device can't return an error without a wait.
-  template <typename Hyperparameters>
-  TF_OPT_HOST_DEVICE void Compute(const GpuStepInputs<Hyperparameters>& inputs,
-                                  int64_t i) const {
-    const Hyperparameters hyperparameters = inputs.scalars.Read();
+  TF_OPT_HOST_DEVICE void Compute(const Inputs& inputs, int64_t i) const {
+    const auto hyperparameters = inputs.scalars.Read();
     const FrameInputs frame = inputs.frame.Read();
     rules_[i] = FramedRule<Rule>(typename Rule::Step(hyperparameters), frame,
-                                 inputs.OfVariable(i));
+                                 inputs.variables[i]);
     if (i == 0) {
-      const int64_t row = inputs.row == nullptr ? 0 : ReadOnce(inputs.row);
+      const int64_t row =
+          inputs.row.at == nullptr ? 0 : ReadOnce(inputs.row.at);
       // A step that is not enabled uses no number.
       const bool writes =
           frame.enabled &&
           inputs.scalars.Check(hyperparameters) & inputs.frame.Check(frame) &
-              CheckRow(inputs, row) & CheckUpdate(inputs, frame);
+              CheckRow(inputs.row, row) & CheckUpdate(inputs, frame);
       *header_ = {row, writes, frame.update};
     }
   }
@@ -159,19 +170,16 @@ class GpuRules {
     bool updates;
   };
 
-  template <typename Hyperparameters>
-  TF_OPT_HOST_DEVICE static bool CheckRow(
-      const GpuStepInputs<Hyperparameters>& inputs, int64_t row) {
-    if (inputs.row == nullptr || (row >= 0 && row < inputs.rows)) return true;
+  TF_OPT_HOST_DEVICE static bool CheckRow(const GpuRow& known, int64_t row) {
+    if (known.at == nullptr || (row >= 0 && row < known.count)) return true;
     printf("tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
-           inputs.row_name, static_cast<long long>(inputs.rows),
+           known.name, static_cast<long long>(known.count),
            static_cast<long long>(row));
     return false;
   }
 
-  template <typename Hyperparameters>
-  TF_OPT_HOST_DEVICE static bool CheckUpdate(
-      const GpuStepInputs<Hyperparameters>& inputs, const FrameInputs& frame) {
+  TF_OPT_HOST_DEVICE static bool CheckUpdate(const Inputs& inputs,
+                                             const FrameInputs& frame) {
     if (frame.update || inputs.has_accumulators) return true;
     printf(
         "tf_opt: `accumulators` must hold one variable for each gradient where "

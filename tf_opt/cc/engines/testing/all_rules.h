@@ -2,65 +2,65 @@
 #ifndef TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 #define TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 
-#include <string>
+#include <tuple>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "tf_opt/cc/engines/storage_types.h"
-#include "tf_opt/cc/rules/adam.h"
-#include "tf_opt/cc/rules/asgd.h"
-#include "tf_opt/cc/rules/averaged_sgd.h"
-#include "tf_opt/cc/rules/nadam.h"
+#include "tf_opt/cc/engines/testing/hyperparameters.h"
+#include "tf_opt/cc/rules/all_rules.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/type_list.h"
 
 namespace tf_opt {
 
-template <typename T_, typename Description_, typename Rule_>
-struct RuleCase {
+template <typename T_, typename Description_, int kVariant>
+struct TestCase {
   using T = T_;
   using Description = Description_;
-  using Rule = Rule_;
+  using Rule = RuleOf<Description, ComputeType<T>, kVariant>;
 
-  // Hyperparameters that make every part of the rule count.
   static typename Description::Hyperparameters Hyperparameters() {
-    typename Description::Hyperparameters hyperparameters;
-    for (const auto& input : Description::kScalars) {
-      if (input.integer != nullptr) hyperparameters.*input.integer = 3;
-      if (std::string(input.name) == "t0") hyperparameters.*input.number = 0;
-    }
-    return hyperparameters;
+    return HyperparametersAt<Description>(3);
   }
 };
 
-#define TF_OPT_RULE_CASES(T, V)                            \
-  RuleCase<T, Adam, AdamRule<V, false, false>>,            \
-      RuleCase<T, Adam, AdamRule<V, false, true>>,         \
-      RuleCase<T, Adam, AdamRule<V, true, false>>,         \
-      RuleCase<T, Adam, AdamRule<V, true, true>>,          \
-      RuleCase<T, NAdam, NAdamRule<V, false>>,             \
-      RuleCase<T, NAdam, NAdamRule<V, true>>,              \
-      RuleCase<T, Asgd, AsgdRule<V, false>>,               \
-      RuleCase<T, Asgd, AsgdRule<V, true>>,                \
-      RuleCase<T, AveragedSgd, AveragedSgdRule<V, false>>, \
-      RuleCase<T, AveragedSgd, AveragedSgdRule<V, true>>
+using VariableTypes = std::tuple<Half, BFloat16, float, double>;
 
-using AllRules = testing::Types<
-    TF_OPT_RULE_CASES(Half, float), TF_OPT_RULE_CASES(BFloat16, float),
-    TF_OPT_RULE_CASES(float, float), TF_OPT_RULE_CASES(double, double)>;
+template <int kFirst, typename Description, int... kVariants>
+auto MakeTestCases(std::integer_sequence<int, kVariants...>) -> TypeList<
+    TestCase<std::tuple_element_t<(kFirst + kVariants) % 4, VariableTypes>,
+             Description, kVariants>...>;
 
-#undef TF_OPT_RULE_CASES
+// The variants of a rule, with the variable types in turns.
+template <int kFirst, typename Description>
+using TestCasesOf = decltype(MakeTestCases<kFirst, Description>(
+    std::make_integer_sequence<int, kVariants<Description>>()));
 
-// Every rule once, and every type: for what doesn't depend on their
-// combination.
-using SomeRules = testing::Types<
-    RuleCase<Half, Adam, AdamRule<float, false, false>>,
-    RuleCase<BFloat16, Adam, AdamRule<float, false, true>>,
-    RuleCase<float, Adam, AdamRule<float, true, false>>,
-    RuleCase<double, Adam, AdamRule<double, true, true>>,
-    RuleCase<double, NAdam, NAdamRule<double, false>>,
-    RuleCase<Half, NAdam, NAdamRule<float, true>>,
-    RuleCase<float, Asgd, AsgdRule<float, false>>,
-    RuleCase<BFloat16, Asgd, AsgdRule<float, true>>,
-    RuleCase<BFloat16, AveragedSgd, AveragedSgdRule<float, false>>,
-    RuleCase<float, AveragedSgd, AveragedSgdRule<float, true>>>;
+template <typename... Lists>
+struct Joined;
+template <typename... Types>
+struct Joined<TypeList<Types...>> {
+  using type = testing::Types<Types...>;
+};
+template <typename... A, typename... B, typename... Lists>
+struct Joined<TypeList<A...>, TypeList<B...>, Lists...>
+    : Joined<TypeList<A..., B...>, Lists...> {};
+
+template <typename Descriptions>
+struct TestCases;
+template <typename... Descriptions>
+struct TestCases<TypeList<Descriptions...>> {
+  // Every rule once, and every type: for what doesn't depend on their
+  // combination.
+  using Some = typename Joined<TestCasesOf<0, Descriptions>...>::type;
+  using All = typename Joined<
+      TestCasesOf<0, Descriptions>..., TestCasesOf<1, Descriptions>...,
+      TestCasesOf<2, Descriptions>..., TestCasesOf<3, Descriptions>...>::type;
+};
+
+using AllRules = TestCases<AllDescriptions>::All;
+using SomeRules = TestCases<AllDescriptions>::Some;
 
 }  // namespace tf_opt
 

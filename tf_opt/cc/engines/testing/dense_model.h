@@ -15,6 +15,7 @@
 
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -111,7 +112,7 @@ struct Stored {
 };
 
 // All storage types for variables of type T and their state.
-template <typename T, typename Description>
+template <typename T, typename Rule>
 std::vector<Stored> AllStored() {
   std::vector<Stored> all = {{}, {StateType::kBFloat16}};
   if (sizeof(T) == 2) {
@@ -119,7 +120,7 @@ std::vector<Stored> AllStored() {
     all.push_back({StateType::kBFloat16, true});
   }
   if (std::is_same<T, double>::value) all.push_back({StateType::kFloat});
-  for (Stored& stored : all) stored.slots = Description::kSlotOperands;
+  for (Stored& stored : all) stored.slots = kSlotsOf<Rule>.data();
   return all;
 }
 
@@ -139,13 +140,13 @@ inline std::ostream& operator<<(std::ostream& to, const Setting& setting) {
             << setting.stored.master_weights << ", special " << setting.special;
 }
 
-template <typename T, typename Description>
+template <typename T, typename Rule>
 std::vector<Setting> AllSettings() {
   std::vector<Setting> all;
   // It leaves the gradient as it is.
   FrameInputs plain;
   plain.uses_random_bits = true;
-  for (const Stored& stored : AllStored<T, Description>()) {
+  for (const Stored& stored : AllStored<T, Rule>()) {
     for (const FrameInputs& frame : AllFrames()) {
       all.push_back({frame, stored, true, true});
     }

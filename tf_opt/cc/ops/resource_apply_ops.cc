@@ -1,12 +1,20 @@
-#include "tf_opt/cc/ops/resource_apply_op.h"
+// Registers the resource-apply ops, for dense and for sparse gradients, each
+// from the description of its rule: what kernels read is what the op takes.
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_def_builder.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/ops/shape_functions.h"
+#include "tf_opt/cc/rules/all_rules.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/rule_info.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -103,53 +111,99 @@ void AddSliceInputs(tensorflow::OpDefBuilder* builder) {
       .Attr("tables: list(string) = []");
 }
 
-void Register(const ResourceApplyOp& op, bool sparse) {
-  tensorflow::OpRegistry::Global()->Register(
-      [op, sparse](tensorflow::OpRegistrationData* data) -> absl::Status {
-        tensorflow::OpDefBuilder builder(absl::StrCat(
-            "TfOpt>Resource", sparse ? "Sparse" : "", "Apply", op.name));
-        for (const Operand& operand : InputOrder(op.slots)) {
-          AddOperand(operand, &builder);
-        }
-        if (sparse) AddSliceInputs(&builder);
-        std::vector<std::string> scalars;
-        const auto add_scalar = [&](const ResourceApplyOp::Scalar& scalar) {
-          builder.Input(absl::StrCat(scalar.name, ": ", scalar.type));
-          scalars.push_back(scalar.name);
-        };
-        for (const auto& scalar : op.scalars) add_scalar(scalar);
-        for (const char* name : kPerVariableInputs) {
-          builder.Input(absl::StrCat(name, ": double"));
-        }
-        for (const auto& input : kFrameScalars) {
-          add_scalar(ResourceApplyOp::ScalarOf(input));
-        }
-        add_scalar({"seed", "int64"});
-        builder.Attr("T: {half, bfloat16, float, double}")
-            .Attr("decoupled_weight_decay: bool = true")
-            .Attr("maximize: bool = false")
-            .Attr("stochastic_rounding: bool = false");
-        for (const std::string& attribute : op.attributes) {
-          builder.Attr(attribute);
-        }
-        builder.SetShapeFn(
-            [slots = op.slots, scalars,
-             sparse](tensorflow::shape_inference::InferenceContext* c) {
-              return CheckApplyShapes(c, slots, scalars, sparse);
-            });
-        builder.Doc(absl::StrCat(op.summary, kCommonDoc,
-                                 sparse ? kSparseDoc : kDenseDoc,
-                                 op.arguments));
-        return builder.Finalize(data);
-      });
+const char* NameOf(ScalarType type) {
+  return type == ScalarType::kBool    ? "bool"
+         : type == ScalarType::kInt64 ? "int64"
+                                      : "double";
 }
+
+// Breaks a text into lines, all but the first indented.
+std::string Wrapped(const std::string& text, const std::string& indent) {
+  constexpr std::size_t kColumns = 80;
+  std::string wrapped;
+  std::size_t column = 0;
+  for (const auto word : absl::StrSplit(text, ' ')) {
+    const bool fits = column + 1 + word.size() <= kColumns;
+    const std::string before = wrapped.empty() ? ""
+                               : fits          ? " "
+                                               : "\n" + indent;
+    column = (fits ? column + before.size() : indent.size()) + word.size();
+    absl::StrAppend(&wrapped, before, word);
+  }
+  return wrapped;
+}
+
+std::string DocOf(const char* name, const char* doc) {
+  return Wrapped(absl::StrCat(name, ": ", doc), "  ") + "\n";
+}
+
+// The scalar inputs of the op before those of every op.
+std::vector<ScalarInfo> ScalarsOf(const RuleInfo& rule) {
+  std::vector<ScalarInfo> scalars = rule.scalars;
+  for (const Operand& slot : rule.slots) {
+    if (!slot.is_row_of_table()) continue;
+    scalars.push_back(
+        {slot.row_input, ScalarType::kInt64, Range::kAny, slot.row_doc});
+  }
+  return scalars;
+}
+
+std::string DocOf(const RuleInfo& rule, bool sparse) {
+  std::string doc = absl::StrCat("\n", Wrapped(rule.summary, ""), kCommonDoc,
+                                 sparse ? kSparseDoc : kDenseDoc);
+  for (const Operand& slot : rule.slots) doc += DocOf(slot.name, slot.doc);
+  for (const ScalarInfo& scalar : ScalarsOf(rule)) {
+    doc += DocOf(scalar.name, scalar.doc);
+  }
+  for (const ScalarInfo& mode : rule.modes) doc += DocOf(mode.name, mode.doc);
+  return doc;
+}
+
+absl::Status Define(const RuleInfo& rule, bool sparse,
+                    tensorflow::OpRegistrationData* data) {
+  tensorflow::OpDefBuilder builder(OpName(rule.op, sparse));
+  for (const Operand& operand : InputOrder(rule.slots)) {
+    AddOperand(operand, &builder);
+  }
+  if (sparse) AddSliceInputs(&builder);
+  std::vector<std::string> scalars;
+  const auto add_scalar = [&](const ScalarInfo& scalar) {
+    builder.Input(absl::StrCat(scalar.name, ": ", NameOf(scalar.type)));
+    scalars.push_back(scalar.name);
+  };
+  for (const ScalarInfo& scalar : ScalarsOf(rule)) add_scalar(scalar);
+  for (const char* name : kPerVariableInputs) {
+    builder.Input(absl::StrCat(name, ": double"));
+  }
+  for (const ScalarInfo& scalar : kFrameScalars) add_scalar(scalar);
+  add_scalar({"seed", ScalarType::kInt64});
+  builder.Attr("T: {half, bfloat16, float, double}")
+      .Attr("decoupled_weight_decay: bool = true")
+      .Attr("maximize: bool = false")
+      .Attr("stochastic_rounding: bool = false");
+  for (const ScalarInfo& mode : rule.modes) {
+    builder.Attr(absl::StrCat(mode.name, ": bool = false"));
+  }
+  builder.SetShapeFn([slots = rule.slots, scalars, sparse](
+                         tensorflow::shape_inference::InferenceContext* c) {
+    return CheckApplyShapes(c, slots, scalars, sparse);
+  });
+  builder.Doc(DocOf(rule, sparse));
+  return builder.Finalize(data);
+}
+
+[[maybe_unused]] const bool registered = [] {
+  ForEachRule([](auto description) {
+    const RuleInfo rule = RuleInfoOf<typename decltype(description)::type>();
+    for (const bool sparse : {false, true}) {
+      tensorflow::OpRegistry::Global()->Register(
+          [rule, sparse](tensorflow::OpRegistrationData* data) {
+            return Define(rule, sparse, data);
+          });
+    }
+  });
+  return true;
+}();
 
 }  // namespace
-
-bool RegisterResourceApplyOp(const ResourceApplyOp& op) {
-  Register(op, /*sparse=*/false);
-  Register(op, /*sparse=*/true);
-  return true;
-}
-
 }  // namespace tf_opt

@@ -1,0 +1,78 @@
+// Defines apply_on_gpu.h, with CUDA's compiler for a GPU, with any other for
+// its emulation.
+#ifndef TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_INL_H_
+#define TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_INL_H_
+
+#include <cstddef>
+
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
+#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/gpu_rules.h"
+#include "tf_opt/cc/engines/rule_cases.h"
+#if defined(__CUDACC__)
+#include "tf_opt/cc/engines/gpu/cuda-inl.cuh"
+#else
+#include "tf_opt/cc/engines/gpu/gpu_emulation-inl.h"
+#endif
+
+namespace tf_opt {
+
+// The step of one rule for variables of one type.
+template <typename Case>
+struct GpuRuleEntry {
+  using T = typename Case::T;
+  using Rule = typename Case::Rule;
+
+  decltype(&ApplyDenseGpu<T, Rule>) apply = ApplyDenseGpu<T, Rule>;
+};
+
+// An explicit instantiation emits the steps of all rules of an optimizer, which
+// tests call.
+template <typename Description>
+struct AllGpuRules {
+  static constexpr RuleTableOf<GpuRuleEntry, Description> kAll{};
+};
+
+// Calls use(TypeTag<T>(), TypeTag<Rule>()) with a step's types.
+template <typename Description, typename Use>
+auto WithGpuRule(const GpuStep& step, const Use& use) {
+  return WithElementType(step.arrays.element, [&](auto element) {
+    using T = typename decltype(element)::type;
+    return WithRule<Description, ComputeType<T>>(
+        step.variant, [&](auto rule) { return use(element, rule); });
+  });
+}
+
+template <typename Description>
+std::size_t GpuWorkspaceBytes(const GpuStep& step) {
+  return WithGpuRule<Description>(step, [&step](auto, auto rule) {
+    using Rule = typename decltype(rule)::type;
+    return GpuRules<Rule>::Bytes(step.arrays.count());
+  });
+}
+
+template <typename Description>
+const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
+  GpuStepInputs<Description> inputs;
+  inputs.scalars.known = HyperparametersOf<Description>(step.values);
+  inputs.frame.known = step.frame;
+  for (std::size_t k = 0; k < step.scalars.size(); ++k) {
+    inputs.scalars.Add(Description::kScalars[k], step.scalars[k]);
+  }
+  for (std::size_t k = 0; k < step.frame_scalars.size(); ++k) {
+    inputs.frame.Add(kFrameScalars[k], step.frame_scalars[k]);
+  }
+  inputs.variables = step.variables;
+  inputs.has_accumulators = step.has_accumulators;
+  inputs.row = step.row;
+  return WithGpuRule<Description>(step, [&](auto element, auto rule) {
+    using T = typename decltype(element)::type;
+    using Rule = typename decltype(rule)::type;
+    return ApplyDenseGpu<T, Rule>(step.arrays.Tensors<T, Rule::kSlots>(),
+                                  inputs, workspace, stream);
+  });
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_INL_H_

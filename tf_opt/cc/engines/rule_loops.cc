@@ -1,0 +1,22 @@
+// The rules of one optimizer, TF_OPT_RULE, for an engine. Compiled once for
+// each optimizer and engine: with TF_OPT_CPU_TARGET for an instruction set of
+// the CPU; without it for the GPU (by CUDA's compiler) or its emulation (by any
+// other).
+#include "tf_opt/cc/engines/rule_header.h"
+#if defined(TF_OPT_CPU_TARGET)
+#include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
+#else
+#include "tf_opt/cc/engines/gpu/apply_on_gpu-inl.h"
+#endif
+
+namespace tf_opt {
+
+#if defined(TF_OPT_CPU_TARGET)
+template struct TF_OPT_CPU_TARGET::AllLoops<TF_OPT_RULE>;
+#else
+template struct AllGpuRules<TF_OPT_RULE>;
+template std::size_t GpuWorkspaceBytes<TF_OPT_RULE>(const GpuStep&);
+template const char* ApplyOnGpu<TF_OPT_RULE>(const GpuStep&, void*, void*);
+#endif
+
+}  // namespace tf_opt

@@ -1,0 +1,54 @@
+#include "tf_opt/cc/kernels/apply_attributes.h"
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/ops/operand_checks.h"
+
+namespace tf_opt {
+namespace {
+
+const Optimizer* FindOptimizer(const std::string& op) {
+  for (const Optimizer& optimizer : AllOptimizers()) {
+    for (const bool sparse : {false, true}) {
+      if (op == OpName(optimizer.rule.op, sparse)) return &optimizer;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
+  optimizer = FindOptimizer(node.op());
+  if (optimizer == nullptr) {
+    return absl::InternalError(
+        absl::StrCat("no optimizer has the op `", node.op(), "`"));
+  }
+  const tensorflow::AttrSlice attributes(node);
+  int bit = 1;
+  for (const Operand& slot : optimizer->rule.slots) {
+    int length = 0;
+    TF_RETURN_IF_ERROR(
+        GetNodeAttr(attributes, absl::StrCat("num_", slot.name), &length));
+    if (length > 0) slots.push_back(slot);
+    if (!slot.optional) continue;
+    if (length > 0) variant |= bit;
+    bit <<= 1;
+  }
+  bool decoupled = true;
+  TF_RETURN_IF_ERROR(
+      GetNodeAttr(attributes, "decoupled_weight_decay", &decoupled));
+  if (!decoupled) variant |= bit;
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &values.maximize));
+  TF_RETURN_IF_ERROR(
+      GetNodeAttr(attributes, "stochastic_rounding", &stochastic_rounding));
+  for (const ScalarInfo& mode : optimizer->rule.modes) {
+    values.modes.emplace_back();
+    TF_RETURN_IF_ERROR(
+        GetNodeAttr(attributes, mode.name, &values.modes.back().boolean));
+  }
+  return slices.Read(attributes);
+}
+
+}  // namespace tf_opt

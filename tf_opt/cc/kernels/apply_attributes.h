@@ -1,0 +1,31 @@
+// The optimizer of a resource-apply op and the op's attributes.
+#ifndef TF_OPT_CC_KERNELS_APPLY_ATTRIBUTES_H_
+#define TF_OPT_CC_KERNELS_APPLY_ATTRIBUTES_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tf_opt/cc/kernels/optimizers.h"
+#include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/rule_info.h"
+
+namespace tf_opt {
+
+struct ApplyAttributes {
+  // Reads the node of an op, or of a call compiled from one.
+  absl::Status Read(const tensorflow::NodeDef& node);
+
+  const Optimizer* optimizer = nullptr;
+  // Slots that the op has, in the rule's order.
+  std::vector<Operand> slots;
+  int variant = 0;    // Of the rule; see rules/description.h.
+  RuleValues values;  // Only the modes.
+  bool stochastic_rounding = false;
+  SliceAttributes slices;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_KERNELS_APPLY_ATTRIBUTES_H_

@@ -1,0 +1,102 @@
+// What a rule's description, the struct at the end of its header, tells about
+// the rule's class template.
+//
+// A description has the op's name (kOp) and documentation (kSummary), the slots
+// (kSlotOperands), the scalar inputs (kScalars), the boolean attributes that
+// only this op has (kModes; every op has `maximize`) and
+//
+//   template <typename V, bool... kVariant>
+//   using Rule = ...;
+//
+// The template's arguments are the type of the arithmetic, for each optional
+// slot whether it is present, and whether weight decay is L2. As bits of an
+// integer, the lowest first, the booleans are the rule's variant.
+#ifndef TF_OPT_CC_RULES_DESCRIPTION_H_
+#define TF_OPT_CC_RULES_DESCRIPTION_H_
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/type_list.h"
+
+namespace tf_opt {
+
+// Base of a description: a rule without attributes of its own.
+template <typename Hyperparameters_>
+struct DescriptionOf {
+  using Hyperparameters = Hyperparameters_;
+  static constexpr std::array<ScalarInput<Hyperparameters>, 0> kModes = {};
+};
+
+template <typename Description>
+constexpr int CountOptionalSlots() {
+  int count = 0;
+  for (const Operand& slot : Description::kSlotOperands) count += slot.optional;
+  return count;
+}
+
+// Number of booleans that choose a rule.
+template <typename Description>
+inline constexpr int kVariantBits = CountOptionalSlots<Description>() + 1;
+template <typename Description>
+inline constexpr int kVariants = 1 << kVariantBits<Description>;
+
+template <typename Description, typename V, int kVariant, int... kBits>
+auto VariantOf(std::integer_sequence<int, kBits...>) -> TypeTag<
+    typename Description::template Rule<V, (kVariant >> kBits & 1) != 0 ...>>;
+
+// The rule with this variant for values of type V.
+template <typename Description, typename V, int kVariant>
+using RuleOf = typename decltype(VariantOf<Description, V, kVariant>(
+    std::make_integer_sequence<int, kVariantBits<Description>>()))::type;
+
+// Calls use(TypeTag<Rule>()) with this variant and returns the result.
+template <typename Description, typename V, bool... kChosen, typename Use>
+auto WithRule(int variant, const Use& use) {
+  constexpr int kBit = sizeof...(kChosen);
+  if constexpr (kBit == kVariantBits<Description>) {
+    return use(TypeTag<typename Description::template Rule<V, kChosen...>>());
+  } else {
+    return variant >> kBit & 1
+               ? WithRule<Description, V, kChosen..., true>(variant, use)
+               : WithRule<Description, V, kChosen..., false>(variant, use);
+  }
+}
+
+// The k-th slot of a variant, whose `present` are the optional slots' booleans.
+template <typename Description>
+constexpr Operand SlotOf(const bool* present, int k) {
+  for (const Operand& slot : Description::kSlotOperands) {
+    if (slot.optional && !*present++) continue;
+    if (k-- == 0) return slot;
+  }
+  return Operand(nullptr);
+}
+
+template <typename Rule>
+struct SlotsOf;
+template <template <typename, bool...> class Rule, typename V, bool... kVariant>
+struct SlotsOf<Rule<V, kVariant...>> {
+  static constexpr int kCount = Rule<V, kVariant...>::kSlots;
+
+  template <std::size_t... kIndices>
+  static constexpr std::array<Operand, kCount> Make(
+      std::index_sequence<kIndices...>) {
+    using Description = typename Rule<V, kVariant...>::Description;
+    constexpr bool kPresent[] = {kVariant...};
+    static_cast<void>(kPresent);
+    return {{SlotOf<Description>(kPresent, kIndices)...}};
+  }
+};
+
+// The slots that a rule has.
+template <typename Rule>
+inline constexpr auto kSlotsOf =
+    SlotsOf<Rule>::Make(std::make_index_sequence<Rule::kSlots>());
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_DESCRIPTION_H_

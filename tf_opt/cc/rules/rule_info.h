@@ -1,0 +1,60 @@
+// A rule's description as a value, and the values of a step's numbers, for code
+// that is the same for all rules.
+#ifndef TF_OPT_CC_RULES_RULE_INFO_H_
+#define TF_OPT_CC_RULES_RULE_INFO_H_
+
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+
+namespace tf_opt {
+
+struct RuleInfo {
+  std::string op;  // "X" of TfOpt>ResourceApplyX.
+  std::string summary;
+  std::vector<Operand> slots;
+  std::vector<ScalarInfo> scalars;
+  std::vector<ScalarInfo> modes;  // Without `maximize`, which every op has.
+};
+
+template <typename Description>
+RuleInfo RuleInfoOf() {
+  const auto& slots = Description::kSlotOperands;
+  const auto& scalars = Description::kScalars;
+  const auto& modes = Description::kModes;
+  return {Description::kOp,
+          Description::kSummary,
+          {std::begin(slots), std::end(slots)},
+          {std::begin(scalars), std::end(scalars)},
+          {std::begin(modes), std::end(modes)}};
+}
+
+// Numbers of a step, in the order of its RuleInfo.
+struct RuleValues {
+  std::vector<ScalarValue> scalars;
+  std::vector<ScalarValue> modes;
+  bool maximize = false;
+};
+
+// Returns the values as the rule takes them; scalars may be missing.
+template <typename Description>
+typename Description::Hyperparameters HyperparametersOf(
+    const RuleValues& values) {
+  typename Description::Hyperparameters hyperparameters;
+  hyperparameters.maximize = values.maximize;
+  for (std::size_t k = 0; k < values.modes.size(); ++k) {
+    Description::kModes[k].Read(&values.modes[k], &hyperparameters);
+  }
+  for (std::size_t k = 0; k < values.scalars.size(); ++k) {
+    Description::kScalars[k].Read(&values.scalars[k], &hyperparameters);
+  }
+  return hyperparameters;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_RULE_INFO_H_
