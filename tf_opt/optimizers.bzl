@@ -6,6 +6,7 @@ OPTIMIZERS = {
     "asgd": "Asgd",
     "averaged_sgd": "AveragedSgd",
     "nadam": "NAdam",
+    "sgd": "Sgd",
 }
 
 def rule_defines(file):

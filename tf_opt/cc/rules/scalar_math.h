@@ -42,6 +42,14 @@ TF_OPT_RULE_INLINE V Select(bool condition, V a,
   return condition ? a : b;
 }
 
+// -1, 0 or 1, as tf.sign on a CPU: 0 for zeros of both signs, and a NaN stays
+// NaN.
+template <typename V>
+TF_OPT_RULE_INLINE V Sign(V x) {
+  const V sign = Select(x > V(0), V(1), V(0)) - Select(x < V(0), V(1), V(0));
+  return Select(x == x, sign, x);
+}
+
 // The NaN that results store. Processors differ in which operand's NaN, and
 // which sign, an operation returns.
 TF_OPT_RULE_INLINE float CanonicalNan(float x) {

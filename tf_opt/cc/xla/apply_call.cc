@@ -6,7 +6,8 @@
 // numbers, in the order of its inputs; last the number of a gradient that
 // doesn't fit its variable, or -1. An op for sparse gradients has no dense
 // gradients, and slices in place of that number (FfiCall::FindSlices).
-// Results: all updated arrays, in the same order. Attributes: the op's, and
+// Results: all updated arrays, in the same order. The node (FfiCall::node) has
+// the op's name and attributes, and
 //
 //   count       number of variables that this call updates
 //   first       index of the first of them among the op's variables

@@ -1,0 +1,136 @@
+// SGD: stochastic gradient descent, with and without momentum.
+//
+//   g <- -g                               if maximize
+//   g <- g + wd * p                       L2 decay, or
+//   p <- p - lr * wd * p                  decoupled decay
+//
+//   p <- p - lr * g                       without momentum
+//
+//   b <- momentum * b - lr * g            with momentum, as in Keras
+//   p <- p + b                            or
+//   p <- p + momentum * b - lr * g        Nesterov
+//
+//   b <- momentum * b + (1 - dampening) * g    with momentum, as in PyTorch;
+//   p <- p - lr * b                            no dampening in the first step
+//   p <- p - lr * (g + momentum * b)      Nesterov
+//
+// Polyak 1964, "Some methods of speeding up the convergence of iteration
+// methods"; Sutskever et al. 2013, "On the importance of initialization and
+// momentum in deep learning".
+#ifndef TF_OPT_CC_RULES_SGD_H_
+#define TF_OPT_CC_RULES_SGD_H_
+
+#include <cstdint>
+
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/rule_parts.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+struct Sgd;
+
+struct SgdHyperparameters {
+  double learning_rate = 1e-2;
+  double momentum = 0.0;
+  double dampening = 0.0;
+  int64_t step = 1;  // Counted from 1.
+  bool maximize = false;
+  bool nesterov = false;
+  bool torch_momentum = false;  // PyTorch's form instead of Keras'.
+};
+
+// A step's scalars, the same for every variable.
+struct SgdStep : SgdHyperparameters {
+  using Hyperparameters = SgdHyperparameters;
+  TF_OPT_HOST_DEVICE explicit SgdStep(const Hyperparameters& h)
+      : Hyperparameters(h) {}
+};
+
+// One element's update. `V` is the arithmetic type. Both forms of momentum are
+//
+//   b <- momentum * b + inflow * g
+//   p <- keep * p + step_size * (momentum * b + ahead * g), Nesterov, or
+//   p <- keep * p + step_size * b
+template <typename V, bool kMomentum, bool kL2>
+struct SgdRule {
+  using Description = Sgd;
+  using Value = V;
+  using Step = SgdStep;
+  static constexpr int kSlots = kMomentum ? 1 : 0;
+  static constexpr bool kRoundsGradientLikeSlot = false;
+  static constexpr bool kVariableShowsNan = true;
+
+  TF_OPT_HOST_DEVICE SgdRule(const Step& step, const VariableInputs& own)
+      : descent(step, own),
+        learning_rate(own.learning_rate_factor * step.learning_rate),
+        momentum(step.momentum),
+        inflow(!step.torch_momentum ? -learning_rate
+               : step.step == 1     ? V(1)
+                                    : V(1.0 - step.dampening)),
+        ahead(step.torch_momentum ? V(1) : -learning_rate),
+        step_size(step.torch_momentum ? -learning_rate : V(1)),
+        nesterov(step.nesterov ? V(1) : V(0)) {}
+
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g) const {
+    static_assert(!kMomentum, "momentum keeps a slot");
+    p = descent.keep * p - learning_rate * descent.Gradient(g, p);
+  }
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& b) const {
+    static_assert(kMomentum, "only momentum keeps a slot");
+    g = descent.Gradient(g, p);
+    b = momentum * b + inflow * g;
+    // Not a factor of 0: an infinite gradient would make it NaN.
+    const V change = Select(nesterov == V(1), momentum * b + ahead * g, b);
+    p = descent.keep * p + step_size * change;
+  }
+
+  Descent<V, kL2> descent;
+  V learning_rate;
+  V momentum;
+  V inflow;
+  V ahead;
+  V step_size;
+  V nesterov;
+};
+
+// Description of the rule for the op and the engines.
+struct Sgd : DescriptionOf<SgdHyperparameters> {
+  static constexpr char kOp[] = "SGD";
+  static constexpr char kSummary[] =
+      "One step of SGD, with or without momentum, over a list of variables.";
+
+  static constexpr Operand kSlotOperands[] = {Operand::Optional(
+      "velocity",
+      "Handles of the momentum buffers, float32 (double if T is double) or "
+      "shorter, one for each of `variables`; or one TfOpt>VariableGroup of "
+      "them. Empty: no momentum.")};
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &SgdHyperparameters::learning_rate, "Scalar."},
+      {"step", &SgdHyperparameters::step, Range::kPositive,
+       "Scalar, counted from 1; PyTorch's momentum has no dampening in step "
+       "1."},
+      {"momentum", &SgdHyperparameters::momentum, Range::kFraction,
+       "Scalar in [0, 1], the part of `velocity` that remains."},
+      {"dampening", &SgdHyperparameters::dampening,
+       "Scalar: PyTorch's momentum adds 1 - dampening times the gradient."}};
+
+  static constexpr ScalarInput<Hyperparameters> kModes[] = {
+      {"nesterov", &SgdHyperparameters::nesterov,
+       "Step along the momentum as it will be after the next step."},
+      {"torch_momentum", &SgdHyperparameters::torch_momentum,
+       "Add gradients to `velocity` and multiply it by the learning rate, as "
+       "PyTorch does, instead of adding gradients times the learning rate, as "
+       "Keras does."}};
+
+  template <typename V, bool... kVariant>
+  using Rule = SgdRule<V, kVariant...>;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_SGD_H_
