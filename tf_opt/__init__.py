@@ -38,6 +38,7 @@ from tf_opt.python.optimizers.loss_scale_optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,
 )
 from tf_opt.python.optimizers.nadam import NAdam as NAdam
+from tf_opt.python.optimizers.sgd import SGD as SGD
 from tf_opt.version import __version__
 
 _tensorflow_internals.exclude_from_autograph(__name__)

@@ -1,0 +1,110 @@
+"""SGD, with and without momentum, on pure tensors."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.update import Update
+
+
+def sgd_update(
+    *,
+    step: Scalar,
+    learning_rate: Scalar,
+    momentum: Scalar,
+    dampening: Scalar,
+    nesterov: bool,
+    torch_momentum: bool,
+    **decay: bool,
+) -> Update:
+    """Binds a step's numbers; the slot, with momentum, is the velocity."""
+    learning_rate = arithmetic.float64(learning_rate)
+    one = arithmetic.float64(1.0)
+    if torch_momentum:
+        # PyTorch's first step has no dampening.
+        damped = arithmetic.float64(step) > 1
+        inflow = tf.where(damped, 1 - arithmetic.float64(dampening), one)
+        ahead, step_size = one, -learning_rate
+    else:
+        inflow, ahead, step_size = -learning_rate, -learning_rate, one
+
+    def formula(s, p, g, velocity=None):
+        if velocity is None:
+            return (p - s.learning_rate * g,)
+        velocity = s.momentum * velocity + s.inflow * g
+        change = velocity
+        if nesterov:
+            change = s.momentum * velocity + s.ahead * g
+        return p + s.step_size * change, velocity
+
+    return Update(
+        formula,
+        {
+            "learning_rate": learning_rate,
+            "momentum": arithmetic.float64(momentum),
+            "inflow": inflow,
+            "ahead": ahead,
+            "step_size": step_size,
+        },
+        learning_rate=learning_rate,
+        **decay,
+    )
+
+
+SPEC = rule_spec.RuleSpec(
+    name="sgd",
+    class_name="SGD",
+    bind=sgd_update,
+    where=r"With momentum $\mu$ and velocity $b$:",
+    formula=r"""
+        b &\leftarrow \mu b - \eta g && \text{Keras' momentum} \\
+        p &\leftarrow p + b && \text{or, with nesterov, } p + \mu b - \eta g \\
+        b &\leftarrow \mu b + (1 - \tau) g
+            && \text{PyTorch's; the first step has no dampening } \tau \\
+        p &\leftarrow p - \eta b
+            && \text{or, with nesterov, } p - \eta (g + \mu b) \\
+        p &\leftarrow p - \eta g && \text{without momentum}
+    """,
+    slots=[
+        rule_spec.Slot("velocity", "Velocity", "momentum", needed_by="momentum")
+    ],
+    numbers=[
+        rule_spec.STEP,
+        rule_spec.learning_rate(1e-2),
+        rule_spec.Number(
+            "momentum",
+            0.0,
+            rule_spec.FRACTION,
+            r"$\mu$, the part of the velocity that remains, in [0, 1]; 0 is no "
+            "momentum.",
+        ),
+        rule_spec.Number(
+            "dampening",
+            0.0,
+            rule_spec.ANY,
+            r"$\tau$, the part of a gradient that PyTorch's momentum leaves "
+            "out, except in the first step.",
+        ),
+    ],
+    modes=[
+        rule_spec.Mode(
+            "nesterov", False, "Whether to apply Nesterov's momentum."
+        ),
+        rule_spec.Mode(
+            "torch_momentum",
+            False,
+            "Whether momentum has PyTorch's form, whose velocity is a sum of "
+            "gradients without the learning rate, and not Keras'.",
+        ),
+    ],
+    example=["step=1, learning_rate=0.5"],
+    example_result="[0.75, 2.25]",
+    references="""\
+- Polyak, 1964, "Some methods of speeding up the convergence of iteration
+  methods"
+- [Sutskever et al., 2013](https://proceedings.mlr.press/v28/sutskever13.html)
+  for Nesterov's form.""",
+)

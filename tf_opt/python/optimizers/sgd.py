@@ -1,0 +1,95 @@
+"""SGD, with and without momentum, as a Keras optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from typing_extensions import Unpack
+
+from tf_opt.python.functional import sgd_rule
+from tf_opt.python.optimizers.base.configuration import CommonArguments
+from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.definition import optimizer
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+
+
+@optimizer(sgd_rule.SPEC, keras.optimizers.SGD)
+class SGD(FusedOptimizer):
+    r"""Stochastic gradient descent, perhaps with momentum, in one pass.
+
+    For a variable $p$ with gradient $g$ and velocity $b$, with $\mu$ =
+    `momentum`:
+
+    {{formula}}
+
+    Results match Keras, whose `keras.optimizers.SGD` has interchangeable
+    `variables`; with `torch_momentum=True` (and `decoupled_weight_decay=False`)
+    they match PyTorch. The two forms differ if the learning rate changes: the
+    old gradients in Keras' velocity keep the learning rate of their step.
+    Velocities and arithmetic are float32 for float16, bfloat16 and float32
+    variables and float64 for float64 variables. Without momentum there is no
+    velocity. Sparse gradients (`tf.IndexedSlices`) give the same result as
+    dense gradients; repeated rows are summed.
+
+    Args:
+        {{learning_rate}}
+        {{hyperparameters}}
+        {{common_arguments}}
+        {{modes}}
+
+    `dampening` needs `torch_momentum=True`, and can't be combined with
+    `nesterov=True`. Once the optimizer is built, `momentum` can't become 0 or
+    stop being 0.
+
+    Raises:
+        ValueError: If an argument is out of range, or doesn't go with another.
+
+    Example:
+
+    >>> import keras, tensorflow as tf, tf_opt
+    >>> variable = keras.Variable([1.0, 2.0])
+    >>> optimizer = tf_opt.SGD(learning_rate=0.5, momentum=0.5)
+    >>> for _ in range(2):
+    ...     optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+    >>> variable.numpy().tolist()
+    [0.375, 2.625]
+
+    References:
+        {{references}}
+    """
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 1e-2,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        *,
+        dampening: float = 0.0,
+        torch_momentum: bool = False,
+        **common: Unpack[CommonArguments],
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            momentum=momentum,
+            nesterov=nesterov,
+            dampening=dampening,
+            torch_momentum=torch_momentum,
+            **common,
+        )
+        if dampening and (nesterov or not torch_momentum):
+            raise ValueError(
+                "`dampening` must be 0 unless `torch_momentum` is True and "
+                f"`nesterov` is False. Received: dampening={dampening!r}, "
+                f"nesterov={nesterov}, torch_momentum={torch_momentum}"
+            )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "momentum" and getattr(self, "built", False):
+            if bool(value) != bool(self.momentum):
+                raise ValueError(
+                    "`momentum` can't become 0, or stop being 0, once the "
+                    "optimizer is built, as its state depends on it. Received: "
+                    f"momentum={value!r}"
+                )
+        super().__setattr__(name, value)
