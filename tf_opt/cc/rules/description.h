@@ -44,14 +44,20 @@ inline constexpr int kVariantBits = CountOptionalSlots<Description>() + 1;
 template <typename Description>
 inline constexpr int kVariants = 1 << kVariantBits<Description>;
 
+template <typename Description, typename V, int kVariant, typename Bits>
+struct VariantOf;
 template <typename Description, typename V, int kVariant, int... kBits>
-auto VariantOf(std::integer_sequence<int, kBits...>) -> TypeTag<
-    typename Description::template Rule<V, (kVariant >> kBits & 1) != 0 ...>>;
+struct VariantOf<Description, V, kVariant,
+                 std::integer_sequence<int, kBits...>> {
+  using type =
+      typename Description::template Rule<V, (kVariant >> kBits & 1) != 0 ...>;
+};
 
 // The rule with this variant for values of type V.
 template <typename Description, typename V, int kVariant>
-using RuleOf = typename decltype(VariantOf<Description, V, kVariant>(
-    std::make_integer_sequence<int, kVariantBits<Description>>()))::type;
+using RuleOf = typename VariantOf<
+    Description, V, kVariant,
+    std::make_integer_sequence<int, kVariantBits<Description>>>::type;
 
 // Calls use(TypeTag<Rule>()) with this variant and returns the result.
 template <typename Description, typename V, bool... kChosen, typename Use>
