@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
 import keras
-import tf_opt
+from tf_opt.python.optimizers.base import definition
+
+from registry import OPTIMIZERS
 
 
 class Counterparts(NamedTuple):
@@ -23,37 +27,42 @@ class Counterparts(NamedTuple):
     keras: Callable[..., keras.optimizers.Optimizer]
 
 
-def _pair(
-    ours: Callable[..., keras.optimizers.Optimizer],
-    theirs: Callable[..., keras.optimizers.Optimizer],
-    only_ours: dict[str, Any],
-    **shared: Any,
-) -> Counterparts:
-    return Counterparts(
-        functools.partial(ours, **shared, **only_ours),
-        functools.partial(theirs, **shared),
-    )
-
-
-_KERAS_EPSILON = {"epsilon": 1e-7, "epsilon_hat": True}
-
-_ADAM = (tf_opt.Adam, keras.optimizers.Adam, _KERAS_EPSILON)
-
-COUNTERPARTS = {
-    "Adam": _pair(*_ADAM, learning_rate=0.01),
-    # A small beta_2, so that the maximum is above the moment at times.
-    "AMSGrad": _pair(*_ADAM, learning_rate=0.01, amsgrad=True, beta_2=0.6),
-    "AdamW": _pair(
-        tf_opt.AdamW,
-        keras.optimizers.AdamW,
-        _KERAS_EPSILON,
-        learning_rate=0.01,
-        weight_decay=0.1,
-    ),
-    "NAdam": _pair(
-        tf_opt.NAdam,
-        keras.optimizers.Nadam,
-        {"epsilon": 1e-7, "momentum_decay": 1.0},
-        learning_rate=0.01,
-    ),
+# Keras' class by the name of ours.
+KERAS = {
+    counterpart.cls.__name__: theirs
+    for theirs, counterpart in definition.COUNTERPARTS.items()
 }
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    parameters = inspect.signature(cls).parameters
+    return {name: parameter.default for name, parameter in parameters.items()}
+
+
+def _pairs() -> Iterator[tuple[str, Counterparts]]:
+    """For each optimizer one, and one for each mode with other slots."""
+    for theirs, (ours, arguments) in definition.COUNTERPARTS.items():
+        under_test, defaults = OPTIMIZERS[ours.__name__], _defaults(theirs)
+        # The numbers whose defaults are others.
+        arguments = {
+            key: defaults[key]
+            for key in ("epsilon", "weight_decay")
+            if key in defaults
+        } | arguments
+        seen = set()
+        for mode, options in under_test.modes.items():
+            slots = under_test.slots(options)
+            if slots not in seen and options.keys() <= defaults.keys():
+                seen.add(slots)
+                shared = {"learning_rate": 0.01, **options}
+                name = ours.__name__
+                yield (
+                    name if mode == "plain" else f"{name}, {mode}",
+                    Counterparts(
+                        functools.partial(ours, **{**arguments, **shared}),
+                        functools.partial(theirs, **shared),
+                    ),
+                )
+
+
+COUNTERPARTS = dict(_pairs())

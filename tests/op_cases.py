@@ -4,37 +4,66 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
+import re
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tf_opt
+from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.rules import RULES
+from tf_opt.python.ops.optimizer_ops import wrapper
 
 SHAPES = ((2, 3), (4,))
 # Of ASGD's tables.
-BATCHES = 3
+BATCHES = 4
 
 
-class Op(NamedTuple):
+class Op:
     """What an op and its rule take.
 
     Attributes:
+        spec: The rule's specification.
         apply: The op's function.
         rule: The functional rule.
         slots: Its slots.
-        all_reals: Numbers, some of which only one of the two takes. A float16
-            has them exactly.
+        optional_slots: Those that may be left out.
+        tables: Those that are tables.
+        all_reals: Numbers, some of which only one of the two takes. All differ,
+            and a float16 has them exactly.
         all_integers: The same of integers.
+        out_of_range: By what is wrong: a number, what ops and rules refuse,
+            and what they say.
     """
 
-    apply: Callable[..., None]
-    rule: Callable[..., tuple[tf.Tensor, ...]]
-    slots: tuple[str, ...]
-    all_reals: dict[str, float]
-    all_integers: dict[str, int]
+    def __init__(self, spec: RuleSpec) -> None:
+        self.spec = spec
+        self.apply = getattr(tf_opt.ops, wrapper(spec).__name__)
+        self.rule = getattr(tf_opt.functional, spec.name)
+        self.slots = tuple(slot.name for slot in spec.slots)
+        self.optional_slots = {x.name for x in spec.slots if x.needed_by}
+        self.tables = {x.name for x in spec.slots if x.row_input}
+        reals = [x.name for x in spec.numbers if not x.is_count]
+        reals += [x.name for x in spec.shared]
+        self.all_reals = {x: (1 + i) / 8 for i, x in enumerate(reals)}
+        self.all_integers = {x.name: 3 for x in spec.numbers if x.is_count}
+        self.out_of_range: dict[str, tuple[str, float, str]] = {}
+        for number in spec.numbers:
+            least, bound = number.range.least, number.range.bound
+            text = re.escape(number.range.text)
+            for side, wrong in (
+                ("too small", least - 1),
+                ("too great", bound + number.range.includes_bound),
+            ):
+                if math.isfinite(wrong):
+                    self.out_of_range[f"{number.name} {side}"] = (
+                        number.name,
+                        int(wrong) if number.is_count else wrong,
+                        f"`{number.name}` must be {text}, got {wrong:g}",
+                    )
 
     def reals(self, function: Callable[..., Any]) -> dict[str, float]:
         return _taken(function, self.all_reals)
@@ -50,62 +79,7 @@ def _taken(
     return {name: x for name, x in arguments.items() if name in taken}
 
 
-_MOMENTS = {
-    "learning_rate": 0.5,
-    "beta_1": 0.5,
-    "beta_2": 0.75,
-    "epsilon": 0.25,
-}
-OPS = {
-    "adam": Op(
-        tf_opt.ops.resource_apply_adam_amsgrad,
-        tf_opt.functional.adam,
-        ("m", "v", "v_max"),
-        _MOMENTS,
-        {"step": 3},
-    ),
-    "nadam": Op(
-        tf_opt.ops.resource_apply_nadam,
-        tf_opt.functional.nadam,
-        ("m", "v"),
-        {**_MOMENTS, "momentum_product": 0.25, "momentum_decay": 0.5},
-        {"step": 3},
-    ),
-    "asgd": Op(
-        tf_opt.ops.resource_apply_asgd,
-        tf_opt.functional.asgd,
-        ("d", "y"),
-        {"learning_rate": 0.5},
-        {"batch_index": 1, "seen_batches": 2},
-    ),
-    "averaged_sgd": Op(
-        tf_opt.ops.resource_apply_averaged_sgd,
-        tf_opt.functional.averaged_sgd,
-        ("ax",),
-        {
-            "learning_rate": 0.5,
-            "eta": 0.25,
-            "lambd": 0.5,
-            "alpha": 0.5,
-            "t0": 1.0,
-        },
-        {"step": 3},
-    ),
-}
-
-
-# Numbers that ops and rules refuse, and what they say.
-OUT_OF_RANGE = {
-    "step": (0, "`step` must be >= 1, got 0"),
-    "seen_batches": (0, "`seen_batches` must be >= 1, got 0"),
-    "beta_1": (1.0, r"`beta_1` must be in \[0, 1\), got 1"),
-    "beta_2": (-0.5, r"`beta_2` must be in \[0, 1\), got -0.5"),
-    "epsilon": (-1.0, "`epsilon` must be >= 0, got -1"),
-    "momentum_decay": (-2.0, "`momentum_decay` must be >= 0, got -2"),
-    "lambd": (-1.0, "`lambd` must be >= 0, got -1"),
-    "t0": (-1.0, "`t0` must be >= 0, got -1"),
-}
-
+OPS = {spec.name: Op(spec) for spec in RULES}
 
 _COUNT = itertools.count()
 
@@ -133,9 +107,9 @@ class Launch:
             name: [
                 make(
                     np.full(
-                        (BATCHES, *shape) if name == "y" else shape,
+                        (BATCHES, *shape) if name in self.op.tables else shape,
                         # A maximum is small, so that a step raises it.
-                        5 + i - k,
+                        5 + i - 2 * k,
                         "float32",
                     )
                 )

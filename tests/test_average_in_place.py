@@ -20,6 +20,7 @@ X = np.random.default_rng(4).normal(size=(16, 2)).astype("float32")
 Y = X[:, :1] - 2 * X[:, 1:]
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
 
+# Each kind of average. What optimizer Keras' is of, it doesn't know.
 MAKES = {
     "Adam": lambda: tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5),
     "ASGD": lambda: tf_opt.ASGD(0.1, batch_num=2, use_ema=True),

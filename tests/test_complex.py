@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
-from registry import pairwise
 from trajectory import RUNS
 
 # A float32 has it exactly, and so has Keras' variable that holds it.
@@ -37,21 +37,31 @@ def _view(array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "how", "features", "dtype"),
-    pairwise(
-        THOROUGH_MODES,
-        RUNS,
-        [{}, {"clipnorm": 0.5}, {"clipvalue": 0.3}, {"global_clipnorm": 1}],
-        TOLERANCES,
+    ("case", "how", "features", "dtype"),
+    # What the features do, they do before any rule.
+    list(
+        AllPairs(
+            [
+                THOROUGH_MODES,
+                list(RUNS),
+                [
+                    {},
+                    {"clipnorm": 0.5},
+                    {"clipvalue": 0.3},
+                    {"global_clipnorm": 1},
+                ],
+                list(TOLERANCES),
+            ]
+        )
     ),
 )
 def test_a_complex_number_is_two_reals(
-    name: str,
-    mode: str,
+    case: tuple[str, str],
     how: str,
     features: dict[str, float],
     dtype: str,
 ) -> None:
+    name, mode = case
     under_test = OPTIMIZERS[name]
     start = START.astype(dtype)
     gradients = [gradient.astype(dtype) for gradient in GRADIENTS]

@@ -13,18 +13,13 @@ import tf_opt
 from allpairspy import AllPairs
 
 import small_model
+from registry import RULES
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 IMPLEMENTATIONS = ["custom_op", "composed"]
 MODES = {
-    "Adam": (
-        tf_opt.Adam,
-        {"amsgrad": True, "beta_2": 0.6, "weight_decay": 0.1},
-    ),
-    "AdamW": (tf_opt.AdamW, {"use_ema": True, "ema_momentum": 0.5}),
-    "NAdam": (tf_opt.NAdam, {"momentum_decay": 1.0}),
-    "ASGD": (tf_opt.ASGD, {"batch_num": 3}),
-    "AveragedSGD": (tf_opt.AveragedSGD, {"t0": 2}),
+    name: (under_test.make, under_test.thorough)
+    for name, under_test in RULES.items()
 }
 
 
@@ -110,6 +105,7 @@ def test_the_average_swaps_in_on_all_replicas(strategy):
 
 MORE_MODES = {
     **MODES,
+    "average": (tf_opt.AdamW, {"use_ema": True, "ema_momentum": 0.5}),
     "lazy": (tf_opt.Adam, {"lazy_mode": True, "use_ema": True}),
     "accumulates": (
         tf_opt.Adam,

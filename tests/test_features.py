@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from low_precision_cases import SETTINGS
-from registry import OPTIMIZERS
-from registry import pairwise
+from registry import RULES
 from xla_kernels import HAS_XLA_KERNELS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -24,11 +24,16 @@ def _variables(*values: Any, dtype: str = "float32") -> list[keras.Variable]:
 
 @pytest.mark.parametrize(
     ("name", "setting", "implementation", "in_graph"),
-    pairwise(
-        zip(["Adam", "NAdam", "ASGD", "AveragedSGD"]),
-        ["none", *SETTINGS],
-        ["custom_op", "composed"],
-        [False, True],
+    # Whether there is a step at all is decided before any rule.
+    list(
+        AllPairs(
+            [
+                list(RULES),
+                ["none", *SETTINGS],
+                ["custom_op", "composed"],
+                [False, True],
+            ]
+        )
     ),
 )
 def test_a_skipped_step_changes_nothing_at_all(
@@ -40,7 +45,7 @@ def test_a_skipped_step_changes_nothing_at_all(
     ]
     # Not applied either.
     variables[2].constraint = keras.constraints.NonNeg()
-    optimizer = OPTIMIZERS[name].make(
+    optimizer = RULES[name].make(
         0.1,
         skip_nonfinite=True,
         use_ema=True,

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
 
+from counterparts import COUNTERPARTS
 from small_model import assert_close
 
 # Relative. Keras computes with these in float32, where 1 - 0.999 has five
 # digits; these both represent exactly.
 TOLERANCE = 1e-5
 EXACT = {"beta_1": 0.75, "beta_2": 0.875}
-OURS = {"Adam": tf_opt.Adam, "AdamW": tf_opt.AdamW, "Nadam": tf_opt.NAdam}
 AVERAGE = {"use_ema": True, "ema_momentum": 0.7}
 DECAY = keras.optimizers.schedules.ExponentialDecay(0.125, 2, 0.5)
+
+
+# And how many steps come before.
+SETTINGS = [
+    ({"learning_rate": lambda: 0.125, **AVERAGE}, 4),
+    ({}, 4),
+    ({"learning_rate": DECAY, "clipnorm": 1.0}, 4),
+    ({"weight_decay": 0.25, "loss_scale_factor": 4.0}, 4),
+    # In the middle of an accumulation, and of a moving average.
+    ({"clipvalue": 0.5, "gradient_accumulation_steps": 2}, 5),
+    ({"global_clipnorm": 0.3, **AVERAGE, "ema_overwrite_frequency": 3}, 4),
+]
 
 
 class MyAdam(keras.optimizers.Adam):
@@ -40,17 +55,12 @@ def steps(optimizer, variables, gradients) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     ("name", "settings", "steps_before"),
     [
-        ("Adam", {"amsgrad": True}, 4),
-        ("Adam", {"learning_rate": lambda: 0.125, **AVERAGE}, 4),
-        ("Nadam", {"weight_decay": 0.25, "loss_scale_factor": 4.0}, 4),
-        ("AdamW", {"learning_rate": DECAY, "clipnorm": 1.0}, 4),
-        # In the middle of an accumulation, and of a moving average.
-        ("AdamW", {"clipvalue": 0.5, "gradient_accumulation_steps": 2}, 5),
-        (
-            "AdamW",
-            {"global_clipnorm": 0.3, **AVERAGE, "ema_overwrite_frequency": 3},
-            4,
-        ),
+        (name, *SETTINGS[i % len(SETTINGS)])
+        for i, name in zip(
+            range(max(len(SETTINGS), len(COUNTERPARTS))),
+            itertools.cycle(COUNTERPARTS),
+            strict=False,
+        )
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
@@ -62,8 +72,10 @@ def test_numbers_state_and_settings_go_on(name, settings, steps_before, built):
             keras.Variable([1.0, -2.0, 0.0], dtype="float64", name=variable)
             for variable in ("decayed", "kept")
         ]
-        arguments = {"learning_rate": 0.125, **EXACT, **settings}
-        optimizer = getattr(keras.optimizers, name)(**arguments)
+        make = COUNTERPARTS[name].keras
+        taken = inspect.signature(make).parameters
+        exact = {key: beta for key, beta in EXACT.items() if key in taken}
+        optimizer = make(**{"learning_rate": 0.125, **exact, **settings})
         optimizer.exclude_from_weight_decay(var_list=variables[1:])
         if built:
             optimizer.build(variables)
@@ -73,7 +85,7 @@ def test_numbers_state_and_settings_go_on(name, settings, steps_before, built):
         steps(optimizer, variables, gradients[steps_before:])
         kept = [*variables, *optimizer.variables]
         outcomes.append([v.numpy() for v in kept])
-    assert type(optimizer) is OURS[name]
+    assert type(optimizer) is COUNTERPARTS[name].ours.func
     excluded = optimizer.get_config()["exclude_from_weight_decay"]
     assert excluded["paths"] == [variables[1].path]
     assert_close(*outcomes, rtol=TOLERANCE, atol=1e-7)
@@ -164,7 +176,7 @@ def test_inside_of_a_strategys_scope(strategy):
     "refused",
     [
         "adam",
-        keras.optimizers.SGD(),
+        keras.optimizers.Ftrl(),
         MyAdam(),
         keras.optimizers.LossScaleOptimizer(MyAdam()),
         MyScale(keras.optimizers.Adam()),

@@ -13,18 +13,17 @@ import tf_opt
 
 import trajectory
 from op_cases import OPS
-from op_cases import OUT_OF_RANGE
 from op_cases import call_rule
 from reference.comparison import assert_is_reference_step
 from registry import MODES
 from registry import OPTIMIZERS
+from registry import RULES
 from registry import Arguments
 
 LEARNING_RATE = 0.01
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
 
-# AdamW's rule is Adam's.
-RULE_MODES = [(name, mode) for name, mode in MODES if name != "AdamW"]
+RULE_MODES = [(name, mode) for name, mode in MODES if name in RULES]
 
 
 def _state(
@@ -68,7 +67,7 @@ def test_rule_is_the_reference_step_and_changes_no_argument(
         before,
         gradient.numpy(),
         {key: result[key].numpy() for key in before},
-        under_test.reference,
+        under_test.step,
         t=6,
         **arguments,
     )
@@ -105,22 +104,23 @@ def test_rule_takes_what_tensorflow_makes_tensors_of(rule: str) -> None:
 @every_rule
 def test_rule_names_a_number_out_of_range(rule: str) -> None:
     op = OPS[rule]
-    for name in (*op.reals(op.rule), *op.integers(op.rule)):
-        if name in OUT_OF_RANGE:
-            value, message = OUT_OF_RANGE[name]
+    taken = {**op.reals(op.rule), **op.integers(op.rule)}
+    for name, value, message in op.out_of_range.values():
+        if name in taken:
             with pytest.raises(ValueError, match=message):
                 call_rule(rule, **{name: value})
 
 
 @every_rule
 def test_rule_names_what_is_no_tensor(rule: str) -> None:
-    for name in ("gradient", *OPS[rule].slots):
+    op = OPS[rule]
+    for name in ("gradient", *op.slots):
         with pytest.raises(ValueError, match=rf"`{name}` must have the shape"):
             call_rule(rule, **{name: tf.zeros(1)})
         with pytest.raises(ValueError, match=rf"`{name}` must be float32"):
             call_rule(rule, **{name: tf.zeros(2, tf.float64)})
         wrong = ["two", [[1.0], [1.0, 2.0]], np.array([1j, 2])]
-        for value in wrong if name == "v_max" else [*wrong, None]:
+        for value in [*wrong, *[None] * (name not in op.optional_slots)]:
             with pytest.raises(
                 ValueError, match=f"`{name}` must be a tensor of float32"
             ):
@@ -143,7 +143,8 @@ def test_rule_names_what_is_no_tensor(rule: str) -> None:
 def test_rule_returns_the_scalar_that_the_next_step_takes(
     rule: str, scalar: str, expected: float
 ) -> None:
-    value = getattr(call_rule(rule), scalar)
+    numbers = dict.fromkeys(OPS[rule].all_reals, 0.5)
+    value = getattr(call_rule(rule, **{**numbers, scalar: 0.25}), scalar)
     assert value.dtype == tf.float64
     assert float(value) == pytest.approx(expected, rel=1e-14)
 

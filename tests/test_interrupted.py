@@ -74,4 +74,5 @@ def test_killed_training_goes_on(tmp_path, victims):
         ours, expected = np.load(killed / final), np.load(undisturbed / final)
         assert len(ours) > 50
         for key in expected:
+            assert np.isfinite(expected[key]).all(), key
             np.testing.assert_array_equal(ours[key], expected[key], err_msg=key)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
 from registry import OPTIMIZERS
-from registry import pairwise
+from registry import RULES
 from small_model import assert_same
 
 IMPLEMENTATIONS = ["custom_op", "composed"]
@@ -78,11 +80,19 @@ def fit(optimizer, **compile_arguments) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
-        ("Adam", {}),
         ("Adam", {"jit_compile": True, "steps_per_execution": 4}),
-        ("AMSGrad", {"jit_compile": True}),
-        ("AdamW", {"run_eagerly": True}),
-        ("NAdam", {"steps_per_execution": 4}),
+        *zip(
+            COUNTERPARTS,
+            itertools.cycle(
+                [
+                    {},
+                    {"jit_compile": True},
+                    {"run_eagerly": True},
+                    {"steps_per_execution": 4},
+                ]
+            ),
+            strict=False,
+        ),
     ],
     ids=str,
 )
@@ -181,7 +191,17 @@ def plain_trajectory(name: str) -> list[np.ndarray]:
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "option", "implementation", "in_graph"),
-    pairwise(zip(["Adam", "NAdam"]), OPTIONS, IMPLEMENTATIONS, [False, True]),
+    # What Keras' base class does, it does to every optimizer.
+    list(
+        AllPairs(
+            [
+                [name for name in RULES if name in COUNTERPARTS],
+                list(OPTIONS),
+                IMPLEMENTATIONS,
+                [False, True],
+            ]
+        )
+    ),
 )
 def test_base_class_options_equal_keras(name, option, implementation, in_graph):
     pair = COUNTERPARTS[name]

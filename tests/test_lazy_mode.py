@@ -13,6 +13,7 @@ from allpairspy import AllPairs
 
 from devices import HAS_SPARSE_KERNELS
 from devices import needs_sparse_kernels
+from registry import RULES
 from trajectory import RUNS
 from xla_kernels import assert_same_under_xla
 from xla_kernels import needs_sparse_xla_kernels
@@ -20,12 +21,7 @@ from xla_kernels import needs_sparse_xla_kernels
 pytestmark = pytest.mark.kernels
 
 ROWS, WIDTH = 10, 3
-LAZY = {
-    "Adam": (tf_opt.Adam, {}),
-    "AMSGrad": (tf_opt.AdamW, {"amsgrad": True}),
-    "NAdam": (tf_opt.NAdam, {}),
-    "ASGD": (tf_opt.ASGD, {"batch_num": 2}),
-}
+LAZY = {name: x for name, x in RULES.items() if x.has_lazy_mode}
 FEATURES = {
     "nothing": {},
     "measured": {
@@ -77,14 +73,12 @@ def _table(dtype: str = "float32", name: str = "table") -> keras.Variable:
 def test_rows_that_do_not_occur_are_neither_read_nor_written(
     name, features, implementation
 ):
-    make, arguments = LAZY[name]
     table = _table()
-    optimizer = make(
+    optimizer = LAZY[name].make(
         0.1,
         lazy_mode=True,
         implementation=implementation,
-        **arguments,
-        **FEATURES[features],
+        **{**LAZY[name].thorough, **FEATURES[features]},
     )
     optimizer.build([table])
     # Who read these would make something of them.

@@ -21,10 +21,11 @@ from low_precision_cases import masters_of
 from low_precision_cases import numbers
 from reference import rounding
 from reference.storage import AVERAGE
-from reference.storage import SLOTS
 from reference.storage import VARIABLE
 from reference.storage import Storage
 from registry import OPTIMIZERS
+from registry import TWO_MODES
+from registry import OptimizerUnderTest
 from registry import pairwise
 from trajectory import RUNS
 
@@ -33,23 +34,12 @@ pytestmark = pytest.mark.kernels
 SHAPES = ((9, 7), (70,), ())
 STEPS = 5
 LEARNING_RATE = 2.0**-6
-MODES: dict[str, dict[str, Any]] = {
-    "Adam": {"amsgrad": True, "beta_2": 0.75, "weight_decay": 0.125},
-    "AdamW": {"maximize": True},
-    "NAdam": {"weight_decay": 0.125, "decoupled_weight_decay": False},
-    "ASGD": {
-        "batch_num": 2,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
-    },
-    "AveragedSGD": {"t0": 1, "lambd": 0.5},
-}
 MOMENTUM = 0.75
 
 CASES = [
     pytest.param(*case, id="-".join(map(str, case)))
     for case in pairwise(
-        zip(MODES),
+        TWO_MODES,
         ["custom_op", "composed"],
         RUNS,
         ["bfloat16", "float16", "float32", "float64"],
@@ -58,7 +48,7 @@ CASES = [
         [1, 2],
         [False, True],
         filter_func=lambda case: (
-            not (case[0] == ("AveragedSGD",) and case[5:6] == ["lazy"])
+            case[5:6] != ["lazy"] or OPTIMIZERS[case[0][0]].has_lazy_mode
         ),
     )
 ]
@@ -108,38 +98,51 @@ def terms_of(
     before: dict[str, np.ndarray],
     new: dict[str, np.ndarray],
     gradient: np.ndarray,
+    arguments: Mapping[str, Any],
 ) -> np.ndarray:
     """Of what magnitude the numbers are of which a slot is the sum."""
     # Little of the gradient goes into the moments.
     terms = np.abs(before[slot]) + np.abs(new[slot])
-    if slot not in ("m", "v", "v_max"):
+    if slot in ("m", "v", "v_max"):
+        # Unless it is a sum in which the decay cancels it.
+        if not arguments.get("decoupled_weight_decay", True):
+            decay = arguments["weight_decay"] * np.abs(before["variable"])
+            magnitude = np.abs(gradient) + decay
+            if slot == "m":
+                part = 1 - arguments.get("beta_1", 0.9)
+            else:
+                part = (1 - arguments.get("beta_2", 0.999)) * magnitude
+            terms = terms + part * magnitude
+    else:
         terms = terms + np.abs(gradient) + np.abs(before["variable"])
     return np.where(new[slot] == before[slot], 0, terms)
 
 
 def reference_step(
-    name: str,
+    under_test: OptimizerUnderTest,
+    arguments: Mapping[str, Any],
     storage: Storage,
     before: dict[str, np.ndarray],
     g: np.ndarray,
     t: int,
 ) -> dict[str, np.ndarray]:
     """The new variable and slots, before they are rounded."""
-    arguments: Mapping[str, Any] = MODES[name]
-    rule = OPTIMIZERS[name].reference
-    new = rule(before, g, t=t, learning_rate=LEARNING_RATE, **arguments)
-    if name != "ASGD":
+    new = under_test.step(
+        before, g, t=t, learning_rate=LEARNING_RATE, **arguments
+    )
+    if "d" not in new:
         return new
-    batches = arguments["batch_num"]
+    batches = arguments.get("batch_num", 1)
     y, seen = f"y_{(t - 1) % batches}", min(t, batches)
     return storage.asgd(new, y, LEARNING_RATE / seen)
 
 
 @pytest.mark.parametrize(
-    "name, implementation, how, dtype, setting, slices, each, averages", CASES
+    "name, mode, implementation, how, dtype, setting, slices, each, averages",
+    CASES,
 )
 def test_a_step_is_that_of_numpy(
-    name, implementation, how, dtype, setting, slices, each, averages
+    name, mode, implementation, how, dtype, setting, slices, each, averages
 ):
     features = dict(SETTINGS[setting])
     if averages:
@@ -152,9 +155,10 @@ def test_a_step_is_that_of_numpy(
         for shape in SHAPES
     ]
     under_test = OPTIMIZERS[name]
+    arguments = under_test.modes[mode]
     optimizer = under_test.make(
         LEARNING_RATE,
-        **MODES[name],
+        **arguments,
         **features,
         lazy_mode=slices == "lazy",
         implementation="auto" if implementation == "custom_op" else "composed",
@@ -175,9 +179,13 @@ def test_a_step_is_that_of_numpy(
     slots = under_test.find_slots(optimizer, len(SHAPES))
     arithmetic = "float64" if dtype == "float64" else "float32"
     state_dtype = features.get("state_dtype", arithmetic)
-    types = {slot: arithmetic if slot == "d" else state_dtype for slot in slots}
+    types = {
+        slot: arithmetic if slot in under_test.exact else state_dtype
+        for slot in slots
+    }
     storages = [
-        Storage(dtype, i, **SETTINGS[setting]) for i in range(len(SHAPES))
+        Storage(dtype, i, under_test, **SETTINGS[setting])
+        for i in range(len(SHAPES))
     ]
     for slot, of_variables in slots.items():
         for found in of_variables:
@@ -224,7 +232,12 @@ def test_a_step_is_that_of_numpy(
         iteration = update * each - 1
         for i, variable in enumerate(variables):
             new = reference_step(
-                name, storages[i], before[i], total[i] / each, update
+                under_test,
+                arguments,
+                storages[i],
+                before[i],
+                total[i] / each,
+                update,
             )
             found = {"variable": numbers(variable)}
             found |= {slot: numbers(x[i]) for slot, x in slots.items()}
@@ -240,8 +253,11 @@ def test_a_step_is_that_of_numpy(
                     found[slot],
                     np.where(changed, new[slot], before[i][slot]),
                     types[slot],
-                    changed * terms_of(slot, before[i], new, total[i]),
-                    bits(SLOTS[slot]) if slot in SLOTS else None,
+                    changed
+                    * terms_of(slot, before[i], new, total[i], arguments),
+                    bits(under_test.streams[slot])
+                    if slot in under_test.streams
+                    else None,
                     f"{slot} of {i} in update {update}",
                 )
             exact = np.where(changed, new["variable"], before[i]["variable"])

@@ -12,8 +12,8 @@ from tensorflow.python.framework import op_def_registry
 
 from devices import EMULATED_GPU
 from devices import refusal
+from op_cases import BATCHES
 from op_cases import OPS
-from op_cases import OUT_OF_RANGE
 from op_cases import SHAPES
 from op_cases import Launch
 from op_cases import never_assigned
@@ -24,10 +24,13 @@ from xla_kernels import assert_same_under_xla
 
 pytestmark = pytest.mark.kernels
 
+# Numbers of which the rules' specifications have no range.
 _NUMBERS = {
-    **OUT_OF_RANGE,
     "eta": (-0.5, "`eta` must be >= 0, got -0.5"),
-    "batch_index": (3, r"`batch_index` must be in \[0, 3\).* got 3"),
+    "batch_index": (
+        BATCHES,
+        rf"`batch_index` must be in \[0, {BATCHES}\).* got {BATCHES}",
+    ),
 }
 # Numbers of a frame.
 _FRAMES = {
@@ -56,10 +59,13 @@ def _wrong_arguments(launch: Launch) -> dict[str, tuple[dict[str, Any], str]]:
     double = tf.Variable(tf.zeros(shapes[0], tf.float64))
     numbers = launch.arguments()
     cases: dict[str, tuple[dict[str, Any], str]] = {
-        name: ({name: value}, message)
-        for name, (value, message) in _NUMBERS.items()
+        wrong: ({name: value}, message)
+        for wrong, (name, value, message) in launch.op.out_of_range.items()
         if name in numbers
     }
+    for name, (value, message) in _NUMBERS.items():
+        if name in numbers:
+            cases[name] = {name: value}, message
     for name in slots:
         first, second = lists[name]
         cases[f"{name}'s shape"] = (
@@ -151,7 +157,7 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
     launch = Launch(name)
     before = launch.numpy()
     change, message = _wrong_arguments(launch)[wrong]
-    is_of_a_number = wrong in _FRAMES or wrong in _NUMBERS
+    is_of_a_number = wrong in {**_FRAMES, **_NUMBERS, **launch.op.out_of_range}
     # What XLA compiles knows the number already.
     on_device = is_of_a_number and how != "jit_compile"
     with refusal(device, message, capfd, is_of_a_number=on_device):

@@ -18,17 +18,6 @@ from tf_opt.python.optimizers.step import rule_function
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
 
-# What may be assigned between steps, to other numbers in each.
-CHANGES = {
-    "learning_rate": lambda step: 0.1 / step,
-    "weight_decay": lambda step: 0.02 * (step % 2),
-    "beta_1": lambda step: 0.5 + 0.1 * step,
-    "beta_2": lambda step: 0.9 + 0.01 * step,
-    "epsilon": lambda step: 1e-3 * step,
-    "momentum_decay": lambda step: 0.1 * step,
-    "lambd": lambda step: 0.1 * step,
-}
-
 
 def _values(seed: int, dtype: str) -> list[tf.Tensor]:
     random = np.random.default_rng(seed)
@@ -53,9 +42,11 @@ def _train(
     optimizer.build(variables)
     optimizer.exclude_from_weight_decay(var_list=[variables[1]])
     for step in range(1, 1 + steps):
-        for attribute, number in CHANGES.items():
-            if hasattr(optimizer, attribute):
-                setattr(optimizer, attribute, number(step))
+        # What may be assigned between steps, to other numbers in each.
+        optimizer.learning_rate = 0.1 / step
+        optimizer.weight_decay = 0.02 * (step % 2)
+        for i, number in enumerate(OPTIMIZERS[name].spec.hyperparameters):
+            setattr(optimizer, number.name, 0.5 + 0.05 * step + 0.01 * i)
         optimizer.apply(_values(step, dtype), variables)
     return [x.numpy() for x in [*variables, *optimizer.variables]]
 

@@ -10,6 +10,7 @@ import pytest
 import tf_opt
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
+from counterparts import KERAS
 from registry import OPTIMIZERS
 
 pytestmark = pytest.mark.core
@@ -28,17 +29,11 @@ def parameters(cls: type) -> dict[str, inspect.Parameter]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (tf_opt.Adam, keras.optimizers.Adam),
-        (tf_opt.AdamW, keras.optimizers.AdamW),
-        (tf_opt.NAdam, keras.optimizers.Nadam),
-    ],
-)
-def test_positional_arguments_are_those_of_keras(ours, theirs):
-    own = {k: p for k, p in parameters(ours).items() if p.kind != KEYWORD}
-    keras_own = parameters(theirs)
+@pytest.mark.parametrize("name", KERAS)
+def test_positional_arguments_are_those_of_keras(name):
+    ours = parameters(OPTIMIZERS[name].make)
+    own = {k: p for k, p in ours.items() if p.kind != KEYWORD}
+    keras_own = parameters(KERAS[name])
     assert list(own) == list(keras_own)
     for name, parameter in own.items():
         # Some versions of Keras give a class's name as the default.
@@ -71,18 +66,16 @@ def test_every_argument_is_seen_described_and_saved(name):
             assert found[argument].default == parameter.default, argument
 
 
-@pytest.mark.parametrize("make", [tf_opt.Adam, tf_opt.NAdam, tf_opt.ASGD])
-def test_build_takes_its_variables_by_the_name_that_keras_gives_them(make):
-    optimizer = make()
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_build_takes_its_variables_by_the_name_that_keras_gives_them(name):
+    optimizer = OPTIMIZERS[name].make()
     optimizer.build(var_list=[keras.Variable([1.0])])
     assert optimizer.built
 
 
 def test_names_are_those_of_keras():
-    for ours, theirs in (
-        (tf_opt.Adam, keras.optimizers.Adam),
-        (tf_opt.NAdam, keras.optimizers.Nadam),
-    ):
+    for name, theirs in KERAS.items():
+        ours = OPTIMIZERS[name].make
         keras.utils.clear_session(free_memory=False)
         expected = [theirs().name for _ in range(2)]
         keras.utils.clear_session(free_memory=False)

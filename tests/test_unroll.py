@@ -16,16 +16,14 @@ import tf_opt
 
 import trajectory
 from registry import MODES
-from registry import OPTIMIZERS
+from registry import RULES
 
 functional = tf_opt.functional
 unroll = functional.unroll
 
-RULES = {
-    "Adam": functional.adam,
-    "NAdam": functional.nadam,
-    "ASGD": functional.asgd,
-    "AveragedSGD": functional.averaged_sgd,
+FUNCTIONS = {
+    name: getattr(functional, under_test.spec.name)
+    for name, under_test in RULES.items()
 }
 # Each mode in one of the ways to run. ASGD is unrolled with one batch.
 CASES = [
@@ -40,7 +38,7 @@ START = np.array([0.5, -1.5])
 
 @pytest.mark.parametrize(("name", "mode", "how"), CASES)
 def test_steps_equal_the_reference(name: str, mode: str, how: str) -> None:
-    under_test = OPTIMIZERS[name]
+    under_test = RULES[name]
     arguments = dict(under_test.modes[mode], learning_rate=0.01)
     arguments.pop("batch_num", None)
     gradients = np.stack(
@@ -52,14 +50,14 @@ def test_steps_equal_the_reference(name: str, mode: str, how: str) -> None:
     losses = []
     for t, gradient in enumerate(gradients, start=1):
         losses.append(np.sum(gradient * expected["variable"]))
-        expected |= under_test.reference(expected, gradient, t=t, **arguments)
+        expected |= under_test.step(expected, gradient, t=t, **arguments)
 
     state = None
     if arguments.pop("amsgrad", False):
         state = {name: np.zeros(SHAPE) for name in ("m", "v", "v_max")}
     result = trajectory.RUNS[how](
         lambda start: unroll(
-            RULES[name],
+            FUNCTIONS[name],
             lambda w, i: tf.reduce_sum(tf.constant(gradients)[i] * w),
             start,
             STEPS,
@@ -90,8 +88,8 @@ def _bowl(variables: Any, iteration: tf.Tensor) -> tf.Tensor:
 
 @pytest.mark.parametrize(
     ("rule", "compiled"),
-    [(rule, i % 2 == 0) for i, rule in enumerate(RULES.values())],
-    ids=RULES,
+    [(rule, i % 2 == 0) for i, rule in enumerate(FUNCTIONS.values())],
+    ids=FUNCTIONS,
 )
 def test_two_calls_with_the_state_equal_one(rule, compiled) -> None:
     rates = tf.constant([0.3, 0.2, 0.1, 0.4, 0.5], tf.float64)

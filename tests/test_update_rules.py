@@ -105,7 +105,7 @@ def assert_steps_are_reference_steps(
                 before,
                 gradient,
                 after,
-                under_test.reference,
+                under_test.step,
                 t=step.number,
                 learning_rate=trajectory.STORED_LEARNING_RATE,
                 **arguments,
@@ -172,7 +172,7 @@ def test_one_launch_for_all_variables_of_a_type(
     step = tf.function(lambda: optimizer.apply(variables, variables))
     operations = step.get_concrete_function().graph.get_operations()
     types = [operation.type for operation in operations]
-    assert types.count(under_test.op_name) == 2 * launches
+    assert types.count(under_test.spec.op_name) == 2 * launches
 
 
 @pytest.mark.kernels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from registry import RULES
+
 NO_NUMBERS = [
     *("0.9", True, [0.9], 0.9j, tf.constant(0.9), np.zeros(1)),
-    *(math.nan, -0.5),
+    math.nan,
 ]
 NO_BOOLEANS = ["no", None, 1, tf.constant(True)]
 NO_RATES = [
@@ -27,18 +30,27 @@ def refused(name: str, value) -> str:
     return f"`{name}` must be .*{re.escape(f'{name}={value!r}')}"
 
 
+def _of_the_rules() -> Iterator[tuple[type, str, list]]:
+    """Every hyperparameter, what is no number and what is out of its range."""
+    for under_test in RULES.values():
+        for number in under_test.spec.hyperparameters:
+            wrong = [-0.5, 1.0, 1.5, *[math.inf] * (not number.may_be_infinite)]
+            yield (
+                under_test.make,
+                number.name,
+                [*NO_NUMBERS, None]
+                + [
+                    x for x in wrong if x == math.inf or not number.range.has(x)
+                ],
+            )
+
+
 @pytest.mark.parametrize(
     ("make", "name", "values"),
     [
-        (tf_opt.Adam, "beta_1", [*NO_NUMBERS, None, 1.0]),
-        (tf_opt.AdamW, "beta_2", [*NO_NUMBERS, None, 1.5]),
-        (tf_opt.NAdam, "beta_1", [1.0]),
-        (tf_opt.NAdam, "epsilon", [*NO_NUMBERS, None]),
-        (tf_opt.NAdam, "momentum_decay", [*NO_NUMBERS, None]),
-        (tf_opt.ASGD, "batch_num", [*NO_NUMBERS, None, 0, 2.5]),
-        (tf_opt.AveragedSGD, "lambd", [*NO_NUMBERS, None, math.inf]),
-        (tf_opt.AveragedSGD, "alpha", [*NO_NUMBERS, None, math.inf]),
-        (tf_opt.AveragedSGD, "t0", [*NO_NUMBERS, None]),
+        *_of_the_rules(),
+        (tf_opt.AdamW, "beta_2", [1.5]),
+        (tf_opt.ASGD, "batch_num", [*NO_NUMBERS, -0.5, None, 0, 2.5]),
         (tf_opt.Adam, "amsgrad", NO_BOOLEANS),
         (tf_opt.AdamW, "epsilon_hat", NO_BOOLEANS),
         (tf_opt.NAdam, "maximize", NO_BOOLEANS),
@@ -49,7 +61,7 @@ def refused(name: str, value) -> str:
             for make in (tf_opt.Adam, tf_opt.ASGD)
             for name, values in [
                 ("learning_rate", NO_RATES),
-                ("weight_decay", [*NO_NUMBERS, math.inf]),
+                ("weight_decay", [*NO_NUMBERS, -0.5, math.inf]),
                 ("implementation", ["fast", None]),
             ]
         ),

@@ -21,6 +21,7 @@ from low_precision_cases import masters_of
 from reference.storage import Storage
 from reference.whole_step import WholeStep
 from registry import OPTIMIZERS
+from registry import TWO_MODES
 from registry import pairwise
 from xla_kernels import HAS_SPARSE_XLA_KERNELS
 from xla_kernels import HAS_XLA_KERNELS
@@ -89,19 +90,6 @@ STORAGE = {
     "seed": None,
     "state_dtype": None,
 }
-MODES: dict[str, dict[str, Any]] = {
-    "Adam": {"beta_2": 0.9, "weight_decay": 0.1},
-    "AdamW": {"amsgrad": True, "beta_2": 0.8, "weight_decay": 0.1},
-    "NAdam": {
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
-        "maximize": True,
-    },
-    "ASGD": {"batch_num": 2, "weight_decay": 0.1},
-    # A factor of the learning rate multiplies eta, which with `lambd` isn't
-    # proportional to it.
-    "AveragedSGD": {"t0": 2, "lambd": 0.0, "weight_decay": 0.1},
-}
 
 
 def _cases() -> list[Any]:
@@ -109,23 +97,22 @@ def _cases() -> list[Any]:
     choices = [list(options) for options in FEATURES.values()]
     return [
         pytest.param(
-            optimizer,
-            implementation,
-            how,
-            dtype,
+            *case,
             dict(zip(names, chosen, strict=True)),
-            id="-".join([optimizer, implementation, how, dtype, *chosen]),
+            id="-".join([*case, *chosen]),
         )
-        for optimizer, implementation, how, dtype, *chosen in pairwise(
-            zip(MODES),
-            IMPLEMENTATIONS,
-            RUNS,
-            DTYPES,
-            *choices,
-            # AveragedSGD has no lazy mode.
-            filter_func=lambda case: (
-                not (case[0] == ("AveragedSGD",) and case[-1] == "lazy")
-            ),
+        for *case, chosen in (
+            (*case[:5], case[5:])
+            for case in pairwise(
+                TWO_MODES,
+                IMPLEMENTATIONS,
+                RUNS,
+                DTYPES,
+                *choices,
+                filter_func=lambda case: (
+                    case[-1] != "lazy" or OPTIMIZERS[case[0][0]].has_lazy_mode
+                ),
+            )
         )
     ]
 
@@ -235,10 +222,11 @@ def _assert_close(
 
 
 @pytest.mark.parametrize(
-    ("name", "implementation", "how", "dtype", "chosen"), _cases()
+    ("name", "mode", "implementation", "how", "dtype", "chosen"), _cases()
 )
 def test_all_features_together(
     name: str,
+    mode: str,
     implementation: str,
     how: str,
     dtype: str,
@@ -257,7 +245,12 @@ def test_all_features_together(
         if not (HAS_SPARSE_XLA_KERNELS if inside_xla else HAS_SPARSE_KERNELS):
             # The op for dense gradients, the composed one for others.
             implementation = "auto"
-    optimizer_under_test = OPTIMIZERS[name]
+    under_test = OPTIMIZERS[name]
+    arguments = {
+        "weight_decay": 0.1,
+        **under_test.modes[mode],
+        **under_test.proportional,
+    }
     random = np.random.default_rng(0)
     begins = [random.normal(size=shape) for shape in SHAPES]
     scope = strategy if how == "replicas" else tf.distribute.get_strategy()
@@ -268,16 +261,16 @@ def test_all_features_together(
                 begins, _dtypes(dtype), "abc", strict=True
             )
         ]
-        inner = optimizer = optimizer_under_test.make(
+        inner = optimizer = under_test.make(
             learning_rate=LEARNING_RATE,
             implementation=implementation,
-            **MODES[name],
+            **arguments,
             **features,
         )
         if growth is not None:
             optimizer = tf_opt.LossScaleOptimizer(inner, 4.0, growth)
         optimizer.build(variables)
-    slots = optimizer_under_test.slots(MODES[name])
+    slots = under_test.slots(arguments)
     tracks = features.pop("track_gradient_norm", False)
     features.pop("lazy_mode", None)
     stored = {
@@ -285,7 +278,7 @@ def test_all_features_together(
         for argument, default in STORAGE.items()
     }
     reference = WholeStep(
-        rule=optimizer_under_test.reference,
+        rule=under_test.step,
         states=[
             {"variable": v.numpy().astype(float)}
             | {slot: np.zeros(v.shape) for slot in slots}
@@ -293,11 +286,12 @@ def test_all_features_together(
         ],
         paths=[v.path for v in variables],
         learning_rate=float(np.float32(LEARNING_RATE)),
-        arguments=MODES[name],
+        arguments=arguments,
         **features,
         dynamic_growth_steps=growth,
         storages=[
-            Storage(v.dtype, i, **stored) for i, v in enumerate(variables)
+            Storage(v.dtype, i, under_test, **stored)
+            for i, v in enumerate(variables)
         ],
     )
     if growth is not None:
@@ -333,7 +327,7 @@ def test_all_features_together(
     for i, (variable, state) in enumerate(
         zip(variables, reference.states, strict=True)
     ):
-        storage = Storage(variable.dtype, i, **stored)
+        storage = Storage(variable.dtype, i, under_test, **stored)
         if storage.has_master:
             # The variable is the rounded master, and that is what is compared.
             master = next(masters)

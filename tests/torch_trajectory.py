@@ -20,14 +20,6 @@ SIZE = 16
 
 State = dict[str, np.ndarray]
 
-# The keys of PyTorch's state.
-_SLOTS = {
-    "m": "exp_avg",
-    "v": "exp_avg_sq",
-    "v_max": "max_exp_avg_sq",
-    "ax": "ax",
-}
-
 # The (optimizer, mode) pairs that PyTorch has too.
 TORCH_MODES = [
     (name, mode)
@@ -95,7 +87,9 @@ def torch_steps(
         kept = optimizer.state[parameter]
         state = {"variable": parameter.detach().numpy().copy()}
         for slot in under_test.slots(arguments):
-            state[slot] = kept[_SLOTS[slot]].numpy().copy()
+            state[slot] = (
+                kept[under_test.reference.TORCH_SLOTS[slot]].numpy().copy()
+            )
         yield state
 
 

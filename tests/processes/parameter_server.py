@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_opt
 
 from processes import steps
-from registry import OPTIMIZERS
+from registry import RULES
 from registry import Row
 
 
@@ -101,7 +101,7 @@ def coordinate(
         if features != "bare":
             # Behind the averages and accumulators, which aren't slots.
             continue
-        find_slots = OPTIMIZERS[name].find_slots
+        find_slots = RULES[name].find_slots
         slots = find_slots(optimizer, len(variables)).values()
         results["_".join([*case, "devices"])] = [
             list(map(device, each))

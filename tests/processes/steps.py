@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from registry import OPTIMIZERS
+from registry import RULES
 
 IMPLEMENTATIONS = ("custom_op", "composed")
 PARTS = (0, 1)
@@ -52,13 +52,10 @@ FEATURES["lazy"] = {
     "lazy_mode": True,
 }
 CASES = [
-    *(
-        (name, IMPLEMENTATIONS[i % 2], "bare")
-        for i, name in enumerate(OPTIMIZERS)
-    ),
+    *((name, IMPLEMENTATIONS[i % 2], "bare") for i, name in enumerate(RULES)),
     *(
         (name, IMPLEMENTATIONS[1 - i % 2], "all")
-        for i, name in enumerate(OPTIMIZERS)
+        for i, name in enumerate(RULES)
     ),
     *zip(("Adam", "NAdam"), IMPLEMENTATIONS, ("lazy", "lazy"), strict=True),
 ]
@@ -97,7 +94,7 @@ def train(
     """Takes the steps; every replica sees these parts of the gradients.
 
     Args:
-        name: Which of `OPTIMIZERS`, in its most thorough mode.
+        name: Which of `RULES`, in its most thorough mode.
         implementation: The optimizer's argument.
         features: Which of `FEATURES`.
         parts: Which of `PARTS`.
@@ -107,18 +104,16 @@ def train(
     Returns:
         The variables, the last an embedding, and the optimizer.
     """
-    under_test = OPTIMIZERS[name]
-    arguments = under_test.modes[under_test.thorough_mode or "plain"]
     random = np.random.default_rng(5)
     with strategy.scope():
         variables = [
             keras.Variable(random.integers(-8, 9, shape) / 4, dtype=dtype)
             for dtype, shape in [*DENSE, ("float32", EMBEDDING)]
         ]
-        optimizer = under_test.make(
+        optimizer = RULES[name].make(
             0.125,
             implementation=implementation,
-            **arguments,
+            **RULES[name].thorough,
             **FEATURES[features],
         )
         optimizer.build(variables)

@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 import tf_opt
 
+from registry import RULES
+
 STEPS = 150
 STEPS_BETWEEN_CHECKPOINTS = 3
 BATCHES = 5
@@ -18,12 +20,18 @@ BATCH_SIZE = 8
 def _make_optimizers() -> list[keras.optimizers.Optimizer]:
     """All that there are, with all kinds of state."""
     rate = keras.optimizers.schedules.ExponentialDecay(0.01, 10, 0.9)
-    return [
-        tf_opt.Adam(rate, amsgrad=True, use_ema=True, ema_momentum=0.9),
-        tf_opt.NAdam(0.01, weight_decay=0.1, global_clipnorm=0.5),
-        tf_opt.ASGD(0.01, batch_num=BATCHES),
-        tf_opt.AveragedSGD(0.01, t0=STEPS // 4),
-    ]
+    features = (
+        {"learning_rate": rate, "use_ema": True, "ema_momentum": 0.9},
+        {"learning_rate": 0.01, "global_clipnorm": 0.5},
+    )
+    optimizers = []
+    for i, under_test in enumerate(RULES.values()):
+        # Else the loss would grow without end.
+        arguments = {**under_test.thorough, "maximize": False}
+        if "batch_num" in arguments:
+            arguments["batch_num"] = BATCHES
+        optimizers.append(under_test.make(**arguments, **features[i % 2]))
+    return optimizers
 
 
 def _make_model() -> keras.Model:
@@ -59,7 +67,7 @@ def work(folder: pathlib.Path) -> None:
         optimizers = _make_optimizers()
         for model, optimizer in zip(models, optimizers, strict=True):
             optimizer.build(model.trainable_variables)
-    adam, _, asgd, _ = optimizers
+    (asgd,) = (x for x in optimizers if isinstance(x, tf_opt.ASGD))
 
     chiefs_folder = folder / "checkpoints"
     checkpoint = tf.train.Checkpoint(models=models, optimizers=optimizers)
@@ -91,7 +99,7 @@ def work(folder: pathlib.Path) -> None:
     def step(inputs: tf.Tensor, labels: tf.Tensor) -> None:
         strategy.run(on_replica, args=(inputs, labels))
 
-    done = int(adam.iterations.numpy())
+    done = int(asgd.iterations.numpy())
     for number in range(done, STEPS):
         epoch, batch = divmod(number, BATCHES)
         if batch == 0:

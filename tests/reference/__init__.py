@@ -1,1 +1,29 @@
-"""The update rules in float64 NumPy, written from the published formulas."""
+"""The update rules in float64 NumPy, written from the published formulas.
+
+A module for each optimizer, named like its rule. Arguments are named as in the
+public API, whose defaults these are. It has:
+
+- `step`: one step, number `t` from 1: a function of the state, the gradient,
+  `t`, `learning_rate` and a mode's arguments that returns the new state, a
+  dictionary of "variable" and the slots.
+- `MODES`: constructor arguments to test, by name; "plain" has none.
+- `THOROUGH`: the mode that turns on the most at once, for what is too slow to
+  test in every mode.
+
+What isn't there has the value in parentheses:
+
+- `functional_arguments`: a function of `t` and a mode's arguments that returns
+  what the functional rule takes besides those and `step` (nothing).
+- `torch`: a function of a mode's arguments that returns the class in
+  `torch.optim` with the same numbers and its arguments, or None where it has no
+  such mode (PyTorch has no such class).
+- `TORCH_SLOTS`: PyTorch's names of the slots ({}).
+- `HAS_LAZY_MODE`: whether `lazy_mode` may be set (True).
+- `EXACT`: slots that always have the arithmetic type (none).
+- `TO_NEAREST`: slots that 16 bits never round at random (none).
+- `PROPORTIONAL`: arguments with which a step is proportional to the learning
+  rate, as a multiplier of it makes it (none are needed).
+- `FLAT`: numbers whose derivative is 0 in some mode (none).
+- `JUMPS_AT_ZERO`: whether a step isn't continuous where all slots and the
+  gradient are 0 (False).
+"""

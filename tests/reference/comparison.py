@@ -33,9 +33,9 @@ def assert_is_reference_step(
 
     The reference starts from what the implementation itself stored, so errors
     don't add up over steps and the tolerance is that of a single one: what
-    `Rounded` finds for the type of the arithmetic, which is the slots'. The
-    variable is then rounded to its own type once more: half a unit in the last
-    place, or of the smallest subnormal.
+    `Rounded` finds for the type of the arithmetic. The variable is then rounded
+    to its own type once more: half a unit in the last place, or of the smallest
+    subnormal.
 
     Args:
         before: The variable (`"variable"`) and its slots.
@@ -49,9 +49,7 @@ def assert_is_reference_step(
         assert after[name].dtype == before[name].dtype
 
     stored = before["variable"].dtype
-    arithmetic = next(
-        array.dtype for name, array in before.items() if name != "variable"
-    )
+    arithmetic = np.promote_types(stored, np.float32)
     unit = _unit_roundoff(arithmetic)
 
     def exact(array: np.ndarray, piece: slice) -> Rounded:

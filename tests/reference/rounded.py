@@ -78,6 +78,10 @@ def _root_error(x: Rounded) -> np.ndarray:
     )
 
 
+def _sign_error(x: Rounded) -> np.ndarray:
+    return np.where((x.error > 0) & (abs(x.value) <= x.error), 2.0, 0.0)
+
+
 # What the operands' errors come to in the result.
 _PROPAGATED: dict[np.ufunc, Callable[..., np.ndarray]] = {
     np.negative: lambda x: x.error,
@@ -87,6 +91,7 @@ _PROPAGATED: dict[np.ufunc, Callable[..., np.ndarray]] = {
     np.divide: _quotient_error,
     np.maximum: lambda x, y: np.maximum(x.error, y.error),
     np.sqrt: _root_error,
+    np.sign: _sign_error,
 }
 # These round nothing themselves.
-_EXACT = {np.negative, np.maximum}
+_EXACT = {np.negative, np.maximum, np.sign}

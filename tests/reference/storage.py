@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from reference import rounding
 
+# Streams of random bits.
 VARIABLE, AVERAGE = 0, 3
-# Streams of random bits; of slots that have none, which round to nearest.
-SLOTS = {"m": 5, "v": 6, "ax": 5}
+FIRST_SLOT = 5
+
+
+class Slots(Protocol):
+    """How an optimizer rounds its slots.
+
+    Attributes:
+        streams: Streams of random bits; other slots are rounded to nearest.
+        exact: Those that always have the arithmetic type.
+    """
+
+    streams: Mapping[str, int]
+    exact: Sequence[str]
 
 
 class Storage:
@@ -25,6 +40,7 @@ class Storage:
         self,
         dtype: str,
         number: int,
+        slots: Slots,
         *,
         master_weights: bool = False,
         stochastic_rounding: bool = False,
@@ -36,6 +52,7 @@ class Storage:
         self.has_master = master_weights and "16" in dtype
         self._dtype = dtype
         self._number = number
+        self._slots = slots
         self._stochastic = stochastic_rounding
         self._seed = seed or 0
 
@@ -61,8 +78,9 @@ class Storage:
         return self._stored(value, self.state_dtype, AVERAGE, iteration)
 
     def slot(self, name: str, value: np.ndarray, iteration: int) -> np.ndarray:
-        dtype = self.arithmetic if name == "d" else self.state_dtype
-        return self._stored(value, dtype, SLOTS.get(name), iteration)
+        slots = self._slots
+        dtype = self.arithmetic if name in slots.exact else self.state_dtype
+        return self._stored(value, dtype, slots.streams.get(name), iteration)
 
     def asgd(
         self,

@@ -155,7 +155,7 @@ class WholeStep:
         """What is stored of a variable's new value and slots."""
         storage, t = self.storages[i], self.updates
         if "d" in new:
-            batches = self.arguments["batch_num"]
+            batches = self.arguments.get("batch_num", 1)
             y, seen = f"y_{(t - 1) % batches}", min(t, batches)
             new = storage.asgd(new, y, learning_rate / seen)
         stored = {

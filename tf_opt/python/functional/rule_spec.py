@@ -268,7 +268,9 @@ class RuleSpec:
         for slot in self.slots:
             needed_by = arguments.get(slot.needed_by)
             if isinstance(needed_by, (int, float)) and needed_by != 0:
-                if arguments[slot.name] is None or arguments[slot.name] == ():
+                given = arguments[slot.name]
+                # A tensor can't be compared with `()` in a graph.
+                if given is None or (isinstance(given, tuple) and not given):
                     raise ValueError(
                         f"`{slot.name}` must be given where "
                         f"`{slot.needed_by}` isn't 0. Received: "

@@ -1,0 +1,90 @@
+"""Adam: algorithm 1 of Kingma and Ba, line by line."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from reference.decay import State
+from reference.decay import decayed
+from reference.rounded import Array
+
+# Where epsilon is large it matters where it stands, and where beta_2 is small
+# the second moment falls below its maximum soon.
+MODES = {
+    "plain": {},
+    "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
+    "amsgrad": {"amsgrad": True, "beta_2": 0.9},
+    "l2": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+    "decoupled": {"weight_decay": 0.5},
+    "maximize": {"maximize": True},
+    "epsilon_hat": {"epsilon_hat": True, "epsilon": 0.01},
+    "amsgrad_l2_maximize": {
+        "amsgrad": True,
+        "beta_2": 0.8,
+        "epsilon": 0.01,
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": False,
+        "maximize": True,
+    },
+    "amsgrad_decoupled_maximize_epsilon_hat": {
+        "amsgrad": True,
+        "beta_2": 0.8,
+        "epsilon": 0.01,
+        "weight_decay": 0.5,
+        "maximize": True,
+        "epsilon_hat": True,
+    },
+}
+THOROUGH = "amsgrad_decoupled_maximize_epsilon_hat"
+TORCH_SLOTS = {"m": "exp_avg", "v": "exp_avg_sq", "v_max": "max_exp_avg_sq"}
+# It would grow too much.
+TO_NEAREST = ("v_max",)
+
+
+def torch(
+    *,
+    weight_decay: float = 0.0,
+    decoupled_weight_decay: bool = True,
+    epsilon_hat: bool = False,
+    **arguments: Any,
+) -> tuple[str, dict[str, Any]] | None:
+    if epsilon_hat:
+        return None
+    name = "AdamW" if weight_decay and decoupled_weight_decay else "Adam"
+    return name, {"weight_decay": weight_decay, **arguments}
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    beta_1: float = 0.9,
+    beta_2: float = 0.999,
+    epsilon: float = 1e-8,
+    amsgrad: bool = False,
+    epsilon_hat: bool = False,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    new = {
+        "m": beta_1 * state["m"] + (1 - beta_1) * g,
+        "v": beta_2 * state["v"] + (1 - beta_2) * (g * g),
+    }
+    second_moment = new["v"]
+    if amsgrad:
+        new["v_max"] = np.maximum(state["v_max"], new["v"])
+        second_moment = new["v_max"]
+
+    if epsilon_hat:
+        alpha = learning_rate * math.sqrt(1 - beta_2**t) / (1 - beta_1**t)
+        change = alpha * (new["m"] / (np.sqrt(second_moment) + epsilon))
+    else:
+        m_hat = new["m"] / (1 - beta_1**t)
+        v_hat = second_moment / (1 - beta_2**t)
+        change = learning_rate * (m_hat / (np.sqrt(v_hat) + epsilon))
+    return {"variable": p - change, **new}

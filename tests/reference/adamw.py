@@ -1,0 +1,30 @@
+"""AdamW: Adam with a decay by default."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from reference import adam
+
+MODES = {
+    "plain": {},
+    "amsgrad_maximize": {
+        "amsgrad": True,
+        "beta_2": 0.8,
+        "weight_decay": 0.5,
+        "maximize": True,
+    },
+}
+THOROUGH = "amsgrad_maximize"
+TORCH_SLOTS = adam.TORCH_SLOTS
+TO_NEAREST = adam.TO_NEAREST
+
+torch = functools.partial(adam.torch, weight_decay=0.01)
+step = functools.partial(adam.step, weight_decay=0.01)
+
+
+def functional_arguments(
+    t: int, weight_decay: float = 0.01, **_: Any
+) -> dict[str, float]:
+    return {"weight_decay": weight_decay}

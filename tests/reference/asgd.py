@@ -1,0 +1,55 @@
+"""ASGD: the stochastic average gradient, on the batches in order.
+
+The slots are `d` and, for each batch, `y_0`, `y_1`, ...
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference.decay import State
+from reference.decay import decayed
+from reference.rounded import Array
+
+MODES = {
+    "plain": {},
+    "batches": {"batch_num": 4},
+    "l2": {
+        "batch_num": 7,
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": False,
+    },
+    "decoupled": {"batch_num": 3, "weight_decay": 0.5},
+    "maximize": {"batch_num": 2, "maximize": True},
+    "l2_maximize": {
+        "batch_num": 3,
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": False,
+        "maximize": True,
+    },
+}
+THOROUGH = "l2_maximize"
+EXACT = ("d",)
+TO_NEAREST = ("y",)
+
+
+def functional_arguments(
+    t: int, batch_num: int = 1, **_: Any
+) -> dict[str, int]:
+    return {"seen_batches": min(t, batch_num)}
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    batch_num: int = 1,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    y = f"y_{(t - 1) % batch_num}"
+    d = state["d"] - state[y] + g
+    change = learning_rate / min(t, batch_num) * d
+    return {**state, "variable": p - change, "d": d, y: g}

@@ -1,0 +1,75 @@
+"""AveragedSGD: Polyak's and Ruppert's averaging, at a constant learning rate.
+
+Step size and lag are those of PyTorch's ASGD.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference.decay import State
+from reference.decay import decayed
+from reference.rounded import Array
+
+MODES = {
+    "plain": {},
+    "averages": {"t0": 5, "lambd": 0.5},
+    "l2": {"t0": 0, "weight_decay": 0.1, "decoupled_weight_decay": False},
+    "decoupled": {"t0": 3, "weight_decay": 0.5},
+    "maximize": {"t0": 2.5, "maximize": True},
+    "l2_maximize": {
+        "t0": 1,
+        "lambd": 0.3,
+        "alpha": 0.5,
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": False,
+        "maximize": True,
+    },
+}
+THOROUGH = "l2_maximize"
+TORCH_SLOTS = {"ax": "ax"}
+# Every step averages every row.
+HAS_LAZY_MODE = False
+# A multiplier is one of eta.
+PROPORTIONAL = {"lambd": 0.0}
+
+
+def torch(
+    *, decoupled_weight_decay: bool = True, **arguments: Any
+) -> tuple[str, dict[str, Any]] | None:
+    if decoupled_weight_decay and "weight_decay" in arguments:
+        return None
+    return "ASGD", arguments
+
+
+def functional_arguments(
+    t: int,
+    learning_rate: float,
+    lambd: float = 1e-4,
+    alpha: float = 0.75,
+    **_: Any,
+) -> dict[str, float]:
+    # What the step before left.
+    decay = 1 + lambd * learning_rate * (t - 1)
+    return {"eta": learning_rate / decay**alpha}
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    lambd: float = 1e-4,
+    alpha: float = 0.75,
+    t0: float = 1e6,
+    **decay: Any,
+) -> State:
+    eta = functional_arguments(t, learning_rate, lambd, alpha)["eta"]
+    mu = 1 / max(1, t - 1 - t0)
+
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    p = p - lambd * eta * p
+    p = p - eta * g
+    ax = p if mu == 1 else state["ax"] + mu * (p - state["ax"])
+    return {"variable": p, "ax": ax}

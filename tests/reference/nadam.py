@@ -1,0 +1,72 @@
+"""NAdam: PyTorch's documented algorithm."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from reference.decay import State
+from reference.decay import decayed
+from reference.rounded import Array
+
+MODES = {
+    "plain": {},
+    "keras_schedule": {"momentum_decay": 1.0},
+    "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
+    "l2": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+    "decoupled": {"weight_decay": 0.5},
+    "maximize": {"maximize": True},
+    "l2_maximize_small_beta": {
+        "beta_2": 0.8,
+        "epsilon": 0.01,
+        "momentum_decay": 0.3,
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": False,
+        "maximize": True,
+    },
+}
+THOROUGH = "l2_maximize_small_beta"
+TORCH_SLOTS = {"m": "exp_avg", "v": "exp_avg_sq"}
+
+
+def torch(**arguments: Any) -> tuple[str, dict[str, Any]]:
+    return "NAdam", {"decoupled_weight_decay": True, **arguments}
+
+
+def _momentum(i: int, beta_1: float, momentum_decay: float) -> float:
+    return beta_1 * (1 - 0.5 * 0.96 ** (i * momentum_decay))
+
+
+def functional_arguments(
+    t: int, beta_1: float = 0.9, momentum_decay: float = 4e-3, **_: Any
+) -> dict[str, float]:
+    # From the definition, where the optimizer keeps a running product.
+    momenta = [_momentum(i, beta_1, momentum_decay) for i in range(1, t)]
+    return {"momentum_product": math.prod(momenta)}
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    beta_1: float = 0.9,
+    beta_2: float = 0.999,
+    epsilon: float = 1e-8,
+    momentum_decay: float = 4e-3,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    now, next_ = (_momentum(i, beta_1, momentum_decay) for i in (t, t + 1))
+    before = functional_arguments(t, beta_1, momentum_decay)
+    product = before["momentum_product"] * now
+    m = beta_1 * state["m"] + (1 - beta_1) * g
+    v = beta_2 * state["v"] + (1 - beta_2) * (g * g)
+    m_hat = next_ / (1 - product * next_) * m
+    m_hat = m_hat + (1 - now) / (1 - product) * g
+    v_hat = v / (1 - beta_2**t)
+    change = learning_rate * (m_hat / (np.sqrt(v_hat) + epsilon))
+    return {"variable": p - change, "m": m, "v": v}

@@ -1,0 +1,80 @@
+"""SGD: PyTorch's documented algorithm and the one in Keras' docstring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference.decay import State
+from reference.decay import decayed
+from reference.rounded import Array
+
+MODES = {
+    "plain": {},
+    "momentum": {"momentum": 0.5},
+    "nesterov": {"momentum": 0.75, "nesterov": True},
+    "torch": {"momentum": 0.75, "torch_momentum": True},
+    "torch_nesterov": {
+        "momentum": 0.5,
+        "nesterov": True,
+        "torch_momentum": True,
+    },
+    "decoupled": {"weight_decay": 0.5},
+    "l2_nesterov_maximize": {
+        "momentum": 0.75,
+        "nesterov": True,
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": False,
+        "maximize": True,
+    },
+    "torch_dampening_l2_maximize": {
+        "momentum": 0.75,
+        "dampening": 0.25,
+        "torch_momentum": True,
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": False,
+        "maximize": True,
+    },
+}
+THOROUGH = "torch_dampening_l2_maximize"
+TORCH_SLOTS = {"velocity": "momentum_buffer"}
+# Only PyTorch's momentum has it.
+FLAT = ("dampening",)
+
+
+def torch(
+    *,
+    torch_momentum: bool = False,
+    decoupled_weight_decay: bool = True,
+    **arguments: Any,
+) -> tuple[str, dict[str, Any]] | None:
+    if "momentum" in arguments and not torch_momentum:
+        return None
+    if decoupled_weight_decay and "weight_decay" in arguments:
+        return None
+    return "SGD", arguments
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    dampening: float = 0.0,
+    torch_momentum: bool = False,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    if not momentum:
+        return {"variable": p - learning_rate * g}
+    if torch_momentum:
+        b = g
+        if t > 1:
+            b = momentum * state["velocity"] + (1 - dampening) * g
+        change = g + momentum * b if nesterov else b
+        return {"variable": p - learning_rate * change, "velocity": b}
+    b = momentum * state["velocity"] - learning_rate * g
+    change = momentum * b - learning_rate * g if nesterov else b
+    return {"variable": p + change, "velocity": b}

@@ -1,0 +1,210 @@
+"""Every list of optimizers in the project has the ones of `registry.py`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pathlib
+import re
+from collections.abc import Iterable
+
+import keras
+import pytest
+import tf_opt
+from tf_opt.python.functional.rules import RULES
+from tf_opt.python.optimizers.base.definition import COUNTERPARTS
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+
+import reference
+import variants
+from registry import OPTIMIZERS
+from registry import REFERENCES
+
+pytestmark = pytest.mark.core
+
+ROOT = pathlib.Path(__file__).parents[1]
+RULE_LIST = ROOT / "tf_opt/optimizers.bzl"
+RULE_NAMES = [spec.name for spec in RULES]
+
+
+def assert_has(where: str, found: Iterable, expected: Iterable) -> None:
+    found, expected = set(found), set(expected)
+    assert not expected - found, f"{where} lacks {sorted(expected - found)}"
+    assert not found - expected, (
+        f"{where} has {sorted(found - expected)}, "
+        f"which isn't among {sorted(expected)}"
+    )
+
+
+def section(path: str, heading: str) -> str:
+    """The text of a document from a heading to the next one."""
+    text = (ROOT / path).read_text()
+    assert heading in text, f"{path} has no {heading!r}"
+    return re.split(r"\n#+ ", text.split(heading, 1)[1])[0]
+
+
+def classes(text: str, pattern: str) -> list[str]:
+    """The names in what a pattern finds, which may be several."""
+    return re.findall(r"\b[A-Z]\w+", " ".join(re.findall(pattern, text)))
+
+
+def subclasses(cls: type) -> list[type]:
+    direct = cls.__subclasses__()
+    return [*direct, *(x for each in direct for x in subclasses(each))]
+
+
+def test_every_optimizer_is_exported_and_tested() -> None:
+    defined = {
+        cls.__name__
+        for cls in subclasses(FusedOptimizer)
+        if cls.__module__.startswith("tf_opt.") and "_spec" in vars(cls)
+    }
+    exported = {
+        name
+        for name in tf_opt.__all__
+        if inspect.isclass(cls := getattr(tf_opt, name))
+        and issubclass(cls, FusedOptimizer)
+    }
+    assert_has("tf_opt.__all__", exported, defined)
+    assert_has("tests/registry.py", REFERENCES, defined)
+
+
+def test_every_rule_has_its_optimizer_op_and_function() -> None:
+    assert_has(
+        "The class names in tf_opt/python/functional/*_rule.py",
+        (spec.class_name for spec in RULES),
+        (name for name, x in OPTIMIZERS.items() if x.has_own_rule),
+    )
+    assert_has(
+        "Their names", RULE_NAMES, (x.spec.name for x in OPTIMIZERS.values())
+    )
+    functions = {x for x in tf_opt.functional.__all__ if x.islower()}
+    assert_has(
+        "tf_opt.functional",
+        functions - {"measure_gradients", "unroll"},
+        RULE_NAMES,
+    )
+    ops = [x for x in tf_opt.ops.__all__ if x.startswith("resource_apply_")]
+    assert_has(
+        "tf_opt.ops",
+        (x.replace("_", "").lower() for x in ops),
+        (spec.op_name.removeprefix("TfOpt>").lower() for spec in RULES),
+    )
+
+
+@pytest.mark.skipif(not RULE_LIST.exists(), reason="there is no such list")
+def test_every_rule_is_compiled() -> None:
+    (rows,) = re.findall(
+        r"^OPTIMIZERS = (\{.*?^\})", RULE_LIST.read_text(), re.M | re.S
+    )
+    structs = ast.literal_eval(rows)
+    assert_has("tf_opt/optimizers.bzl", structs, RULE_NAMES)
+    for name, struct in structs.items():
+        header = ROOT / f"tf_opt/cc/rules/{name}.h"
+        assert header.exists(), f"{RULE_LIST.name} has {name!r}: no {header}"
+        assert f"struct {struct} " in header.read_text(), (
+            f"{RULE_LIST.name} has {struct!r}, which {header.name} lacks"
+        )
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_constructor_has_the_arguments_of_its_rule(name: str) -> None:
+    under_test = OPTIMIZERS[name]
+    parameters = inspect.signature(under_test.make).parameters
+    spec = under_test.spec
+    numbers = [x for x in spec.numbers if not x.is_count]
+    for argument in (*numbers, *spec.all_modes):
+        assert argument.name in parameters, f"{name} lacks `{argument.name}`"
+        default = parameters[argument.name].default
+        assert default == argument.default, (
+            f"{name}: the default of `{argument.name}` is {default}, in its "
+            f"rule {argument.default}"
+        )
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_reference_has_what_the_tests_know(name: str) -> None:
+    module = REFERENCES[name]
+    known = set(re.findall(r"^- `(\w+)`", reference.__doc__, re.M))
+    own = {
+        key
+        for key, value in vars(module).items()
+        if key.isupper() or getattr(value, "__module__", "") == module.__name__
+    }
+    unknown = {key for key in own if not key.startswith("_")} - known
+    assert not unknown, f"{module.__name__} has {unknown}, which no test reads"
+    assert {"step", "MODES", "THOROUGH"} <= vars(module).keys()
+    assert module.THOROUGH in module.MODES
+    assert module.MODES["plain"] == {}
+    parameters = inspect.signature(OPTIMIZERS[name].make).parameters
+    for mode, arguments in module.MODES.items():
+        wrong = arguments.keys() - parameters.keys()
+        assert not wrong, f"{module.__name__}: mode {mode!r} has {wrong}"
+
+
+def test_what_keras_has_is_a_counterpart() -> None:
+    ours = {name.lower() for name in OPTIMIZERS}
+    assert_has(
+        "The optimizers with a class of Keras",
+        (cls.__name__ for cls in COUNTERPARTS),
+        (x for x in dir(keras.optimizers) if x.lower() in ours),
+    )
+    for theirs, (ours, arguments) in COUNTERPARTS.items():
+        wrong = arguments.keys() - inspect.signature(ours).parameters.keys()
+        assert not wrong, f"{theirs.__name__}'s counterpart lacks {wrong}"
+
+
+FIRST_CELL = r"(?m)^\| ((?:\*\*\w+\*\*(?:, )?)+) \|"
+PLACES = {
+    "README.md": lambda: classes(
+        section("README.md", "Keras 3. ").split(" are custom")[0], r"`\w+`"
+    ),
+    "ARCHITECTURE.md": lambda: classes(
+        section("ARCHITECTURE.md", "optimizers/*.py<br>").split('"]')[0], ".+"
+    ),
+    "docs/formulas.md, The rules": lambda: classes(
+        section("docs/formulas.md", "## The rules\n"), r"(?m)^\*\*(.+?)\*\*"
+    ),
+    "docs/formulas.md, In lazy mode": lambda: classes(
+        section("docs/formulas.md", "## In lazy mode\n"), FIRST_CELL
+    ),
+    "docs/formulas.md, the table of frameworks": lambda: [
+        name
+        for name in classes(
+            section("docs/formulas.md", "| | tf_opt equals |"), FIRST_CELL
+        )
+        if name != "AMSGrad"
+    ],
+    "docs/coming-from.md": lambda: re.findall(
+        r"tf_opt\.([A-Z]\w+)\(", section("docs/coming-from.md", "| --- |")
+    ),
+    "benchmarks/variants.py": lambda: [
+        variant.optimizer for variant in variants.OPTIMIZERS.values()
+    ],
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_written_has_every_optimizer(place: str) -> None:
+    assert_has(place, PLACES[place](), OPTIMIZERS)
+
+
+def test_keras_classes_are_where_users_look_for_them() -> None:
+    assert_has(
+        "docs/coming-from.md",
+        re.findall(
+            r"`keras\.optimizers\.(\w+)",
+            section("docs/coming-from.md", "| --- |"),
+        ),
+        (cls.__name__ for cls in COUNTERPARTS),
+    )
+
+
+def test_contributing_names_files_that_every_optimizer_has() -> None:
+    text = section("CONTRIBUTING.md", "## Add an optimizer\n")
+    named = re.findall(r"`((?:tf_opt|tests)/[\w/.]*foo[\w.]*)`", text)
+    assert named
+    for path in named:
+        for name in RULE_NAMES:
+            own = path.replace("foo", name)
+            assert (ROOT / own).exists(), f"CONTRIBUTING.md: there is no {own}"
