@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reference.decay import L2
 from reference.decay import State
 from reference.decay import decayed
 from reference.rounded import Array
@@ -17,7 +18,7 @@ MODES = {
     "plain": {},
     "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
     "amsgrad": {"amsgrad": True, "beta_2": 0.9},
-    "l2": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+    "l2": L2,
     "decoupled": {"weight_decay": 0.5},
     "maximize": {"maximize": True},
     "epsilon_hat": {"epsilon_hat": True, "epsilon": 0.01},
@@ -25,8 +26,7 @@ MODES = {
         "amsgrad": True,
         "beta_2": 0.8,
         "epsilon": 0.01,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
+        **L2,
         "maximize": True,
     },
     "amsgrad_decoupled_maximize_epsilon_hat": {

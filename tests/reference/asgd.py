@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reference.decay import L2
 from reference.decay import State
 from reference.decay import decayed
 from reference.rounded import Array
@@ -14,19 +15,10 @@ from reference.rounded import Array
 MODES = {
     "plain": {},
     "batches": {"batch_num": 4},
-    "l2": {
-        "batch_num": 7,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
-    },
+    "l2": {"batch_num": 7, **L2},
     "decoupled": {"batch_num": 3, "weight_decay": 0.5},
     "maximize": {"batch_num": 2, "maximize": True},
-    "l2_maximize": {
-        "batch_num": 3,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
-        "maximize": True,
-    },
+    "l2_maximize": {"batch_num": 3, **L2, "maximize": True},
 }
 THOROUGH = "l2_maximize"
 EXACT = ("d",)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reference.decay import L2
 from reference.decay import State
 from reference.decay import decayed
 from reference.rounded import Array
@@ -14,15 +15,14 @@ from reference.rounded import Array
 MODES = {
     "plain": {},
     "averages": {"t0": 5, "lambd": 0.5},
-    "l2": {"t0": 0, "weight_decay": 0.1, "decoupled_weight_decay": False},
+    "l2": {"t0": 0, **L2},
     "decoupled": {"t0": 3, "weight_decay": 0.5},
     "maximize": {"t0": 2.5, "maximize": True},
     "l2_maximize": {
         "t0": 1,
         "lambd": 0.3,
         "alpha": 0.5,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
+        **L2,
         "maximize": True,
     },
 }

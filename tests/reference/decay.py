@@ -1,4 +1,4 @@
-"""What every step begins with, and the types of states."""
+"""What the optimizers share: how every step begins."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from reference.rounded import Array
 
 # The variable (`"variable"`) and its slots.
 State = dict[str, Array]
+
+L2 = {"weight_decay": 0.1, "decoupled_weight_decay": False}
 
 
 def decayed(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from reference.decay import L2
 from reference.decay import State
 from reference.decay import decayed
 from reference.rounded import Array
@@ -13,16 +14,10 @@ from reference.rounded import Array
 MODES = {
     "plain": {},
     "other_betas": {"beta_1": 0.5, "beta_2": 0.75},
-    "l2": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+    "l2": L2,
     "decoupled": {"weight_decay": 0.5},
     "maximize": {"maximize": True},
-    "l2_maximize": {
-        "beta_1": 0.75,
-        "beta_2": 0.5,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
-        "maximize": True,
-    },
+    "l2_maximize": {"beta_1": 0.75, "beta_2": 0.5, **L2, "maximize": True},
 }
 THOROUGH = "l2_maximize"
 # It only has a part in the sign.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reference.decay import L2
 from reference.decay import State
 from reference.decay import decayed
 from reference.rounded import Array
@@ -15,15 +16,14 @@ MODES = {
     "plain": {},
     "keras_schedule": {"momentum_decay": 1.0},
     "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
-    "l2": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+    "l2": L2,
     "decoupled": {"weight_decay": 0.5},
     "maximize": {"maximize": True},
     "l2_maximize_small_beta": {
         "beta_2": 0.8,
         "epsilon": 0.01,
         "momentum_decay": 0.3,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
+        **L2,
         "maximize": True,
     },
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reference.decay import L2
 from reference.decay import State
 from reference.decay import decayed
 from reference.rounded import Array
@@ -22,16 +23,14 @@ MODES = {
     "l2_nesterov_maximize": {
         "momentum": 0.75,
         "nesterov": True,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
+        **L2,
         "maximize": True,
     },
     "torch_dampening_l2_maximize": {
         "momentum": 0.75,
         "dampening": 0.25,
         "torch_momentum": True,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": False,
+        **L2,
         "maximize": True,
     },
 }
