@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -17,20 +18,20 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
-from reference import adam
-from reference import adamw
-from reference import asgd
-from reference import averaged_sgd
-from reference import nadam
 from reference.storage import FIRST_SLOT
 
-# By class; `reference/__init__.py` describes what a module has.
+# For each class its module in `reference`, whose documentation describes it.
+_MODULES = {
+    "Adam": "adam",
+    "AdamW": "adamw",
+    "NAdam": "nadam",
+    "SGD": "sgd",
+    "ASGD": "asgd",
+    "AveragedSGD": "averaged_sgd",
+}
 REFERENCES = {
-    "Adam": adam,
-    "AdamW": adamw,
-    "NAdam": nadam,
-    "ASGD": asgd,
-    "AveragedSGD": averaged_sgd,
+    name: importlib.import_module(f"reference.{module}")
+    for name, module in _MODULES.items()
 }
 
 Arguments = Mapping[str, Any]
