@@ -191,23 +191,25 @@ def pairwise(
     *choices: Iterable[Any],
     filter_func: Callable[[list[Any]], bool] = lambda case: True,
 ) -> list[tuple[Any, ...]]:
-    """Cases in which every pair of choices occurs with each optimizer.
+    """Cases in which every pair of choices occurs, also with each mode.
 
-    Each optimizer has its own pairs: a new one leaves the others' cases alone.
+    Each optimizer with more state than its slots has its own pairs. The others
+    are but formulas for what an element becomes; they share theirs.
 
     Args:
         modes: Tuples that begin with an optimizer's name.
         *choices: What is combined with them.
         filter_func: Whether a case, or its beginning, may occur.
     """
-    modes, choices = list(modes), list(map(list, choices))
-    cases = []
-    for name in dict.fromkeys(mode[0] for mode in modes):
-        own = [mode for mode in modes if mode[0] == name]
-        cases += [
-            (*mode, *chosen)
-            for mode, *chosen in AllPairs(
-                [own, *choices], filter_func=filter_func
-            )
-        ]
-    return cases
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    for mode in modes:
+        spec = OPTIMIZERS[mode[0]].spec
+        has_more = spec.shared or any(slot.row_input for slot in spec.slots)
+        groups.setdefault(mode[0] if has_more else "", []).append(mode)
+    return [
+        (*mode, *chosen)
+        for group in groups.values()
+        for mode, *chosen in AllPairs(
+            [group, *map(list, choices)], filter_func=filter_func
+        )
+    ]

@@ -93,7 +93,8 @@ def test_rows_that_do_not_occur_are_neither_read_nor_written(
         poisoned[..., absent, :] = 0 if "accumulat" in x.path else np.nan
         x.assign(poisoned)
         before.append(poisoned)
-    for seed in range(4):
+    # An odd number of updates: Lion's are all of one size.
+    for seed in range(6):
         optimizer.apply([_slices(4, 8, 4, 2, seed=seed)], [table])
     after = [x.numpy() for x in with_rows]
     for old, new in zip(before, after, strict=True):
