@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import inspect
 from collections.abc import Callable
 from collections.abc import Sequence
 
@@ -12,7 +11,7 @@ import tensorflow as tf
 from tf_opt.python import docstrings
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rule_spec import Slot
-from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.signatures import with_signature
 from tf_opt.python.functional.update import pure_step
 
 _MODULE = "tf_opt.python.functional"
@@ -93,22 +92,7 @@ def _result_type(spec: RuleSpec) -> type[tuple]:
 
 
 def _function(spec: RuleSpec, result: type[tuple]) -> Callable[..., tuple]:
-    signature = _signature(spec, result)
-
-    def rule(*args: TensorLike, **kwargs: object) -> tuple:
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        return result(**pure_step(spec, given.arguments))
-
-    rule.spec = spec
-    rule.__module__ = _MODULE
-    rule.__name__ = rule.__qualname__ = spec.name
-    rule.__signature__ = signature
-    rule.__annotations__ = {
-        name: parameter.annotation
-        for name, parameter in signature.parameters.items()
-    }
-    rule.__doc__ = docstrings.filled(
+    doc = docstrings.filled(
         _FUNCTION,
         **docstrings.RULE_PARTS,
         title=spec.title or spec.class_name,
@@ -125,51 +109,29 @@ def _function(spec: RuleSpec, result: type[tuple]) -> Callable[..., tuple]:
         example_result=spec.example_result,
         references=spec.references,
     )
-    return rule
-
-
-def _signature(spec: RuleSpec, result: type[tuple]) -> inspect.Signature:
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    tensors = ["variable", "gradient"]
-    tensors += [slot.name for slot in spec.slots if not slot.needed_by]
-    parameters = [
-        inspect.Parameter(name, positional, annotation="TensorLike")
-        for name in tensors
-    ]
-    parameters += [
-        inspect.Parameter(
-            slot.name, positional, default=None, annotation="TensorLike | None"
-        )
-        for slot in spec.slots
-        if slot.needed_by
-    ]
-    parameters += [
-        inspect.Parameter(
-            shared.name, positional, default=shared.first, annotation="Scalar"
-        )
-        for shared in spec.shared
-    ]
+    optional = [slot.name for slot in spec.slots if slot.needed_by]
+    required = [slot.name for slot in spec.slots if not slot.needed_by]
     numbers = [number for number in spec.numbers if number.in_rule]
-    parameters += [
-        inspect.Parameter(number.name, keyword, annotation="Scalar")
-        for number in numbers
-        if number.is_count
-    ]
-    parameters += [
-        inspect.Parameter(name, keyword, default=default, annotation="Scalar")
-        for name, default in [
-            *((x.name, x.default) for x in numbers if not x.is_count),
-            ("weight_decay", 0.0),
-        ]
-    ]
-    parameters += [
-        inspect.Parameter(
-            mode.name, keyword, default=mode.default, annotation="bool"
-        )
-        for mode in spec.all_modes
-    ]
-    return inspect.Signature(parameters, return_annotation=result)
+    rule = with_signature(
+        lambda arguments: result(**pure_step(spec, arguments)),
+        name=spec.name,
+        module=_MODULE,
+        doc=doc,
+        positional=[
+            *((x, "TensorLike") for x in ("variable", "gradient", *required)),
+            *((name, "TensorLike | None", None) for name in optional),
+            *((shared.name, "Scalar", shared.first) for shared in spec.shared),
+        ],
+        keyword=[
+            *((x.name, "Scalar") for x in numbers if x.is_count),
+            *((x.name, "Scalar", x.default) for x in numbers if not x.is_count),
+            ("weight_decay", "Scalar", 0.0),
+            *((mode.name, "bool", mode.default) for mode in spec.all_modes),
+        ],
+        returns=result,
+    )
+    rule.spec = spec
+    return rule
 
 
 def _first(slots: Sequence[Slot]) -> list[str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 from tf_opt.python import docstrings
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rule_spec import Slot
+from tf_opt.python.functional.signatures import with_signature
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.resource_apply import resource_apply
 from tf_opt.python.ops.step_frame import BARE
@@ -77,96 +77,58 @@ def check_fits(spec: RuleSpec) -> None:
 def wrapper(spec: RuleSpec) -> Callable[..., None]:
     """Returns the public function of a rule's op, with its signature."""
     op = ResourceApplyOp(spec.op_name)
-    signature = _signature(spec)
 
-    def apply(*args: Any, **kwargs: Any) -> None:
-        given = signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        spec.check_slots(given.arguments)
-        resource_apply(op, **given.arguments)
+    def apply(arguments: dict[str, Any]) -> None:
+        spec.check_slots(arguments)
+        resource_apply(op, **arguments)
 
     name = spec.name
     if spec.op:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", spec.op).lower()
-    apply.__module__ = _MODULE
-    apply.__name__ = apply.__qualname__ = f"resource_apply_{name}"
-    apply.__signature__ = signature
-    apply.__annotations__ = {
-        name: parameter.annotation
-        for name, parameter in signature.parameters.items()
-    }
+    name = f"resource_apply_{name}"
     optional = [slot for slot in spec.slots if slot.needed_by]
     required = [slot for slot in spec.slots if not slot.needed_by]
-    apply.__doc__ = docstrings.filled(
+    numbers = [number for number in spec.numbers if number.in_op]
+    described = {
+        **{number.name: number.doc for number in numbers},
+        **{shared.name: shared.op_doc for shared in spec.shared},
+    }
+    doc = docstrings.filled(
         _DOC,
         **docstrings.OP_PARTS,
         title=spec.title or spec.class_name,
         name=spec.name,
         slots="\n".join(map(_slot_doc, required)),
         optional_slots="\n".join(map(_slot_doc, optional)),
-        numbers="\n".join(
-            [
-                *(
-                    docstrings.item(number.name, number.doc)
-                    for number in spec.numbers
-                    if number.in_op
-                ),
-                *(docstrings.item(x.name, x.op_doc) for x in spec.shared),
-            ]
-        ),
+        numbers="\n".join(map(docstrings.item, described, described.values())),
         modes="\n".join(docstrings.item(x.name, x.doc) for x in spec.all_modes),
         make_slots="\n".join(map(_example_slot, required)),
-        call=_example_call(apply.__name__, spec, required),
+        call=_example_call(name, spec, required),
         example_result=spec.example_result,
     )
-    return apply
-
-
-def _signature(spec: RuleSpec) -> inspect.Signature:
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    keyword = inspect.Parameter.KEYWORD_ONLY
     variables = "Sequence[VariableLike]"
-    numbers = [number for number in spec.numbers if number.in_op]
-    parameters = [
-        inspect.Parameter(name, positional, annotation=variables)
-        for name in (
-            "variables",
-            *(slot.name for slot in spec.slots if not slot.needed_by),
-        )
-    ]
-    parameters.append(
-        inspect.Parameter(
-            "gradients",
-            positional,
-            annotation="Sequence[TensorLike | tf.IndexedSlices]",
-        )
+    counts = [number.name for number in numbers if number.is_count]
+    return with_signature(
+        apply,
+        name=name,
+        module=_MODULE,
+        doc=doc,
+        positional=[
+            ("variables", variables),
+            *((slot.name, variables) for slot in required),
+            ("gradients", "Sequence[TensorLike | tf.IndexedSlices]"),
+            *((slot.name, variables, ()) for slot in optional),
+        ],
+        keyword=[
+            *((x, "Scalar") for x in (*counts, *(s.name for s in spec.shared))),
+            *((x.name, "Scalar", x.default) for x in numbers if not x.is_count),
+            ("weight_decay", "Scalar | Sequence[Scalar]", 0.0),
+            ("frame", "StepFrame", BARE),
+            ("lazy_mode", "bool", False),
+            *((mode.name, "bool", mode.default) for mode in spec.all_modes),
+        ],
+        returns=None,
     )
-    parameters += [
-        inspect.Parameter(
-            slot.name, positional, default=(), annotation=variables
-        )
-        for slot in spec.slots
-        if slot.needed_by
-    ]
-    parameters += [
-        inspect.Parameter(name, keyword, annotation="Scalar")
-        for name in (
-            *(number.name for number in numbers if number.is_count),
-            *(shared.name for shared in spec.shared),
-        )
-    ]
-    with_default = [
-        *((x.name, "Scalar", x.default) for x in numbers if not x.is_count),
-        ("weight_decay", "Scalar | Sequence[Scalar]", 0.0),
-        ("frame", "StepFrame", BARE),
-        ("lazy_mode", "bool", False),
-        *((mode.name, "bool", mode.default) for mode in spec.all_modes),
-    ]
-    parameters += [
-        inspect.Parameter(name, keyword, default=default, annotation=annotation)
-        for name, annotation, default in with_default
-    ]
-    return inspect.Signature(parameters, return_annotation=None)
 
 
 def _slot_doc(slot: Slot) -> str:

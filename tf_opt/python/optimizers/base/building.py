@@ -106,6 +106,11 @@ class BuiltOptimizer(ConfiguredOptimizer):
         # Bypasses Keras, which would wrap and track the state.
         object.__setattr__(self, "_state", state)
 
+    def _change_state(self, **changes: Any) -> None:
+        """Replaces parts of the state, if the optimizer is built."""
+        if self._state is not None:
+            self._set_state(self._state._replace(**changes))
+
     def _which_decay(self) -> list[bool]:
         return list(map(self._decays, self._trainable_variables))
 
@@ -134,8 +139,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
             var_names=tuple(sorted(set(var_names or ()))),
             paths=tuple(sorted(map(path_of, var_list or ()))),
         )
-        if self._state is not None:
-            self._set_state(self._state._replace(decays=self._which_decay()))
+        self._change_state(decays=self._which_decay())
 
     def _exclude_saved(self, variables: Sequence[keras.Variable]) -> None:
         """Excludes the variables that a loaded optimizer excludes."""
@@ -163,9 +167,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
 
     @lazy_mode.setter
     def lazy_mode(self, value: LazyMode) -> None:
-        lazy = self._set_lazy_mode(value)
-        if self._state is not None:
-            self._set_state(self._state._replace(lazy=lazy))
+        self._change_state(lazy=self._set_lazy_mode(value))
 
     def _set_lazy_mode(
         self, value: LazyMode, saved: tuple[bool, ...] | None = None

@@ -1,0 +1,59 @@
+"""Signatures of functions that are made from a rule's specification."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
+
+# Name and annotation, and perhaps a default.
+Parameter = tuple[str, str] | tuple[str, str, Any]
+
+
+def with_signature(
+    function: Callable,
+    *,
+    name: str,
+    module: str,
+    doc: str,
+    positional: Iterable[Parameter],
+    keyword: Iterable[Parameter],
+    returns: Any,
+) -> Callable:
+    """Gives a function of any arguments a name, a docstring and a signature.
+
+    Args:
+        function: Takes all arguments by name, defaults included.
+        name: The function's name.
+        module: The module where users find it.
+        doc: The docstring.
+        positional: The parameters that may be positional.
+        keyword: The keyword-only parameters.
+        returns: The annotation of the result.
+
+    Returns:
+        The function with this signature, which it checks.
+    """
+
+    def parameter(kind: Any, name: str, annotation: str, *default: Any) -> Any:
+        found = inspect.Parameter(name, kind, annotation=annotation)
+        return found.replace(default=default[0]) if default else found
+
+    both = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    only = inspect.Parameter.KEYWORD_ONLY
+    parameters = [parameter(both, *each) for each in positional]
+    parameters += [parameter(only, *each) for each in keyword]
+    signature = inspect.Signature(parameters, return_annotation=returns)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        return function(given.arguments)
+
+    call.__module__, call.__doc__ = module, doc
+    call.__name__ = call.__qualname__ = name
+    call.__signature__ = signature
+    call.__annotations__ = {x.name: x.annotation for x in parameters}
+    call.__annotations__["return"] = returns
+    return call
