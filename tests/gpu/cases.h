@@ -3,6 +3,7 @@
 #define TF_OPT_TESTS_GPU_CASES_H_
 
 #include <cstddef>
+#include <iterator>
 #include <string>
 
 #include "tf_opt/cc/engines/testing/hyperparameters.h"

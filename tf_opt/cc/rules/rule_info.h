@@ -3,6 +3,7 @@
 #ifndef TF_OPT_CC_RULES_RULE_INFO_H_
 #define TF_OPT_CC_RULES_RULE_INFO_H_
 
+#include <cstddef>
 #include <iterator>
 #include <string>
 #include <vector>
