@@ -205,6 +205,7 @@ OPTIMIZERS: dict[str, Variant] = {
         contenders=(*_OURS, TORCH_FOREACH),
     ),
     "sgd": _like_keras("SGD", 0, *_TORCH),
+    "lion": _like_keras("Lion", 1),
     "sgd-momentum": _like_keras(
         "SGD, momentum", 1, *_TORCH, name="SGD", momentum=0.9
     ),

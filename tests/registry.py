@@ -26,6 +26,7 @@ _MODULES = {
     "AdamW": "adamw",
     "NAdam": "nadam",
     "SGD": "sgd",
+    "Lion": "lion",
     "ASGD": "asgd",
     "AveragedSGD": "averaged_sgd",
 }

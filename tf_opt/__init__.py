@@ -34,6 +34,7 @@ from tf_opt.python.optimizers.from_keras import from_keras as from_keras
 from tf_opt.python.optimizers.layerwise import (
     layerwise_multipliers as layerwise_multipliers,
 )
+from tf_opt.python.optimizers.lion import Lion as Lion
 from tf_opt.python.optimizers.loss_scale_optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,
 )

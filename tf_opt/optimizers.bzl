@@ -5,6 +5,7 @@ OPTIMIZERS = {
     "adam": "Adam",
     "asgd": "Asgd",
     "averaged_sgd": "AveragedSgd",
+    "lion": "Lion",
     "nadam": "NAdam",
     "sgd": "Sgd",
 }

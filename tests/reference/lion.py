@@ -1,0 +1,41 @@
+"""Lion: program 1 of Chen et al., 2023, "Symbolic Discovery of ..."."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference.decay import L2
+from reference.decay import State
+from reference.decay import decayed
+from reference.rounded import Array
+
+MODES = {
+    "plain": {},
+    "other_betas": {"beta_1": 0.5, "beta_2": 0.75},
+    "l2": L2,
+    "decoupled": {"weight_decay": 0.5},
+    "maximize": {"maximize": True},
+    "l2_maximize": {"beta_1": 0.75, "beta_2": 0.5, **L2, "maximize": True},
+}
+THOROUGH = "l2_maximize"
+# It only has a part in the sign.
+FLAT = ("beta_1",)
+JUMPS_AT_ZERO = True
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    beta_1: float = 0.9,
+    beta_2: float = 0.99,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    c = beta_1 * state["m"] + (1 - beta_1) * g
+    m = beta_2 * state["m"] + (1 - beta_2) * g
+    return {"variable": p - learning_rate * np.sign(c), "m": m}

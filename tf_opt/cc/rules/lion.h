@@ -1,0 +1,95 @@
+// Lion: steps of the learning rate's size, by the sign of a moving average.
+//
+//   g <- -g                               if maximize
+//   g <- g + wd * p                       L2 decay, or
+//   p <- p - lr * wd * p                  decoupled decay
+//   p <- p - lr * sign(beta_1 * m + (1 - beta_1) * g)
+//   m <- beta_2 * m + (1 - beta_2) * g
+//
+// Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms"
+// (arXiv:2302.06675).
+#ifndef TF_OPT_CC_RULES_LION_H_
+#define TF_OPT_CC_RULES_LION_H_
+
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/rule_parts.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+struct Lion;
+
+struct LionHyperparameters {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.99;
+  bool maximize = false;
+};
+
+// A step's scalars, the same for every variable.
+struct LionStep : LionHyperparameters {
+  using Hyperparameters = LionHyperparameters;
+  TF_OPT_HOST_DEVICE explicit LionStep(const Hyperparameters& h)
+      : Hyperparameters(h) {}
+};
+
+// One element's update. `V` is the arithmetic type.
+template <typename V, bool kL2>
+struct LionRule {
+  using Description = Lion;
+  using Value = V;
+  using Step = LionStep;
+  static constexpr int kSlots = 1;
+  static constexpr bool kRoundsGradientLikeSlot = false;
+  static constexpr bool kVariableShowsNan = true;
+
+  TF_OPT_HOST_DEVICE LionRule(const Step& step, const VariableInputs& own)
+      : descent(step, own),
+        step_size(own.learning_rate_factor * step.learning_rate),
+        beta_1(step.beta_1),
+        one_minus_beta_1(1.0 - step.beta_1),
+        beta_2(step.beta_2),
+        one_minus_beta_2(1.0 - step.beta_2) {}
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m) const {
+    g = descent.Gradient(g, p);
+    p = descent.keep * p - step_size * Sign(beta_1 * m + one_minus_beta_1 * g);
+    m = beta_2 * m + one_minus_beta_2 * g;
+  }
+
+  Descent<V, kL2> descent;
+  V step_size;
+  V beta_1;
+  V one_minus_beta_1;
+  V beta_2;
+  V one_minus_beta_2;
+};
+
+// Description of the rule for the op and the engines.
+struct Lion : DescriptionOf<LionHyperparameters> {
+  static constexpr char kOp[] = "Lion";
+  static constexpr char kSummary[] =
+      "One step of Lion over a list of variables.";
+
+  static constexpr Operand kSlotOperands[] = {
+      {"m",
+       "Handles of the first moments, float32 (double if T is double) or "
+       "shorter, one for each of `variables`; or one TfOpt>VariableGroup of "
+       "them."}};
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &LionHyperparameters::learning_rate, "Scalar."},
+      {"beta_1", &LionHyperparameters::beta_1, Range::kFraction,
+       "Scalar in [0, 1], the first moment's part of the direction."},
+      {"beta_2", &LionHyperparameters::beta_2, Range::kFraction,
+       "Scalar in [0, 1], the decay of the first moment."}};
+
+  template <typename V, bool... kVariant>
+  using Rule = LionRule<V, kVariant...>;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_LION_H_

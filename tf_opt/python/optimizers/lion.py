@@ -1,0 +1,60 @@
+"""Lion as a Keras optimizer."""
+
+from __future__ import annotations
+
+import keras
+from typing_extensions import Unpack
+
+from tf_opt.python.functional import lion_rule
+from tf_opt.python.optimizers.base.configuration import CommonArguments
+from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.definition import optimizer
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+
+
+@optimizer(lion_rule.SPEC, keras.optimizers.Lion)
+class Lion(FusedOptimizer):
+    r"""Lion (evolved sign momentum), in one pass over the model.
+
+    For a variable $p$ with gradient $g$:
+
+    {{formula}}
+
+    Every element moves by the learning rate, whatever its gradient's size:
+    take a learning rate that is 3 to 10 times smaller than AdamW's, and a
+    weight decay that is as many times larger. Results match
+    `keras.optimizers.Lion`, whose `variables` are interchangeable with those of
+    this optimizer. The moment and all arithmetic are float32 for float16,
+    bfloat16 and float32 variables and float64 for float64 variables. Sparse
+    gradients (`tf.IndexedSlices`) give the same result as dense gradients;
+    repeated rows are summed.
+
+    Args:
+        {{learning_rate}}
+        {{hyperparameters}}
+        {{common_arguments}}
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+
+    >>> import keras, tensorflow as tf, tf_opt
+    >>> variable = keras.Variable([1.0, 2.0])
+    >>> optimizer = tf_opt.Lion(learning_rate=0.25, weight_decay=0.5)
+    >>> optimizer.apply([tf.constant([0.5, -0.5])], [variable])
+    >>> variable.numpy().tolist()
+    [0.625, 2.0]
+
+    References:
+        {{references}}
+    """
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 1e-3,
+        beta_1: float = 0.9,
+        beta_2: float = 0.99,
+        **common: Unpack[CommonArguments],
+    ) -> None:
+        super().__init__(learning_rate, beta_1=beta_1, beta_2=beta_2, **common)
