@@ -169,7 +169,7 @@ def _like_keras(
         name or title,
         _SGD | arguments,
         rule_slots=rule_slots,
-        contenders=(*_OURS, *others, KERAS, KERAS_XLA, KERAS_EAGER),
+        contenders=(*_OURS, CALL, *others, KERAS, KERAS_XLA, KERAS_EAGER),
     )
 
 
