@@ -1,4 +1,4 @@
-"""What only NAdam has: the product of momenta, and Keras' numbers."""
+"""What only NAdam has: the product of momenta."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from keras.src.optimizers import nadam as keras_nadam
 
 from low_precision_cases import implementations
 
@@ -16,54 +15,6 @@ def product_after(steps: int, optimizer: tf_opt.NAdam) -> float:
     """The product of the momenta, from its definition."""
     exponents = np.arange(1, steps + 1) * optimizer.momentum_decay
     return float(np.prod(optimizer.beta_1 * (1 - 0.5 * 0.96**exponents)))
-
-
-def exact_cast(x, dtype):
-    """`keras.ops.cast`, but a Python float becomes a float64 as it is."""
-    return tf.constant(x, dtype) if isinstance(x, float) else tf.cast(x, dtype)
-
-
-@pytest.mark.core
-@pytest.mark.parametrize(
-    ("implementation", "dtype", "tolerance"),
-    [("custom_op", "float32", 2e-6), ("composed", "float64", 1e-12)],
-)
-def test_equals_keras_nadam(implementation, dtype, tolerance, monkeypatch):
-    # Keras takes 0.96 to float64 through float32, 2e-8 off.
-    monkeypatch.setattr(keras_nadam.ops, "cast", exact_cast)
-    # Numbers that a float32 has exactly, also 1 - beta: Keras computes with
-    # them in the variable's type, and keeps the learning rate in float32.
-    arguments = {"learning_rate": 2.0**-10, "beta_1": 0.875, "beta_2": 0.9375}
-    generator = np.random.default_rng(3)
-    start = generator.choice([-1.0, 1.0], 16) * generator.uniform(1, 2, 16)
-    pairs = []
-    for optimizer in (
-        tf_opt.NAdam(
-            **arguments,
-            epsilon=1e-7,
-            momentum_decay=1.0,
-            implementation=implementation,
-        ),
-        keras.optimizers.Nadam(**arguments, epsilon=1e-7),
-    ):
-        variable = keras.Variable(start, dtype=dtype)
-        optimizer.build([variable])
-        pairs.append((optimizer, variable))
-    for step in range(200):
-        # Towards 0: no sum cancels, so that each element has its digits.
-        magnitudes = 10 ** generator.uniform(-1, 1, 16) * 0.5 ** (step % 9)
-        gradient = tf.constant(np.sign(start) * magnitudes, dtype)
-        for optimizer, variable in pairs:
-            optimizer.apply([gradient], [variable])
-        ours, theirs = (
-            [variable.numpy(), *(v.numpy() for v in optimizer.variables[2:])]
-            for optimizer, variable in pairs
-        )
-        assert len(ours) == 4
-        for a, b in zip(ours[:3], theirs[:3], strict=True):
-            np.testing.assert_allclose(a, b, rtol=tolerance, atol=0)
-        # A product of 200 numbers, each rounded; it is next to 0 then.
-        np.testing.assert_allclose(ours[3], theirs[3], rtol=200 * tolerance)
 
 
 @implementations

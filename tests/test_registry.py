@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import pathlib
 import re
@@ -11,7 +12,9 @@ from collections.abc import Iterable
 import keras
 import pytest
 import tf_opt
+from tf_opt.python.functional.rule_spec import Mode
 from tf_opt.python.functional.rules import RULES
+from tf_opt.python.ops.optimizer_ops import check_fits
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
@@ -204,3 +207,16 @@ def test_contributing_names_files_that_every_optimizer_has() -> None:
         for name in RULE_NAMES:
             own = path.replace("foo", name)
             assert (ROOT / own).exists(), f"CONTRIBUTING.md: there is no {own}"
+
+
+def test_a_rule_that_its_op_does_not_fit_is_an_error() -> None:
+    for spec in RULES:
+        for changes in (
+            {"slots": [*spec.slots, *spec.slots]},
+            {"numbers": spec.numbers[1:]},
+            {"modes": [*spec.modes, Mode("other", False, "")]},
+            {"op": "NoSuchOp"},
+        ):
+            wrong = dataclasses.replace(spec, **changes)
+            with pytest.raises(ImportError, match="Install tf_opt again"):
+                check_fits(wrong)

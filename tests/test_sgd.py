@@ -1,0 +1,98 @@
+"""What only SGD has: momentum in two forms, or none, and then no slot."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from low_precision_cases import implementations
+
+IDS = [4, 1, 4]
+
+
+def slices(values: np.ndarray, rows: int) -> tf.IndexedSlices:
+    return tf.IndexedSlices(tf.constant(values, "float32"), IDS, (rows, 2))
+
+
+@pytest.mark.core
+@implementations
+@pytest.mark.parametrize("decay", [None, 0.5])
+def test_without_momentum_only_rows_that_occur_are_updated(
+    implementation, decay
+):
+    generator = np.random.default_rng(0)
+    start = generator.normal(size=(6, 2))
+    optimizers = [
+        tf_opt.SGD(0.25, implementation=implementation),
+        keras.optimizers.SGD(0.25),
+    ]
+    tables = [keras.Variable(start) for _ in optimizers]
+    for step in range(4):
+        values = generator.normal(size=(3, 2))
+        for optimizer, table in zip(optimizers, tables, strict=True):
+            # After some steps, which have made a plan.
+            optimizer.weight_decay = decay if step == 2 else None
+            optimizer.apply([slices(values, 6)], [table])
+        (bucket,) = optimizers[0]._plans.last.buckets
+        assert bucket.lazy == (optimizers[0].weight_decay is None)
+    np.testing.assert_allclose(tables[0], tables[1], rtol=1e-6)
+    assert len(optimizers[0].variables) == len(optimizers[1].variables) == 2
+
+
+def test_averages_of_rows_that_do_not_occur_move():
+    averages = []
+    for gradient in (slices(np.ones((3, 2)), 6), tf.zeros((6, 2))):
+        table = keras.Variable(np.ones((6, 2)))
+        optimizer = tf_opt.SGD(0.5, use_ema=True, ema_momentum=0.5)
+        optimizer.apply([tf.zeros((6, 2))], [table])
+        table.assign(np.full((6, 2), 3.0))
+        optimizer.apply([gradient], [table])
+        averages.append(optimizer.variables[-1].numpy())
+    others = [0, 2, 3, 5]
+    np.testing.assert_array_equal(averages[0][others], averages[1][others])
+
+
+@pytest.mark.core
+def test_momentum_may_change_but_not_begin_or_end():
+    variable = keras.Variable([1.0])
+    for before, after, wrong in ((0.5, 0.75, 0), (0, 0, 0.5)):
+        optimizer = tf_opt.SGD(0.5, momentum=before)
+        optimizer.apply([tf.constant([1.0])], [variable])
+        optimizer.momentum = after
+        with pytest.raises(ValueError, match=f"`momentum` .*momentum={wrong}"):
+            optimizer.momentum = wrong
+        assert optimizer.momentum == after
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"dampening": 0.5},
+        {"dampening": 0.5, "momentum": 0.5},
+        {"dampening": 0.5, "torch_momentum": True, "nesterov": True},
+    ],
+    ids=str,
+)
+def test_dampening_belongs_to_the_momentum_of_pytorch(arguments):
+    with pytest.raises(ValueError, match="`dampening` must be 0 unless"):
+        tf_opt.SGD(**arguments)
+
+
+def test_momentum_needs_a_velocity():
+    p, g = tf.Variable([1.0]), tf.constant([1.0])
+    with pytest.raises(ValueError, match="`velocity` must be given"):
+        tf_opt.functional.sgd(p, g, step=1, momentum=0.5)
+    with pytest.raises(ValueError, match="`velocity` must be given"):
+        tf_opt.ops.resource_apply_sgd([p], [g], step=1, momentum=0.5)
+
+
+def test_infinite_gradients_are_no_nans():
+    for arguments in ({}, {"momentum": 0.5}, {"momentum": 0.5, "nesterov": 1}):
+        arguments["nesterov"] = bool(arguments.get("nesterov"))
+        variable = keras.Variable([1.0])
+        optimizer = tf_opt.SGD(0.5, **arguments)
+        optimizer.apply([tf.constant([np.inf])], [variable])
+        assert variable.numpy().tolist() == [-np.inf]
