@@ -146,3 +146,18 @@ def test_variables_of_every_type_are_excluded_from_decay(implementation):
     optimizer.exclude_from_weight_decay(var_list=variables[1:])
     optimizer.apply([tf.zeros((), x.dtype) for x in variables], variables)
     assert [float(x) for x in variables] == [0.5, 1.0]
+
+
+def test_a_pattern_that_matches_nothing_can_be_mended():
+    variable = keras.Variable([1.0], name="kernel")
+    for name, wrong, right in (
+        ("lazy_mode", ["nope"], False),
+        ("learning_rate_multipliers", {"nope": 2.0}, {"kernel": 2.0}),
+    ):
+        optimizer = tf_opt.Adam(0.5, **{name: wrong})
+        for _ in range(2):
+            with pytest.raises(ValueError, match=f"`{name}`.*'nope'"):
+                optimizer.apply([tf.constant([1.0])], [variable])
+        setattr(optimizer, name, right)
+        optimizer.apply([tf.constant([1.0])], [variable])
+        assert optimizer.iterations == 1

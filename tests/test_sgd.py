@@ -29,7 +29,7 @@ def test_without_momentum_only_rows_that_occur_are_updated(
         tf_opt.SGD(0.25, implementation=implementation),
         keras.optimizers.SGD(0.25),
     ]
-    tables = [keras.Variable(start) for _ in optimizers]
+    tables = [keras.Variable(start, dtype="float32") for _ in optimizers]
     for step in range(4):
         values = generator.normal(size=(3, 2))
         for optimizer, table in zip(optimizers, tables, strict=True):
@@ -40,6 +40,17 @@ def test_without_momentum_only_rows_that_occur_are_updated(
         assert bucket.lazy == (optimizers[0].weight_decay is None)
     np.testing.assert_allclose(tables[0], tables[1], rtol=1e-6)
     assert len(optimizers[0].variables) == len(optimizers[1].variables) == 2
+
+
+def test_slices_of_another_type_are_summed_before_they_are_rounded():
+    values = np.array([[1 + 2.0**-9], [-1]], "float32")
+    gradient = tf.IndexedSlices(tf.constant(values), [1, 1], (3, 1))
+    results = []
+    for each in (gradient, tf.convert_to_tensor(gradient)):
+        table = keras.Variable(np.zeros((3, 1)), dtype="bfloat16")
+        tf_opt.SGD(1.0).apply([each], [table])
+        results.append(table.numpy())
+    np.testing.assert_array_equal(*results)
 
 
 def test_averages_of_rows_that_do_not_occur_move():
@@ -81,12 +92,31 @@ def test_dampening_belongs_to_the_momentum_of_pytorch(arguments):
         tf_opt.SGD(**arguments)
 
 
-def test_momentum_needs_a_velocity():
-    p, g = tf.Variable([1.0]), tf.constant([1.0])
-    with pytest.raises(ValueError, match="`velocity` must be given"):
-        tf_opt.functional.sgd(p, g, step=1, momentum=0.5)
-    with pytest.raises(ValueError, match="`velocity` must be given"):
-        tf_opt.ops.resource_apply_sgd([p], [g], step=1, momentum=0.5)
+@pytest.mark.parametrize("make", [float, np.float32, tf.constant, tf.Variable])
+def test_momentum_needs_a_velocity(make):
+    p, g, momentum = tf.Variable([1.0]), tf.constant([1.0]), make(0.5)
+    with pytest.raises(ValueError, match="`velocity` must be given unless"):
+        tf_opt.functional.sgd(p, g, step=1, momentum=momentum)
+    with pytest.raises(ValueError, match="`velocity` must be given unless"):
+        tf_opt.ops.resource_apply_sgd([p], [g], step=1, momentum=momentum)
+
+
+@pytest.mark.parametrize("momentum", [0.5, [0.5] * 3])
+def test_unroll_keeps_a_velocity(momentum):
+    momentum = tf.constant(momentum, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(momentum)
+        end = tf_opt.functional.unroll(
+            tf_opt.functional.sgd,
+            lambda x, i: x,
+            tf.constant(0.0, tf.float64),
+            3,
+            learning_rate=1.0,
+            momentum=momentum,
+        )
+    # Velocities of -1, -1.5 and -1.75.
+    assert float(end.variables) == -4.25
+    assert tape.gradient(end.variables, momentum) is not None
 
 
 def test_infinite_gradients_are_no_nans():

@@ -43,7 +43,7 @@ struct LionRule {
   using Step = LionStep;
   static constexpr int kSlots = 1;
   static constexpr bool kRoundsGradientLikeSlot = false;
-  static constexpr bool kVariableShowsNan = true;
+  static constexpr bool kVariableShowsNan = false;
 
   TF_OPT_HOST_DEVICE LionRule(const Step& step, const VariableInputs& own)
       : descent(step, own),

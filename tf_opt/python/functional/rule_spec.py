@@ -1,8 +1,8 @@
 """Rules as data: what each takes, with defaults, ranges and documentation.
 
 `tf_opt.functional`'s functions, the wrappers of the ops and the optimizers'
-configuration follow from this. `tf_opt/cc/rules/` has the same of the ops, and
-the two are compared when the library of custom ops is loaded.
+configuration follow from this. `tf_opt/cc/rules/` has the same of the ops. When
+the library of custom ops is loaded, the names are compared.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.step_frame import is_known
 
 
 class Range(NamedTuple):
@@ -39,9 +40,15 @@ class Range(NamedTuple):
     includes_bound: bool = True
 
     def has(self, number: float) -> bool:
-        """Whether a number is in the range."""
-        return self.least <= number and (
-            number <= self.bound if self.includes_bound else number < self.bound
+        """Whether a number is in the range; `ANY` has NaNs, too."""
+        return (
+            self == ANY
+            or self.least <= number
+            and (
+                number <= self.bound
+                if self.includes_bound
+                else number < self.bound
+            )
         )
 
 
@@ -205,7 +212,8 @@ class RuleSpec:
             of one variable.
         formula: The steps after the decay, in LaTeX.
         numbers: Its numbers, in the op's order, the learning rate among them.
-        slots: Its slots, in the op's order.
+        slots: Its slots, in the op's order; those that may be left out come
+            last, and only in a rule without `shared`.
         title: Its name in sentences; empty: `class_name`.
         op: The op's name, after `TfOpt>ResourceApply`; empty: `class_name`.
         modes: Its own modes.
@@ -234,6 +242,14 @@ class RuleSpec:
     shared: Sequence[Shared] = ()
     where: str = ""
     symbols: tuple[str, str] = (r"\eta", r"\lambda")
+
+    def __post_init__(self) -> None:
+        optional = [slot.needed_by is not None for slot in self.slots]
+        if optional != sorted(optional) or (any(optional) and self.shared):
+            raise ValueError(
+                f"{self.class_name}: slots that may be left out must come "
+                "last, in a rule without `shared`"
+            )
 
     @functools.cached_property
     def op_name(self) -> str:
@@ -266,16 +282,16 @@ class RuleSpec:
     def check_slots(self, arguments: Mapping[str, Any]) -> None:
         """Raises a ValueError if a slot is left out that a number needs."""
         for slot in self.slots:
-            needed_by = arguments.get(slot.needed_by)
-            if isinstance(needed_by, (int, float)) and needed_by != 0:
-                given = arguments[slot.name]
-                # A tensor can't be compared with `()` in a graph.
-                if given is None or (isinstance(given, tuple) and not given):
-                    raise ValueError(
-                        f"`{slot.name}` must be given where "
-                        f"`{slot.needed_by}` isn't 0. Received: "
-                        f"{slot.needed_by}={needed_by}"
-                    )
+            needed_by = arguments.get(slot.needed_by, 0)
+            given = arguments[slot.name]
+            # A tensor can't be compared with `()` in a graph.
+            if not is_known(needed_by, 0) and (
+                given is None or (isinstance(given, tuple) and not given)
+            ):
+                raise ValueError(
+                    f"`{slot.name}` must be given unless `{slot.needed_by}` is "
+                    f"0. Received: {slot.needed_by}={needed_by}"
+                )
 
     def latex(self, *, with_decay: bool) -> str:
         """Returns the formula, perhaps with the weight decay before it."""

@@ -66,14 +66,6 @@ def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
     )
 
 
-def empty(variable: tf.Variable) -> tf.IndexedSlices:
-    """Returns a gradient without rows for a variable."""
-    return tf.IndexedSlices(
-        tf.zeros([0, *variable.shape[1:]], variable.dtype),
-        tf.zeros([0], tf.int64),
-    )
-
-
 def without_elements(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     """Returns slices of the same rows, each with no elements."""
     values = tf.expand_dims(slices.values, 1)[:, :0]

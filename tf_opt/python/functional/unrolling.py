@@ -13,6 +13,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional import scalars
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.functional.tensors import to_tensor
 
 
@@ -104,7 +105,8 @@ def unroll(
             slots = (
                 slot.name
                 for slot in spec.slots
-                if slot.needed_by is None or hyperparameters.get(slot.needed_by)
+                if slot.needed_by is None
+                or not is_known(hyperparameters.get(slot.needed_by, 0), 0)
             )
             names = [*slots, *first]
         state = {k: pack([first.get(k, zero) for zero in zeros]) for k in names}

@@ -18,6 +18,7 @@ from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
 from tf_opt.python.optimizers.base.saved_options import Exclusions
 from tf_opt.python.optimizers.state import lazy_mode as lazy_modes
+from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.lazy_mode import LazyMode
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -56,9 +57,10 @@ class BuiltOptimizer(ConfiguredOptimizer):
         if self.built:
             return
         self._check_complex(var_list)
+        saved = self._by_position = self._by_position.of(var_list)
+        self._check_patterns(var_list)
         super().build(var_list)
         self._plans.clear()
-        saved = self._by_position = self._by_position.of(var_list)
         self._exclude_saved(var_list)
         with keras_internals.strategy_of(self).scope():
             self._unsaved.build(
@@ -101,6 +103,16 @@ class BuiltOptimizer(ConfiguredOptimizer):
                         f"Received: {name}={value!r}, and "
                         f"`{path_of(variable)}` of {variable.dtype}"
                     )
+
+    def _check_patterns(self, variables: Sequence[keras.Variable]) -> None:
+        """Raises for a pattern that matches nothing, before it is built."""
+        saved = self._by_position
+        for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
+            if getattr(saved, name) is None:
+                values = getattr(self, name) or {}
+                patterns.values_of(name, values, variables, 1.0)
+        if saved.lazy_mode is None:
+            lazy_modes.which_are_lazy(self.lazy_mode, variables)
 
     def _set_state(self, state: OptimizerState) -> None:
         # Bypasses Keras, which would wrap and track the state.

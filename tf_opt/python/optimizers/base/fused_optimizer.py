@@ -249,8 +249,8 @@ class FusedOptimizer(AveragedOptimizer):
         keeps = access.eager_without_strategy() and not one_by_one
         mode = self.implementation
         if are_sparse is not None:
-            lazy = plans.which_are_lazy(settings, state)
-            mode = (mode, lazy, *are_sparse)
+            only_rows_change = plans.other_rows_stay(settings, state)
+            mode = (mode, only_rows_change, state.lazy, *are_sparse)
         plan = self._plans.find(variables, mode) if keeps else None
         if plan is None:
             plan = plans.make(

@@ -23,8 +23,6 @@ from tf_opt.python.optimizers.values import validation
 # A number, or a variable that may be assigned to between steps.
 WeightDecay = float | Variable
 
-NAMES = ("learning_rate_multipliers", "weight_decay_multipliers")
-
 
 def check(name: str, multipliers: Any) -> dict[str, float] | None:
     """Checks a user's multipliers and returns a copy.

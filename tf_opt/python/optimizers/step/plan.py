@@ -77,21 +77,18 @@ class Plan(NamedTuple):
     one_by_one: bool
 
 
-def which_are_lazy(
-    settings: Settings, state: OptimizerState
-) -> tuple[bool, ...]:
-    """Returns for each variable whether only the rows that occur change.
+def other_rows_stay(settings: Settings, state: OptimizerState) -> bool:
+    """Returns whether rows without a gradient don't change.
 
-    Without slots, decay, averages and sums, other rows don't change anyway.
+    That is so without slots, decay, averages and sums.
     """
     decay = settings.weight_decay
-    changes_all_rows = (
+    return not (
         state.slots
         or settings.use_ema
         or settings.accumulates
         or not (decay is None or is_known(decay, 0))
     )
-    return state.lazy if changes_all_rows else (True,) * len(state.lazy)
 
 
 def may_stay_sparse(
@@ -107,11 +104,10 @@ def may_stay_sparse(
     """
     # Replicas that accumulate sum dense gradients.
     sums_dense = settings.accumulates and access.in_several_replicas()
-    lazy = which_are_lazy(settings, state)
     found = [
         isinstance(gradient, tf.IndexedSlices)
         and (
-            lazy[state.index_of(variable)]
+            state.lazy[state.index_of(variable)]
             # An exact update sums in the gradient's type, then casts.
             or (not sums_dense and gradient.values.dtype == variable.dtype)
         )
@@ -154,15 +150,18 @@ def make(
 
     parts: dict[tuple[int, bool, bool, tf.DType, str], list[int]] = {}
     occurrences: collections.Counter[int] = collections.Counter()
-    are_lazy = which_are_lazy(settings, state)
+    only_rows_change = other_rows_stay(settings, state)
     for i, variable in enumerate(tf_variables):
         dtype, device = variable.dtype, variable.device
         # Without an op for sparse gradients, a dense one gives the same result.
         may_stay = are_sparse is not None and are_sparse[i]
-        lazy = may_stay and are_lazy[state.index_of(variable)]
+        lazy = may_stay and state.lazy[state.index_of(variable)]
         sparse = lazy or (
             may_stay and can_run(op.for_slices.name, dtype, device)
         )
+        if may_stay and only_rows_change:
+            # Or composed, if that runs anyway.
+            lazy = sparse = sparse or not can_run(op.name, dtype, device)
         # A variable that occurs twice is updated twice, one after the other.
         # Sparse gradients come first: their rows may be wrong.
         part = (occurrences[id(variable)], not sparse, lazy, dtype, device)

@@ -37,6 +37,7 @@ from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
+from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.tensorflow_internals import inside_xla
@@ -270,15 +271,17 @@ class Step:
     def _frame_of_launch(self, frame: Frame) -> Frame:
         """Lets an op refuse a step while averages are swapped in.
 
-        The number of the step is then negative. The op raises an error and
-        writes nothing.
+        The number of the step is then negative, and so is `ema_momentum`, for
+        rules that don't count steps. The op raises an error and writes nothing.
         """
-        has_step = "step" in self._context.rule.op.numbers
-        if self._may_step is True or not has_step:
+        if self._may_step is True:
             return frame
         refused = tf.logical_not(self._may_step)
-        enabled = tf.logical_or(frame.enabled, refused)
-        return dataclasses.replace(frame, enabled=enabled)
+        return dataclasses.replace(
+            frame,
+            enabled=tf.logical_or(frame.enabled, refused),
+            ema_momentum=choose(refused, -1.0, frame.ema_momentum),
+        )
 
     def _drop_other_sums(self, commits: Flag) -> None:
         """Empties the accumulators of variables without a gradient.
