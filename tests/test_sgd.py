@@ -53,6 +53,14 @@ def test_slices_of_another_type_are_summed_before_they_are_rounded():
     np.testing.assert_array_equal(*results)
 
 
+def test_a_keras_optimizer_whose_momentum_was_taken_away_is_refused():
+    optimizer = keras.optimizers.SGD(0.5, momentum=0.5)
+    optimizer.build([keras.Variable([1.0])])
+    optimizer.momentum = 0.0
+    with pytest.raises(ValueError, match="`momentum`.* 3 variables, expected"):
+        tf_opt.from_keras(optimizer)
+
+
 def test_averages_of_rows_that_do_not_occur_move():
     averages = []
     for gradient in (slices(np.ones((3, 2)), 6), tf.zeros((6, 2))):
@@ -90,6 +98,10 @@ def test_momentum_may_change_but_not_begin_or_end():
 def test_dampening_belongs_to_the_momentum_of_pytorch(arguments):
     with pytest.raises(ValueError, match="`dampening` must be 0 unless"):
         tf_opt.SGD(**arguments)
+    optimizer = tf_opt.SGD(dampening=0.5, torch_momentum=True)
+    for name, value in (("nesterov", True), ("torch_momentum", False)):
+        with pytest.raises(ValueError, match="`dampening` must be 0 unless"):
+            setattr(optimizer, name, value)
 
 
 @pytest.mark.parametrize("make", [float, np.float32, tf.constant, tf.Variable])

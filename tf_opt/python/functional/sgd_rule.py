@@ -86,7 +86,8 @@ SPEC = rule_spec.RuleSpec(
             0.0,
             rule_spec.ANY,
             r"$\tau$, the part of a gradient that PyTorch's momentum leaves "
-            "out, except in the first step.",
+            "out, except in the first step (in PyTorch, in each parameter's "
+            "first step). Without `torch_momentum` it has no effect.",
         ),
     ],
     modes=[

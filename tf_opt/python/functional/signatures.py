@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 # Name and annotation, and perhaps a default.
@@ -47,7 +49,7 @@ def with_signature(
     signature = inspect.Signature(parameters, return_annotation=returns)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs)
+        given = bind(name, signature, args, kwargs)
         given.apply_defaults()
         return function(given.arguments)
 
@@ -57,3 +59,16 @@ def with_signature(
     call.__annotations__ = {x.name: x.annotation for x in parameters}
     call.__annotations__["return"] = returns
     return call
+
+
+def bind(
+    name: str,
+    signature: inspect.Signature,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> inspect.BoundArguments:
+    """Binds a call's arguments; errors name the function, as Python's do."""
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None

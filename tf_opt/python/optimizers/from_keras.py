@@ -40,7 +40,7 @@ def from_keras(
         TypeError: If `optimizer` has another class, such as a subclass, which
             might compute something else.
         ValueError: If it was built outside of the strategy scope in which this
-            function is called.
+            function is called, or lacks state that its arguments ask for.
 
     Example:
 
@@ -63,9 +63,15 @@ def from_keras(
             result = _counterpart(optimizer)
         if optimizer.built:
             result.build(keras_internals.trainable_variables_of(optimizer))
-            for target, source in zip(
-                _own_variables(result), _own_variables(optimizer), strict=True
-            ):
+            targets, sources = map(_own_variables, (result, optimizer))
+            if len(targets) != len(sources):
+                raise ValueError(
+                    "`optimizer` must have the state that its arguments ask "
+                    "for; one of them (such as `momentum`) was changed after "
+                    f"`build`. Received: {optimizer} with {len(sources)} "
+                    f"variables, expected {len(targets)}"
+                )
+            for target, source in zip(targets, sources, strict=True):
                 target.assign(source)
     return result
 

@@ -73,16 +73,10 @@ class SGD(FusedOptimizer):
             learning_rate,
             momentum=momentum,
             nesterov=nesterov,
-            dampening=dampening,
             torch_momentum=torch_momentum,
+            dampening=dampening,
             **common,
         )
-        if dampening and (nesterov or not torch_momentum):
-            raise ValueError(
-                "`dampening` must be 0 unless `torch_momentum` is True and "
-                f"`nesterov` is False. Received: dampening={dampening!r}, "
-                f"nesterov={nesterov}, torch_momentum={torch_momentum}"
-            )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "momentum" and getattr(self, "built", False):
@@ -92,4 +86,18 @@ class SGD(FusedOptimizer):
                     "optimizer is built, as its state depends on it. Received: "
                     f"momentum={value!r}"
                 )
+        if name in ("dampening", "nesterov", "torch_momentum"):
+            self._check_dampening(**{name: value})
         super().__setattr__(name, value)
+
+    def _check_dampening(self, **changed: Any) -> None:
+        dampening, nesterov, torch_momentum = (
+            changed.get(name, getattr(self, name, 0))
+            for name in ("dampening", "nesterov", "torch_momentum")
+        )
+        if dampening and (nesterov or not torch_momentum):
+            raise ValueError(
+                "`dampening` must be 0 unless `torch_momentum` is True and "
+                f"`nesterov` is False. Received: dampening={dampening!r}, "
+                f"nesterov={nesterov}, torch_momentum={torch_momentum}"
+            )

@@ -175,7 +175,8 @@ class BuiltOptimizer(ConfiguredOptimizer):
         An assignment takes effect in eager steps and in functions traced
         afterwards.
         """
-        return self._lazy_mode
+        kept = self._lazy_mode
+        return kept if isinstance(kept, bool) else list(kept)
 
     @lazy_mode.setter
     def lazy_mode(self, value: LazyMode) -> None:

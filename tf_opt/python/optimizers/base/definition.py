@@ -18,6 +18,7 @@ import keras
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.signatures import bind
 from tf_opt.python.optimizers.base import docstrings
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
 from tf_opt.python.optimizers.base.configuration import KerasArguments
@@ -91,7 +92,8 @@ def _take_common_arguments(cls: type, keras_class: type | None) -> None:
 
     @functools.wraps(constructor)
     def take(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = signature.bind(self, *args, **kwargs).arguments
+        args = (self, *args)
+        given = bind(cls.__name__, signature, args, kwargs).arguments
         if keras_class and type(self) is cls and given.get("name") is None:
             # Keras derives the name from its own class.
             given["name"] = keras_internals.next_name(keras_class.__name__)

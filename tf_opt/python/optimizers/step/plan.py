@@ -80,11 +80,12 @@ class Plan(NamedTuple):
 def other_rows_stay(settings: Settings, state: OptimizerState) -> bool:
     """Returns whether rows without a gradient don't change.
 
-    That is so without slots, decay, averages and sums.
+    That is so without slots, decay, averages, sums and master weights.
     """
     decay = settings.weight_decay
     return not (
         state.slots
+        or state.masters
         or settings.use_ema
         or settings.accumulates
         or not (decay is None or is_known(decay, 0))

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional.rule_spec import ANY
 from tf_opt.python.functional.rule_spec import NON_NEGATIVE
 from tf_opt.python.functional.rule_spec import Range
 
@@ -55,7 +56,8 @@ def check_number(
         and range_.has(value)
         and (may_be_infinite or math.isfinite(value))
     )
-    _require(is_right, name, value, f"a number {range_.text}")
+    allowed = "a number" if range_ == ANY else f"a number {range_.text}"
+    _require(is_right, name, value, allowed)
 
 
 def check_factor(name: str, value: float) -> None:
