@@ -77,11 +77,14 @@ def test_names_are_those_of_keras():
     for name, theirs in KERAS.items():
         ours = OPTIMIZERS[name].make
         keras.utils.clear_session(free_memory=False)
-        expected = [theirs().name for _ in range(2)]
+        expected = theirs().name
+        # An older Keras has names of its own for some classes.
+        if inspect.signature(theirs).parameters["name"].default is not None:
+            expected = keras.src.utils.naming.to_snake_case(theirs.__name__)
         keras.utils.clear_session(free_memory=False)
         optimizers = [ours() for _ in range(2)]
-        assert optimizers[0].name == expected[0]
-        assert optimizers[0].iterations.path == f"{expected[0]}/iteration"
+        assert optimizers[0].name == expected
+        assert optimizers[0].iterations.path == f"{expected}/iteration"
         assert optimizers[0].name != optimizers[1].name
     assert type("Mine", (tf_opt.NAdam,), {})().name == "mine"
 
