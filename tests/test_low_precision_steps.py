@@ -104,19 +104,22 @@ def terms_of(
     """Of what magnitude the numbers are of which a slot is the sum."""
     # Little of the gradient goes into the moments.
     terms = np.abs(before[slot]) + np.abs(new[slot])
-    if slot in ("m", "v", "v_max"):
+    magnitude = np.abs(gradient)
+    if not arguments.get("decoupled_weight_decay", True):
+        decay = arguments["weight_decay"] * np.abs(before["variable"])
+        magnitude = magnitude + decay
         # Unless it is a sum in which the decay cancels it.
-        if not arguments.get("decoupled_weight_decay", True):
-            decay = arguments["weight_decay"] * np.abs(before["variable"])
-            magnitude = np.abs(gradient) + decay
-            if slot == "m":
-                part = 1 - arguments.get("beta_1", 0.9)
-            else:
-                part = (1 - arguments.get("beta_2", 0.999)) * magnitude
-            terms = terms + part * magnitude
-    else:
+        if slot == "m":
+            terms = terms + (1 - arguments.get("beta_1", 0.9)) * magnitude
+        elif slot in ("v", "v_max"):
+            part = 1 - arguments.get("beta_2", 0.999)
+            terms = terms + part * magnitude**2
+    if slot not in ("m", "v", "v_max"):
         terms = terms + np.abs(gradient) + np.abs(before["variable"])
-    return np.where(new[slot] == before[slot], 0, terms)
+    # What another batch's row of a table holds is the same array.
+    if new[slot] is before[slot]:
+        return 0 * terms
+    return np.where((new[slot] == before[slot]) & (magnitude == 0), 0, terms)
 
 
 def reference_step(
