@@ -68,7 +68,7 @@ def make(spec: RuleSpec) -> tuple[Callable[..., tuple], type[tuple]]:
 def _result_type(spec: RuleSpec) -> type[tuple]:
     slots = [slot.name for slot in spec.slots]
     shared = [shared.name for shared in spec.shared]
-    optional = [slot for slot in spec.slots if slot.needed_by]
+    optional = spec.optional_slots
     result = collections.namedtuple(
         f"{spec.class_name}Result",
         ["variable", *slots, *shared],
@@ -109,8 +109,8 @@ def _function(spec: RuleSpec, result: type[tuple]) -> Callable[..., tuple]:
         example_result=spec.example_result,
         references=spec.references,
     )
-    optional = [slot.name for slot in spec.slots if slot.needed_by]
-    required = [slot.name for slot in spec.slots if not slot.needed_by]
+    optional = [slot.name for slot in spec.optional_slots]
+    required = [slot.name for slot in spec.required_slots]
     numbers = [number for number in spec.numbers if number.in_rule]
     rule = with_signature(
         lambda arguments: result(**pure_step(spec, arguments)),
@@ -165,6 +165,6 @@ def _slot_doc(slot: Slot, like: str | None) -> str:
 
 
 def _example_call(spec: RuleSpec) -> str:
-    zeros = ["zero" for slot in spec.slots if not slot.needed_by]
+    zeros = ["zero" for _ in spec.required_slots]
     tensors = ", ".join(["p", "tf.constant([0.5, -0.5])", *zeros])
     return f"{spec.name}(\n...     {tensors},\n...     {spec.example[0]})"

@@ -266,6 +266,16 @@ class RuleSpec:
         )
 
     @functools.cached_property
+    def required_slots(self) -> tuple[Slot, ...]:
+        """The slots that can't be left out."""
+        return tuple(slot for slot in self.slots if not slot.needed_by)
+
+    @functools.cached_property
+    def optional_slots(self) -> tuple[Slot, ...]:
+        """The slots that may be left out."""
+        return tuple(slot for slot in self.slots if slot.needed_by)
+
+    @functools.cached_property
     def all_modes(self) -> tuple[Mode, ...]:
         """The modes of every rule, then its own."""
         return (*COMMON_MODES, *self.modes)

@@ -86,8 +86,7 @@ def wrapper(spec: RuleSpec) -> Callable[..., None]:
     if spec.op:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", spec.op).lower()
     name = f"resource_apply_{name}"
-    optional = [slot for slot in spec.slots if slot.needed_by]
-    required = [slot for slot in spec.slots if not slot.needed_by]
+    optional, required = spec.optional_slots, spec.required_slots
     numbers = [number for number in spec.numbers if number.in_op]
     described = {
         **{number.name: number.doc for number in numbers},

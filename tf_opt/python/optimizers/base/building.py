@@ -41,10 +41,9 @@ class BuiltOptimizer(ConfiguredOptimizer):
         Returns:
             The slots, in the rule's order, each for all variables.
         """
-        required = [slot for slot in self._spec.slots if not slot.needed_by]
-        slots = self._add_slots(variables, required)
-        for slot in self._spec.slots:
-            if slot.needed_by and getattr(self, slot.needed_by):
+        slots = self._add_slots(variables, self._spec.required_slots)
+        for slot in self._spec.optional_slots:
+            if getattr(self, slot.needed_by):
                 slots += self._add_slots(variables, [slot])
         return slots
 
