@@ -4,7 +4,7 @@
 // other).
 #include "tf_opt/cc/engines/rule_header.h"
 #if defined(TF_OPT_CPU_TARGET)
-#include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
+#include "tf_opt/cc/engines/cpu/all_loops-inl.h"
 #else
 #include "tf_opt/cc/engines/gpu/apply_on_gpu-inl.h"
 #endif

@@ -26,20 +26,31 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
         absl::StrCat("no optimizer has the op `", node.op(), "`"));
   }
   const tensorflow::AttrSlice attributes(node);
+  TF_RETURN_IF_ERROR(slices.Read(attributes));
   int bit = 1;
-  for (const Operand& slot : optimizer->rule.slots) {
+  for (const Operand& slot : optimizer->rule.operands(slices.sparse())) {
     int length = 0;
     TF_RETURN_IF_ERROR(
         GetNodeAttr(attributes, absl::StrCat("num_", slot.name), &length));
+    if (slot.storage == Storage::kCoasting && length > 0 &&
+        (slots.empty() || slots.back().storage != Storage::kSince)) {
+      return absl::InvalidArgumentError(
+          "`coasting` must be empty where `since` is");
+    }
     if (length > 0) slots.push_back(slot);
-    if (!slot.optional) continue;
+    if (!slot.optional || slot.is_of_waiting_rows()) continue;
     if (length > 0) variant |= bit;
     bit <<= 1;
+  }
+  if (!slots.empty() && slots.back().storage == Storage::kSince) {
+    return absl::InvalidArgumentError(
+        "`coasting` must have one variable for each of `since`, got none");
   }
   bool decoupled = true;
   TF_RETURN_IF_ERROR(
       GetNodeAttr(attributes, "decoupled_weight_decay", &decoupled));
   if (!decoupled) variant |= bit;
+  l2_decay = !decoupled;
   TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &values.maximize));
   TF_RETURN_IF_ERROR(
       GetNodeAttr(attributes, "stochastic_rounding", &stochastic_rounding));
@@ -48,7 +59,7 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
     TF_RETURN_IF_ERROR(
         GetNodeAttr(attributes, mode.name, &values.modes.back().boolean));
   }
-  return slices.Read(attributes);
+  return absl::OkStatus();
 }
 
 }  // namespace tf_opt

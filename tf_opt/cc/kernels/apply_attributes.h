@@ -18,10 +18,11 @@ struct ApplyAttributes {
   absl::Status Read(const tensorflow::NodeDef& node);
 
   const Optimizer* optimizer = nullptr;
-  // Slots that the op has, in the rule's order.
+  // Slots that the op has, in the rule's order, and operands of waiting rows.
   std::vector<Operand> slots;
   int variant = 0;    // Of the rule; see rules/description.h.
   RuleValues values;  // Only the modes.
+  bool l2_decay = false;  // Instead of decoupled decay.
   bool stochastic_rounding = false;
   SliceAttributes slices;
 };

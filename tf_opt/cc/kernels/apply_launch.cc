@@ -24,6 +24,7 @@ ApplyLaunch::ApplyLaunch(const std::vector<Operand>& slots, int size)
   arrays_.resize(operands_.size() * size);
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
     if (operands_[k].is_row_of_table()) table_ = k;
+    if (operands_[k].storage == Storage::kSince) since_ = k;
   }
 }
 
@@ -33,6 +34,18 @@ int64_t ApplyLaunch::SmallestTable() const {
     rows = std::min(rows, array(table_, i).rows);
   }
   return rows;
+}
+
+std::vector<WaitingRows> ApplyLaunch::waiting_rows() const {
+  std::vector<WaitingRows> waiting;
+  for (int i = 0; i < size_; ++i) {
+    const LaunchArray& since = array(since_, i);
+    const LaunchArray& coasting = array(since_ + 1, i);
+    waiting.emplace_back(static_cast<float*>(since.data), since.rows,
+                         static_cast<MissedSteps*>(coasting.data),
+                         coasting.rows);
+  }
+  return waiting;
 }
 
 absl::Status ApplyLaunch::CheckTypes() const {

@@ -12,6 +12,7 @@
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/kernels/launch_array.h"
 #include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -45,7 +46,9 @@ class ApplyLaunch {
   const LaunchArray& array(int k, int i) const {
     return arrays_[k * size_ + i];
   }
-  bool has(int k) const { return array(k, 0).type != tensorflow::DT_INVALID; }
+  bool has(int k) const {
+    return k >= 0 && array(k, 0).type != tensorflow::DT_INVALID;
+  }
 
   // Returns whether an operand is one row of a table.
   bool has_table() const { return table_ >= 0; }
@@ -57,6 +60,12 @@ class ApplyLaunch {
   VariableInputs inputs(int i) const {
     return {vectors[0][i], vectors[1][i], vectors[2][i], vectors[3][i]};
   }
+
+  // Number of the operand `since`; `coasting` is the next one. They may be
+  // absent.
+  int since() const { return since_; }
+  // Returns the rows of each table that wait; `since` must be present.
+  std::vector<WaitingRows> waiting_rows() const;
 
   // Checks the types of the arrays against each other.
   absl::Status CheckTypes() const;
@@ -89,6 +98,7 @@ class ApplyLaunch {
   std::vector<LaunchArray> arrays_;
   int size_ = 0;
   int table_ = -1;
+  int since_ = -1;
 };
 
 }  // namespace tf_opt

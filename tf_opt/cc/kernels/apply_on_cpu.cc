@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/platform/denormal.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
@@ -14,7 +15,8 @@ namespace tf_opt {
 absl::Status ApplyOnCpu(const ApplyAttributes& attributes,
                         const StepNumbers& numbers, const ApplyLaunch& launch,
                         const CpuThreads& threads) {
-  if (!numbers.frame.update && !launch.has(kAccumulator)) {
+  const bool waits = launch.has(launch.since());
+  if (!numbers.frame.update && !launch.has(kAccumulator) && !waits) {
     return absl::InvalidArgumentError(
         "`accumulators` must hold one variable for each gradient where "
         "`update` is false, got none");
@@ -40,6 +42,12 @@ absl::Status ApplyOnCpu(const ApplyAttributes& attributes,
   step.variables.reserve(launch.size());
   for (int i = 0; i < launch.size(); ++i) {
     step.variables.push_back(launch.inputs(i));
+    if (waits && attributes.l2_decay && step.variables[i].weight_decay != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`weight_decay` must be 0 where rows wait (`since`) and "
+          "`decoupled_weight_decay` is false, got ",
+          step.variables[i].weight_decay));
+    }
   }
   SortedRows sorted;
   if (step.sparse) {
@@ -54,7 +62,11 @@ absl::Status ApplyOnCpu(const ApplyAttributes& attributes,
       step.slices.push_back({values.data, values.width, sorted.tables[i]});
     }
   }
-  attributes.optimizer->apply_on_cpu(step);
+  // While gradients are accumulated, rows go on waiting.
+  if (waits && (numbers.frame.update || !launch.has(kAccumulator))) {
+    step.waiting = launch.waiting_rows();
+  }
+  attributes.optimizer->apply_on_cpu(&step);
   return absl::OkStatus();
 }
 

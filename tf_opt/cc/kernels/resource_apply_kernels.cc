@@ -62,7 +62,9 @@ void Register(const RuleInfo& rule, bool sparse) {
   for (const Operand& operand : kFrameOperands) {
     if (operand.role == Role::kUpdated) host_inputs.push_back(operand.name);
   }
-  for (const Operand& slot : rule.slots) host_inputs.push_back(slot.name);
+  for (const Operand& operand : rule.operands(sparse)) {
+    host_inputs.push_back(operand.name);
+  }
   RegisterKernel(
       OpName(rule.op, sparse), kKernelDevice, host_inputs,
       [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {

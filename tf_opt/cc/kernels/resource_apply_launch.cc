@@ -14,8 +14,9 @@ absl::Status ResourceApplyLaunch::Prepare(tensorflow::OpKernelContext* context,
                                           const CopyBytes& copy_bytes) {
   TF_RETURN_IF_ERROR(LockVariables(context));
   TF_RETURN_IF_ERROR(FindGradients(context, attributes));
+  const bool catches_up = since() >= 0 && lists_[kAccumulator].size() == 0;
   for (int k = 0; k < static_cast<int>(lists_.size()); ++k) {
-    const bool written = updates || IsWrittenWithoutUpdate(k);
+    const bool written = updates || catches_up || IsWrittenWithoutUpdate(k);
     for (int i = 0; i < lists_[k].size(); ++i) {
       if (written) {
         TF_RETURN_IF_ERROR(MakeExclusive(context, lists_[k][i], copy_bytes));

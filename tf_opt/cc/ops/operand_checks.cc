@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/rules/coasting.h"
 
 namespace tf_opt {
 namespace {
@@ -16,6 +17,10 @@ using ::tensorflow::TensorShape;
 // Types that an operand may have if the variables are of type `variable`.
 DataTypeSet TypesOf(const Operand& operand, DataType variable) {
   if (operand.storage == Storage::kVariable) return ToSet(variable);
+  if (operand.storage == Storage::kSince) return ToSet(tensorflow::DT_FLOAT);
+  if (operand.storage == Storage::kCoasting) {
+    return ToSet(tensorflow::DT_DOUBLE);
+  }
   const DataTypeSet arithmetic = ToSet(ArithmeticType(variable));
   if (operand.storage == Storage::kArithmetic) return arithmetic;
   return arithmetic | ToSet(tensorflow::DT_FLOAT) |
@@ -37,6 +42,28 @@ bool DimensionsFit(const PartialTensorShape& a, int skipped_of_a,
     }
   }
   return true;
+}
+
+// Checks a variable of waiting rows of a table of shape `table`.
+absl::Status CheckWaiting(const Operand& operand, int i,
+                          const PartialTensorShape& table,
+                          const PartialTensorShape& found) {
+  const bool is_since = operand.storage == Storage::kSince;
+  if (found.unknown_rank() ||
+      (is_since ? found.dims() == 1 &&
+                      (table.dims() < 1 ||
+                       MayBeEqual(found.dim_size(0), table.dim_size(0)))
+                : found.dims() == 2 && found.dim_size(0) != 0 &&
+                      MayBeEqual(found.dim_size(1), MissedSteps::kColumns))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", operand.name, "[", i, "]` must be ",
+      is_since ? "a vector with one element for each row of `variables"
+               : absl::StrCat("a matrix with ", MissedSteps::kColumns,
+                              " columns and at least one row for "
+                              "`variables"),
+      "[", i, "]`, ", table.DebugString(), ", got ", found.DebugString()));
 }
 
 }  // namespace
@@ -65,6 +92,9 @@ absl::Status CheckOperand(const Operand& operand, int i, DataType variable,
     return absl::InvalidArgumentError(absl::StrCat(
         "`", operand.name, "[", i, "]` must be a variable of ",
         absl::StrJoin(types, " or ", append), ", got ", DataTypeString(type)));
+  }
+  if (operand.is_of_waiting_rows()) {
+    return CheckWaiting(operand, i, shape, found);
   }
   const bool is_table = operand.is_row_of_table();
   if (DimensionsFit(found, is_table ? 1 : 0, shape, 0)) return absl::OkStatus();

@@ -151,7 +151,9 @@ std::vector<ScalarInfo> ScalarsOf(const RuleInfo& rule) {
 std::string DocOf(const RuleInfo& rule, bool sparse) {
   std::string doc = absl::StrCat("\n", Wrapped(rule.summary, ""), kCommonDoc,
                                  sparse ? kSparseDoc : kDenseDoc);
-  for (const Operand& slot : rule.slots) doc += DocOf(slot.name, slot.doc);
+  for (const Operand& operand : rule.operands(sparse)) {
+    doc += DocOf(operand.name, operand.doc);
+  }
   for (const ScalarInfo& scalar : ScalarsOf(rule)) {
     doc += DocOf(scalar.name, scalar.doc);
   }
@@ -162,7 +164,7 @@ std::string DocOf(const RuleInfo& rule, bool sparse) {
 absl::Status Define(const RuleInfo& rule, bool sparse,
                     tensorflow::OpRegistrationData* data) {
   tensorflow::OpDefBuilder builder(OpName(rule.op, sparse));
-  for (const Operand& operand : InputOrder(rule.slots)) {
+  for (const Operand& operand : InputOrder(rule.operands(sparse))) {
     AddOperand(operand, &builder);
   }
   if (sparse) AddSliceInputs(&builder);
@@ -184,7 +186,7 @@ absl::Status Define(const RuleInfo& rule, bool sparse,
   for (const ScalarInfo& mode : rule.modes) {
     builder.Attr(absl::StrCat(mode.name, ": bool = false"));
   }
-  builder.SetShapeFn([slots = rule.slots, scalars, sparse](
+  builder.SetShapeFn([slots = rule.operands(sparse), scalars, sparse](
                          tensorflow::shape_inference::InferenceContext* c) {
     return CheckApplyShapes(c, slots, scalars, sparse);
   });

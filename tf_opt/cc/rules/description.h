@@ -8,6 +8,12 @@
 //   template <typename V, bool... kVariant>
 //   using Rule = ...;
 //
+// A rule whose rows can coast while they wait (coasting.h) has kCoasts, and in
+// the class template
+//
+//   static MissedStep Missed(const Step& step, const VariableInputs& own);
+//   static V Direction(const V& epsilon, const V& slot...);
+//
 // The template's arguments are the type of the arithmetic, for each optional
 // slot whether it is present, and whether weight decay is L2. As bits of an
 // integer, the lowest first, the booleans are the rule's variant.
@@ -29,6 +35,7 @@ template <typename Hyperparameters_>
 struct DescriptionOf {
   using Hyperparameters = Hyperparameters_;
   static constexpr std::array<ScalarInput<Hyperparameters>, 0> kModes = {};
+  static constexpr bool kCoasts = false;
 };
 
 template <typename Description>

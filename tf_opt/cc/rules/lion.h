@@ -11,6 +11,7 @@
 #ifndef TF_OPT_CC_RULES_LION_H_
 #define TF_OPT_CC_RULES_LION_H_
 
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_parts.h"
@@ -59,6 +60,21 @@ struct LionRule {
     m = beta_2 * m + one_minus_beta_2 * g;
   }
 
+  static MissedStep Missed(const Step& step, const VariableInputs& own) {
+    MissedStep missed;
+    missed.keep = Descent<V, kL2>::Keep(step, own);
+    // Without a gradient beta_1 decides only whether there is a direction.
+    missed.step_size = step.beta_1 == 0.0 ? 0.0
+                                          : own.learning_rate_factor *
+                                                step.learning_rate;
+    missed.decays[0] = step.beta_2;
+    return missed;
+  }
+
+  TF_OPT_RULE_INLINE static V Direction(const V&, const V& m) {
+    return Sign(m);
+  }
+
   Descent<V, kL2> descent;
   V step_size;
   V beta_1;
@@ -69,6 +85,7 @@ struct LionRule {
 
 // Description of the rule for the op and the engines.
 struct Lion : DescriptionOf<LionHyperparameters> {
+  static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "Lion";
   static constexpr char kSummary[] =
       "One step of Lion over a list of variables.";

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/power.h"
@@ -91,6 +92,25 @@ struct NAdamRule {
                                (Sqrt(v) * root_scale + epsilon);
   }
 
+  static MissedStep Missed(const Step& step, const VariableInputs& own) {
+    const double root_decay = Sqrt(step.beta_2);
+    MissedStep missed;
+    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.step_size =
+        own.learning_rate_factor * step.moment_size / step.root_scale;
+    missed.ratio = step.beta_1 / root_decay;
+    missed.epsilon = step.epsilon / step.root_scale;
+    missed.epsilon_growth = 1.0 / root_decay;
+    missed.decays[0] = step.beta_1;
+    missed.decays[1] = step.beta_2;
+    return missed;
+  }
+
+  TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,
+                                        const V& v) {
+    return m / (Sqrt(v) + epsilon);
+  }
+
   Descent<V, kL2> descent;
   Moments<V> moments;
   V moment_size;
@@ -101,6 +121,7 @@ struct NAdamRule {
 
 // Description of the rule for the op and the engines.
 struct NAdam : DescriptionOf<NAdamHyperparameters> {
+  static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "NAdam";
   static constexpr char kSummary[] =
       "One step of NAdam over a list of variables, with the momentum "

@@ -16,6 +16,9 @@ enum class Storage {
   kVariable,    // The variable's type.
   kArithmetic,  // The arithmetic's type (engines/storage_types.h).
   kState,       // The arithmetic's type or a shorter one.
+  // Of the rows of a table that wait; see rules/coasting.h.
+  kSince,     // A float for each row.
+  kCoasting,  // Doubles: a MissedSteps for each step.
 };
 
 // Type of stored state: the arithmetic's or a shorter one.
@@ -64,6 +67,11 @@ struct Operand {
 
   constexpr bool is_row_of_table() const { return row_input != nullptr; }
 
+  // Whether it belongs to rows that wait.
+  constexpr bool is_of_waiting_rows() const {
+    return storage == Storage::kSince || storage == Storage::kCoasting;
+  }
+
   const char* name;
   const char* doc = "";
   Role role = Role::kUpdated;
@@ -84,12 +92,28 @@ enum FrameOperand {
   kMasterWeight
 };
 inline constexpr int kFrameOperandCount = 5;
+// Offset of the operands' random bits where rows that waited are rounded.
+inline constexpr int kCoastingStreams = 16;
 inline constexpr Operand kFrameOperands[kFrameOperandCount] = {
     {"variables", Role::kUpdated, Storage::kVariable},
     {"gradients", Role::kRead, Storage::kVariable},
     Operand::Optional("accumulators").Stored(Storage::kArithmetic),
     Operand::Optional("averages"),
     Operand::Optional("master_weights").Stored(Storage::kArithmetic)};
+
+// Operands of sparse steps of rules that coast. They follow the slots.
+inline constexpr Operand kWaitingOperands[] = {
+    Operand::Optional("since",
+                      "Handles of vectors of float, one for each of "
+                      "`variables`: for each row, the number of the row of "
+                      "`coasting` with the steps that it missed. Or empty: "
+                      "rows don't coast.")
+        .Stored(Storage::kSince),
+    Operand::Optional("coasting",
+                      "Handles of matrices of double, one for each of "
+                      "`variables`; empty without `since`. What the steps did "
+                      "that a row missed: one matrix row for each step.")
+        .Stored(Storage::kCoasting)};
 
 }  // namespace tf_opt
 

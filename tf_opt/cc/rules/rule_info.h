@@ -15,9 +15,21 @@
 namespace tf_opt {
 
 struct RuleInfo {
+  // Operands that only this op has. For sparse gradients, they end with those
+  // of waiting rows, if the rule coasts.
+  std::vector<Operand> operands(bool sparse) const {
+    std::vector<Operand> all = slots;
+    if (sparse && coasts) {
+      all.insert(all.end(), std::begin(kWaitingOperands),
+                 std::end(kWaitingOperands));
+    }
+    return all;
+  }
+
   std::string op;  // "X" of TfOpt>ResourceApplyX.
   std::string summary;
   std::vector<Operand> slots;
+  bool coasts;  // Whether rows can coast while they wait; see coasting.h.
   std::vector<ScalarInfo> scalars;
   std::vector<ScalarInfo> modes;  // Without `maximize`, which every op has.
 };
@@ -30,6 +42,7 @@ RuleInfo RuleInfoOf() {
   return {Description::kOp,
           Description::kSummary,
           {std::begin(slots), std::end(slots)},
+          Description::kCoasts,
           {std::begin(scalars), std::end(scalars)},
           {std::begin(modes), std::end(modes)}};
 }

@@ -20,10 +20,16 @@ struct Descent {
                              const VariableInputs& own, double part = 1.0)
       : gradient_sign(shared.maximize ? -1.0 : 1.0),
         l2(own.weight_decay),
-        keep((kL2 ? 1.0
-                  : 1.0 - own.learning_rate_factor * shared.learning_rate *
-                              own.weight_decay) *
-             part) {}
+        keep(Keep(shared, own) * part) {}
+
+  // Factor that decoupled decay leaves of a variable.
+  template <typename Hyperparameters>
+  TF_OPT_HOST_DEVICE static double Keep(const Hyperparameters& shared,
+                                        const VariableInputs& own) {
+    return kL2 ? 1.0
+               : 1.0 - own.learning_rate_factor * shared.learning_rate *
+                           own.weight_decay;
+  }
 
   // Gradient to descend along, for the variable before the step.
   TF_OPT_RULE_INLINE V Gradient(V g, const V& p) const {

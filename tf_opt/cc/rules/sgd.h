@@ -22,6 +22,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_parts.h"
@@ -88,6 +89,21 @@ struct SgdRule {
     p = descent.keep * p + step_size * change;
   }
 
+  static MissedStep Missed(const Step& step, const VariableInputs& own) {
+    MissedStep missed;
+    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.step_size =
+        (step.torch_momentum ? own.learning_rate_factor * step.learning_rate
+                             : -1.0) *
+        (step.nesterov ? step.momentum : 1.0);
+    missed.ratio = step.momentum;
+    missed.decays[0] = step.momentum;
+    return missed;
+  }
+
+  TF_OPT_RULE_INLINE static V Direction(const V&) { return 0; }
+  TF_OPT_RULE_INLINE static V Direction(const V&, const V& b) { return b; }
+
   Descent<V, kL2> descent;
   V learning_rate;
   V momentum;
@@ -99,6 +115,7 @@ struct SgdRule {
 
 // Description of the rule for the op and the engines.
 struct Sgd : DescriptionOf<SgdHyperparameters> {
+  static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "SGD";
   static constexpr char kSummary[] =
       "One step of SGD, with or without momentum, over a list of variables.";

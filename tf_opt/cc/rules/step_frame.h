@@ -137,6 +137,13 @@ struct FramedRule {
     for (int k = 0; k < kOperands; ++k) random_keys[k] = key.Stream(k);
   }
 
+  // Returns the same with other random bits, for rows that waited.
+  FramedRule ForWaitingRows() const {
+    FramedRule other = *this;
+    for (Key& key : other.random_keys) key = key.Stream(kCoastingStreams);
+    return other;
+  }
+
   // Key of an operand that is rounded to 16 bits at random; null if it is
   // rounded to nearest.
   template <int kOperand>

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.update import Update
 
 
@@ -45,6 +46,23 @@ def adam_update(
         p = p - s.step_size * (m / (root + s.epsilon))
         return (p, m, v) if v_max is None else (p, m, v, second_moment)
 
+    def direction(epsilon, m, v, v_max=None):
+        return m / (tf.sqrt(v if v_max is None else v_max) + epsilon)
+
+    def missed(slots: int) -> MissedStep:
+        # The maximum stays where it is.
+        root_decay = tf.sqrt(beta_2) if slots == 2 else 1.0
+        epsilon_ = arithmetic.float64(epsilon)
+        size = learning_rate * root_correction / (1 - tf.pow(beta_1, t))
+        return MissedStep(
+            size,
+            [beta_1, beta_2],
+            direction,
+            ratio=beta_1 / root_decay,
+            epsilon=epsilon_ if epsilon_hat else epsilon_ * root_correction,
+            epsilon_growth=1 / root_decay,
+        )
+
     return Update(
         formula,
         {
@@ -57,6 +75,7 @@ def adam_update(
             "epsilon": arithmetic.float64(epsilon),
         },
         learning_rate=learning_rate,
+        missed=missed,
         **decay,
     )
 
@@ -67,6 +86,8 @@ SPEC = rule_spec.RuleSpec(
     title="Adam or AdamW",
     op="AdamAmsgrad",
     bind=adam_update,
+    coasts=True,
+    coasts_if_less=("beta_1", "beta_2"),
     where="With $t$ = `step`:",
     formula=r"""
         m &\leftarrow \beta_1 m + (1 - \beta_1) g \\

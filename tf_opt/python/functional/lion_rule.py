@@ -7,6 +7,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.update import Update
 
 
@@ -27,6 +28,11 @@ def lion_update(
         p = p - s.learning_rate * direction
         return p, s.beta_2 * m + s.one_minus_beta_2 * g
 
+    def missed(slots: int) -> MissedStep:
+        # Without a gradient beta_1 decides only whether there is a direction.
+        size = tf.where(beta_1 == 0, 0 * learning_rate, learning_rate)
+        return MissedStep(size, [beta_2], lambda epsilon, m: tf.sign(m))
+
     return Update(
         formula,
         {
@@ -37,6 +43,7 @@ def lion_update(
             "one_minus_beta_2": 1 - beta_2,
         },
         learning_rate=learning_rate,
+        missed=missed,
         **decay,
     )
 
@@ -45,6 +52,7 @@ SPEC = rule_spec.RuleSpec(
     name="lion",
     class_name="Lion",
     bind=lion_update,
+    coasts=True,
     formula=r"""
         p &\leftarrow p - \eta \operatorname{sign}(\beta_1 m + (1 - \beta_1) g)
         \\

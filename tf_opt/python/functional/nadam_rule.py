@@ -7,6 +7,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.update import Update
 
 
@@ -44,6 +45,20 @@ def nadam_update(
         numerator = s.moment_size * m + s.gradient_size * g
         return p - numerator / (root + s.epsilon), m, v
 
+    root_correction = tf.sqrt(1 - tf.pow(beta_2, t))
+    moment_size = learning_rate * next_ / (1 - product * next_)
+
+    def missed(slots: int) -> MissedStep:
+        root_decay = tf.sqrt(beta_2)
+        return MissedStep(
+            moment_size * root_correction,
+            [beta_1, beta_2],
+            lambda epsilon, m, v: m / (tf.sqrt(v) + epsilon),
+            ratio=beta_1 / root_decay,
+            epsilon=arithmetic.float64(epsilon) * root_correction,
+            epsilon_growth=1 / root_decay,
+        )
+
     return Update(
         formula,
         {
@@ -51,12 +66,13 @@ def nadam_update(
             "one_minus_beta_1": 1 - beta_1,
             "beta_2": beta_2,
             "one_minus_beta_2": 1 - beta_2,
-            "moment_size": learning_rate * next_ / (1 - product * next_),
+            "moment_size": moment_size,
             "gradient_size": learning_rate * (1 - now) / (1 - product),
-            "root_scale": 1 / tf.sqrt(1 - tf.pow(beta_2, t)),
+            "root_scale": 1 / root_correction,
             "epsilon": arithmetic.float64(epsilon),
         },
         learning_rate=learning_rate,
+        missed=missed,
         shared=(product,),
         **decay,
     )
@@ -66,6 +82,8 @@ SPEC = rule_spec.RuleSpec(
     name="nadam",
     class_name="NAdam",
     bind=nadam_update,
+    coasts=True,
+    coasts_if_less=("beta_1", "beta_2"),
     where=r"With $t$ = `step` and $\psi$ = `momentum_decay`:",
     formula=r"""
         \mu_t &= \beta_1 (1 - \tfrac{1}{2} 0.96^{t \psi}) \\

@@ -218,6 +218,10 @@ class RuleSpec:
         op: The op's name, after `TfOpt>ResourceApply`; empty: `class_name`.
         modes: Its own modes.
         shared: What a step returns for the next one.
+        coasts: Whether rows of tables can catch up with the steps that they
+            missed; see coasting.py.
+        coasts_if_less: Two hyperparameters, of which the first must then be
+            less than the second if there are no optional slots.
         where: What the formula's symbols are.
         symbols: The learning rate and the weight decay in the formula.
         references: The sources, a list in Markdown.
@@ -240,6 +244,8 @@ class RuleSpec:
     op: str = ""
     modes: Sequence[Mode] = ()
     shared: Sequence[Shared] = ()
+    coasts: bool = False
+    coasts_if_less: tuple[str, str] | None = None
     where: str = ""
     symbols: tuple[str, str] = (r"\eta", r"\lambda")
 
@@ -301,6 +307,37 @@ class RuleSpec:
                 raise ValueError(
                     f"`{slot.name}` must be given unless `{slot.needed_by}` is "
                     f"0. Received: {slot.needed_by}={needed_by}"
+                )
+
+    def check_coasts(
+        self, hyperparameters: Mapping[str, Any], slots: int, weight_decay: Any
+    ) -> None:
+        """Raises a ValueError if rows can't catch up with missed steps."""
+        mode = "`lazy_mode='catch_up'` isn't available"
+        if not self.coasts:
+            raise ValueError(
+                f"{mode} for {self.class_name}, whose missed steps can't be "
+                "made up in one. Use True or False"
+            )
+        l2 = not hyperparameters["decoupled_weight_decay"]
+        if l2 and not (weight_decay is None or is_known(weight_decay, 0)):
+            raise ValueError(
+                f"{mode} with L2 decay, whose missed steps can't be made up in "
+                "one. Leave out `weight_decay` or use "
+                "`decoupled_weight_decay=True`. Received: "
+                f"weight_decay={weight_decay}, decoupled_weight_decay=False"
+            )
+        if self.coasts_if_less and slots == len(self.required_slots):
+            less, more = self.coasts_if_less
+            values = hyperparameters[less], hyperparameters[more]
+            if (
+                not tf.is_tensor(values[0] < values[1])
+                and values[0] >= values[1]
+            ):
+                raise ValueError(
+                    f"{mode} unless `{less}` is less than `{more}`, because "
+                    "missed steps would grow. Received: "
+                    f"{less}={values[0]}, {more}={values[1]}"
                 )
 
     def latex(self, *, with_decay: bool) -> str:

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.update import Update
 
 
@@ -40,6 +41,16 @@ def sgd_update(
             change = s.momentum * velocity + s.ahead * g
         return p + s.step_size * change, velocity
 
+    def missed(slots: int) -> MissedStep:
+        momentum_ = arithmetic.float64(momentum)
+        size = -step_size
+        return MissedStep(
+            size * momentum_ if nesterov else size,
+            [momentum_],
+            lambda epsilon, velocity=0.0: velocity,
+            ratio=momentum_,
+        )
+
     return Update(
         formula,
         {
@@ -50,6 +61,7 @@ def sgd_update(
             "step_size": step_size,
         },
         learning_rate=learning_rate,
+        missed=missed,
         **decay,
     )
 
@@ -58,6 +70,7 @@ SPEC = rule_spec.RuleSpec(
     name="sgd",
     class_name="SGD",
     bind=sgd_update,
+    coasts=True,
     where=r"With momentum $\mu$ and velocity $b$:",
     formula=r"""
         b &\leftarrow \mu b - \eta g && \text{Keras' momentum} \\

@@ -23,6 +23,8 @@ VARIABLE = 0
 DECAYED_VARIABLE = 1
 AVERAGE = 3
 FIRST_SLOT = 5
+# The offset of the streams of rows that catch up before the step.
+COASTING = 16
 
 # The factor from a stream's bits to the next stream's, modulo 2^16
 # (cc/rules/random_bits.h gives the reason).

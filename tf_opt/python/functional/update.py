@@ -17,6 +17,7 @@ from tf_opt.python.functional import scalars
 from tf_opt.python.functional import storage_rounding
 from tf_opt.python.functional import tensors
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 
@@ -44,6 +45,8 @@ class Update:
         kept: The factor by which another decay shrinks the variable.
         rounds_gradient_like_slot: The slot whose type gradients are rounded to,
             if any.
+        missed: Returns what the step does to rows that miss it, given the
+            number of slots; None if there is no such rule.
         shared: State of the next step that all variables share.
         sqrt: The square root.
     """
@@ -55,6 +58,7 @@ class Update:
     maximize: bool
     kept: Scalar = 1.0
     rounds_gradient_like_slot: int | None = None
+    missed: Callable[[int], MissedStep] | None = None
     shared: Sequence[tf.Tensor] = ()
     sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt
     _once: arithmetic.OncePerGraph = dataclasses.field(
@@ -89,7 +93,7 @@ class Update:
             stored = slots[self.rounds_gradient_like_slot].dtype.real_dtype
             g = storage_rounding.as_held_by(g, stored)
         if not (is_known(decoupled, 0) and is_known(self.kept, 1)):
-            p = self._factor(self._kept_by, decoupled, dtype) * p
+            p = self._factor(self.kept_by, decoupled, dtype) * p
         own = self._once(dtype, lambda: self._scalars_in(dtype))
         results = self.formula(own, p, g, *real_slots)
         return (
@@ -103,7 +107,8 @@ class Update:
             **{name: tf.cast(x, dtype) for name, x in self.scalars.items()},
         )
 
-    def _kept_by(self, weight_decay: Scalar) -> Scalar:
+    def kept_by(self, weight_decay: Scalar) -> Scalar:
+        """Returns the factor that decoupled decay leaves of a variable."""
         if is_known(weight_decay, 0):
             return self.kept
         decay = self.learning_rate * arithmetic.float64(weight_decay)

@@ -59,12 +59,14 @@ def check_fits(spec: RuleSpec) -> None:
             ]
         ),
         "modes": sorted(mode.name for mode in spec.all_modes),
+        "coasts": spec.coasts,
     }
     for each in (op, op.for_slices):
         found = each.is_registered and {
             "slots": list(each.slots),
             "numbers": sorted(each.numbers),
             "modes": sorted(each.modes),
+            "coasts": op.for_slices.coasts,
         }
         if found != expected:
             raise ImportError(

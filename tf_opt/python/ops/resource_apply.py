@@ -39,6 +39,8 @@ _PER_VARIABLE = (
     "gradient_factors",
     "variable_numbers",
 )
+# Lists of variables for rows that catch up.
+_WAITING = {"since": (), "coasting": ()}
 _CHECKS = {
     tf.float64: checked.real,
     tf.int64: checked.integer,
@@ -46,7 +48,7 @@ _CHECKS = {
 }
 _FRAME = frozenset(field.name for field in dataclasses.fields(StepFrame))
 # Inputs and attributes of all ops.
-_COMMON = _FRAME | {"variables", "lazy", *_PER_VARIABLE}
+_COMMON = _FRAME | {"variables", "lazy", *_WAITING, *_PER_VARIABLE}
 
 
 class ResourceApplyOp(NamedTuple):
@@ -74,6 +76,11 @@ class ResourceApplyOp(NamedTuple):
     def slots(self) -> tuple[str, ...]:
         """Names of the lists of slots, in the rule's order."""
         return _without_common(signature_of(self.name).handles)
+
+    @property
+    def coasts(self) -> bool:
+        """Whether rows of tables can catch up."""
+        return "coasting" in signature_of(self.name).handles
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -133,7 +140,11 @@ def resource_apply(
     sparse = are_slices(gradients)
     if sparse:
         op = op.for_slices
-    given = {**arguments, **{name: getattr(frame, name) for name in _FRAME}}
+    given = {
+        **_WAITING,
+        **arguments,
+        **{name: getattr(frame, name) for name in _FRAME},
+    }
     signature = signature_of(op.name)
     lists = {
         name: to_list(given[name], name, "variables")

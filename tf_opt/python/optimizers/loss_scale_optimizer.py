@@ -91,19 +91,28 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """`implementation_in_use` of the inner optimizer, or None."""
         return getattr(self.inner_optimizer, "implementation_in_use", None)
 
+    def catch_up(
+        self,
+        variables: Sequence[Variable] | None = None,
+        rows: Sequence[tf.Tensor] | None = None,
+    ) -> None:
+        """Calls `catch_up` of the inner optimizer, if it has that."""
+        if isinstance(self.inner_optimizer, FusedOptimizer):
+            self.inner_optimizer.catch_up(variables, rows)
+
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables, in the format of the inner optimizer."""
         if isinstance(self.inner_optimizer, FusedOptimizer):
-            masters = self.inner_optimizer._master_pairs()
-            saving.save(self.variables, masters, store)
+            extras = self.inner_optimizer._extras()
+            saving.save(self.variables, extras, store)
         else:
             super().save_own_variables(store)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the variables that `save_own_variables` saved."""
         if isinstance(self.inner_optimizer, FusedOptimizer):
-            masters = self.inner_optimizer._master_pairs()
-            store = saving.adapt(self.variables, masters, store)
+            extras = self.inner_optimizer._extras()
+            store = saving.adapt(self.variables, extras, store)
         super().load_own_variables(store)
 
     def apply(

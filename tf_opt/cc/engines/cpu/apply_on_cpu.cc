@@ -12,7 +12,7 @@ namespace tf_opt {
 namespace {
 
 template <typename T, typename Rule>
-void ApplyRule(const CpuStep& step) {
+void ApplyRule(const CpuStep& step, std::vector<WaitingRows>* waiting) {
   using Description = typename Rule::Description;
   const typename Rule::Step shared(HyperparametersOf<Description>(step.values));
   auto tensors = step.arrays.Tensors<T, Rule::kSlots>();
@@ -33,6 +33,18 @@ void ApplyRule(const CpuStep& step) {
     gradients.push_back(
         {static_cast<const T*>(one.values), one.width, one.entries});
   }
+  if constexpr (Description::kCoasts) {
+    if (!waiting->empty()) {
+      std::vector<MissedStep> missed;
+      for (const VariableInputs& own : step.variables) {
+        missed.push_back(Rule::Missed(shared, own));
+      }
+      ApplyToWaiting(tensors, gradients, rules, missed, step.lazy,
+                     ChosenCpuTarget(), step.threads, step.parallel_for,
+                     step.frame.update, waiting);
+      return;
+    }
+  }
   ApplySparse(tensors, gradients, rules, step.lazy, ChosenCpuTarget(),
               step.threads, step.parallel_for, step.frame.update);
 }
@@ -40,15 +52,15 @@ void ApplyRule(const CpuStep& step) {
 }  // namespace
 
 template <typename Description>
-void ApplyOnCpu(const CpuStep& step) {
-  WithElementType(step.arrays.element, [&step](auto element) {
+void ApplyOnCpu(CpuStep* step) {
+  WithElementType(step->arrays.element, [step](auto element) {
     using T = typename decltype(element)::type;
-    WithRule<Description, ComputeType<T>>(step.variant, [&step](auto rule) {
-      ApplyRule<T, typename decltype(rule)::type>(step);
+    WithRule<Description, ComputeType<T>>(step->variant, [step](auto rule) {
+      ApplyRule<T, typename decltype(rule)::type>(*step, &step->waiting);
     });
   });
 }
 
-template void ApplyOnCpu<TF_OPT_RULE>(const CpuStep& step);
+template void ApplyOnCpu<TF_OPT_RULE>(CpuStep* step);
 
 }  // namespace tf_opt

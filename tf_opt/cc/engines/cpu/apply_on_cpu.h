@@ -8,6 +8,7 @@
 #include "tf_opt/cc/engines/cpu/parallel_for.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/step_arrays.h"
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/rule_info.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -28,6 +29,9 @@ struct CpuStep {
   bool sparse = false;
   bool lazy = false;
   std::vector<Slices> slices;
+  // One for each variable if rows that wait catch up. Without `frame.update`
+  // that is all that happens.
+  std::vector<WaitingRows> waiting;
   int threads = 1;
   ParallelFor parallel_for;
 };
@@ -35,7 +39,7 @@ struct CpuStep {
 // Applies the rule, framed, to all variables. The numbers must be in their
 // ranges. apply_on_cpu.cc defines it.
 template <typename Description>
-void ApplyOnCpu(const CpuStep& step);
+void ApplyOnCpu(CpuStep* step);
 
 }  // namespace tf_opt
 

@@ -15,13 +15,16 @@
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
 // Applies `rule` and its frame to the elements [begin, end) of `tensor`, or
 // only accumulates. A null gradient is zero everywhere.
-// engines/cpu/dense_cpu_range-inl.h defines it once per instruction set.
+// Or lets the elements of rows that waited coast.
+// engines/cpu/dense_cpu_range-inl.h and coast_cpu_range-inl.h define these once
+// per instruction set.
 #define TF_OPT_DECLARE_CPU_TARGET(target)                                    \
   namespace target {                                                         \
   template <typename T, typename Rule>                                       \
@@ -32,12 +35,23 @@ namespace tf_opt {
   void AccumulateRange(const FramedRule<Rule>& rule,                         \
                        const DenseTensor<T, Rule::kSlots>& tensor,           \
                        int64_t begin, int64_t end);                          \
+  template <typename T, typename Rule>                                       \
+  void CoastRange(const FramedRule<Rule>& rule,                              \
+                  const Coasting<ComputeType<T>>& coasting,                  \
+                  const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin, \
+                  int64_t end);                                              \
   }
 TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
 #undef TF_OPT_DECLARE_CPU_TARGET
 
 template <typename T, typename Rule>
 using RangeFunction = void (*)(const FramedRule<Rule>&,
+                               const DenseTensor<T, Rule::kSlots>&, int64_t,
+                               int64_t);
+
+template <typename T, typename Rule>
+using CoastFunction = void (*)(const FramedRule<Rule>&,
+                               const Coasting<ComputeType<T>>&,
                                const DenseTensor<T, Rule::kSlots>&, int64_t,
                                int64_t);
 

@@ -21,7 +21,6 @@
 
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
-#include "tf_opt/cc/engines/rule_cases.h"
 #include "tf_opt/cc/engines/stochastic_rounding.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/description.h"
@@ -670,22 +669,6 @@ void AccumulateRange(const FramedRule<Rule>& rule,
     }
   }
 }
-
-// The loops of one rule.
-template <typename Case>
-struct Loops {
-  using T = typename Case::T;
-  using Rule = typename Case::Rule;
-
-  decltype(&ApplyRange<T, Rule>) apply = ApplyRange<T, Rule>;
-  decltype(&AccumulateRange<T, Rule>) accumulate = AccumulateRange<T, Rule>;
-};
-
-// An explicit instantiation emits the loops of all rules of an optimizer.
-template <typename Description>
-struct AllLoops {
-  static constexpr RuleTableOf<Loops, Description> kAll{};
-};
 
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt

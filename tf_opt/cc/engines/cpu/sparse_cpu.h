@@ -3,7 +3,8 @@
 //
 //   exact   every row, those that don't occur with a gradient of zero, which
 //           isn't there to be read: the bits of a dense gradient
-//   lazy    the rows that occur
+//   lazy    the rows that occur; they may first catch up with the steps that
+//           they missed
 #ifndef TF_OPT_CC_ENGINES_CPU_SPARSE_CPU_H_
 #define TF_OPT_CC_ENGINES_CPU_SPARSE_CPU_H_
 
@@ -18,8 +19,10 @@
 #include "tf_opt/cc/engines/cpu/parallel_for.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/cpu/sparse_rows.h"
+#include "tf_opt/cc/engines/cpu/waiting_cpu.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -31,12 +34,17 @@ class SparseTable {
  public:
   using Tensor = DenseTensor<T, Rule::kSlots>;
 
+  // Rows catch up unless `waiting` is null, and then nothing else happens if
+  // `apply_range` is null.
   SparseTable(const Tensor& table, const SparseGradient<T>& gradient,
-              const FramedRule<Rule>& rule, CpuTarget target, bool update)
+              const FramedRule<Rule>& rule, CpuTarget target,
+              RangeFunction<T, Rule> apply_range,
+              const WaitingTable<T, Rule>* waiting = nullptr)
       : table_(table),
         gradient_(gradient),
         rule_(rule),
-        apply_range_(RangeFunctionFor<T, Rule>(target, update)),
+        waiting_(waiting),
+        apply_range_(apply_range),
         sum_row_(RowFunctionsFor<T>(target).sum) {
     table_.operands[kGradient] = nullptr;
   }
@@ -91,6 +99,10 @@ class SparseTable {
                 int64_t end) const {
     alignas(64) T sum[kSummedColumns];
     const int64_t row_begin = gradient_.entries.row(k) * gradient_.width;
+    if (waiting_ != nullptr) {
+      waiting_->CatchUp(gradient_.entries.row(k), begin, end);
+      if (apply_range_ == nullptr) return;
+    }
     for (; begin < end; begin += kSummedColumns) {
       const int64_t count = std::min(end - begin, kSummedColumns);
       sum_row_(gradient_.values, gradient_.width, gradient_.entries, k,
@@ -109,14 +121,32 @@ class SparseTable {
       if (row.operands[i] == nullptr) continue;
       PrefetchRow<true>(row.operands[i], gradient_.width * row.ElementSize(i));
     }
+    if (waiting_ != nullptr) waiting_->Prefetch(gradient_.entries.row(k));
   }
 
   Tensor table_;  // It has no gradient.
   const SparseGradient<T>& gradient_;
   const FramedRule<Rule>& rule_;
+  const WaitingTable<T, Rule>* waiting_;
   RangeFunction<T, Rule> apply_range_;
   decltype(RowFunctions<T>::sum) sum_row_;
 };
+
+// Applies updates[i] to rows that occur in gradients[i], or to all rows, for all
+// i.
+template <typename T, typename Rule>
+void ApplySparse(const std::vector<SparseTable<T, Rule>>& updates, bool lazy,
+                 int num_threads, const ParallelFor& parallel_for) {
+  std::vector<int64_t> sizes;
+  for (const auto& update : updates) {
+    sizes.push_back(lazy ? update.lazy_size() : update.size());
+  }
+  ForRanges(std::move(sizes), kBytesPerElement<T, Rule>, num_threads,
+            parallel_for, [&](int i, int64_t begin, int64_t end) {
+              lazy ? updates[i].ApplyOccurring(begin, end)
+                   : updates[i].ApplyAll(begin, end);
+            });
+}
 
 // Applies rules[i] to tables[i] with gradients[i], for all i; see ApplyDense
 // for `update`.
@@ -127,16 +157,62 @@ void ApplySparse(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
                  CpuTarget target, int num_threads,
                  const ParallelFor& parallel_for, bool update = true) {
   std::vector<SparseTable<T, Rule>> updates;
-  std::vector<int64_t> sizes;
   for (size_t i = 0; i < tables.size(); ++i) {
-    updates.emplace_back(tables[i], gradients[i], rules[i], target, update);
-    sizes.push_back(lazy ? updates.back().lazy_size() : updates.back().size());
+    updates.emplace_back(tables[i], gradients[i], rules[i], target,
+                         RangeFunctionFor<T, Rule>(target, update));
   }
-  ForRanges(std::move(sizes), kBytesPerElement<T, Rule>, num_threads,
-            parallel_for, [&](int i, int64_t begin, int64_t end) {
-              lazy ? updates[i].ApplyOccurring(begin, end)
-                   : updates[i].ApplyAll(begin, end);
+  ApplySparse(updates, lazy, num_threads, parallel_for);
+}
+
+// The same for tables whose rows wait[i]: they catch up first. Those that don't
+// occur in a lazy update then miss missed[i]. Without `update` rows only catch
+// up.
+template <typename T, typename Rule>
+void ApplyToWaiting(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
+                    const std::vector<SparseGradient<T>>& gradients,
+                    const std::vector<FramedRule<Rule>>& rules,
+                    const std::vector<MissedStep>& missed, bool lazy,
+                    CpuTarget target, int num_threads,
+                    const ParallelFor& parallel_for, bool update,
+                    std::vector<WaitingRows>* wait) {
+  const int count = static_cast<int>(tables.size());
+  std::vector<WaitingTable<T, Rule>> waiting;
+  std::vector<SparseTable<T, Rule>> updates;
+  std::vector<int64_t> sizes_of_all;
+  waiting.reserve(count);
+  for (int i = 0; i < count; ++i) {
+    waiting.emplace_back(tables[i], gradients[i].width, rules[i], (*wait)[i],
+                         target);
+    updates.emplace_back(
+        tables[i], gradients[i], rules[i], target,
+        update ? RangeFunctionFor<T, Rule>(target) : nullptr, &waiting[i]);
+    const bool all = !lazy || (*wait)[i].is_full();
+    sizes_of_all.push_back(all ? tables[i].size : 0);
+  }
+  ForRanges(sizes_of_all, kBytesPerElement<T, Rule>, num_threads, parallel_for,
+            [&](int i, int64_t begin, int64_t end) {
+              waiting[i].CatchUpAll(begin, end);
             });
+  for (int i = 0; i < count; ++i) {
+    if (!lazy || (*wait)[i].is_full()) (*wait)[i].MarkAllUpToDate();
+  }
+  if (!lazy && !update) return;
+  ApplySparse(updates, lazy, num_threads, parallel_for);
+  if (!lazy) return;
+  const auto finish = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const SparseGradient<T>& gradient = gradients[i];
+      if (update) (*wait)[i].Miss(missed[i]);
+      for (int64_t k = 0; k < gradient.count(); ++k) {
+        (*wait)[i].MarkUpToDate(gradient.entries.row(k));
+      }
+    }
+  };
+  if (count == 1 || num_threads <= 1) {
+    finish(0, count);
+  } else {
+    parallel_for(count, 1, finish);
+  }
 }
 
 }  // namespace tf_opt

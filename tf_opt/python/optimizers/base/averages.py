@@ -62,6 +62,9 @@ class AveragedOptimizer(BuiltOptimizer):
             )
         return self._has_average() and bool(self._iterations.numpy() < 0)
 
+    def _before_swap(self) -> None:
+        """Hook that runs before averages are swapped in."""
+
     def swap_in_average(self) -> None:
         """Swaps the variables with their averages, for evaluation or saving.
 
@@ -91,6 +94,7 @@ class AveragedOptimizer(BuiltOptimizer):
                 "The average is in the variables' place already; call "
                 "`swap_out_average()` first."
             )
+        self._before_swap()
         has_begun = self._average_has_begun()
         kept = []
         for variable, average in self._averaged():

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import coasting
 from tf_opt.python.functional.rule_spec import Slot
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import saving
@@ -21,6 +25,7 @@ from tf_opt.python.optimizers.state import lazy_mode as lazy_modes
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.lazy_mode import LazyMode
+from tf_opt.python.optimizers.state.lazy_mode import Mode
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.values import variables as access
@@ -75,6 +80,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         slots = self._add_state(var_list)
         if self.master_weights:
             self._masters = [self._add_master(x) for x in var_list]
+        since, coasts = self._add_waiting_rows(var_list, lazy)
         self._set_state(
             OptimizerState(
                 variables=self._trainable_variables,
@@ -85,6 +91,8 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 accumulators=getattr(self, "_accumulated_gradients", ()),
                 averages=getattr(self, "_model_variables_moving_average", ()),
                 masters=self._masters,
+                since=since,
+                coasting=coasts,
                 iterations=self._iterations,
                 list_all=self._list_all,
                 unsaved=self._unsaved,
@@ -111,7 +119,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 values = getattr(self, name) or {}
                 patterns.values_of(name, values, variables, 1.0)
         if saved.lazy_mode is None:
-            lazy_modes.which_are_lazy(self.lazy_mode, variables)
+            lazy_modes.modes_of(self.lazy_mode, variables)
 
     def _set_state(self, state: OptimizerState) -> None:
         # Bypasses Keras, which would wrap and track the state.
@@ -172,33 +180,51 @@ class BuiltOptimizer(ConfiguredOptimizer):
         """Whether tables are lazy, or patterns for those that are.
 
         An assignment takes effect in eager steps and in functions traced
-        afterwards.
+        afterwards. Once the optimizer is built, it can't change which tables
+        catch up.
         """
-        kept = self._lazy_mode
-        return kept if isinstance(kept, bool) else list(kept)
+        return lazy_modes.copy_of(self._lazy_mode)
 
     @lazy_mode.setter
     def lazy_mode(self, value: LazyMode) -> None:
         self._change_state(lazy=self._set_lazy_mode(value))
 
     def _set_lazy_mode(
-        self, value: LazyMode, saved: tuple[bool, ...] | None = None
-    ) -> tuple[bool, ...]:
-        """Sets `lazy_mode`; `saved` tells which variables are lazy, if loaded.
+        self, value: LazyMode, saved: tuple[Mode, ...] | None = None
+    ) -> tuple[Mode, ...]:
+        """Sets `lazy_mode`; `saved` are the variables' modes, if loaded.
 
         Returns:
-            For each variable whether it is lazy; empty before `build`.
+            The mode of each variable; empty before `build`.
         """
         value = lazy_modes.check("lazy_mode", value)
         lazy = saved
         if lazy is None and self.built:
-            lazy = lazy_modes.which_are_lazy(value, self._trainable_variables)
+            lazy = lazy_modes.modes_of(value, self._trainable_variables)
+            self._check_same_catch_up(value, lazy)
         self._by_position = self._by_position.replace(
-            lazy_mode=None if isinstance(value, bool) else lazy
+            lazy_mode=None if isinstance(value, (bool, str)) else lazy
         )
         # Bypasses Keras, which would wrap the list.
         object.__setattr__(self, "_lazy_mode", value)
         return lazy or ()
+
+    def _check_same_catch_up(
+        self, value: LazyMode, lazy: Sequence[Mode]
+    ) -> None:
+        """Raises if other tables than those built would catch up."""
+        if self._state is None:
+            return
+        before, after = (
+            [mode == lazy_modes.CATCH_UP for mode in modes]
+            for modes in (self._state.lazy, lazy)
+        )
+        if before != after:
+            raise ValueError(
+                "`lazy_mode` can't change which tables catch up once the "
+                "optimizer is built, as its state depends on it. Received: "
+                f"lazy_mode={value!r}, before: {self.lazy_mode!r}"
+            )
 
     # ---- Slots. ----
 
@@ -312,23 +338,80 @@ class BuiltOptimizer(ConfiguredOptimizer):
             variable, "master_weight", None, value, dtype=tf.float32
         )
 
+    def _add_waiting_rows(
+        self, variables: Sequence[keras.Variable], modes: Sequence[Mode]
+    ) -> tuple[PerVariable, PerVariable]:
+        """Adds the state of rows that catch up; see `OptimizerState`.
+
+        Returns:
+            `since` and `coasting`, empty if no table catches up.
+        """
+        since: list[keras.Variable | None] = []
+        coasts: list[keras.Variable | None] = []
+        for variable, mode in zip(variables, modes, strict=True):
+            if mode != lazy_modes.CATCH_UP or not (
+                # Patterns are for tables. Without, there may be any variables.
+                isinstance(self.lazy_mode, Mapping)
+                or lazy_modes.is_embedding(variable)
+            ):
+                since.append(None)
+                coasts.append(None)
+                continue
+            lazy_modes.check_can_catch_up(variable)
+            prefix = variable.path.replace("/", "_")
+            with self._beside(keras_internals.tf_variable(variable)):
+                since.append(
+                    self.add_variable(
+                        # TensorFlow can't scatter int32 on GPUs.
+                        variable.shape[:1],
+                        dtype="float32",
+                        name=f"{prefix}_since",
+                    )
+                )
+                coasts.append(
+                    self.add_variable(
+                        (lazy_modes.MOST_MISSED_STEPS, coasting.COLUMNS),
+                        dtype="float64",
+                        name=f"{prefix}_coasting",
+                    )
+                )
+        return (
+            (since, coasts) if any(x is not None for x in since) else ((), ())
+        )
+
     # ---- Saving. ----
 
     def save_own_variables(self, store: Any) -> None:
-        """Saves the variables; master weights have separate keys."""
-        saving.save(self.variables, self._master_pairs(), store)
+        """Saves the variables; those that Keras lacks have separate keys."""
+        saving.save(self.variables, self._extras(), store)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the variables that `save_own_variables` saved."""
         super().load_own_variables(
-            saving.adapt(self.variables, self._master_pairs(), store)
+            saving.adapt(self.variables, self._extras(), store)
         )
 
-    def _master_pairs(self) -> list[tuple[keras.Variable, Variable]]:
-        """Returns each master weight with its variable."""
-        variables = getattr(self, "_trainable_variables", [])
-        return [
-            (master, variable)
-            for master, variable in zip(self._masters, variables, strict=False)
-            if master is not None
-        ]
+    def _extras(self) -> list[saving.Extra]:
+        """Returns the variables that Keras' optimizer doesn't have."""
+        if self._state is None:
+            return []
+
+        def add(kind: str, variables: PerVariable, default: Any) -> None:
+            extras.extend(
+                saving.Extra(x, kind, functools.partial(default, x, i))
+                for i, x in enumerate(variables)
+                if x is not None
+            )
+
+        def own_value(master: keras.Variable, index: int) -> np.ndarray:
+            value = tf.convert_to_tensor(self._state.variables[index])
+            return tf.cast(value, master.dtype).numpy()
+
+        def zeros(variable: keras.Variable, _: int) -> np.ndarray:
+            return np.zeros(variable.shape, variable.dtype)
+
+        extras: list[saving.Extra] = []
+        add("master_weight", self._state.masters, own_value)
+        add("since", self._state.since, zeros)
+        add("coasting", self._state.coasting, zeros)
+        return extras

@@ -12,7 +12,7 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import strategy_of
-from tf_opt.python.optimizers.base.averages import AveragedOptimizer
+from tf_opt.python.optimizers.base.catching_up import CatchingUpOptimizer
 from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import one_by_one
@@ -33,7 +33,7 @@ from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.optimizers.values.gradients import GradientLike
 
 
-class FusedOptimizer(AveragedOptimizer):
+class FusedOptimizer(CatchingUpOptimizer):
     """Base class: updates all variables of a type in one launch of an op.
 
     A subclass defines its slots and its rule. This class does the rest.
@@ -248,6 +248,8 @@ class FusedOptimizer(AveragedOptimizer):
         )
         keeps = access.eager_without_strategy() and not one_by_one
         mode = self.implementation
+        if self._state.since:
+            self._check_coasts()
         if are_sparse is not None:
             only_rows_change = plans.other_rows_stay(settings, state)
             mode = (mode, only_rows_change, state.lazy, *are_sparse)

@@ -30,14 +30,14 @@ class ByPosition:
             multipliers.
         excluded: Positions of the variables without weight decay; None without
             exclusions.
-        lazy_mode: Whether each variable is lazy; None without patterns.
+        lazy_mode: The mode of each variable; None without patterns.
     """
 
     shapes: tuple[tuple[int, ...], ...] = ()
     learning_rate_multipliers: tuple[float, ...] | None = None
     weight_decay_multipliers: tuple[float, ...] | None = None
     excluded: tuple[int, ...] | None = None
-    lazy_mode: tuple[bool, ...] | None = None
+    lazy_mode: tuple[bool | str, ...] | None = None
 
     def of(self, variables: Sequence[Variable]) -> ByPosition:
         """Returns this object if the shapes match, or an empty one."""

@@ -2,49 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import patterns
+from tf_opt.python.optimizers.values.gradients import path_of
 
-# Whether all tables are lazy, or regular expressions for those that are.
-LazyMode = bool | Sequence[str]
+# The mode of lazy tables whose rows catch up with the steps that they missed.
+CATCH_UP = "catch_up"
+
+# Mode of a table: exact, lazy, or lazy and catching up.
+Mode = bool | str
+
+# The mode of all tables, regular expressions for those that are lazy, or modes
+# by regular expression.
+LazyMode = Mode | Sequence[str] | Mapping[str, Mode]
 
 
-def check(name: str, lazy_mode: Any) -> bool | list[str]:
+# A table's rows all catch up once one of them may have missed so many steps.
+MOST_MISSED_STEPS = 1024
+
+
+def _is_mode(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_)) or (
+        isinstance(value, str) and value == CATCH_UP
+    )
+
+
+def check(name: str, lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
     """Checks a user's `lazy_mode` and returns a copy.
 
     Raises:
-        ValueError: Unless it is a bool, or a list or tuple of regular
-            expressions.
+        ValueError: Unless it is a `LazyMode`.
     """
-    if isinstance(lazy_mode, (bool, np.bool_)):
-        return bool(lazy_mode)
+    if _is_mode(lazy_mode):
+        return lazy_mode if isinstance(lazy_mode, str) else bool(lazy_mode)
+    if isinstance(lazy_mode, Mapping):
+        patterns.check(name, lazy_mode, "keys")
+        for pattern, mode in lazy_mode.items():
+            if not _is_mode(mode):
+                raise ValueError(
+                    f"`{name}[{pattern!r}]` must be True, False or "
+                    f"{CATCH_UP!r}. Received: {mode!r}"
+                )
+        return {pattern: check(name, x) for pattern, x in lazy_mode.items()}
     if not isinstance(lazy_mode, (list, tuple)):
         hint = ""
         if isinstance(lazy_mode, str):
             hint = f". For one pattern, write {name}=[{lazy_mode!r}]"
         raise ValueError(
-            f"`{name}` must be True, False, or a list of regular expressions "
-            f"for the tables' paths. Received: {name}={lazy_mode!r}{hint}"
+            f"`{name}` must be True, False, {CATCH_UP!r}, a list of regular "
+            "expressions for the tables' paths, or a dictionary of such "
+            f"expressions and modes. Received: {name}={lazy_mode!r}{hint}"
         )
     patterns.check(name, lazy_mode, "elements")
     return list(lazy_mode)
 
 
-def which_are_lazy(
+def copy_of(lazy_mode: LazyMode) -> LazyMode:
+    """Returns a checked `LazyMode`, or a copy if it can be changed."""
+    return lazy_mode if _is_mode(lazy_mode) else type(lazy_mode)(lazy_mode)
+
+
+def modes_of(
     lazy_mode: LazyMode, variables: Sequence[Variable]
-) -> tuple[bool, ...]:
-    """Returns for each variable whether `lazy_mode` makes it lazy.
+) -> tuple[Mode, ...]:
+    """Returns the mode that `lazy_mode` gives each variable.
 
     Raises:
         ValueError: If an expression is found in no variable's path, unless it
             is for one whole path (`^...$`).
     """
-    if isinstance(lazy_mode, bool):
+    if _is_mode(lazy_mode):
         return (lazy_mode,) * len(variables)
-    lazy = dict.fromkeys(lazy_mode, True)
-    return tuple(patterns.values_of("lazy_mode", lazy, variables, False))
+    if not isinstance(lazy_mode, Mapping):
+        lazy_mode = dict.fromkeys(lazy_mode, True)
+    return tuple(patterns.values_of("lazy_mode", lazy_mode, variables, False))
+
+
+def is_embedding(variable: Variable) -> bool:
+    """Returns whether a variable is the table of a Keras `Embedding`."""
+    return path_of(variable).split("/")[-1].split(":")[0] == "embeddings"
+
+
+def check_can_catch_up(variable: Variable) -> None:
+    """Raises a ValueError if a variable's rows can't catch up."""
+    problem = None
+    if not variable.shape:
+        problem = "is a scalar"
+    elif tf.as_dtype(variable.dtype).is_complex:
+        problem = "is complex"
+    elif variable.constraint is not None:
+        problem = "has a constraint, which belongs to every step"
+    if problem:
+        raise ValueError(
+            f"`lazy_mode={CATCH_UP!r}` isn't available for "
+            f"`{path_of(variable)}`, which {problem}. Use patterns for the "
+            "other tables"
+        )

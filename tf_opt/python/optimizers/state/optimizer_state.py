@@ -105,11 +105,15 @@ class OptimizerState(NamedTuple):
         index_of: Returns the index of a model variable, or of a replica's copy.
         decays: For each model variable, whether weight decay applies to it.
         lazy: For each model variable, whether its sparse gradients are applied
-            only to the rows that occur.
+            only to the rows that occur; `CATCH_UP` if the others catch up.
         slots: For each slot of the rule, its variables.
         accumulators: Sums of gradients, or empty.
         averages: Moving averages of the model variables, or empty.
         masters: Master weights, or empty.
+        since: For rows that catch up, when each was up to date: the number of
+            its entry in `coasting`. Or empty.
+        coasting: What rows missed since each step; see functional/coasting.py.
+            Or empty.
         iterations: The counter of steps.
         list_all: Returns all of the optimizer's own variables.
         unsaved: Variables that checkpoints don't contain.
@@ -118,11 +122,13 @@ class OptimizerState(NamedTuple):
     variables: Sequence[Variable]
     index_of: Callable[[Variable], int]
     decays: Sequence[bool]
-    lazy: tuple[bool, ...]
+    lazy: tuple[bool | str, ...]
     slots: Sequence[PerVariable]
     accumulators: PerVariable
     averages: PerVariable
     masters: PerVariable
+    since: PerVariable
+    coasting: PerVariable
     iterations: keras.Variable
     list_all: Callable[[], Sequence[Variable]]
     unsaved: UnsavedState
@@ -130,6 +136,10 @@ class OptimizerState(NamedTuple):
     def slots_of(self, index: int) -> list[keras.Variable]:
         """Returns the slots of one variable, in the rule's order."""
         return [slot[index] for slot in self.slots]
+
+    def waits(self, index: int) -> bool:
+        """Returns whether rows of a variable may have missed steps."""
+        return bool(self.since) and self.since[index] is not None
 
     def commit(
         self, values: Sequence[tuple[Variable, Any]], commits: Flag

@@ -127,7 +127,9 @@ class Rounding:
             dtype: The type it is stored in.
             rows: The rows that `value` holds; None: all of the variable.
         """
-        is_state = stream >= stochastic_rounding.AVERAGE
+        is_state = (
+            stream % stochastic_rounding.COASTING >= stochastic_rounding.AVERAGE
+        )
         at_random = is_state or self._settings.stochastic_rounding
         if not (at_random and storage_rounding.is_16_bit(dtype)):
             return tf.cast(value, dtype)

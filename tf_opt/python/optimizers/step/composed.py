@@ -23,6 +23,7 @@ from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.update_rule import Scalars
+from tf_opt.python.optimizers.step.waiting import WaitingTable
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
@@ -132,6 +133,11 @@ class Composed:
                 apply = self._bound(
                     self._rule.scaled(own.learning_rate, scalars)
                 )
+            waiting = None
+            if self._state.waits(index):
+                waiting = self._waiting(index, variable, own, scalars)
+                # None: the gradient is of all rows.
+                waiting.catch_up(part.rows, frame.enabled)
             if in_place:
                 apply.assign(
                     tf_variable(variable),
@@ -145,8 +151,41 @@ class Composed:
             self._update_one(
                 index, weight, part, changes, apply, own.weight_decay, scalars
             )
+            if waiting is not None and bucket.sparse:
+                waiting.miss(own.weight_decay, frame.enabled)
+                waiting.mark(part.rows, part.occurs, frame.enabled)
             if bucket.sparse and frame.averages and not bucket.averages_later:
                 self._average(index, frame, part.rows, changes)
+
+    def catch_up(
+        self,
+        bucket: Bucket,
+        rows: Sequence[tf.Tensor] | None,
+        enabled: Flag,
+        factors: Factors,
+        scalars: Scalars,
+    ) -> None:
+        """Lets rows of a bucket's tables catch up, or all if `rows` is None."""
+        for i, (variable, index) in enumerate(
+            zip(bucket.variables, bucket.indices, strict=True)
+        ):
+            waiting = self._waiting(index, variable, factors.of(i), scalars)
+            if rows is None:
+                waiting.catch_up(None, enabled)
+            else:
+                waiting.catch_up(rows[i], enabled)
+                waiting.mark(rows[i], None, enabled)
+
+    def _waiting(
+        self, index: int, variable: Variable, own: Factors, scalars: Scalars
+    ) -> WaitingTable:
+        numbers = self._rule.numbers(
+            self._rule.scaled(own.learning_rate, scalars)
+        )
+        update = self._rule.spec.bind(**numbers)
+        return WaitingTable(
+            self._state, self._rounding, index, variable, update
+        )
 
     def _bound(self, scalars: Scalars) -> rule_function.Update:
         return rule_function.bind(

@@ -126,6 +126,7 @@ def run_quickly(
     if not (
         len(plan.buckets) == 1
         and plan.buckets[0].runs_op
+        and not plan.buckets[0].catches_up
         and settings.is_bare
         and state.unsaved.learning_rate_multipliers is None
         and state.unsaved.weight_decay_multipliers is None

@@ -22,6 +22,7 @@ from tf_opt.python.ops.inputs import variable_group
 from tf_opt.python.ops.measure_gradients import OP_NAME
 from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
+from tf_opt.python.optimizers.state.lazy_mode import CATCH_UP
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import variables as access
@@ -39,8 +40,10 @@ class Bucket(NamedTuple):
         names: Their names in error messages.
         sparse: Whether their gradients are `tf.IndexedSlices`.
         lazy: Whether these are applied only to the rows that occur.
-        lists: The op's lists of variables, slots, accumulators, averages and
-            master weights, by name; None if the composed implementation runs.
+        catches_up: Whether rows may have missed steps, with which they first
+            catch up.
+        lists: The op's lists of variables, slots, accumulators and so on, by
+            name; None if the composed implementation runs.
         is_measured_by_op: Whether the custom op measures their gradients.
         averages_later: Whether averages follow after a later bucket, which
             updates one of these variables again.
@@ -52,6 +55,7 @@ class Bucket(NamedTuple):
     names: tuple[str, ...]
     sparse: bool
     lazy: bool
+    catches_up: bool
     lists: Mapping[str, Sequence[Any]] | None
     is_measured_by_op: bool
     averages_later: bool
@@ -149,18 +153,26 @@ def make(
             settings.implementation, op_name, dtype, device
         )
 
-    parts: dict[tuple[int, bool, bool, tf.DType, str], list[int]] = {}
+    parts: dict[tuple[int, bool, str | bool, tf.DType, str], list[int]] = {}
     occurrences: collections.Counter[int] = collections.Counter()
     only_rows_change = other_rows_stay(settings, state)
     for i, variable in enumerate(tf_variables):
         dtype, device = variable.dtype, variable.device
         # Without an op for sparse gradients, a dense one gives the same result.
         may_stay = are_sparse is not None and are_sparse[i]
-        lazy = may_stay and state.lazy[state.index_of(variable)]
+        index = state.index_of(variable)
+        lazy = may_stay and state.lazy[index]
+        if lazy == CATCH_UP and not state.waits(index):
+            path = path_of(variables[i])
+            raise ValueError(
+                f"`lazy_mode={CATCH_UP!r}` is for Keras' embeddings, but "
+                f"`{path}` has a sparse gradient, too. Name all tables by "
+                f"patterns: lazy_mode={{{path!r}: {CATCH_UP!r}, ...}}"
+            )
         sparse = lazy or (
             may_stay and can_run(op.for_slices.name, dtype, device)
         )
-        if may_stay and only_rows_change:
+        if may_stay and only_rows_change and not lazy:
             # Or composed, if that runs anyway.
             lazy = sparse = sparse or not can_run(op.name, dtype, device)
         # A variable that occurs twice is updated twice, one after the other.
@@ -176,6 +188,7 @@ def make(
         updated = tuple(tf_variables[i] for i in positions)
         indices = tuple(map(state.index_of, updated))
         lists = None
+        catches_up = any(map(state.waits, indices))
         if not composed and dispatch.runs_custom_op(
             settings.implementation,
             op.name if dense else op.for_slices.name,
@@ -183,6 +196,9 @@ def make(
             device,
         ):
             lists = _lists(op, state, updated, indices)
+            if catches_up and not dense:
+                lists["since"] = [state.since[i] for i in indices]
+                lists["coasting"] = [state.coasting[i] for i in indices]
             if groups:
                 lists = {
                     name: [variable_group(list_, device)] if list_ else ()
@@ -195,7 +211,8 @@ def make(
                 indices=indices,
                 names=tuple(path_of(variables[i]) for i in positions),
                 sparse=not dense,
-                lazy=lazy,
+                lazy=bool(lazy),
+                catches_up=catches_up,
                 lists=lists,
                 is_measured_by_op=lists is not None
                 and can_run(

@@ -27,11 +27,13 @@ from tf_opt.python.optimizers.step import measuring
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step import tables
+from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import Part
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import launch
+from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -232,6 +234,8 @@ class Step:
                 bucket,
                 measuring.gradient_factors(settings, k, measures),
             )
+            if bucket.runs_op and bucket.catches_up and not bucket.sparse:
+                self._catch_up(bucket, frame)
             if bucket.runs_op:
                 # A wrong row of an earlier launch must stop the later ones.
                 with self._after_awaited():
@@ -267,6 +271,21 @@ class Step:
             state.commit(shared, commits)
             if frame.accumulates:
                 self._drop_other_sums(commits)
+
+    def _catch_up(self, bucket: Bucket, frame: Frame) -> None:
+        """Lets all rows catch up, because a gradient is dense."""
+        rule, settings, state, _ = self._context
+        tables = [
+            variable
+            for variable, index in zip(
+                bucket.variables, bucket.indices, strict=True
+            )
+            if state.waits(index)
+        ]
+        with self._after_awaited():
+            self._awaited += catch_up(
+                rule, settings, state, tables, enabled=frame.enabled
+            )
 
     def _frame_of_launch(self, frame: Frame) -> Frame:
         """Lets an op refuse a step while averages are swapped in.

@@ -1,0 +1,143 @@
+// How a row of a table coasts while it waits: what the steps that it missed, in
+// which its gradient was zero, would have done to it.
+//
+// In one missed step, an element with the slots s moves by
+//
+//   p <- keep * p - step_size * D
+//   s[k] <- decays[k] * s[k]
+//
+// where D is the rule's Direction(epsilon, s...). From one missed step to the
+// next, D shrinks by the factor `ratio` if epsilon is small. So k missed steps
+// together are
+//
+//   p <- keep * p - moved * D(epsilon, s...)
+//   s[k] <- decays[k] * s[k]
+//
+// with numbers that depend only on when the row waited. They are exact except
+// for epsilon, which is the mean over the missed steps, weighted by their sizes.
+#ifndef TF_OPT_CC_RULES_COASTING_H_
+#define TF_OPT_CC_RULES_COASTING_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+// The most slots of a rule that coasts.
+inline constexpr int kMostCoastingSlots = 3;
+
+// What a rule tells of one missed step.
+struct MissedStep {
+  double keep = 1.0;  // Factor that weight decay leaves of the variable.
+  double step_size = 0.0;
+  double ratio = 1.0;
+  double epsilon = 0.0;
+  // Factor by which epsilon grows from step to step, compared with the
+  // denominator that it is added to.
+  double epsilon_growth = 1.0;
+  double decays[kMostCoastingSlots] = {1.0, 1.0, 1.0};
+};
+
+// All steps missed since a certain one: a row of the matrix `coasting`, in this
+// order. All zeros: no step.
+struct MissedSteps {
+  // Number of doubles.
+  static constexpr int kColumns = 6 + kMostCoastingSlots;
+
+  // Of no step.
+  static MissedSteps None() { return {0.0, 1.0, 0.0, 0.0, 1.0, 1.0, {1, 1, 1}}; }
+
+  void Add(const MissedStep& step) {
+    direction *= step.ratio;
+    epsilon_factor *= step.epsilon_growth;
+    const double size = step.step_size * direction;
+    count += 1.0;
+    keep *= step.keep;
+    moved = step.keep * moved + size;
+    epsilons = step.keep * epsilons + size * (step.epsilon * epsilon_factor);
+    for (int k = 0; k < kMostCoastingSlots; ++k) decays[k] *= step.decays[k];
+  }
+
+  double count;
+  double keep;
+  double moved;
+  double epsilons;        // Sum of epsilon, weighted like `moved`.
+  double direction;       // Size of D, compared with the first.
+  double epsilon_factor;  // Size of epsilon, compared with the first.
+  double decays[kMostCoastingSlots];
+};
+
+// Missed steps in the arithmetic's type.
+template <typename V>
+struct Coasting {
+  explicit Coasting(const MissedSteps& missed)
+      : keep(missed.keep),
+        moved(missed.moved),
+        // Any number does if nothing moves; zero would give NaNs.
+        epsilon(missed.moved == 0.0 ? 1.0 : missed.epsilons / missed.moved) {
+    for (int k = 0; k < kMostCoastingSlots; ++k) decays[k] = missed.decays[k];
+  }
+
+  V keep;
+  V moved;
+  V epsilon;
+  V decays[kMostCoastingSlots];
+};
+
+// Rows of one table that wait, in the memory of two variables. A row's `since`
+// is the number of its missed steps' entry.
+class WaitingRows {
+ public:
+  WaitingRows() = default;
+  // `capacity` is the number of entries that there is room for. All that aren't
+  // in use are zero.
+  WaitingRows(float* since, int64_t rows, MissedSteps* entries,
+              int64_t capacity)
+      : since_(since), rows_(rows), entries_(entries), capacity_(capacity) {
+    // The entries in use come first.
+    count_ = std::partition_point(
+                 entries_, entries_ + capacity_,
+                 [](const MissedSteps& entry) { return entry.count > 0.0; }) -
+             entries_;
+  }
+
+  bool is_full() const { return count_ == capacity_; }
+
+  // Returns the steps that a row missed; null if it is up to date.
+  TF_OPT_RULE_INLINE const MissedSteps* Of(int64_t row) const {
+    // A wrong number, or a NaN, counts as up to date.
+    const float since = since_[row];
+    const bool waits = since >= 0.0f && since < static_cast<float>(count_);
+    return waits ? entries_ + static_cast<int64_t>(since) : nullptr;
+  }
+  const float* Address(int64_t row) const { return since_ + row; }
+
+  void MarkUpToDate(int64_t row) { since_[row] = static_cast<float>(count_); }
+
+  void MarkAllUpToDate() {
+    if (count_ == 0) return;
+    std::fill_n(since_, rows_, 0.0f);
+    std::fill_n(reinterpret_cast<double*>(entries_),
+                count_ * MissedSteps::kColumns, 0.0);
+    count_ = 0;
+  }
+
+  // All rows miss a step. Those that don't are marked afterwards.
+  void Miss(const MissedStep& step) {
+    entries_[count_++] = MissedSteps::None();
+    for (int64_t k = 0; k < count_; ++k) entries_[k].Add(step);
+  }
+
+ private:
+  float* since_ = nullptr;
+  int64_t rows_ = 0;
+  MissedSteps* entries_ = nullptr;
+  int64_t capacity_ = 0;
+  int64_t count_ = 0;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_COASTING_H_

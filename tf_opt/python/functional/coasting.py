@@ -1,0 +1,136 @@
+"""Rows of a table that wait, and then catch up with the steps they missed.
+
+In a step that a row misses, its gradient is zero. With slots s, an element p
+then moves by
+
+    p <- kept * p - step_size * direction(epsilon, *s)
+    s[k] <- decays[k] * s[k]
+
+From one missed step to the next, the direction shrinks by the factor `ratio` if
+epsilon is small. So k missed steps together are
+
+    p <- kept * p - moved * direction(epsilon, *s)
+    s[k] <- decays[k] * s[k]
+
+with numbers that depend only on when the row waited. They are exact except for
+epsilon, which is the mean over the missed steps, weighted by their sizes.
+
+`cc/rules/coasting.h` does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Scalar
+
+_MOST_SLOTS = 3
+
+# What the columns of the matrix `coasting` are, for all missed steps together:
+# their number; `kept`; `moved`; the sum of epsilons, weighted like `moved`; the
+# sizes of direction and epsilon, compared with the first; decays of the slots.
+COLUMNS = 6 + _MOST_SLOTS
+
+# Of no missed step.
+_NONE = (0.0, 1.0, 0.0, 0.0, 1.0, 1.0, *[1.0] * _MOST_SLOTS)
+
+
+class MissedStep(NamedTuple):
+    """What a step does to a row that misses it.
+
+    Attributes:
+        step_size: The factor of the direction.
+        decays: The factors of the slots.
+        direction: Returns the direction for epsilon and the slots.
+        ratio: The direction's factor from one missed step to the next.
+        epsilon: The direction's epsilon.
+        epsilon_growth: The factor by which epsilon grows from step to step,
+            compared with the denominator that it is added to.
+    """
+
+    step_size: Scalar
+    decays: Sequence[Scalar]
+    direction: Callable[..., tf.Tensor]
+    ratio: Scalar = 1.0
+    epsilon: Scalar = 0.0
+    epsilon_growth: Scalar = 1.0
+
+
+def add(
+    entries: tf.Tensor, count: tf.Tensor, step: MissedStep, kept: Scalar
+) -> tf.Tensor:
+    """Returns the matrix `coasting` after one more step that rows missed.
+
+    Args:
+        entries: The matrix, in float64. It has one row for each step and zeros
+            after the last one.
+        count: The number of these steps, an integer.
+        step: The new step.
+        kept: The factor that weight decay leaves of the variable.
+    """
+    number = tf.range(entries.shape[0])
+    is_new = tf.equal(number, count)[:, None]
+    entries = tf.where(is_new, tf.constant(_NONE, tf.float64), entries)
+    steps, all_kept, moved, epsilons, direction, growth, *decays = tf.unstack(
+        entries, axis=1
+    )
+    step_size, ratio, epsilon, epsilon_growth, kept = map(
+        arithmetic.float64,
+        (step.step_size, step.ratio, step.epsilon, step.epsilon_growth, kept),
+    )
+    direction *= ratio
+    growth *= epsilon_growth
+    size = step_size * direction
+    own = [arithmetic.float64(x) for x in step.decays]
+    own += [arithmetic.float64(1.0)] * (_MOST_SLOTS - len(own))
+    columns = [
+        steps + 1,
+        all_kept * kept,
+        kept * moved + size,
+        kept * epsilons + size * (epsilon * growth),
+        direction,
+        growth,
+        *(old * new for old, new in zip(decays, own, strict=True)),
+    ]
+    is_used = (number <= count)[:, None]
+    return tf.where(is_used, tf.stack(columns, axis=1), entries)
+
+
+def coast(
+    missed: tf.Tensor,
+    step: MissedStep,
+    variable: tf.Tensor,
+    slots: Sequence[tf.Tensor],
+) -> list[tf.Tensor]:
+    """Returns rows of a variable and of its slots after their missed steps.
+
+    The results have the arithmetic type.
+
+    Args:
+        missed: Each row's entry of the matrix `coasting`.
+        step: Any missed step of the rule.
+        variable: The rows of the variable.
+        slots: The rows of the slots.
+    """
+    variable = tf.cast(variable, arithmetic.slot_dtype(variable.dtype))
+    _, kept, moved, epsilons, _, _, *decays = tf.unstack(missed, axis=1)
+    # Any epsilon does if nothing moves; zero would give NaNs.
+    stays = tf.equal(moved, 0)
+    one = tf.ones_like(moved)
+    epsilon = tf.where(stays, one, epsilons / tf.where(stays, one, moved))
+
+    def of_rows(column: tf.Tensor) -> tf.Tensor:
+        shape = [-1] + [1] * (variable.shape.rank - 1)
+        return tf.reshape(tf.cast(column, variable.dtype), shape)
+
+    slots = [tf.cast(slot, variable.dtype) for slot in slots]
+    direction = step.direction(of_rows(epsilon), *slots)
+    return [
+        of_rows(kept) * variable - of_rows(moved) * direction,
+        *(of_rows(x) * slot for x, slot in zip(decays, slots, strict=False)),
+    ]

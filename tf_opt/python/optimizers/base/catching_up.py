@@ -1,0 +1,126 @@
+"""Rows of lazy tables that catch up with the steps that they missed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.base.averages import AveragedOptimizer
+from tf_opt.python.optimizers.step.catch_up import catch_up
+from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import gradients
+
+
+class CatchingUpOptimizer(AveragedOptimizer):
+    """Base class: lets users bring rows up to date."""
+
+    def _rule(self) -> UpdateRule:
+        """Returns the rule with the hyperparameters of the next step."""
+        raise NotImplementedError
+
+    def _settings(self) -> Settings:
+        """Returns the options of the next step."""
+        raise NotImplementedError
+
+    def _check_coasts(self) -> None:
+        self._spec.check_coasts(
+            self._hyperparameters(), len(self._state.slots), self.weight_decay
+        )
+
+    def catch_up(
+        self,
+        variables: Variable | Sequence[Variable] | None = None,
+        rows: Any = None,
+    ) -> None:
+        """Lets rows of tables catch up with the steps that they missed.
+
+        This is for tables with `lazy_mode="catch_up"`. Rows that are read after
+        it have the values of exact training. A step does it for the rows that
+        it updates. `fit` does it for all rows at its end, as do `model.save`
+        for the `.keras` format and `swap_in_average`.
+
+        Args:
+            variables: A table or a list of tables; by default all tables that
+                catch up.
+            rows: The indices of rows, in tensors of integers of any shape: one
+                for each of `variables`. By default all rows.
+
+        Raises:
+            ValueError: If a variable isn't a table that catches up.
+            RuntimeError: If the averages are swapped in. In a `tf.function`, a
+                `tf.errors.InvalidArgumentError`.
+        """
+        if variables is not None and not isinstance(variables, (list, tuple)):
+            variables, rows = [variables], None if rows is None else [rows]
+        state = self._state
+        if state is None or (variables is None and not state.since):
+            return
+        if variables is None:
+            if rows is not None:
+                raise ValueError(
+                    "`rows` needs `variables`: the tables that they are of."
+                )
+            variables = [
+                variable
+                for i, variable in enumerate(state.variables)
+                if state.waits(i)
+            ]
+        for variable in variables:
+            if not state.waits(state.index_of(variable)):
+                raise ValueError(
+                    "`variables` must be tables with `lazy_mode='catch_up'`. "
+                    f"Received: `{gradients.path_of(variable)}`"
+                )
+        if rows is not None:
+            if len(rows) != len(variables):
+                raise ValueError(
+                    "`rows` must have one tensor for each of the "
+                    f"{len(variables)} variables. Received: {len(rows)}"
+                )
+            rows = [tf.reshape(tf.convert_to_tensor(x), [-1]) for x in rows]
+        self._check_coasts()
+        with self._unless_swapped_in() as may_step:
+            catch_up(
+                self._rule(),
+                self._settings(),
+                state,
+                variables,
+                rows,
+                enabled=may_step,
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, serializable."""
+        # Keras calls this before it saves a model's variables.
+        self._catch_up_eagerly()
+        return super().get_config()
+
+    def finalize_variable_values(self, var_list: Sequence[Variable]) -> None:
+        """Lets all rows catch up; Keras calls this at the end of `fit`.
+
+        With `use_ema`, Keras then overwrites variables with their averages.
+
+        Args:
+            var_list: The model's trainable variables.
+        """
+        if self.average_is_swapped_in:
+            self.swap_out_average()
+        self._catch_up_eagerly()
+        super().finalize_variable_values(var_list)
+
+    def _before_swap(self) -> None:
+        self._catch_up_eagerly()
+
+    def _catch_up_eagerly(self) -> None:
+        """Lets all rows catch up if that is possible now."""
+        if (
+            self._state is not None
+            and self._state.since
+            and tf.executing_eagerly()
+            and not self.average_is_swapped_in
+        ):
+            self.catch_up()

@@ -1,0 +1,111 @@
+"""Rows of lazy tables that catch up with the steps that they missed."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tf_opt.python.functional import coasting
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.stochastic_rounding import COASTING
+from tf_opt.python.functional.stochastic_rounding import FIRST_SLOT
+from tf_opt.python.functional.stochastic_rounding import VARIABLE
+from tf_opt.python.functional.update import Update
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.state.storage import Rounding
+from tf_opt.python.optimizers.state.storage import Weight
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import both
+from tf_opt.python.optimizers.values.flags import choose
+from tf_opt.python.optimizers.values.flags import cond
+
+
+class WaitingTable:
+    """One table in a composed step."""
+
+    def __init__(
+        self,
+        state: OptimizerState,
+        rounding: Rounding,
+        index: int,
+        variable: Variable,
+        update: Update,
+    ) -> None:
+        """Prepares the steps of a table, given the update of its rows."""
+        self._state = state
+        self._rounding = rounding
+        self._index = index
+        self._variable = variable
+        self._update = update
+        self._slots = state.slots_of(index)
+        self._since = state.since[index]
+        self._coasting = state.coasting[index]
+        self._missed = update.missed(len(self._slots))
+
+    def _count(self, entries: tf.Tensor) -> tf.Tensor:
+        """Returns how many entries are in use."""
+        return tf.math.count_nonzero(entries[:, 0], dtype=tf.int32)
+
+    def catch_up(self, rows: tf.Tensor | None, enabled: Flag) -> None:
+        """Lets rows catch up, or all rows if `rows` is None.
+
+        Does so with all rows, too, if there is no room for another step.
+        """
+        if rows is None:
+            self._catch_up_all(enabled)
+            return
+        entries = access.value_of(self._coasting)
+        is_full = self._count(entries) >= entries.shape[0]
+        cond(is_full, lambda: self._catch_up_all(enabled))
+        self._catch_up(rows, enabled)
+
+    def _catch_up_all(self, enabled: Flag) -> None:
+        self._catch_up(None, enabled)
+        for variable in (self._since, self._coasting):
+            old = access.value_of(variable)
+            access.assign(variable, choose(enabled, tf.zeros_like(old), old))
+
+    def _catch_up(self, rows: tf.Tensor | None, enabled: Flag) -> None:
+        entries = access.value_of(self._coasting)
+        since = tf.cast(access.read_rows(self._since, rows), tf.int32)
+        waits = (since >= 0) & (since < self._count(entries))
+        missed = tf.gather(entries, tf.where(waits, since, 0))
+        weight = Weight(self._state, self._index, self._variable, rows)
+        old = [access.read_rows(slot, rows) for slot in self._slots]
+        value, *new = coasting.coast(missed, self._missed, weight.value, old)
+        shape = [-1] + [1] * (self._variable.shape.rank - 1)
+        changes = both(enabled, tf.reshape(waits, shape))
+        weight.write(value, changes, self._rounding, stream=COASTING + VARIABLE)
+        for k, (slot, before, after) in enumerate(
+            zip(self._slots, old, new, strict=True)
+        ):
+            rounded = self._rounding(
+                self._index,
+                COASTING + FIRST_SLOT + k,
+                after,
+                before.dtype,
+                rows,
+            )
+            access.write_rows(slot, rows, choose(changes, rounded, before))
+
+    def miss(self, weight_decay: Scalar, enabled: Flag) -> None:
+        """Lets all rows miss this step; `mark` then excepts some of them."""
+        entries = access.value_of(self._coasting)
+        new = coasting.add(
+            entries,
+            self._count(entries),
+            self._missed,
+            self._update.kept_by(weight_decay),
+        )
+        access.assign(self._coasting, choose(enabled, new, entries))
+
+    def mark(
+        self, rows: tf.Tensor | None, occurs: tf.Tensor | None, enabled: Flag
+    ) -> None:
+        """Marks rows as up to date: `rows`, or those that occur."""
+        count = self._count(access.value_of(self._coasting))
+        old = access.read_rows(self._since, rows)
+        changes = enabled if occurs is None else both(enabled, occurs)
+        new = tf.fill(tf.shape(old), tf.cast(count, old.dtype))
+        access.write_rows(self._since, rows, choose(changes, new, old))
