@@ -8,11 +8,13 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.base.averages import AveragedOptimizer
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
+from tf_opt.python.optimizers.values import validation
 
 
 class CatchingUpOptimizer(AveragedOptimizer):
@@ -38,10 +40,11 @@ class CatchingUpOptimizer(AveragedOptimizer):
     ) -> None:
         """Lets rows of tables catch up with the steps that they missed.
 
-        This is for tables with `lazy_mode="catch_up"`. Rows that are read after
-        it have the values of exact training. A step does it for the rows that
-        it updates. `fit` does it for all rows at its end, as do `model.save`
-        for the `.keras` format and `swap_in_average`.
+        This is for tables with `lazy_mode="catch_up"`; the rows of other tables
+        have nothing to catch up with. Rows that are read after it have the
+        values of exact training. A step does it for the rows that it updates.
+        `fit` does it for all rows at its end, as do `swap_in_average` and
+        `model.save` for the `.keras` format.
 
         Args:
             variables: A table or a list of tables; by default all tables that
@@ -50,48 +53,58 @@ class CatchingUpOptimizer(AveragedOptimizer):
                 for each of `variables`. By default all rows.
 
         Raises:
-            ValueError: If a variable isn't a table that catches up.
+            ValueError: If the optimizer wasn't built with a variable, or `rows`
+                don't fit `variables`.
+            tf.errors.InvalidArgumentError: If a table doesn't have a row.
             RuntimeError: If the averages are swapped in. In a `tf.function`, a
                 `tf.errors.InvalidArgumentError`.
         """
+        if variables is None and rows is not None:
+            raise ValueError(
+                "`rows` needs `variables`, the tables that they are of. "
+                "Received: variables=None"
+            )
         if variables is not None and not isinstance(variables, (list, tuple)):
             variables, rows = [variables], None if rows is None else [rows]
         state = self._state
-        if state is None or (variables is None and not state.since):
+        if state is None:
             return
         if variables is None:
-            if rows is not None:
-                raise ValueError(
-                    "`rows` needs `variables`: the tables that they are of."
-                )
-            variables = [
-                variable
-                for i, variable in enumerate(state.variables)
-                if state.waits(i)
-            ]
-        for variable in variables:
-            if not state.waits(state.index_of(variable)):
-                raise ValueError(
-                    "`variables` must be tables with `lazy_mode='catch_up'`. "
-                    f"Received: `{gradients.path_of(variable)}`"
-                )
+            variables = state.variables
+        validation.check_variables(variables)
+        indices = list(map(self._position_of, variables))
+        waiting = [k for k, i in enumerate(indices) if state.waits(i)]
         if rows is not None:
             if len(rows) != len(variables):
                 raise ValueError(
                     "`rows` must have one tensor for each of the "
-                    f"{len(variables)} variables. Received: {len(rows)}"
+                    f"{len(variables)} `variables`. Received: {len(rows)}"
                 )
-            rows = [tf.reshape(tf.convert_to_tensor(x), [-1]) for x in rows]
+            rows = [
+                tf.reshape(tf.convert_to_tensor(rows[k]), [-1]) for k in waiting
+            ]
+        if not waiting:
+            return
         self._check_coasts()
         with self._unless_swapped_in() as may_step:
             catch_up(
                 self._rule(),
                 self._settings(),
                 state,
-                variables,
+                [variables[k] for k in waiting],
                 rows,
                 enabled=may_step,
             )
+
+    def _position_of(self, variable: Variable) -> int:
+        """Returns a variable's position in the list of `build`."""
+        for i, own in enumerate(self._state.variables):
+            if tf_variable(own) is tf_variable(variable):
+                return i
+        raise ValueError(
+            "`variables` must be variables that the optimizer was built with. "
+            f"Received: `{gradients.path_of(variable)}`"
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""

@@ -93,7 +93,7 @@ def is_embedding(variable: Variable) -> bool:
 def check_can_catch_up(variable: Variable) -> None:
     """Raises a ValueError if a variable's rows can't catch up."""
     problem = None
-    if not variable.shape:
+    if len(variable.shape) == 0:
         problem = "is a scalar"
     elif tf.as_dtype(variable.dtype).is_complex:
         problem = "is complex"

@@ -1,0 +1,418 @@
+"""`lazy_mode="catch_up"` with Keras: `fit`, saving, callbacks, strategies."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from small_model import assert_close
+from small_model import assert_same
+
+pytestmark = pytest.mark.kernels
+
+ROWS = 30
+
+
+def make_model(optimizer: Any, seed: int = 3, **arguments: Any) -> keras.Model:
+    keras.utils.set_random_seed(seed)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((2,), dtype="int32"),
+            keras.layers.Embedding(ROWS, 4, name="table"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile(optimizer, "mse", **arguments)
+    return model
+
+
+def make_data(count: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(4)
+    ids = np.minimum(random.pareto(1, (count, 2)) * 3, ROWS - 1)
+    return ids.astype("int32"), random.normal(size=(count, 1)).astype("float32")
+
+
+def fit(model: keras.Model, **arguments: Any) -> keras.callbacks.History:
+    options = {"epochs": 2, "batch_size": 4, "shuffle": False, "verbose": 0}
+    return model.fit(*make_data(), **{**options, **arguments})
+
+
+def table(model: keras.Model) -> np.ndarray:
+    return model.get_layer("table").embeddings.numpy()
+
+
+def steps(model: keras.Model, count: int) -> None:
+    """Trains on different batches, without the end of a `fit`."""
+    for k in range(count):
+        model.train_on_batch(*(x[4 * k : 4 * k + 4] for x in make_data()))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("every", [None, 1])
+def test_fit_and_what_evaluation_reads(every, jit_compile):
+    x, y = make_data(16)
+
+    def losses(mode: Any) -> list[float]:
+        model = make_model(
+            tf_opt.Adam(0.05, lazy_mode=mode), jit_compile=jit_compile
+        )
+        history = fit(
+            model,
+            epochs=3,
+            validation_data=(x, y),
+            callbacks=[tf_opt.callbacks.CatchUp(every)],
+        ).history
+        return [*history["loss"], *history["val_loss"]]
+
+    exact = losses(False)
+    # If rows catch up after each batch, all losses are those of exact training.
+    np.testing.assert_allclose(
+        losses("catch_up"), exact, rtol=1e-4 if every else 0.05
+    )
+    assert abs(losses(True)[-1] / exact[-1] - 1) > 1e-3
+
+
+def test_rows_are_up_to_date_after_fit():
+    model = make_model(tf_opt.Adam(0.05, lazy_mode="catch_up"))
+    fit(model)
+    before = table(model)
+    model.optimizer.catch_up()
+    np.testing.assert_array_equal(table(model), before)
+    steps(model, 3)
+    before = table(model)
+    model.optimizer.catch_up()
+    assert (table(model) != before).any()
+
+
+def test_training_goes_on_from_keras_files_and_checkpoints(tmp_path):
+    def start() -> keras.Model:
+        model = make_model(tf_opt.Adam(0.05, lazy_mode="catch_up"))
+        steps(model, 5)
+        return model
+
+    model = start()
+    path = tmp_path / "model.keras"
+    model.save(path)
+    saved = table(model)
+    # The rows had to catch up first: the file is what exact training has.
+    assert (saved != table(start())).any()
+    for name in ("weights.weights.h5", "checkpoint"):
+        model = start()
+        if name == "checkpoint":
+            checkpoint = tf.train.Checkpoint(model=model)
+            prefix = checkpoint.write(str(tmp_path / name))
+        else:
+            model.save_weights(tmp_path / name)
+        other = make_model(tf_opt.Adam(0.05, lazy_mode="catch_up"), seed=8)
+        other.optimizer.build(other.trainable_variables)
+        if name == "checkpoint":
+            tf.train.Checkpoint(model=other).read(prefix).assert_consumed()
+        else:
+            other.load_weights(tmp_path / name)
+        for each in (model, other):
+            fit(each)
+        assert_same(
+            [x.numpy() for x in other.variables],
+            [x.numpy() for x in model.variables],
+        )
+    loaded = keras.models.load_model(path)
+    np.testing.assert_array_equal(table(loaded), saved)
+    assert loaded.optimizer.lazy_mode == "catch_up"
+
+
+@pytest.mark.parametrize("format", ["keras", "checkpoint"])
+def test_state_of_exact_training_loads_as_up_to_date(tmp_path, format):
+    exact = make_model(tf_opt.Adam(0.05))
+    fit(exact)
+    other = make_model(tf_opt.Adam(0.05, lazy_mode="catch_up"), seed=8)
+    other.optimizer.build(other.trainable_variables)
+    if format == "keras":
+        exact.save_weights(tmp_path / "exact.weights.h5")
+        other.load_weights(tmp_path / "exact.weights.h5")
+    else:
+        prefix = tf.train.Checkpoint(model=exact).write(str(tmp_path / "exact"))
+        tf.train.Checkpoint(model=other).read(prefix).expect_partial()
+    before = table(other)
+    other.optimizer.catch_up()
+    np.testing.assert_array_equal(table(other), before)
+    for model in (exact, other):
+        fit(model, callbacks=[tf_opt.callbacks.CatchUp(1)])
+    assert_close([table(other)], [table(exact)], rtol=1e-3, atol=1e-5)
+    # And back again.
+    other.save_weights(tmp_path / "other.weights.h5")
+    exact.load_weights(tmp_path / "other.weights.h5")
+    np.testing.assert_array_equal(table(exact), table(other))
+
+
+def test_master_weights_and_waiting_rows_in_one_store(tmp_path):
+    def optimizer(**arguments: Any) -> keras.optimizers.Optimizer:
+        return tf_opt.Adam(0.05, lazy_mode="catch_up", **arguments)
+
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("bfloat16")
+    try:
+        model = make_model(optimizer(master_weights=True))
+        steps(model, 3)
+        model.save_weights(tmp_path / "x.weights.h5")
+        same = make_model(optimizer(master_weights=True), seed=8)
+        plain = make_model(optimizer(), seed=8)
+        for other in (same, plain):
+            other.optimizer.build(other.trainable_variables)
+            other.load_weights(tmp_path / "x.weights.h5")
+    finally:
+        keras.config.set_dtype_policy(policy)
+    assert_same(
+        [x.numpy() for x in same.optimizer.variables],
+        [x.numpy() for x in model.optimizer.variables],
+    )
+    assert len(plain.optimizer.variables) + len(
+        model.trainable_variables
+    ) == len(model.optimizer.variables)
+
+
+@pytest.mark.parametrize("how", ["pickle", "config", "clone"])
+def test_copies(how):
+    optimizer = tf_opt.Adam(0.05, lazy_mode={"table": "catch_up"})
+    model = make_model(optimizer)
+    steps(model, 3)
+    if how == "pickle":
+        other = pickle.loads(pickle.dumps(model))
+    else:
+        config = optimizer.get_config()
+        other = make_model(tf_opt.Adam.from_config(config), seed=8)
+        if how == "clone":
+            other = keras.models.clone_model(model)
+            other.compile(tf_opt.Adam.from_config(config), "mse")
+        other.set_weights(model.get_weights())
+        other.optimizer.build(other.trainable_variables)
+        for a, b in zip(
+            other.optimizer.variables, optimizer.variables, strict=True
+        ):
+            a.assign(b)
+    assert other.optimizer.lazy_mode == {"table": "catch_up"}
+    for each in (model, other):
+        fit(each)
+    np.testing.assert_array_equal(table(other), table(model))
+
+
+def test_inside_of_other_optimizers():
+    class Other(keras.optimizers.SGD):
+        pass
+
+    expected = make_model(tf_opt.Adam(0.05, lazy_mode="catch_up"))
+    fit(expected, callbacks=[tf_opt.callbacks.CatchUp()])
+    scaled = make_model(
+        tf_opt.LossScaleOptimizer(tf_opt.Adam(0.05, lazy_mode="catch_up"))
+    )
+    fit(scaled, callbacks=[tf_opt.callbacks.CatchUp()])
+    assert_close([table(scaled)], [table(expected)], rtol=1e-4, atol=1e-5)
+    plain = make_model(Other(0.05))
+    fit(plain, callbacks=[tf_opt.callbacks.CatchUp(1)])
+    multi = getattr(keras.optimizers, "MultiOptimizer", None)
+    if multi is not None:
+        table_optimizer = tf_opt.Adam(0.05, lazy_mode="catch_up")
+        options = keras.optimizers.OptimizerMap(
+            Other(0.05), {".*table.*": table_optimizer}
+        )
+        model = make_model(multi(options))
+        steps(model, 3)
+        before = table(model)
+        model.evaluate(
+            *make_data(), verbose=0, callbacks=[tf_opt.callbacks.CatchUp()]
+        )
+        assert (table(model) != before).any()
+
+
+def test_averages_are_those_of_rows_that_caught_up():
+    model = make_model(tf_opt.Adam(0.05, lazy_mode="catch_up", use_ema=True))
+    steps(model, 3)
+    model.optimizer.catch_up()
+    before = table(model)
+    steps(model, 3)
+    with model.optimizer.averaged_weights():
+        with pytest.raises(RuntimeError, match="swap_out_average"):
+            model.optimizer.catch_up()
+        model.get_config()
+    assert (table(model) != before).any()
+    fit(model, callbacks=[tf_opt.callbacks.SwapAveragedWeights()])
+
+
+class Subclass(tf_opt.Adam):
+    calls = 0
+
+    def update_step(self, gradient, variable, learning_rate):
+        type(self).calls += 1
+        super().update_step(gradient, variable, learning_rate)
+
+
+def test_a_subclass_with_its_own_update_step():
+    models = []
+    for cls in (tf_opt.Adam, Subclass):
+        models.append(make_model(cls(0.05, lazy_mode="catch_up")))
+        fit(models[-1], epochs=1)
+    assert Subclass.calls
+    assert_close([table(models[1])], [table(models[0])], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("implementation", ["auto", "composed"])
+def test_replicas_wait_alike(implementation):
+    def train(mode: Any, strategy: tf.distribute.Strategy) -> list[Any]:
+        with strategy.scope():
+            model = make_model(
+                tf_opt.Adam(0.05, lazy_mode=mode, implementation=implementation)
+            )
+        fit(model, callbacks=[tf_opt.callbacks.CatchUp(1)])
+        steps(model, 3)
+        model.optimizer.catch_up()
+        copies = [
+            [copy.numpy() for copy in x.value.values]
+            for x in [*model.variables, *model.optimizer.variables]
+            # Sums over a dense gradient's elements differ by rounding.
+            if "embeddings" in x.path and hasattr(x.value, "values")
+        ]
+        for own in copies:
+            assert_same(own[1:], own[:-1])
+        return [table(model)]
+
+    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    found = train("catch_up", mirrored)
+    assert_close(
+        found,
+        train("catch_up", tf.distribute.get_strategy()),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    assert_close(found, train(False, mirrored), rtol=1e-2, atol=1e-3)
+
+
+# ---- What is refused, and how. ----
+
+
+def embeddings(**arguments: Any) -> keras.Variable:
+    return keras.Variable(np.ones((5, 2)), name="embeddings", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: tf_opt.ASGD(0.1, lazy_mode="catch_up"), "for ASGD"),
+        (
+            lambda: tf_opt.Adam(
+                0.1,
+                lazy_mode="catch_up",
+                weight_decay=0.1,
+                decoupled_weight_decay=False,
+            ),
+            "with L2 decay",
+        ),
+        (
+            lambda: tf_opt.NAdam(0.1, lazy_mode="catch_up", beta_2=0.5),
+            "unless `beta_1` is less than `beta_2`",
+        ),
+    ],
+)
+def test_what_has_no_closed_form_is_refused(make, message):
+    table = embeddings()
+    optimizer = make()
+    slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([1]))
+    with pytest.raises(ValueError, match=message):
+        optimizer.apply([slices], [table])
+    np.testing.assert_array_equal(table, np.ones((5, 2)))
+
+
+def test_amsgrad_may_have_any_betas():
+    optimizer = tf_opt.Adam(0.1, lazy_mode="catch_up", beta_2=0.5, amsgrad=True)
+    table = embeddings()
+    slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([1]))
+    optimizer.apply([slices], [table])
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            lambda: keras.layers.Embedding(
+                5, 2, embeddings_constraint="non_neg"
+            ),
+            "has a constraint",
+        ),
+        (lambda: embeddings(dtype="complex64"), "is complex"),
+        (lambda: keras.Variable(1.0, name="embeddings"), "is a scalar"),
+    ],
+)
+def test_tables_that_cannot_catch_up(table, message):
+    table = table()
+    if isinstance(table, keras.layers.Layer):
+        table.build()
+        table = table.embeddings
+    with pytest.raises(ValueError, match=message):
+        tf_opt.Adam(lazy_mode="catch_up").build([table])
+
+
+def test_other_tables_need_a_pattern():
+    table = keras.Variable(np.ones((5, 2)), name="my_table")
+    slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([1]))
+    with pytest.raises(ValueError, match="'my_table': 'catch_up'"):
+        tf_opt.Adam(0.1, lazy_mode="catch_up").apply([slices], [table])
+    optimizer = tf_opt.Adam(0.1, lazy_mode={"my_table": "catch_up"})
+    optimizer.apply([slices], [table])
+
+
+def test_dense_variables_have_no_more_state():
+    dense = keras.Variable(np.ones((5, 2)), name="kernel")
+    counts = []
+    for mode in (False, "catch_up"):
+        optimizer = tf_opt.Adam(0.1, lazy_mode=mode)
+        optimizer.build([dense])
+        counts.append(len(optimizer.variables))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("lazy_mode", "message"),
+    [
+        ("catchup", "True, False, 'catch_up'"),
+        ({"a": "lazy"}, r"lazy_mode\['a'\]"),
+        ({"(": True}, "regular expressions"),
+        (3, "True, False, 'catch_up'"),
+    ],
+)
+def test_wrong_modes(lazy_mode, message):
+    with pytest.raises(ValueError, match=message):
+        tf_opt.Adam(lazy_mode=lazy_mode)
+
+
+def test_a_built_optimizer_keeps_its_tables():
+    optimizer = tf_opt.Adam(0.1, lazy_mode={"emb": "catch_up", "other": True})
+    optimizer.build([embeddings(), keras.Variable([1.0], name="other")])
+    with pytest.raises(ValueError, match="once the optimizer is built"):
+        optimizer.lazy_mode = True
+    optimizer.lazy_mode = {"emb": "catch_up"}
+    assert optimizer.lazy_mode == {"emb": "catch_up"}
+
+
+def test_wrong_arguments_of_catch_up():
+    table, other = embeddings(), keras.Variable([[1.0]], name="other")
+    optimizer = tf_opt.Adam(0.1, lazy_mode="catch_up")
+    optimizer.catch_up(table, [1])  # Nothing to do before `build`.
+    optimizer.build([table, other])
+    optimizer.catch_up([table, other], [[1], [0]])
+    with pytest.raises(ValueError, match="needs `variables`"):
+        optimizer.catch_up(rows=[1])
+    with pytest.raises(ValueError, match="each of the 1 `variables`"):
+        optimizer.catch_up([table], [[1], [2]])
+    with pytest.raises(ValueError, match="built with"):
+        optimizer.catch_up(embeddings())
+    with pytest.raises(TypeError, match="must be variables"):
+        optimizer.catch_up([1.0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="9"):
+        optimizer.catch_up(table, [9])
+    with pytest.raises(ValueError, match="every_n_batches"):
+        tf_opt.callbacks.CatchUp(0)
