@@ -44,13 +44,17 @@ lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
     the same results. True (lazy): a step only updates the rows that
     occur, with their moments, decay and averages, so its cost doesn't
     depend on the size of the table. Results differ, because a row's
-    moments and decay wait until the row occurs. Repeated rows are
-    summed first in both modes. A list of regular expressions, such as
-    `["user_table", "item_table"]`: a variable is lazy if one of them is
-    found in its path, and exact otherwise. As for the multipliers,
-    `build` raises an error if an expression matches nothing. An
-    assignment to `optimizer.lazy_mode` takes effect in eager steps and
-    in functions traced afterwards.
+    moments and decay wait until the row occurs. `"catch_up"`: lazy, but
+    a row first makes up for the steps that it missed, with the results
+    of exact training; see `catch_up`. This is for Keras' `Embedding`
+    layers. Repeated rows are summed first in all modes. A dictionary,
+    such as `{"user_table": "catch_up", "tags": True}`: a variable has
+    the mode of the first regular expression that is found in its path,
+    and is exact otherwise. A list of expressions is for lazy variables.
+    As for the multipliers, `build` raises an error if an expression
+    matches nothing. An assignment to `optimizer.lazy_mode` takes effect
+    in eager steps and in functions traced afterwards, and can't change
+    which tables catch up.
 master_weights: Whether to keep and update float32 copies (master
     weights) of float16 and bfloat16 variables. The variables are the
     rounded copies, so small steps aren't lost. If other code sets a
