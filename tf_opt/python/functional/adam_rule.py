@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import coasting
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
@@ -46,21 +47,14 @@ def adam_update(
         p = p - s.step_size * (m / (root + s.epsilon))
         return (p, m, v) if v_max is None else (p, m, v, second_moment)
 
-    def direction(epsilon, m, v, v_max=None):
-        return m / (tf.sqrt(v if v_max is None else v_max) + epsilon)
-
     def missed(slots: int) -> MissedStep:
-        # The maximum stays where it is.
-        root_decay = tf.sqrt(beta_2) if slots == 2 else 1.0
         epsilon_ = arithmetic.float64(epsilon)
-        size = learning_rate * root_correction / (1 - tf.pow(beta_1, t))
-        return MissedStep(
-            size,
-            [beta_1, beta_2],
-            direction,
-            ratio=beta_1 / root_decay,
-            epsilon=epsilon_ if epsilon_hat else epsilon_ * root_correction,
-            epsilon_growth=1 / root_decay,
+        return coasting.along_first_moment(
+            learning_rate * root_correction / (1 - tf.pow(beta_1, t)),
+            epsilon_ if epsilon_hat else epsilon_ * root_correction,
+            beta_1,
+            beta_2,
+            slots=slots,
         )
 
     return Update(

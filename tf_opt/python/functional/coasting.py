@@ -61,6 +61,33 @@ class MissedStep(NamedTuple):
     epsilon_growth: Scalar = 1.0
 
 
+def along_first_moment(
+    step_size: Scalar,
+    epsilon: Scalar,
+    beta_1: tf.Tensor,
+    beta_2: tf.Tensor,
+    *,
+    slots: int,
+) -> MissedStep:
+    """Returns a missed step of Adam's family, in which m moves the variable.
+
+    Of three slots, the last is the maximum of the second moment, which stays.
+    """
+    root_decay = tf.sqrt(beta_2) if slots == 2 else arithmetic.float64(1.0)
+
+    def direction(epsilon, m, v, v_max=None):
+        return m / (tf.sqrt(v if v_max is None else v_max) + epsilon)
+
+    return MissedStep(
+        step_size,
+        [beta_1, beta_2],
+        direction,
+        ratio=beta_1 / root_decay,
+        epsilon=epsilon,
+        epsilon_growth=1 / root_decay,
+    )
+
+
 def add(
     entries: tf.Tensor, count: tf.Tensor, step: MissedStep, kept: Scalar
 ) -> tf.Tensor:

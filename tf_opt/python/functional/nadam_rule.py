@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import coasting
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
@@ -49,14 +50,12 @@ def nadam_update(
     moment_size = learning_rate * next_ / (1 - product * next_)
 
     def missed(slots: int) -> MissedStep:
-        root_decay = tf.sqrt(beta_2)
-        return MissedStep(
+        return coasting.along_first_moment(
             moment_size * root_correction,
-            [beta_1, beta_2],
-            lambda epsilon, m, v: m / (tf.sqrt(v) + epsilon),
-            ratio=beta_1 / root_decay,
-            epsilon=arithmetic.float64(epsilon) * root_correction,
-            epsilon_growth=1 / root_decay,
+            arithmetic.float64(epsilon) * root_correction,
+            beta_1,
+            beta_2,
+            slots=slots,
         )
 
     return Update(
