@@ -241,7 +241,7 @@ def test_lazy_mode_may_be_set_later():
     [
         (
             1,
-            "must be True, False, or a list of regular .*Received: lazy_mode=1",
+            "must be True, False, 'catch_up', a list .*Received: lazy_mode=1",
         ),
         ("user", r"must be .* For one pattern, write lazy_mode=\['user'\]"),
         (["user", "("], r"must have regular expressions .* Received: '\('"),

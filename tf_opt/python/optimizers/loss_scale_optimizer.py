@@ -102,18 +102,23 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables, in the format of the inner optimizer."""
-        if isinstance(self.inner_optimizer, FusedOptimizer):
-            extras = self.inner_optimizer._extras()
-            saving.save(self.variables, extras, store)
-        else:
+        extras = self._extras()
+        if extras is None:
             super().save_own_variables(store)
+        else:
+            saving.save(self.variables, extras, store)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the variables that `save_own_variables` saved."""
-        if isinstance(self.inner_optimizer, FusedOptimizer):
-            extras = self.inner_optimizer._extras()
+        extras = self._extras()
+        if extras is not None:
             store = saving.adapt(self.variables, extras, store)
         super().load_own_variables(store)
+
+    def _extras(self) -> list[saving.Extra] | None:
+        """Returns what Keras lacks; None if the inner optimizer is Keras'."""
+        inner = self.inner_optimizer
+        return inner._extras() if isinstance(inner, FusedOptimizer) else None
 
     def apply(
         self,

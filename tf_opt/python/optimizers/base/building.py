@@ -187,6 +187,8 @@ class BuiltOptimizer(ConfiguredOptimizer):
 
     @lazy_mode.setter
     def lazy_mode(self, value: LazyMode) -> None:
+        if self._state is not None:
+            self._check_same_catch_up(lazy_modes.check("lazy_mode", value))
         self._change_state(lazy=self._set_lazy_mode(value))
 
     def _set_lazy_mode(
@@ -201,7 +203,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
         lazy = saved
         if lazy is None and self.built:
             lazy = lazy_modes.modes_of(value, self._trainable_variables)
-            self._check_same_catch_up(value, lazy)
         self._by_position = self._by_position.replace(
             lazy_mode=None if isinstance(value, (bool, str)) else lazy
         )
@@ -209,15 +210,14 @@ class BuiltOptimizer(ConfiguredOptimizer):
         object.__setattr__(self, "_lazy_mode", value)
         return lazy or ()
 
-    def _check_same_catch_up(
-        self, value: LazyMode, lazy: Sequence[Mode]
-    ) -> None:
-        """Raises if other tables than those built would catch up."""
-        if self._state is None:
-            return
+    def _check_same_catch_up(self, value: LazyMode) -> None:
+        """Raises if other tables would catch up than before."""
         before, after = (
             [mode == lazy_modes.CATCH_UP for mode in modes]
-            for modes in (self._state.lazy, lazy)
+            for modes in (
+                self._state.lazy,
+                lazy_modes.modes_of(value, self._state.variables),
+            )
         )
         if before != after:
             raise ValueError(
