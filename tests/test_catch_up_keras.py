@@ -244,6 +244,13 @@ def test_averages_are_those_of_rows_that_caught_up():
     fit(model, callbacks=[tf_opt.callbacks.SwapAveragedWeights()])
 
 
+class ReadsUpToDate(keras.Sequential):
+    def train_step(self, data):
+        ids, _ = data
+        self.optimizer.catch_up(self.get_layer("table").embeddings, ids)
+        return super().train_step(data)
+
+
 class Subclass(tf_opt.Adam):
     calls = 0
 
@@ -289,6 +296,28 @@ def test_replicas_wait_alike(implementation, strategy):
         atol=1e-5,
     )
     assert_close(found, train(False, strategy), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("replicas", [False, True])
+@pytest.mark.parametrize("wraps", [False, True])
+def test_a_train_step_whose_reads_are_up_to_date(wraps, replicas, strategy):
+    scope = strategy if replicas else tf.distribute.get_strategy()
+
+    def losses(mode: Any) -> list[float]:
+        with scope.scope():
+            optimizer = tf_opt.Adam(0.05, lazy_mode=mode)
+            if wraps:
+                optimizer = tf_opt.LossScaleOptimizer(optimizer, 4.0)
+            layers = make_model(optimizer).layers
+            model = ReadsUpToDate(layers)
+            model.compile(optimizer, "mse")
+        losses = fit(model, epochs=3).history["loss"]
+        for x in optimizer.variables:
+            if "since" in x.path and replicas:
+                assert_same(*[[copy.numpy()] for copy in x.value.values])
+        return losses
+
+    np.testing.assert_allclose(losses("catch_up"), losses(False), rtol=1e-4)
 
 
 # ---- What is refused, and how. ----

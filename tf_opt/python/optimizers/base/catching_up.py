@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.base.averages import AveragedOptimizer
+from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
@@ -50,7 +51,8 @@ class CatchingUpOptimizer(AveragedOptimizer):
             variables: A table or a list of tables; by default all tables that
                 catch up.
             rows: The indices of rows, in tensors of integers of any shape: one
-                for each of `variables`. By default all rows.
+                for each of `variables`. By default all rows. In replicas, those
+                of all replicas.
 
         Raises:
             ValueError: If the optimizer wasn't built with a variable, or `rows`
@@ -92,7 +94,8 @@ class CatchingUpOptimizer(AveragedOptimizer):
                 self._settings(),
                 state,
                 [variables[k] for k in waiting],
-                rows,
+                # Replicas must write the same.
+                None if rows is None else replicas.gather_rows(rows),
                 enabled=may_step,
             )
 

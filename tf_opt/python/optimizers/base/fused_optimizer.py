@@ -18,6 +18,7 @@ from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import plan as plans
 from tf_opt.python.optimizers.step import replicas
+from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.launch import run_quickly
@@ -343,6 +344,8 @@ class FusedOptimizer(CatchingUpOptimizer):
         )
         step = (bucket, grads, frames.Frame(), factors, scalars)
         if bucket.runs_op:
+            if bucket.catches_up and not bucket.sparse:
+                catch_up(rule, settings, state, [variable])
             launch(context, *step)
         else:
             Composed(context).update(*step)

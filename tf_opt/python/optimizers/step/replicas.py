@@ -61,6 +61,20 @@ def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
     return summed
 
 
+def gather_rows(rows: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns the rows of all replicas, for each of several tables."""
+    if not access.in_several_replicas():
+        return list(rows)
+    ready = [
+        slices.to_gather(tf.IndexedSlices(tf.zeros([tf.size(x), 1]), x))
+        for x in rows
+    ]
+    totals = tf.distribute.get_replica_context().all_reduce(
+        tf.distribute.ReduceOp.SUM, ready
+    )
+    return [slices.gathered(total, tf.float32).indices for total in totals]
+
+
 def share_accumulated(state: OptimizerState, plan: Plan) -> None:
     """Sets every replica's accumulators to their sum over the replicas."""
     accumulators = [
