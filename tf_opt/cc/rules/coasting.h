@@ -14,7 +14,8 @@
 //   s[k] <- decays[k] * s[k]
 //
 // with numbers that depend only on when the row waited. They are exact except
-// for epsilon, which is the mean over the missed steps, weighted by their sizes.
+// for epsilon, which is the mean over the missed steps, weighted by their
+// sizes.
 #ifndef TF_OPT_CC_RULES_COASTING_H_
 #define TF_OPT_CC_RULES_COASTING_H_
 
@@ -47,27 +48,35 @@ struct MissedSteps {
   static constexpr int kColumns = 6 + kMostCoastingSlots;
 
   // Of no step.
-  static MissedSteps None() { return {0.0, 1.0, 0.0, 0.0, 1.0, 1.0, {1, 1, 1}}; }
+  static MissedSteps None() {
+    return {0.0, 1.0, 0.0, 0.0, 1.0, 1.0, {1, 1, 1}};
+  }
 
   void Add(const MissedStep& step) {
-    direction *= step.ratio;
-    epsilon_factor *= step.epsilon_growth;
-    const double size = step.step_size * direction;
+    // Lion's direction keeps its size until the average is zero.
+    const double ratio = decays[0] == 0.0 ? 0.0 : step.ratio;
+    direction *= ratio;
+    epsilon_size *= ratio * step.epsilon_growth;
     count += 1.0;
     keep *= step.keep;
-    moved = step.keep * moved + size;
-    epsilons = step.keep * epsilons + size * (step.epsilon * epsilon_factor);
+    moved = step.keep * moved + step.step_size * direction;
+    epsilons =
+        step.keep * epsilons + step.step_size * (step.epsilon * epsilon_size);
     for (int k = 0; k < kMostCoastingSlots; ++k) decays[k] *= step.decays[k];
   }
 
   double count;
   double keep;
   double moved;
-  double epsilons;        // Sum of epsilon, weighted like `moved`.
-  double direction;       // Size of D, compared with the first.
-  double epsilon_factor;  // Size of epsilon, compared with the first.
+  double epsilons;   // Sum of epsilon, weighted like `moved`.
+  double direction;  // Size of D, compared with the first.
+  // That size times the size of epsilon, compared with the first: the one may
+  // vanish while the other overflows.
+  double epsilon_size;
   double decays[kMostCoastingSlots];
 };
+static_assert(sizeof(MissedSteps) == MissedSteps::kColumns * sizeof(double),
+              "entries must be rows of the matrix");
 
 // Missed steps in the arithmetic's type.
 template <typename V>
@@ -119,8 +128,7 @@ class WaitingRows {
   void MarkAllUpToDate() {
     if (count_ == 0) return;
     std::fill_n(since_, rows_, 0.0f);
-    std::fill_n(reinterpret_cast<double*>(entries_),
-                count_ * MissedSteps::kColumns, 0.0);
+    std::fill_n(entries_, count_, MissedSteps());
     count_ = 0;
   }
 

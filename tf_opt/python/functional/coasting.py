@@ -33,7 +33,9 @@ _MOST_SLOTS = 3
 
 # What the columns of the matrix `coasting` are, for all missed steps together:
 # their number; `kept`; `moved`; the sum of epsilons, weighted like `moved`; the
-# sizes of direction and epsilon, compared with the first; decays of the slots.
+# size of the direction, compared with the first; that size times the size of
+# epsilon, compared with the first (the one may vanish while the other
+# overflows); decays of the slots.
 COLUMNS = 6 + _MOST_SLOTS
 
 # Of no missed step.
@@ -103,25 +105,26 @@ def add(
     number = tf.range(entries.shape[0])
     is_new = tf.equal(number, count)[:, None]
     entries = tf.where(is_new, tf.constant(_NONE, tf.float64), entries)
-    steps, all_kept, moved, epsilons, direction, growth, *decays = tf.unstack(
-        entries, axis=1
+    steps, all_kept, moved, epsilons, direction, epsilon_size, *decays = (
+        tf.unstack(entries, axis=1)
     )
     step_size, ratio, epsilon, epsilon_growth, kept = map(
         arithmetic.float64,
         (step.step_size, step.ratio, step.epsilon, step.epsilon_growth, kept),
     )
+    # Lion's direction keeps its size until the average is zero.
+    ratio = tf.where(tf.equal(decays[0], 0), tf.zeros_like(ratio), ratio)
     direction *= ratio
-    growth *= epsilon_growth
-    size = step_size * direction
+    epsilon_size *= ratio * epsilon_growth
     own = [arithmetic.float64(x) for x in step.decays]
     own += [arithmetic.float64(1.0)] * (_MOST_SLOTS - len(own))
     columns = [
         steps + 1,
         all_kept * kept,
-        kept * moved + size,
-        kept * epsilons + size * (epsilon * growth),
+        kept * moved + step_size * direction,
+        kept * epsilons + step_size * (epsilon * epsilon_size),
         direction,
-        growth,
+        epsilon_size,
         *(old * new for old, new in zip(decays, own, strict=True)),
     ]
     is_used = (number <= count)[:, None]

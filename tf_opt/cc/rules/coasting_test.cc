@@ -1,0 +1,244 @@
+#include "tf_opt/cc/rules/coasting.h"
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tf_opt/cc/rules/all_rules.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+
+namespace tf_opt {
+namespace {
+
+// Hyperparameters that stay the same.
+struct Constants {
+  double beta_1;
+  double beta_2;
+  double momentum = 0;
+  double epsilon = 1e-12;
+};
+
+// A variable's element and its slots.
+using Element = std::array<double, 1 + kMostCoastingSlots>;
+
+class Random {
+ public:
+  double Between(double low, double high) {
+    return std::uniform_real_distribution<>(low, high)(engine_);
+  }
+
+ private:
+  std::mt19937 engine_{3};
+};
+
+// Sets the modes to the bits of `modes` and all numbers that may change from
+// step to step to new ones.
+template <typename Description>
+typename Description::Hyperparameters StepOf(int64_t t,
+                                             const Constants& constants,
+                                             int modes, Random* random) {
+  typename Description::Hyperparameters h;
+  for (const auto& input : Description::kScalars) {
+    const std::string name = input.name;
+    if (input.integer != nullptr) {
+      h.*input.integer = t;
+    } else {
+      h.*input.number = name == "beta_1"     ? constants.beta_1
+                        : name == "beta_2"   ? constants.beta_2
+                        : name == "momentum" ? constants.momentum
+                        : name == "epsilon"  ? constants.epsilon
+                                             : random->Between(0.01, 0.1);
+    }
+  }
+  for (const auto& mode : Description::kModes) {
+    h.*mode.boolean = modes & 1;
+    modes >>= 1;
+  }
+  return h;
+}
+
+// Calls use(p, slots...).
+template <typename Use, std::size_t... kSlots>
+auto WithValues(Element* element, const Use& use,
+                std::index_sequence<kSlots...>) {
+  return use((*element)[0], (*element)[1 + kSlots]...);
+}
+
+// Lets elements take `steps` steps with a gradient of zero, and coast.
+template <typename Rule>
+void CheckCoasting(const Constants& constants, int modes, bool l2, int steps) {
+  constexpr auto kSlots = std::make_index_sequence<Rule::kSlots>();
+  Random random;
+  std::vector<Element> elements(20);
+  for (Element& element : elements) {
+    for (double& value : element) value = random.Between(-1, 1);
+    // Second moments, and a maximum, which isn't smaller.
+    element[2] = random.Between(0.01, 1);
+    element[3] = element[2] * random.Between(1, 2);
+  }
+  std::vector<Element> expected = elements;
+  std::vector<double> paths(elements.size());
+  MissedSteps missed = MissedSteps::None();
+  for (int k = 0; k < steps; ++k) {
+    const typename Rule::Step step(
+        StepOf<typename Rule::Description>(5 + k, constants, modes, &random));
+    VariableInputs own;
+    own.weight_decay = l2 ? 0 : random.Between(0, 0.1);
+    own.learning_rate_factor = random.Between(0.5, 2);
+    missed.Add(Rule::Missed(step, own));
+    const Rule rule(step, own);
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const double before = expected[i][0];
+      WithValues(
+          &expected[i],
+          [&](double& p, auto&... slots) { rule(p, 0.0, slots...); }, kSlots);
+      paths[i] += std::abs(expected[i][0] - before);
+    }
+  }
+  EXPECT_EQ(missed.count, steps);
+  const Coasting<double> coasting(missed);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const double direction = WithValues(
+        &elements[i],
+        [&](double, auto... slots) {
+          return Rule::Direction(coasting.epsilon, slots...);
+        },
+        kSlots);
+    const double p =
+        coasting.keep * elements[i][0] - coasting.moved * direction;
+    ASSERT_NEAR(p, expected[i][0], 1e-9 * paths[i] + 1e-15);
+    for (int k = 0; k < Rule::kSlots; ++k) {
+      const double slot = elements[i][1 + k] * coasting.decays[k];
+      ASSERT_NEAR(slot, expected[i][1 + k],
+                  1e-12 * std::abs(expected[i][1 + k]));
+    }
+  }
+}
+
+template <typename Description>
+void CheckRules(const Constants& constants, const std::vector<int>& steps) {
+  if constexpr (Description::kCoasts) {
+    const int modes = 1 << std::size(Description::kModes);
+    for (int variant = 0; variant < kVariants<Description>; ++variant) {
+      for (int mode = 0; mode < modes; ++mode) {
+        for (const int count : steps) {
+          SCOPED_TRACE(testing::Message()
+                       << Description::kOp << ", variant " << variant
+                       << ", modes " << mode << ", " << count
+                       << " steps, beta_2 " << constants.beta_2);
+          const bool l2 = variant >> (kVariantBits<Description> - 1) & 1;
+          WithRule<Description, double>(variant, [&](auto rule) {
+            CheckCoasting<typename decltype(rule)::type>(constants, mode, l2,
+                                                         count);
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(Coasting, MakesUpForTheMissedSteps) {
+  ForEachRule([](auto rule) {
+    using Description = typename decltype(rule)::type;
+    CheckRules<Description>({0.8, 0.99, 0.9}, {0, 1, 7, 300});
+    CheckRules<Description>({0.8, 0.99, 1}, {7});
+    CheckRules<Description>({0, 0.99, 0}, {1, 7, 300});
+  });
+}
+
+TEST(Coasting, MakesUpForThemIfTheDenominatorSoonVanishes) {
+  CheckRules<Adam>({0.2, 0.25}, {7, 1200});
+  CheckRules<NAdam>({0.2, 0.25}, {7, 1200});
+}
+
+TEST(Coasting, LionStopsAtAnAverageOfZero) {
+  CheckRules<Lion>({0.8, 0}, {1, 7});
+}
+
+TEST(Coasting, WeighsEpsilon) {
+  ForEachRule([](auto rule) {
+    using Description = typename decltype(rule)::type;
+    // Exactly after one step, and to the first order after more.
+    CheckRules<Description>({0.8, 0.99, 0.9, 0.5}, {1});
+    CheckRules<Description>({0.8, 0.99, 0.9, 1e-6}, {7});
+  });
+}
+
+class WaitingRowsTest : public testing::Test {
+ protected:
+  static constexpr int kRows = 5;
+  static constexpr int kCapacity = 3;
+
+  WaitingRows Rows() { return {since_, kRows, entries_, kCapacity}; }
+
+  static MissedStep Step(double size) {
+    MissedStep step;
+    step.step_size = size;
+    return step;
+  }
+
+  float since_[kRows] = {};
+  MissedSteps entries_[kCapacity] = {};
+};
+
+TEST_F(WaitingRowsTest, KnowWhatTheyMissed) {
+  {
+    WaitingRows rows = Rows();
+    EXPECT_EQ(rows.Of(0), nullptr);
+    rows.Miss(Step(1));
+    rows.MarkUpToDate(3);
+    EXPECT_EQ(rows.Of(3), nullptr);
+  }
+  // All that counts is in memory.
+  WaitingRows rows = Rows();
+  rows.Miss(Step(10));
+  rows.MarkUpToDate(4);
+  EXPECT_FALSE(rows.is_full());
+  EXPECT_EQ(rows.Of(0)->count, 2);
+  EXPECT_EQ(rows.Of(0)->moved, 11);
+  EXPECT_EQ(rows.Of(3)->count, 1);
+  EXPECT_EQ(rows.Of(3)->moved, 10);
+  EXPECT_EQ(rows.Of(4), nullptr);
+  rows.Miss(Step(100));
+  EXPECT_EQ(rows.Of(0)->moved, 111);
+  EXPECT_EQ(rows.Of(4)->moved, 100);
+  EXPECT_TRUE(rows.is_full());
+  EXPECT_TRUE(Rows().is_full());
+}
+
+TEST_F(WaitingRowsTest, AreUpToDateIfTheirNumberIsWrong) {
+  WaitingRows rows = Rows();
+  rows.Miss(Step(1));
+  for (const float wrong : {-1.0f, NAN, 1.0f, 3.0f, 1e30f, INFINITY}) {
+    since_[2] = wrong;
+    EXPECT_EQ(rows.Of(2), nullptr) << wrong;
+  }
+}
+
+TEST_F(WaitingRowsTest, CanAllBeUpToDate) {
+  WaitingRows rows = Rows();
+  for (int k = 0; k < kCapacity; ++k) {
+    rows.Miss(Step(1));
+    rows.MarkUpToDate(k);
+  }
+  rows.MarkAllUpToDate();
+  for (int row = 0; row < kRows; ++row) EXPECT_EQ(rows.Of(row), nullptr);
+  EXPECT_FALSE(Rows().is_full());
+  rows = Rows();
+  rows.Miss(Step(5));
+  for (int row = 0; row < kRows; ++row) {
+    ASSERT_NE(rows.Of(row), nullptr);
+    EXPECT_EQ(rows.Of(row)->moved, 5);
+  }
+}
+
+}  // namespace
+}  // namespace tf_opt
