@@ -43,10 +43,10 @@ absl::Status ApplyOnCpu(const ApplyAttributes& attributes,
   for (int i = 0; i < launch.size(); ++i) {
     step.variables.push_back(launch.inputs(i));
     if (waits && attributes.l2_decay && step.variables[i].weight_decay != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "`weight_decay` must be 0 where rows wait (`since`) and "
-          "`decoupled_weight_decay` is false, got ",
-          step.variables[i].weight_decay));
+      return absl::InvalidArgumentError(
+          absl::StrCat("`weight_decay` must be 0 where rows wait (`since`) and "
+                       "`decoupled_weight_decay` is false, got ",
+                       step.variables[i].weight_decay));
     }
   }
   SortedRows sorted;
@@ -66,7 +66,7 @@ absl::Status ApplyOnCpu(const ApplyAttributes& attributes,
   if (waits && (numbers.frame.update || !launch.has(kAccumulator))) {
     step.waiting = launch.waiting_rows();
   }
-  attributes.optimizer->apply_on_cpu(&step);
+  attributes.optimizer->apply_on_cpu(step);
   return absl::OkStatus();
 }
 

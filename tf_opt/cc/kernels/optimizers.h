@@ -11,7 +11,7 @@ namespace tf_opt {
 
 struct Optimizer {
   RuleInfo rule;
-  void (*apply_on_cpu)(CpuStep* step);
+  void (*apply_on_cpu)(const CpuStep& step);
 };
 
 const std::vector<Optimizer>& AllOptimizers();

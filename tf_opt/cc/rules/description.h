@@ -8,15 +8,15 @@
 //   template <typename V, bool... kVariant>
 //   using Rule = ...;
 //
-// A rule whose rows can coast while they wait (coasting.h) has kCoasts, and in
-// the class template
-//
-//   static MissedStep Missed(const Step& step, const VariableInputs& own);
-//   static V Direction(const V& epsilon, const V& slot...);
-//
 // The template's arguments are the type of the arithmetic, for each optional
 // slot whether it is present, and whether weight decay is L2. As bits of an
 // integer, the lowest first, the booleans are the rule's variant.
+//
+// If rows can coast while they wait (coasting.h), the description sets kCoasts,
+// and the class template has
+//
+//   static MissedStep Missed(const Step& step, const VariableInputs& own);
+//   static V Direction(const V& epsilon, const V& slot...);
 #ifndef TF_OPT_CC_RULES_DESCRIPTION_H_
 #define TF_OPT_CC_RULES_DESCRIPTION_H_
 

@@ -12,7 +12,7 @@ namespace tf_opt {
 namespace {
 
 template <typename T, typename Rule>
-void ApplyRule(const CpuStep& step, std::vector<WaitingRows>* waiting) {
+void ApplyRule(const CpuStep& step) {
   using Description = typename Rule::Description;
   const typename Rule::Step shared(HyperparametersOf<Description>(step.values));
   auto tensors = step.arrays.Tensors<T, Rule::kSlots>();
@@ -34,14 +34,14 @@ void ApplyRule(const CpuStep& step, std::vector<WaitingRows>* waiting) {
         {static_cast<const T*>(one.values), one.width, one.entries});
   }
   if constexpr (Description::kCoasts) {
-    if (!waiting->empty()) {
+    if (!step.waiting.empty()) {
       std::vector<MissedStep> missed;
       for (const VariableInputs& own : step.variables) {
         missed.push_back(Rule::Missed(shared, own));
       }
       ApplyToWaiting(tensors, gradients, rules, missed, step.lazy,
                      ChosenCpuTarget(), step.threads, step.parallel_for,
-                     step.frame.update, waiting);
+                     step.frame.update, step.waiting);
       return;
     }
   }
@@ -52,15 +52,15 @@ void ApplyRule(const CpuStep& step, std::vector<WaitingRows>* waiting) {
 }  // namespace
 
 template <typename Description>
-void ApplyOnCpu(CpuStep* step) {
-  WithElementType(step->arrays.element, [step](auto element) {
+void ApplyOnCpu(const CpuStep& step) {
+  WithElementType(step.arrays.element, [&step](auto element) {
     using T = typename decltype(element)::type;
-    WithRule<Description, ComputeType<T>>(step->variant, [step](auto rule) {
-      ApplyRule<T, typename decltype(rule)::type>(*step, &step->waiting);
+    WithRule<Description, ComputeType<T>>(step.variant, [&step](auto rule) {
+      ApplyRule<T, typename decltype(rule)::type>(step);
     });
   });
 }
 
-template void ApplyOnCpu<TF_OPT_RULE>(CpuStep* step);
+template void ApplyOnCpu<TF_OPT_RULE>(const CpuStep& step);
 
 }  // namespace tf_opt

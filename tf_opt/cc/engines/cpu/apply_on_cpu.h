@@ -39,7 +39,7 @@ struct CpuStep {
 // Applies the rule, framed, to all variables. The numbers must be in their
 // ranges. apply_on_cpu.cc defines it.
 template <typename Description>
-void ApplyOnCpu(CpuStep* step);
+void ApplyOnCpu(const CpuStep& step);
 
 }  // namespace tf_opt
 

@@ -132,8 +132,8 @@ class SparseTable {
   decltype(RowFunctions<T>::sum) sum_row_;
 };
 
-// Applies updates[i] to rows that occur in gradients[i], or to all rows, for all
-// i.
+// Applies updates[i] to rows that occur in gradients[i], or to all rows, for
+// all i.
 template <typename T, typename Rule>
 void ApplySparse(const std::vector<SparseTable<T, Rule>>& updates, bool lazy,
                  int num_threads, const ParallelFor& parallel_for) {
@@ -174,27 +174,27 @@ void ApplyToWaiting(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
                     const std::vector<MissedStep>& missed, bool lazy,
                     CpuTarget target, int num_threads,
                     const ParallelFor& parallel_for, bool update,
-                    std::vector<WaitingRows>* wait) {
+                    std::vector<WaitingRows> wait) {
   const int count = static_cast<int>(tables.size());
   std::vector<WaitingTable<T, Rule>> waiting;
   std::vector<SparseTable<T, Rule>> updates;
   std::vector<int64_t> sizes_of_all;
   waiting.reserve(count);
+  const auto all_catch_up = [&](int i) { return !lazy || wait[i].is_full(); };
   for (int i = 0; i < count; ++i) {
-    waiting.emplace_back(tables[i], gradients[i].width, rules[i], (*wait)[i],
+    waiting.emplace_back(tables[i], gradients[i].width, rules[i], wait[i],
                          target);
-    updates.emplace_back(
-        tables[i], gradients[i], rules[i], target,
-        update ? RangeFunctionFor<T, Rule>(target) : nullptr, &waiting[i]);
-    const bool all = !lazy || (*wait)[i].is_full();
-    sizes_of_all.push_back(all ? tables[i].size : 0);
+    updates.emplace_back(tables[i], gradients[i], rules[i], target,
+                         update ? RangeFunctionFor<T, Rule>(target) : nullptr,
+                         &waiting[i]);
+    sizes_of_all.push_back(all_catch_up(i) ? tables[i].size : 0);
   }
   ForRanges(sizes_of_all, kBytesPerElement<T, Rule>, num_threads, parallel_for,
             [&](int i, int64_t begin, int64_t end) {
               waiting[i].CatchUpAll(begin, end);
             });
   for (int i = 0; i < count; ++i) {
-    if (!lazy || (*wait)[i].is_full()) (*wait)[i].MarkAllUpToDate();
+    if (all_catch_up(i)) wait[i].MarkAllUpToDate();
   }
   if (!lazy && !update) return;
   ApplySparse(updates, lazy, num_threads, parallel_for);
@@ -202,9 +202,9 @@ void ApplyToWaiting(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
   const auto finish = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const SparseGradient<T>& gradient = gradients[i];
-      if (update) (*wait)[i].Miss(missed[i]);
+      if (update) wait[i].Miss(missed[i]);
       for (int64_t k = 0; k < gradient.count(); ++k) {
-        (*wait)[i].MarkUpToDate(gradient.entries.row(k));
+        wait[i].MarkUpToDate(gradient.entries.row(k));
       }
     }
   };
