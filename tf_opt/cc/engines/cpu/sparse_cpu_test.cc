@@ -3,9 +3,12 @@
 #include "tf_opt/cc/engines/cpu/sparse_cpu.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -14,6 +17,7 @@
 #include "tf_opt/cc/engines/testing/dense_model.h"
 #include "tf_opt/cc/engines/testing/sparse_model.h"
 #include "tf_opt/cc/engines/testing/test_threads.h"
+#include "tf_opt/cc/rules/coasting.h"
 
 namespace tf_opt {
 namespace {
@@ -51,6 +55,56 @@ std::vector<SparseGradient<T>> GradientsOf(
   for (const auto& table : tables) gradients.push_back(table.Gradient());
   return gradients;
 }
+
+template <typename N>
+bool SameBytes(const std::vector<N>& a, const std::vector<N>& b) {
+  return a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(N)) == 0;
+}
+
+// What the rows of a table wait for, without its engine.
+struct WaitingModel {
+  // With `used` of `capacity` entries for steps like these.
+  WaitingModel(int64_t rows, int capacity, int used,
+               const std::vector<MissedStep>& steps)
+      : entries(capacity), used(0) {
+    for (int k = 0; k < used; ++k) Miss(steps[k]);
+    std::mt19937 random(rows);
+    for (int64_t row = 0; row < rows; ++row) {
+      // Some numbers are wrong.
+      constexpr float kWrong[] = {-1, NAN, INFINITY, 1e9};
+      since.push_back(random() % 16 == 0 ? kWrong[random() % 4]
+                                         : random() % (used + 1));
+    }
+  }
+
+  bool is_full() const { return used == static_cast<int>(entries.size()); }
+
+  void Miss(const MissedStep& step) {
+    entries[used++] = MissedSteps::None();
+    for (int k = 0; k < used; ++k) entries[k].Add(step);
+  }
+
+  void Clear() {
+    if (used == 0) return;
+    since.assign(since.size(), 0);
+    entries.assign(entries.size(), MissedSteps());
+    used = 0;
+  }
+
+  WaitingRows Rows() {
+    return {since.data(), static_cast<int64_t>(since.size()), entries.data(),
+            static_cast<int64_t>(entries.size())};
+  }
+
+  bool SameBitsAs(const WaitingModel& other) const {
+    return SameBytes(since, other.since) && SameBytes(entries, other.entries);
+  }
+
+  std::vector<float> since;
+  std::vector<MissedSteps> entries;
+  int used;
+};
 
 template <typename RuleCase>
 class SparseCpuRuleTest : public testing::Test {
@@ -94,6 +148,102 @@ class SparseCpuRuleTest : public testing::Test {
     return expected;
   }
 
+  // Steps that rows of table i miss, of different sizes.
+  static std::vector<MissedStep> Missed(int i) {
+    std::vector<MissedStep> steps;
+    for (int k = 0; k < 4; ++k) {
+      auto hyperparameters = RuleCase::Hyperparameters();
+      hyperparameters.learning_rate /= 1 + k;
+      steps.push_back(Rule::Missed(typename Rule::Step(hyperparameters),
+                                   VariableInputs{0.01 * i, 1.5}));
+    }
+    return steps;
+  }
+
+  // Lets rows of the model catch up, one after the other. Then those that occur
+  // don't wait any more, and the others miss a step if there is an update.
+  static Model CaughtUp(const Model& original,
+                        const std::vector<SparseModel<T>>& tables,
+                        const std::vector<FramedRule<Rule>>& rules, bool lazy,
+                        bool update, std::vector<WaitingModel>* waiting) {
+    Model expected(original);
+    const auto tensors = expected.Tensors();
+    for (size_t i = 0; i < tables.size(); ++i) {
+      WaitingModel& rows = (*waiting)[i];
+      const bool all = !lazy || rows.is_full();
+      const std::set<int64_t> occurring = tables[i].OccurringRows();
+      const int64_t width = tables[i].width();
+      for (int64_t row = 0; row < tables[i].rows(); ++row) {
+        const float since = rows.since[row];
+        if (!(since >= 0 && since < rows.used)) continue;
+        if (!all && occurring.count(row) == 0) continue;
+        baseline::CoastRange<T, Rule>(
+            rules[i].ForWaitingRows(),
+            Coasting<ComputeType<T>>(rows.entries[static_cast<int>(since)]),
+            tensors[i], row * width, (row + 1) * width);
+      }
+      if (all) rows.Clear();
+      if (!lazy) continue;
+      if (update) rows.Miss(Missed(i).back());
+      for (const int64_t row : occurring) rows.since[row] = rows.used;
+    }
+    return expected;
+  }
+
+  static void CheckWaiting(bool lazy) {
+    for (const bool special : {false, true}) {
+      const auto tables = Tables<T>(special);
+      const auto gradients = GradientsOf(tables);
+      std::vector<MissedStep> missed;
+      std::vector<WaitingModel> waiting;
+      for (size_t i = 0; i < tables.size(); ++i) {
+        missed.push_back(Missed(i).back());
+        // From 0 steps to as many as there is room for.
+        waiting.emplace_back(tables[i].rows(), 3, (i + 3) % 4, Missed(i));
+      }
+      auto all_stored = AllStored<T, Rule>();
+      if (special) all_stored = {all_stored.back()};
+      for (const auto& [frame, stored] : Pairs(AllFrames(), all_stored)) {
+        SCOPED_TRACE(testing::Message()
+                     << "special " << special << ", update " << frame.update
+                     << ", stochastic rounding " << frame.stochastic_rounding
+                     << ", state " << static_cast<int>(stored.state)
+                     << ", master weights " << stored.master_weights);
+        const auto rules = Rules(tables.size(), frame);
+        Model original(SizesOf(tables), 0, /*framed=*/true, stored);
+        if (special) original.AddSpecialNumbers();
+        std::vector<WaitingModel> expected_waiting = waiting;
+        Model expected = CaughtUp(original, tables, rules, lazy, frame.update,
+                                  &expected_waiting);
+        // L2 decay may not move rows that wait.
+        if (Rule::kSlots > 0) ASSERT_FALSE(expected.SameBits(original));
+        if (frame.update) {
+          expected = Expected(expected, tables, rules, lazy, /*update=*/true);
+        }
+        const auto check = [&](CpuTarget target, int threads,
+                               const ParallelFor& parallel_for) {
+          SCOPED_TRACE(testing::Message()
+                       << CpuTargetName(target) << ", threads " << threads);
+          Model model(original);
+          std::vector<WaitingModel> found = waiting;
+          std::vector<WaitingRows> rows;
+          for (WaitingModel& one : found) rows.push_back(one.Rows());
+          ApplyToWaiting(model.Tensors(), gradients, rules, missed, lazy,
+                         target, threads, parallel_for, frame.update, rows);
+          EXPECT_TRUE(model.SameBits(expected));
+          EXPECT_TRUE(model.PaddingIsUntouched());
+          for (size_t i = 0; i < tables.size(); ++i) {
+            EXPECT_TRUE(found[i].SameBitsAs(expected_waiting[i])) << i;
+          }
+        };
+        for (const CpuTarget target : SupportedCpuTargets()) {
+          check(target, 3, OnThreads(3, 1));
+          check(target, 1, MustNotRun);
+        }
+      }
+    }
+  }
+
   static void Check(bool lazy) {
     for (const bool special : {false, true}) {
       const auto tables = Tables<T>(special);
@@ -135,6 +285,18 @@ TYPED_TEST(SparseCpuRuleTest, ExactGivesTheBitsOfADenseGradient) {
 
 TYPED_TEST(SparseCpuRuleTest, LazyGivesThemToTheRowsThatOccurAlone) {
   this->Check(/*lazy=*/true);
+}
+
+TYPED_TEST(SparseCpuRuleTest, RowsCatchUpBeforeALazyUpdate) {
+  if constexpr (TypeParam::Description::kCoasts) {
+    this->CheckWaiting(/*lazy=*/true);
+  }
+}
+
+TYPED_TEST(SparseCpuRuleTest, AllRowsCatchUpBeforeAnExactUpdate) {
+  if constexpr (TypeParam::Description::kCoasts) {
+    this->CheckWaiting(/*lazy=*/false);
+  }
 }
 
 template <typename Index>
