@@ -20,8 +20,8 @@ struct ApplyAttributes {
   const Optimizer* optimizer = nullptr;
   // Slots that the op has, in the rule's order, and operands of waiting rows.
   std::vector<Operand> slots;
-  int variant = 0;    // Of the rule; see rules/description.h.
-  RuleValues values;  // Only the modes.
+  int variant = 0;        // Of the rule; see rules/description.h.
+  RuleValues values;      // Only the modes.
   bool l2_decay = false;  // Instead of decoupled decay.
   bool stochastic_rounding = false;
   SliceAttributes slices;

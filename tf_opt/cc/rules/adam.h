@@ -99,8 +99,8 @@ struct AdamRule {
     missed.step_size = own.learning_rate_factor * step.learning_rate *
                        step.root_bias_correction_2 / step.bias_correction_1;
     missed.ratio = step.beta_1 / root_decay;
-    missed.epsilon = step.epsilon *
-                     (step.epsilon_hat ? 1.0 : step.root_bias_correction_2);
+    missed.epsilon =
+        step.epsilon * (step.epsilon_hat ? 1.0 : step.root_bias_correction_2);
     missed.epsilon_growth = 1.0 / root_decay;
     missed.decays[0] = step.beta_1;
     missed.decays[1] = step.beta_2;

@@ -64,9 +64,9 @@ struct LionRule {
     MissedStep missed;
     missed.keep = Descent<V, kL2>::Keep(step, own);
     // Without a gradient beta_1 decides only whether there is a direction.
-    missed.step_size = step.beta_1 == 0.0 ? 0.0
-                                          : own.learning_rate_factor *
-                                                step.learning_rate;
+    missed.step_size = step.beta_1 == 0.0
+                           ? 0.0
+                           : own.learning_rate_factor * step.learning_rate;
     missed.decays[0] = step.beta_2;
     return missed;
   }

@@ -32,9 +32,8 @@ class WaitingTable {
  public:
   using Tensor = DenseTensor<T, Rule::kSlots>;
 
-  WaitingTable(const Tensor& table, int64_t width,
-               const FramedRule<Rule>& rule, const WaitingRows& rows,
-               CpuTarget target)
+  WaitingTable(const Tensor& table, int64_t width, const FramedRule<Rule>& rule,
+               const WaitingRows& rows, CpuTarget target)
       : table_(table),
         width_(width),
         rule_(rule.ForWaitingRows()),
