@@ -91,29 +91,24 @@ struct AdamRule {
     p = descent.keep * p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
   }
 
-  // The maximum stays where it is.
   static MissedStep Missed(const Step& step, const VariableInputs& own) {
-    const double root_decay = kAmsgrad ? 1.0 : Sqrt(step.beta_2);
-    MissedStep missed;
+    MissedStep missed = Moments<V>::Missed(
+        step,
+        own.learning_rate_factor * step.learning_rate *
+            step.root_bias_correction_2 / step.bias_correction_1,
+        step.epsilon * (step.epsilon_hat ? 1.0 : step.root_bias_correction_2),
+        kAmsgrad ? 1.0 : Sqrt(step.beta_2));
     missed.keep = Descent<V, kL2>::Keep(step, own);
-    missed.step_size = own.learning_rate_factor * step.learning_rate *
-                       step.root_bias_correction_2 / step.bias_correction_1;
-    missed.ratio = step.beta_1 / root_decay;
-    missed.epsilon =
-        step.epsilon * (step.epsilon_hat ? 1.0 : step.root_bias_correction_2);
-    missed.epsilon_growth = 1.0 / root_decay;
-    missed.decays[0] = step.beta_1;
-    missed.decays[1] = step.beta_2;
     return missed;
   }
 
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,
                                         const V& v) {
-    return m / (Sqrt(v) + epsilon);
+    return Moments<V>::Direction(epsilon, m, v);
   }
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m, const V&,
                                         const V& v_max) {
-    return Direction(epsilon, m, v_max);
+    return Moments<V>::Direction(epsilon, m, v_max);
   }
 
   Descent<V, kL2> descent;

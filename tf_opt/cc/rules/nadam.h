@@ -93,22 +93,16 @@ struct NAdamRule {
   }
 
   static MissedStep Missed(const Step& step, const VariableInputs& own) {
-    const double root_decay = Sqrt(step.beta_2);
-    MissedStep missed;
+    MissedStep missed = Moments<V>::Missed(
+        step, own.learning_rate_factor * step.moment_size / step.root_scale,
+        step.epsilon / step.root_scale, Sqrt(step.beta_2));
     missed.keep = Descent<V, kL2>::Keep(step, own);
-    missed.step_size =
-        own.learning_rate_factor * step.moment_size / step.root_scale;
-    missed.ratio = step.beta_1 / root_decay;
-    missed.epsilon = step.epsilon / step.root_scale;
-    missed.epsilon_growth = 1.0 / root_decay;
-    missed.decays[0] = step.beta_1;
-    missed.decays[1] = step.beta_2;
     return missed;
   }
 
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,
                                         const V& v) {
-    return m / (Sqrt(v) + epsilon);
+    return Moments<V>::Direction(epsilon, m, v);
   }
 
   Descent<V, kL2> descent;

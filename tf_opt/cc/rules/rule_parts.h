@@ -2,6 +2,7 @@
 #ifndef TF_OPT_CC_RULES_RULE_PARTS_H_
 #define TF_OPT_CC_RULES_RULE_PARTS_H_
 
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
@@ -59,6 +60,26 @@ struct Moments {
   TF_OPT_RULE_INLINE void Update(const V& g, V& m, V& v) const {
     m = beta_1 * m + one_minus_beta_1 * g;
     v = beta_2 * v + one_minus_beta_2 * (g * g);
+  }
+
+  // A missed step along m / (sqrt(v) + epsilon). `root_decay` is the factor of
+  // the root: 1 if a maximum, which stays, takes the place of v.
+  template <typename Hyperparameters>
+  static MissedStep Missed(const Hyperparameters& shared, double step_size,
+                           double epsilon, double root_decay) {
+    MissedStep missed;
+    missed.step_size = step_size;
+    missed.ratio = shared.beta_1 / root_decay;
+    missed.epsilon = epsilon;
+    missed.epsilon_growth = 1.0 / root_decay;
+    missed.decays[0] = shared.beta_1;
+    missed.decays[1] = shared.beta_2;
+    return missed;
+  }
+
+  TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,
+                                        const V& v) {
+    return m / (Sqrt(v) + epsilon);
   }
 
   V beta_1;
