@@ -67,6 +67,11 @@ def _keras_optimizer(variant: Variant) -> keras.optimizers.Optimizer:
     return _optimizer(keras.optimizers, name, variant)
 
 
+# A pattern, since only tables of Keras' Embedding catch up without.
+_catch_up_optimizer = functools.partial(
+    _tf_opt_optimizer, lazy_mode={".": "catch_up"}
+)
+
 # The name of TensorFlow's contenders is one of these, a comma and a mode.
 _OPTIMIZERS: dict[str, Callable[[Variant], keras.optimizers.Optimizer]] = {
     "tf_opt": _tf_opt_optimizer,
@@ -74,6 +79,8 @@ _OPTIMIZERS: dict[str, Callable[[Variant], keras.optimizers.Optimizer]] = {
     "tf_opt lazy with global_clipnorm": functools.partial(
         _tf_opt_optimizer, lazy_mode=True, global_clipnorm=1.0
     ),
+    "tf_opt catch_up": _catch_up_optimizer,
+    "tf_opt catch_up before reads": _catch_up_optimizer,
     "tf_opt without it": _tf_opt_without,
     "tf_opt composed": functools.partial(
         _tf_opt_optimizer, implementation="composed"
@@ -114,20 +121,25 @@ class Problem:
         """Returns an optimizer's step."""
         if name not in self._families:
             optimizer = _OPTIMIZERS[name](self.variant)
-            step, variables = self.step_of(optimizer)
+            reads = name.endswith("before reads")
+            step, variables = self.step_of(optimizer, reads)
             if name == "Keras" and self.variant.dtype == "bfloat16":
                 # There beta_2 is 1 and the step size is 0: only moments change.
                 variables = [slot.value for slot in optimizer.variables[2:]]
             self._families[name] = step, variables
         return self._families[name]
 
-    def step_of(self, optimizer: keras.optimizers.Optimizer) -> Family:
-        """Makes an optimizer's step, with new variables."""
+    def step_of(
+        self, optimizer: keras.optimizers.Optimizer, reads: bool = False
+    ) -> Family:
+        """Makes an optimizer's step; with `reads`, rows catch up before it."""
         variables = self.variables()
         optimizer.build(variables)
         sizes = list(map(tf.constant, self.workload.shapes))
 
         def step(values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
+            if reads:
+                optimizer.catch_up(variables, ids)
             if ids:
                 values = list(map(tf.IndexedSlices, values, ids, sizes))
             optimizer.apply(values, variables)
@@ -199,7 +211,7 @@ def _norms_of(
 
 def _step(problem: Problem, family: str, mode: str) -> Contender:
     """A whole step of an optimizer: one call for each micro-step."""
-    all_rows = problem.workload.ids and not family.startswith("tf_opt lazy")
+    all_rows = problem.workload.ids and family in ("tf_opt", "Keras")
     call = problem.contender(
         problem.family(family), _MODES[mode], steps=1 if all_rows else None
     )

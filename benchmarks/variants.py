@@ -26,6 +26,8 @@ ALL_ROWS_FLOOR = "floor of all rows"
 TF_OPT_LAZY = "tf_opt lazy, tf.function"
 TF_OPT_LAZY_EAGER = "tf_opt lazy, eager"
 TF_OPT_LAZY_CLIPPING = "tf_opt lazy with global_clipnorm, tf.function"
+TF_OPT_CATCH_UP = "tf_opt catch_up, tf.function"
+TF_OPT_CATCH_UP_READS = "tf_opt catch_up before reads, tf.function"
 TORCH_SPARSE = "torch, SparseAdam"
 # Variables and state of 16 bits.
 TORCH_FLOAT32 = "torch, fused, float32"
@@ -46,13 +48,21 @@ _DENSE = (
 )
 
 
-SPARSE_BY_SIZE = (ROW_FLOOR, TF_OPT_LAZY, TF_OPT_LAZY_CLIPPING, KERAS)
+SPARSE_BY_SIZE = (
+    ROW_FLOOR,
+    TF_OPT_LAZY,
+    TF_OPT_LAZY_CLIPPING,
+    TF_OPT_CATCH_UP,
+    KERAS,
+)
 SPARSE = (
     ROW_FLOOR,
     ALL_ROWS_FLOOR,
     TF_OPT_LAZY,
     TF_OPT_LAZY_EAGER,
     TF_OPT_LAZY_CLIPPING,
+    TF_OPT_CATCH_UP,
+    TF_OPT_CATCH_UP_READS,
     TF_OPT,
     TF_OPT_EAGER,
     TORCH_SPARSE,
