@@ -216,7 +216,9 @@ class SparseCpuRuleTest : public testing::Test {
         Model expected = CaughtUp(original, tables, rules, lazy, frame.update,
                                   &expected_waiting);
         // L2 decay may not move rows that wait.
-        if (Rule::kSlots > 0) ASSERT_FALSE(expected.SameBits(original));
+        if (Rule::kSlots > 0) {
+          ASSERT_FALSE(expected.SameBits(original));
+        }
         if (frame.update) {
           expected = Expected(expected, tables, rules, lazy, /*update=*/true);
         }
