@@ -112,27 +112,11 @@ class CatchingUpOptimizer(AveragedOptimizer):
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         # Keras calls this before it saves a model's variables.
-        self._catch_up_eagerly()
+        self._bring_up_to_date()
         return super().get_config()
 
-    def finalize_variable_values(self, var_list: Sequence[Variable]) -> None:
-        """Lets all rows catch up; Keras calls this at the end of `fit`.
-
-        With `use_ema`, Keras then overwrites variables with their averages.
-
-        Args:
-            var_list: The model's trainable variables.
-        """
-        if self.average_is_swapped_in:
-            self.swap_out_average()
-        self._catch_up_eagerly()
-        super().finalize_variable_values(var_list)
-
-    def _before_swap(self) -> None:
-        self._catch_up_eagerly()
-
-    def _catch_up_eagerly(self) -> None:
-        """Lets all rows catch up if that is possible now."""
+    def _bring_up_to_date(self) -> None:
+        """Lets all rows catch up, if that is possible now."""
         if (
             self._state is not None
             and self._state.since
