@@ -314,7 +314,8 @@ def test_gradients_of_any_rows_in_one_trace():
 
     found = Run("Adam", "catch_up").train(60, wrap=traced)
     expected = Run("Adam", "catch_up").train(60)
-    np.testing.assert_array_equal(found.table, expected.table)
+    # The composed implementation's graph may differ in the last bit.
+    np.testing.assert_allclose(found.table, expected.table, rtol=1e-12)
     assert len(traces) <= 3
 
 

@@ -433,8 +433,15 @@ def test_wrong_arguments_of_catch_up():
     optimizer.catch_up([table, other], [[1], [0]])
     with pytest.raises(ValueError, match="needs `variables`"):
         optimizer.catch_up(rows=[1])
-    with pytest.raises(ValueError, match="each of the 1 `variables`"):
-        optimizer.catch_up([table], [[1], [2]])
+    for rows in ([[1], [2]], 3):
+        with pytest.raises(ValueError, match="each of the 1 `variables`"):
+            optimizer.catch_up([table], rows)
+    for rows in ([1.0], [None]):
+        with pytest.raises(ValueError, match=r"`rows\[0\]` must be"):
+            optimizer.catch_up(table, rows)
+    ids = [[], np.uint8([1]), tf.ragged.constant([[1], []])]
+    for rows in [*ids, tf.sparse.from_dense([[1, 0]])]:
+        optimizer.catch_up(table, rows)
     with pytest.raises(ValueError, match="built with"):
         optimizer.catch_up(embeddings())
     with pytest.raises(TypeError, match="must be variables"):

@@ -45,18 +45,21 @@ class CatchingUpOptimizer(AveragedOptimizer):
         have nothing to catch up with. Rows that are read after it have the
         values of exact training. A step does it for the rows that it updates.
         `fit` does it for all rows at its end, as do `swap_in_average` and
-        `model.save` for the `.keras` format.
+        `model.save` for the `.keras` format. Before the optimizer is built it
+        does nothing, also later in a function that was traced before.
 
         Args:
             variables: A table or a list of tables; by default all tables that
                 catch up.
-            rows: The indices of rows, in tensors of integers of any shape: one
-                for each of `variables`. By default all rows. In replicas, those
-                of all replicas.
+            rows: The indices of rows, in tensors of integers of any shape
+                (`tf.RaggedTensor` and `tf.SparseTensor`, too): a list with one
+                for each of `variables`, or one for a single table. By default
+                all rows. In replicas, those of all replicas.
 
         Raises:
-            ValueError: If the optimizer wasn't built with a variable, or `rows`
-                don't fit `variables`.
+            ValueError: If the optimizer was built without a variable, or `rows`
+                aren't integers or don't fit `variables`.
+            TypeError: If `variables` contains anything but variables.
             tf.errors.InvalidArgumentError: If a table doesn't have a row.
             RuntimeError: If the averages are swapped in. In a `tf.function`, a
                 `tf.errors.InvalidArgumentError`.
@@ -73,18 +76,18 @@ class CatchingUpOptimizer(AveragedOptimizer):
             return
         if variables is None:
             variables = state.variables
-        validation.check_variables(variables)
+        validation.check_variables(variables, "variables")
         indices = list(map(self._position_of, variables))
         waiting = [k for k, i in enumerate(indices) if state.waits(i)]
         if rows is not None:
-            if len(rows) != len(variables):
+            if not isinstance(rows, (list, tuple)) or len(rows) != len(
+                variables
+            ):
                 raise ValueError(
-                    "`rows` must have one tensor for each of the "
-                    f"{len(variables)} `variables`. Received: {len(rows)}"
+                    "`rows` must be a list with one tensor for each of the "
+                    f"{len(variables)} `variables`. Received: {rows!r}"
                 )
-            rows = [
-                tf.reshape(tf.convert_to_tensor(rows[k]), [-1]) for k in waiting
-            ]
+            rows = [validation.as_rows(f"rows[{k}]", rows[k]) for k in waiting]
         if not waiting:
             return
         self._check_coasts()

@@ -29,13 +29,15 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def check_variables(variables: Sequence[Any]) -> None:
-    """Raises a TypeError unless all `trainable_variables` are variables."""
+def check_variables(
+    variables: Sequence[Any], name: str = "trainable_variables"
+) -> None:
+    """Raises a TypeError unless all elements of an argument are variables."""
     for i, variable in enumerate(variables):
         if not isinstance(variable, (keras.Variable, tf.Variable)):
             raise TypeError(
-                "`trainable_variables` must be variables. Received: "
-                f"trainable_variables[{i}]={variable!r} "
+                f"`{name}` must be variables. Received: {name}[{i}]="
+                f"{variable!r} "
                 f"({type(variable).__name__})"
             )
 
@@ -194,3 +196,31 @@ def check_one_of(name: str, value: str, choices: Sequence[str]) -> None:
     """Raises unless `value` is one of `choices`."""
     is_right = isinstance(value, str) and value in choices
     _require(is_right, name, value, f"one of {', '.join(map(repr, choices))}")
+
+
+def as_rows(name: str, rows: Any) -> tf.Tensor:
+    """Converts indices of rows, of any shape, to a vector.
+
+    Raises:
+        ValueError: If they aren't integers.
+    """
+    if isinstance(rows, (tf.RaggedTensor, tf.SparseTensor)):
+        rows = (
+            rows.values
+            if isinstance(rows, tf.SparseTensor)
+            else (rows.flat_values)
+        )
+    try:
+        tensor = tf.convert_to_tensor(rows)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be a tensor of integers. Received: {rows!r}"
+        ) from error
+    # An empty list becomes float32.
+    if not tensor.dtype.is_integer and tensor.shape.num_elements() != 0:
+        raise ValueError(
+            f"`{name}` must be integers. Received: {tensor.dtype.name}"
+        )
+    if tensor.dtype not in (tf.int32, tf.int64):
+        tensor = tf.cast(tensor, tf.int64)
+    return tf.reshape(tensor, [-1])
