@@ -215,11 +215,7 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 continue
             for target in (variable, master):
                 if target is not None:
-                    self._distribution_strategy.extended.update(
-                        tf_variable(target),
-                        lambda a, b: a.assign(tf.cast(b, a.dtype)),
-                        args=(tf_variable(average),),
-                    )
+                    self.assign(target, tf.convert_to_tensor(average))
 
     # ---- Methods for subclasses. ----
 
@@ -260,6 +256,11 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _index_of(self, variable: Variable) -> int:
         """Returns a variable's position in the list of `build`."""
         return self._get_variable_index(variable)
+
+    def _take_for(self, copy: tf.Variable, variable: Variable) -> None:
+        """Lets `_index_of` find a copy of a variable, too."""
+        indices = self._trainable_variables_indices
+        indices[self._var_key(copy)] = indices[self._var_key(variable)]
 
     def _decays(self, variable: tf.Variable) -> bool:
         """Whether weight decay applies to a variable."""

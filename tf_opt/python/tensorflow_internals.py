@@ -6,10 +6,13 @@ Check this file when a new TensorFlow comes out.
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import threading
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -19,6 +22,7 @@ from tensorflow.python.framework import op_callbacks
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
+from tensorflow.python.ops import resource_variable_ops
 
 
 def inside_xla() -> bool:
@@ -30,6 +34,27 @@ def inside_xla() -> bool:
     if tf.executing_eagerly():
         return False
     return control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph())
+
+
+@contextlib.contextmanager
+def plain_variables(device: str) -> Iterator[None]:
+    """Context manager that creates variables once, on a device.
+
+    So it does inside of a strategy, of its replicas and of traced functions.
+    """
+
+    def create(_: Any, **arguments: Any) -> tf.Variable:
+        names = ("initial_value", "trainable", "dtype", "name", "shape")
+        given = {name: arguments.get(name) for name in names}
+        return resource_variable_ops.ResourceVariable(**given)
+
+    # A strategy's creators come before this one, the innermost.
+    with (
+        tf.init_scope(),
+        tf.device(device),
+        tf.variable_creator_scope(create),
+    ):
+        yield
 
 
 def in_thread_of_tensorflow() -> bool:

@@ -90,6 +90,16 @@ def along_first_moment(
     )
 
 
+def count(entries: tf.Tensor) -> tf.Tensor:
+    """Returns how many entries of the matrix `coasting` are in use."""
+    return tf.math.count_nonzero(entries[:, 0], dtype=tf.int32)
+
+
+def is_full(entries: tf.Tensor) -> tf.Tensor:
+    """Returns whether there is no room for another step."""
+    return count(entries) >= entries.shape[0]
+
+
 def add(
     entries: tf.Tensor, count: tf.Tensor, step: MissedStep, kept: Scalar
 ) -> tf.Tensor:

@@ -139,6 +139,11 @@ class _AveragedSGDRule(UpdateRule):
 
     eta: keras.Variable = None
 
+    @property
+    def reads_other_variables(self) -> bool:
+        """Whether `begin` reads variables without a gradient."""
+        return True
+
     def begin(
         self,
         state: OptimizerState,

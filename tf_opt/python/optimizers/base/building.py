@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +26,7 @@ from tf_opt.python.optimizers.state.lazy_mode import LazyMode
 from tf_opt.python.optimizers.state.lazy_mode import Mode
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.state.placement import placement_of
 from tf_opt.python.optimizers.values.gradients import path_of
 
 
@@ -63,6 +61,17 @@ class BuiltOptimizer(ConfiguredOptimizer):
         self._check_complex(var_list)
         saved = self._by_position = self._by_position.of(var_list)
         self._check_patterns(var_list)
+        # Bypasses Keras, which would look for variables in it.
+        object.__setattr__(
+            self,
+            "_placement",
+            placement_of(
+                self.state_device,
+                self.shard_state,
+                keras_internals.strategy_of(self),
+                var_list,
+            ),
+        )
         super().build(var_list)
         self._plans.clear()
         self._exclude_saved(var_list)
@@ -81,9 +90,15 @@ class BuiltOptimizer(ConfiguredOptimizer):
         if self.master_weights:
             self._masters = [self._add_master(x) for x in var_list]
         since, coasts = self._add_waiting_rows(var_list, lazy)
+        copies = self._placement.working_copies(var_list)
+        for variable, copy in zip(var_list, copies, strict=False):
+            if copy is not None:
+                self._take_for(copy, variable)
+        self._unsaved.working_copies = copies
         self._set_state(
             OptimizerState(
                 variables=self._trainable_variables,
+                working_copies=copies,
                 index_of=self._index_of,
                 decays=self._which_decay(),
                 lazy=lazy,
@@ -303,7 +318,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         dtype = dtype or arithmetic.slot_dtype(variable.dtype)
         prefix = getattr(variable, "path", variable.name)
         prefix = prefix.replace("/", "_").replace(":", "_")
-        with self._beside(keras_internals.tf_variable(variable)):
+        with self._placement.beside(keras_internals.tf_variable(variable)):
             return self.add_variable(
                 shape=(*(() if rows is None else (rows,)), *variable.shape),
                 initializer=initializer,
@@ -311,19 +326,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 layout=keras_internals.layout_of(variable),
                 name=f"{prefix}_{name}",
             )
-
-    @contextlib.contextmanager
-    def _beside(self, variable: tf.Variable) -> Iterator[None]:
-        """Context manager that puts new variables on a variable's device."""
-        with contextlib.ExitStack() as stack:
-            if not access.has_copies(variable):
-                # Colocation doesn't reach variables that are created while a
-                # step is traced, as in `fit`.
-                stack.enter_context(tf.device(variable.device))
-            # It knows the devices of a strategy, such as parameter servers.
-            extended = keras_internals.strategy_of(self).extended
-            stack.enter_context(extended.colocate_vars_with(variable))
-            yield
 
     def _add_master(self, variable: keras.Variable) -> keras.Variable | None:
         if not storage.has_master(variable):
@@ -359,7 +361,8 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 continue
             lazy_modes.check_can_catch_up(variable)
             prefix = variable.path.replace("/", "_")
-            with self._beside(keras_internals.tf_variable(variable)):
+            tf_variable = keras_internals.tf_variable(variable)
+            with self._placement.beside(tf_variable):
                 since.append(
                     self.add_variable(
                         # TensorFlow can't scatter int32 on GPUs.

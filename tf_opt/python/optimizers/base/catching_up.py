@@ -13,6 +13,8 @@ from tf_opt.python.optimizers.base.averages import AveragedOptimizer
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.transfer import Transfer
+from tf_opt.python.optimizers.step.transfer import once
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
@@ -91,16 +93,21 @@ class CatchingUpOptimizer(AveragedOptimizer):
         if not waiting:
             return
         self._check_coasts()
+        tables = [variables[k] for k in waiting]
+        if rows is not None:
+            # Replicas must write the same.
+            rows = replicas.gather_rows(rows)
         with self._unless_swapped_in() as may_step:
-            catch_up(
-                self._rule(),
-                self._settings(),
-                state,
-                [variables[k] for k in waiting],
-                # Replicas must write the same.
-                None if rows is None else replicas.gather_rows(rows),
-                enabled=may_step,
-            )
+
+            def run() -> None:
+                step = (self._rule(), self._settings(), state, tables, rows)
+                with Transfer.of_rows(state, tables, rows).around():
+                    catch_up(*step, enabled=may_step)
+
+            if state.working_copies:
+                once(run)
+            else:
+                run()
 
     def _position_of(self, variable: Variable) -> int:
         """Returns a variable's position in the list of `build`."""

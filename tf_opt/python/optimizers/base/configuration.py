@@ -20,6 +20,7 @@ from tf_opt.python.optimizers.base.saved_options import ByPosition
 from tf_opt.python.optimizers.base.saved_options import Exclusions
 from tf_opt.python.optimizers.state import factors
 from tf_opt.python.optimizers.state import patterns
+from tf_opt.python.optimizers.state import placement
 from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.lazy_mode import LazyMode
@@ -77,6 +78,8 @@ class Options(TypedDict, total=False):
     stochastic_rounding: bool
     seed: int | None
     state_dtype: str | tf.DType | None
+    state_device: str | None
+    shard_state: bool
     implementation: str
 
 
@@ -128,6 +131,8 @@ class ConfiguredOptimizer(KerasOptimizer):
         stochastic_rounding: bool = False,
         seed: int | None = None,
         state_dtype: str | tf.DType | None = None,
+        state_device: str | None = None,
+        shard_state: bool = False,
         implementation: str = dispatch.AUTO,
         **hyperparameters: float | bool,
     ) -> None:
@@ -142,6 +147,7 @@ class ConfiguredOptimizer(KerasOptimizer):
             ("track_gradient_norm", track_gradient_norm),
             ("master_weights", master_weights),
             ("stochastic_rounding", stochastic_rounding),
+            ("shard_state", shard_state),
         ):
             validation.check_boolean(argument, value)
         if use_ema:
@@ -155,6 +161,13 @@ class ConfiguredOptimizer(KerasOptimizer):
                 "`stochastic_rounding` must be False with `master_weights`, "
                 "which lose nothing by rounding. Received: "
                 "master_weights=True, stochastic_rounding=True"
+            )
+        placement.check_device(state_device)
+        if shard_state and state_device is not None:
+            raise ValueError(
+                "`shard_state` must be False with `state_device`, which has "
+                "one state for all replicas. Received: shard_state=True, "
+                f"state_device={state_device!r}"
             )
         state_dtype = storage.standard_state_dtype(state_dtype)
         seed = storage.seed_for(
@@ -186,6 +199,8 @@ class ConfiguredOptimizer(KerasOptimizer):
         self.stochastic_rounding = bool(stochastic_rounding)
         self.seed = seed
         self.state_dtype = state_dtype
+        self.state_device = state_device
+        self.shard_state = bool(shard_state)
         self.implementation = implementation
         modes = {mode.name for mode in self._spec.modes}
         for argument, value in hyperparameters.items():
@@ -219,7 +234,13 @@ class ConfiguredOptimizer(KerasOptimizer):
                 )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        fixed = ("master_weights", "state_dtype", *self._fixed_by_build)
+        fixed = (
+            "master_weights",
+            "state_dtype",
+            "state_device",
+            "shard_state",
+            *self._fixed_by_build,
+        )
         if name in fixed and getattr(self, "built", False):
             raise ValueError(
                 f"`{name}` can't be changed once the optimizer is built, as "

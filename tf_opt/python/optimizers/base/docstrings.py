@@ -72,6 +72,17 @@ state_dtype: The type of moments and averages. None: float32 (float64
     rounded at random, because rounding to nearest would lose the small
     changes by `beta_2`. `"float32"` is for float64 variables. The type
     of arithmetic and of accumulated gradients doesn't change.
+state_device: The device on which the state lives and steps run; the
+    variables stay where they are. None: beside each variable.
+    `"CPU:0"` keeps moments, averages, accumulators and master weights
+    out of a GPU's memory: a step fetches the variables' values,
+    updates them on the host beside the backward pass, and sends them
+    back. Results are the same. Steps can't be inside XLA: compile the
+    model with `jit_compile=False`.
+shard_state: Whether the replicas of a `MirroredStrategy` share the
+    state (ZeRO, stage 1). Each variable has an owner, the replica that
+    alone has its state, updates it and sends the value to the others.
+    Results and checkpoints are the same. Not inside XLA, either.
 implementation: `"auto"` runs the custom op where it can, and the
     composed implementation elsewhere (on devices and types without a
     kernel, such as tables on a GPU with `lazy_mode`; inside XLA except

@@ -13,6 +13,7 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.base.catching_up import CatchingUpOptimizer
+from tf_opt.python.optimizers.state.memory import memory_of
 from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import one_by_one
@@ -25,6 +26,7 @@ from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.settings import UNSCALED
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.step import Step
+from tf_opt.python.optimizers.step.transfer import Transfer
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
@@ -32,6 +34,7 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.optimizers.values.gradients import GradientLike
+from tf_opt.python.tensorflow_internals import inside_xla
 
 
 class FusedOptimizer(CatchingUpOptimizer):
@@ -124,6 +127,27 @@ class FusedOptimizer(CatchingUpOptimizer):
         names = {"custom_op": True, "composed": False}
         return " and ".join(x for x in names if names[x] in runs_op)
 
+    def memory(self) -> dict[str, dict[str, int]]:
+        """Returns how much memory the optimizer takes, on which device.
+
+        Returns:
+            Bytes by device and kind, such as
+            `{"GPU:0": {"variables": 200}, "CPU:0": {"slots": 800}}`. The kinds
+            are `"variables"` (the model's), `"slots"`, `"master_weights"`,
+            `"averages"`, `"accumulators"`, `"missed_steps"` (of tables that
+            catch up), `"working_copies"` (the variables' copies where
+            `state_device` is) and `"other"`. Gradients aren't among them.
+
+        Raises:
+            ValueError: If the optimizer isn't built.
+        """
+        if self._state is None:
+            raise ValueError(
+                "`memory` is known once the optimizer is built: call "
+                "`optimizer.build(variables)` first."
+            )
+        return memory_of(self._state)
+
     # ---- A step. ----
 
     def apply(
@@ -193,6 +217,7 @@ class FusedOptimizer(CatchingUpOptimizer):
         if (
             known is not None
             and len(grads) == len(variables)
+            and not self._state.working_copies
             and run_quickly(
                 frames.StepContext(self._rule(), settings, self._state, known),
                 grads,
@@ -215,6 +240,7 @@ class FusedOptimizer(CatchingUpOptimizer):
         if known is None and trainable_variables is not None:
             self._ensure_built(variables)
         replicas.check_variables(variables)
+        self._check_outside_of_xla()
         if settings.skip_nonfinite:
             _check_none_is_overwritten(variables)
         with self._name_scope():
@@ -232,6 +258,19 @@ class FusedOptimizer(CatchingUpOptimizer):
             )
             return step.run()
 
+    def _check_outside_of_xla(self) -> None:
+        """Raises if XLA would compile a step of several devices."""
+        if self._state.working_copies and inside_xla():
+            option = "shard_state" if self.shard_state else "state_device"
+            raise ValueError(
+                f"`{option}` needs steps outside of XLA, which compiles for "
+                "one device. Compile the model with `jit_compile=False`: on a "
+                "machine with a GPU, Keras' default is True. In a custom loop, "
+                "only compute gradients inside of "
+                "`tf.function(jit_compile=True)`. Received: "
+                f"{option}={getattr(self, option)!r}"
+            )
+
     def _plan_of(
         self,
         rule: UpdateRule,
@@ -245,7 +284,10 @@ class FusedOptimizer(CatchingUpOptimizer):
         one_by_one = (
             settings.overrides_update_step
             # Without gradients to sum, each copy of each variable is updated.
-            or tf.distribute.in_cross_replica_context()
+            or (
+                tf.distribute.in_cross_replica_context()
+                and not state.working_copies
+            )
         )
         keeps = access.eager_without_strategy() and not one_by_one
         mode = self.implementation
@@ -343,12 +385,13 @@ class FusedOptimizer(CatchingUpOptimizer):
             learning_rate, frames.update_count(settings, state)
         )
         step = (bucket, grads, frames.Frame(), factors, scalars)
-        if bucket.runs_op:
+        with Transfer.of_rows(state, [variable]).around():
+            if not bucket.runs_op:
+                Composed(context).update(*step)
+                return
             if bucket.catches_up and not bucket.sparse:
                 catch_up(rule, settings, state, [variable])
             launch(context, *step)
-        else:
-            Composed(context).update(*step)
 
 
 def _check_none_is_overwritten(variables: Sequence[Variable]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,7 @@ class UnsavedState(tf.Module):
         self.weight_decay_multipliers: tf.Variable | None = None
         self.gradient_norm: tf.Variable | None = None
         self.skipped_steps: tf.Variable | None = None
+        self.working_copies: Sequence[tf.Variable | None] = ()
 
     def build(self, *, gradient_norm: bool, skipped_steps: bool) -> None:
         """Creates the variables; drops those of an earlier build."""
@@ -102,7 +104,9 @@ class OptimizerState(NamedTuple):
 
     Attributes:
         variables: The model variables.
-        index_of: Returns the index of a model variable, or of a replica's copy.
+        working_copies: What a step updates in their place; see placement.py.
+            Empty if it updates the variables themselves.
+        index_of: Returns the index of a model variable or of a copy of it.
         decays: For each model variable, whether weight decay applies to it.
         lazy: For each model variable, whether its sparse gradients are applied
             only to the rows that occur; `CATCH_UP` if the others catch up.
@@ -120,6 +124,7 @@ class OptimizerState(NamedTuple):
     """
 
     variables: Sequence[Variable]
+    working_copies: Sequence[tf.Variable | None]
     index_of: Callable[[Variable], int]
     decays: Sequence[bool]
     lazy: tuple[bool | str, ...]
@@ -132,6 +137,18 @@ class OptimizerState(NamedTuple):
     iterations: keras.Variable
     list_all: Callable[[], Sequence[Variable]]
     unsaved: UnsavedState
+
+    def updated(self, variable: Variable) -> tf.Variable:
+        """Returns what a step updates for a variable, or for a copy of it."""
+        if not self.working_copies:
+            return tf_variable(variable)
+        return self.working_copies[self.index_of(variable)]
+
+    def on_device(self, index: int) -> contextlib.AbstractContextManager:
+        """Returns the context of the device on which the state lives."""
+        if not self.working_copies:
+            return contextlib.nullcontext()
+        return tf.device(self.working_copies[index].device)
 
     def slots_of(self, index: int) -> list[keras.Variable]:
         """Returns the slots of one variable, in the rule's order."""

@@ -175,7 +175,7 @@ class Weight:
         If `rows` isn't None, reads and writes only these rows.
         """
         if variable is None:
-            variable = state.variables[index]
+            variable = state.updated(state.variables[index])
         self._variable = tf_variable(variable)
         self._master = state.masters[index] if state.masters else None
         self._index = index
@@ -230,12 +230,15 @@ def constrain(
     """Applies a variable's constraint, to its master weight if it has one."""
     if variable.constraint is None:
         return
-    index = state.index_of(variable)
-    if state.masters and state.masters[index] is not None:
-        weight = Weight(state, index, variable)
-        new = tf.convert_to_tensor(variable.constraint(weight.value))
-        weight.write(new, enabled, rounding)
-        return
-    old = tf.convert_to_tensor(variable)
-    new = tf.convert_to_tensor(variable.constraint(variable))
-    access.assign(variable, choose(enabled, new, old))
+    constraint, index = variable.constraint, state.index_of(variable)
+    if state.working_copies:
+        variable = state.working_copies[index]
+    with state.on_device(index):
+        if state.masters and state.masters[index] is not None:
+            weight = Weight(state, index, variable)
+            new = tf.convert_to_tensor(constraint(weight.value))
+            weight.write(new, enabled, rounding)
+            return
+        old = tf.convert_to_tensor(variable)
+        new = tf.convert_to_tensor(constraint(variable))
+        access.assign(variable, choose(enabled, new, old))

@@ -39,15 +39,17 @@ def catch_up(
     scalars = rule.scalars(
         settings.learning_rate(), frames.update_count(settings, state)
     )
-    ops = []
+    ops: list[tf.Operation] = []
     for bucket in plan.buckets:
         factors = frames.factors_of(context, bucket)
         own = None if rows is None else [rows[i] for i in bucket.positions]
-        if not bucket.runs_op:
-            Composed(context).catch_up(bucket, own, enabled, factors, scalars)
-            continue
-        ops.append(
-            launch(
+        with bucket.on_device(state):
+            if not bucket.runs_op:
+                Composed(context).catch_up(
+                    bucket, own, enabled, factors, scalars
+                )
+                continue
+            op = launch(
                 context,
                 bucket._replace(lazy=rows is not None),
                 _no_slices(bucket),
@@ -56,8 +58,9 @@ def catch_up(
                 scalars,
                 own or (),
             )
-        )
-    return [op for op in ops if op is not None]
+        if op is not None:
+            ops.append(op)
+    return ops
 
 
 def _no_slices(bucket: Bucket) -> list[tf.IndexedSlices]:

@@ -260,7 +260,7 @@ class Composed:
             accumulator = self._state.accumulators[bucket.indices[i]]
             accumulated = tf.convert_to_tensor(accumulator)
             if bucket.sparse:
-                occurs = _occurring(gradient, bucket.variables[i], accumulated)
+                occurs = occurring(gradient, bucket.variables[i], accumulated)
                 gradient = gradients.to_dense(gradient, bucket.variables[i])
         elif bucket.sparse:
             merged = slices.merge(gradient.values, gradient.indices)
@@ -328,7 +328,7 @@ class Composed:
         for gradient, variable, index in zip(
             grads, bucket.variables, bucket.indices, strict=True
         ):
-            occurs = _occurring(gradient, variable, accumulators[index])
+            occurs = occurring(gradient, variable, accumulators[index])
             part = _Part(gradient, occurs=occurs)
             changes = part.changes(variable, frame.enabled)
             self._average(index, frame, None, changes)
@@ -337,9 +337,15 @@ class Composed:
         self, index: int, frame: Frame, rows: tf.Tensor | None, changes: Flag
     ) -> None:
         """Moves a variable's average, or rows of it, to the new value."""
-        average_of = self._state.averages[index]
-        if average_of is None:
+        if self._state.averages[index] is None:
             return
+        with self._state.on_device(index):
+            self._average_here(index, frame, rows, changes)
+
+    def _average_here(
+        self, index: int, frame: Frame, rows: tf.Tensor | None, changes: Flag
+    ) -> None:
+        average_of = self._state.averages[index]
         weight = Weight(self._state, index, rows=rows)
         old = access.read_rows(average_of, rows)
         # The variable gets the average before it is rounded.
@@ -361,7 +367,7 @@ def rows_accumulated(accumulated: tf.Tensor) -> tf.Tensor:
     )
 
 
-def _occurring(
+def occurring(
     gradient: tf.IndexedSlices,
     variable: Variable,
     accumulator: Variable | None,

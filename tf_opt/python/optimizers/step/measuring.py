@@ -77,11 +77,12 @@ def measure(
                 **of_slices,
             )
         else:
-            measured = measure_gradients(
-                *_operands(context.state, bucket, own, accumulates),
-                gradient_scale=scale,
-                enabled=enabled,
-            )
+            with bucket.on_device(context.state):
+                measured = measure_gradients(
+                    *_operands(context.state, bucket, own, accumulates),
+                    gradient_scale=scale,
+                    enabled=enabled,
+                )
         sums = access.on_host(measured.sums_of_squares)
         root, total, all_ = _functions_of(sums)
         norms.append(root(sums) / settings.micro_steps)

@@ -40,7 +40,8 @@ def update(
     learning_rate = settings.learning_rate()
     learning_rates: list[Any] = [learning_rate] * len(variables)
     for bucket, grads, factors in parts:
-        ready = composed.finished_gradients(bucket, grads, frame, factors)
+        with bucket.on_device(state):
+            ready = composed.finished_gradients(bucket, grads, frame, factors)
         for k, i in enumerate(bucket.positions):
             finished[i] = gradients.cast(ready[k], variables[i].dtype)
             if settings.overrides_update_step and not isinstance(
@@ -62,7 +63,11 @@ def update(
             )
 
     lists = (variables, finished, learning_rates)
-    if tf.distribute.in_cross_replica_context():
+    if state.working_copies:
+        for variable, *args in zip(*lists, strict=True):
+            with state.on_device(state.index_of(variable)):
+                settings.update_one(variable, *args)
+    elif tf.distribute.in_cross_replica_context():
         update_all(settings.strategy, *lists)
     else:
         tf.__internal__.distribute.interim.maybe_merge_call(

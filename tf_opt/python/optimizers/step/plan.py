@@ -6,6 +6,7 @@ While a step is traced this happens once. Eager steps keep their plans.
 from __future__ import annotations
 
 import collections
+import contextlib
 from collections.abc import Hashable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -17,17 +18,22 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.inputs import variable_group
 from tf_opt.python.ops.measure_gradients import OP_NAME
 from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.optimizers.state.lazy_mode import CATCH_UP
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.optimizers.values.gradients import path_of
+
+# A step whose state isn't beside the variables moves values and gradients in
+# portions of this size: large enough that launches cost nothing, small enough
+# that the update of one overlaps with the backward pass of the next.
+PORTION_BYTES = 32 << 20
 
 
 class Bucket(NamedTuple):
@@ -64,6 +70,12 @@ class Bucket(NamedTuple):
     def runs_op(self) -> bool:
         """Whether the custom op updates these variables."""
         return self.lists is not None
+
+    def on_device(
+        self, state: OptimizerState
+    ) -> contextlib.AbstractContextManager:
+        """Returns the context of the device on which its state lives."""
+        return state.on_device(self.indices[0])
 
 
 class Plan(NamedTuple):
@@ -108,7 +120,11 @@ def may_stay_sparse(
         A bool for each gradient; None if no gradient may.
     """
     # Replicas that accumulate sum dense gradients.
-    sums_dense = settings.accumulates and access.in_several_replicas()
+    sums_dense = (
+        settings.accumulates
+        and access.in_several_replicas()
+        and not state.working_copies
+    )
     found = [
         isinstance(gradient, tf.IndexedSlices)
         and (
@@ -142,7 +158,7 @@ def make(
         groups: Whether a launch takes each of its lists as one group.
         one_by_one: Whether each variable goes through `update_step`.
     """
-    tf_variables = tuple(map(tf_variable, variables))
+    tf_variables = tuple(map(state.updated, variables))
     # An op would write only the first copy of a variable.
     composed = one_by_one or (
         not access.in_replica() and any(map(access.has_copies, tf_variables))
@@ -153,7 +169,9 @@ def make(
             settings.implementation, op_name, dtype, device
         )
 
-    parts: dict[tuple[int, bool, str | bool, tf.DType, str], list[int]] = {}
+    parts: dict[tuple[int, bool, int, str | bool, tf.DType, str], list[int]]
+    parts = {}
+    portions = _portions(tf_variables) if state.working_copies else None
     occurrences: collections.Counter[int] = collections.Counter()
     only_rows_change = other_rows_stay(settings, state)
     for i, variable in enumerate(tf_variables):
@@ -177,14 +195,21 @@ def make(
             lazy = sparse = sparse or not can_run(op.name, dtype, device)
         # A variable that occurs twice is updated twice, one after the other.
         # Sparse gradients come first: their rows may be wrong.
-        part = (occurrences[id(variable)], not sparse, lazy, dtype, device)
+        part = (
+            occurrences[id(variable)],
+            not sparse,
+            portions[i] if portions else 0,
+            lazy,
+            dtype,
+            device,
+        )
         parts.setdefault(part, []).append(i)
         occurrences[id(variable)] += 1
 
     buckets: list[Bucket] = []
     updated_later: set[int] = set()
-    in_order = sorted(parts.items(), key=lambda part: part[0][:2])
-    for (_, dense, lazy, dtype, device), positions in reversed(in_order):
+    in_order = sorted(parts.items(), key=lambda part: part[0][:3])
+    for (_, dense, _, lazy, dtype, device), positions in reversed(in_order):
         updated = tuple(tf_variables[i] for i in positions)
         indices = tuple(map(state.index_of, updated))
         lists = None
@@ -223,6 +248,19 @@ def make(
         )
         updated_later.update(indices)
     return Plan(tf_variables, tuple(reversed(buckets)), one_by_one)
+
+
+def _portions(variables: Sequence[tf.Variable]) -> list[int]:
+    """Returns the number of each variable's portion of the model.
+
+    Portion 0 has the last variables, whose gradients come first.
+    """
+    found: list[int] = []
+    size = 0
+    for variable in reversed(variables):
+        found.append(size // PORTION_BYTES)
+        size += bytes_of(variable)
+    return found[::-1]
 
 
 def _lists(

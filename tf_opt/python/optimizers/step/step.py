@@ -27,6 +27,7 @@ from tf_opt.python.optimizers.step import measuring
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step import tables
+from tf_opt.python.optimizers.step import transfer
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.frame import Frame
@@ -67,7 +68,12 @@ class Step:
         plan = context.plan
         # A graph's ops that find wrong gradients, and launches: the ops that
         # later ops wait for.
-        self._awaited = tables.check(plan, grads, variables)
+        self._awaited = tables.check(
+            plan,
+            grads,
+            variables,
+            moves_rows=bool(context.state.working_copies),
+        )
         if self._awaited:
             with self._after_awaited():
                 grads = list(map(gradients.identity, grads))
@@ -99,6 +105,10 @@ class Step:
             Whether the step counts: False if it was skipped.
         """
         _, settings, state, plan = self._context
+        if state.working_copies:
+            return transfer.with_sums(
+                plan, self._gradients, self._run_where_state_is
+            )
         enabled = self._may_step
         # Outside of XLA, the op that finds a wrong row stops all later ops.
         if inside_xla():
@@ -115,12 +125,31 @@ class Step:
                 frames.is_update(settings, state),
                 enabled,
             )
+        self._constrain(enabled)
+        return self._count(enabled)
+
+    def _constrain(self, enabled: Flag) -> None:
+        """Applies the variables' constraints."""
+        _, settings, state, _ = self._context
         with self._after_awaited():
             rounding = Rounding(settings.rounding, state)
             for variable in self._variables:
                 storage.constrain(state, rounding, variable, enabled)
-            state.count(enabled, self._may_step)
+
+    def _count(self, enabled: Flag) -> Flag:
+        with self._after_awaited():
+            self._context.state.count(enabled, self._may_step)
         return enabled
+
+    def _run_where_state_is(self, grads: Sequence[Gradient]) -> Flag:
+        """Runs the step where the state lives, with gradients from there."""
+        _, settings, state, _ = self._context
+        update = frames.is_update(settings, state)
+        moves = transfer.Transfer.of_step(self._context, grads)
+        with moves.around(update):
+            enabled = self._update(self._context, grads, update, self._may_step)
+            self._constrain(enabled)
+        return self._count(enabled)
 
     # ---- Replicas that accumulate. ----
 
@@ -225,7 +254,8 @@ class Step:
             settings.learning_rate(), frames.update_count(settings, state)
         )
         composed: list[Part] = []
-        launched_dense: list[tf.Operation] = []
+        # Launches that the next ones don't wait for.
+        launched: list[tf.Operation] = []
         averaged: set[int] = set()
         for k, bucket in enumerate(plan.buckets):
             own = [grads[i] for i in bucket.positions]
@@ -238,7 +268,7 @@ class Step:
                 self._catch_up(bucket, frame)
             if bucket.runs_op:
                 # A wrong row of an earlier launch must stop the later ones.
-                with self._after_awaited():
+                with self._after_awaited(), bucket.on_device(state):
                     op = launch(
                         context,
                         bucket,
@@ -249,7 +279,8 @@ class Step:
                         rows[k],
                     )
                 if op is not None:
-                    later = self._awaited if bucket.sparse else launched_dense
+                    may_fail = bucket.sparse and not state.working_copies
+                    later = self._awaited if may_fail else launched
                     later.append(op)
             else:
                 composed.append((bucket, own, factors))
@@ -259,7 +290,7 @@ class Step:
         if composed:
             with self._after_awaited():
                 self._compose(composed, frame, scalars)
-        self._awaited += launched_dense
+        self._awaited += launched
         with self._after_awaited():
             if frame.averages:
                 self._composed.average_others(averaged, frame)
@@ -334,13 +365,17 @@ class Step:
                 one_by_one.update(self._context, self._composed, parts, frame)
                 return
             for bucket, grads, factors in parts:
-                self._composed.update(bucket, grads, frame, factors, scalars)
+                with bucket.on_device(self._context.state):
+                    self._composed.update(
+                        bucket, grads, frame, factors, scalars
+                    )
 
         def accumulate() -> None:
             for bucket, grads, _ in parts:
-                self._composed.accumulate(
-                    bucket, grads, frame.gradient_scale, frame.enabled
-                )
+                with bucket.on_device(self._context.state):
+                    self._composed.accumulate(
+                        bucket, grads, frame.gradient_scale, frame.enabled
+                    )
                 if bucket.sparse and frame.averages:
                     self._composed.average_rows(bucket, grads, frame)
 

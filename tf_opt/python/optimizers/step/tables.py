@@ -64,18 +64,24 @@ def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
 
 
 def check(
-    plan: Plan, grads: Sequence[Gradient], variables: Sequence[Variable]
+    plan: Plan,
+    grads: Sequence[Gradient],
+    variables: Sequence[Variable],
+    *,
+    moves_rows: bool,
 ) -> list[tf.Operation]:
-    """Checks the rows of the sparse gradients that no custom op checks.
+    """Checks the rows of sparse gradients.
 
-    Gradients and variables are those that the user gave.
+    Those that a custom op applies are checked by the op itself, unless rows
+    are moved before it runs. Gradients and variables are those that the user
+    gave.
 
     Returns:
         In a graph, the ops that check.
     """
     checks: list[tf.Operation] = []
     for bucket in plan.buckets:
-        if bucket.sparse and bucket.runs_op:
+        if bucket.sparse and bucket.runs_op and not moves_rows:
             continue
         for i in bucket.positions:
             if isinstance(grads[i], tf.IndexedSlices):

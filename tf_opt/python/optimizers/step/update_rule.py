@@ -46,6 +46,11 @@ class UpdateRule:
         """Whether `read_slots` returns each slot whole."""
         return not any(slot.row_input for slot in self.spec.slots)
 
+    @property
+    def reads_other_variables(self) -> bool:
+        """Whether `begin` reads variables without a gradient."""
+        return False
+
     def scalars(
         self, learning_rate: Scalar, updates: int | tf.Tensor
     ) -> Scalars:

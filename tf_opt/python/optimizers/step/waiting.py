@@ -43,10 +43,6 @@ class WaitingTable:
         self._coasting = state.coasting[index]
         self._missed = update.missed(len(self._slots))
 
-    def _count(self, entries: tf.Tensor) -> tf.Tensor:
-        """Returns how many entries are in use."""
-        return tf.math.count_nonzero(entries[:, 0], dtype=tf.int32)
-
     def catch_up(self, rows: tf.Tensor | None, enabled: Flag) -> None:
         """Lets rows catch up, or all rows if `rows` is None.
 
@@ -56,8 +52,7 @@ class WaitingTable:
             self._catch_up_all(enabled)
             return
         entries = access.value_of(self._coasting)
-        is_full = self._count(entries) >= entries.shape[0]
-        cond(is_full, lambda: self._catch_up_all(enabled))
+        cond(coasting.is_full(entries), lambda: self._catch_up_all(enabled))
         self._catch_up(rows, enabled)
 
     def _catch_up_all(self, enabled: Flag) -> None:
@@ -69,7 +64,7 @@ class WaitingTable:
     def _catch_up(self, rows: tf.Tensor | None, enabled: Flag) -> None:
         entries = access.value_of(self._coasting)
         since = tf.cast(access.read_rows(self._since, rows), tf.int32)
-        waits = (since >= 0) & (since < self._count(entries))
+        waits = (since >= 0) & (since < coasting.count(entries))
         missed = tf.gather(entries, tf.where(waits, since, 0))
         weight = Weight(self._state, self._index, self._variable, rows)
         old = [access.read_rows(slot, rows) for slot in self._slots]
@@ -94,7 +89,7 @@ class WaitingTable:
         entries = access.value_of(self._coasting)
         new = coasting.add(
             entries,
-            self._count(entries),
+            coasting.count(entries),
             self._missed,
             self._update.kept_by(weight_decay),
         )
@@ -104,7 +99,7 @@ class WaitingTable:
         self, rows: tf.Tensor | None, occurs: tf.Tensor | None, enabled: Flag
     ) -> None:
         """Marks rows as up to date: `rows`, or those that occur."""
-        count = self._count(access.value_of(self._coasting))
+        count = coasting.count(access.value_of(self._coasting))
         old = access.read_rows(self._since, rows)
         changes = enabled if occurs is None else both(enabled, occurs)
         new = tf.fill(tf.shape(old), tf.cast(count, old.dtype))

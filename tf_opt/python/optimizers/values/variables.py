@@ -6,6 +6,7 @@ wait for each other, which isn't possible inside a condition.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -115,6 +116,12 @@ def has_copies(variable: Variable) -> bool:
     writes all copies.
     """
     return isinstance(tf_variable(variable), tf.distribute.DistributedValues)
+
+
+def copies_of(variable: Variable) -> Sequence[tf.Variable]:
+    """Returns the copies of a variable in this process, or the variable."""
+    variable = tf_variable(variable)
+    return variable.values if has_copies(variable) else (variable,)
 
 
 def assign(variable: Variable, value: Any) -> None:

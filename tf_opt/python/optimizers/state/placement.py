@@ -1,0 +1,201 @@
+"""Decides on which device the state of each variable lives.
+
+A step runs where the state lives. If that isn't where the variable is, the step
+updates a working copy of the variable there:
+
+    option          state and step                    working copy
+    (none)          beside each variable              the variable itself
+    state_device    on one device, for all replicas   a copy on that device
+    shard_state     on one of the replicas' devices   that replica's copy
+
+step/transfer.py moves values between variables and working copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python.keras_internals import is_overwritten_by_gradient
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.gradients import path_of
+from tf_opt.python.tensorflow_internals import plain_variables
+
+_Strategy = tf.distribute.Strategy
+
+
+class Placement:
+    """State beside its variables: on their device, in each replica."""
+
+    def __init__(self, strategy: _Strategy) -> None:
+        self._strategy = strategy
+
+    @contextlib.contextmanager
+    def beside(self, variable: tf.Variable) -> Iterator[None]:
+        """Context manager that creates a variable's state where it lives."""
+        with contextlib.ExitStack() as stack:
+            if not access.has_copies(variable):
+                # Colocation doesn't reach variables that are created while a
+                # step is traced, as in `fit`.
+                stack.enter_context(tf.device(variable.device))
+            # It knows the devices of a strategy, such as parameter servers.
+            extended = self._strategy.extended
+            stack.enter_context(extended.colocate_vars_with(variable))
+            yield
+
+    def working_copies(
+        self, variables: Sequence[keras.Variable]
+    ) -> list[tf.Variable | None]:
+        """Returns a working copy of each variable.
+
+        None for a variable that has no state, and an empty list if steps update
+        the variables themselves.
+        """
+        return []
+
+
+class _OnDevice(Placement):
+    """State on one device, once for all replicas."""
+
+    def __init__(self, strategy: _Strategy, device: str) -> None:
+        super().__init__(strategy)
+        self._device = device
+
+    @contextlib.contextmanager
+    def beside(self, variable: tf.Variable) -> Iterator[None]:
+        with plain_variables(self._device):
+            yield
+
+    def working_copies(
+        self, variables: Sequence[keras.Variable]
+    ) -> list[tf.Variable | None]:
+        with plain_variables(self._device):
+            return [
+                None
+                if is_overwritten_by_gradient(variable)
+                else tf.Variable(
+                    tf.zeros(variable.shape, variable.dtype),
+                    trainable=False,
+                    name="working_copy",
+                )
+                for variable in variables
+            ]
+
+
+class _InShards(Placement):
+    """State of each variable on the device of one replica, its owner."""
+
+    def __init__(
+        self, strategy: _Strategy, variables: Sequence[keras.Variable]
+    ) -> None:
+        super().__init__(strategy)
+        self._owners: dict[int, int] = {}
+        sizes = {
+            id(tf_variable(variable)): bytes_of(tf_variable(variable))
+            for variable in variables
+        }
+        loads = [0] * strategy.num_replicas_in_sync
+        # The largest first, each to the replica that has least so far.
+        for key in sorted(sizes, key=sizes.get, reverse=True):
+            owner = loads.index(min(loads))
+            self._owners[key] = owner
+            loads[owner] += sizes[key]
+
+    def _copy_of_owner(self, variable: tf.Variable) -> tf.Variable:
+        return access.copies_of(variable)[self._owners[id(variable)]]
+
+    @contextlib.contextmanager
+    def beside(self, variable: tf.Variable) -> Iterator[None]:
+        with plain_variables(self._copy_of_owner(variable).device):
+            yield
+
+    def working_copies(
+        self, variables: Sequence[keras.Variable]
+    ) -> list[tf.Variable | None]:
+        return [
+            None
+            if is_overwritten_by_gradient(variable)
+            else self._copy_of_owner(tf_variable(variable))
+            for variable in variables
+        ]
+
+
+def bytes_of(variable: tf.Variable) -> int:
+    """Returns the size of one copy of a variable."""
+    return variable.shape.num_elements() * variable.dtype.size
+
+
+def placement_of(
+    state_device: str | None,
+    shard_state: bool,
+    strategy: _Strategy,
+    variables: Sequence[keras.Variable],
+) -> Placement:
+    """Returns the placement that the options ask for.
+
+    Raises:
+        ValueError: If it isn't possible under the strategy.
+    """
+    name = type(strategy).__name__
+    if shard_state:
+        if not isinstance(strategy, tf.distribute.MirroredStrategy):
+            raise ValueError(
+                "`shard_state` needs a `tf.distribute.MirroredStrategy`, whose "
+                "replicas share the state. Create model and optimizer in its "
+                f"scope. Received: shard_state=True under {name}"
+            )
+        for variable in variables:
+            if not access.has_copies(variable):
+                raise ValueError(
+                    "`shard_state` needs variables with a copy in each "
+                    "replica: create the model in the scope of the strategy. "
+                    f"Received: `{path_of(variable)}`"
+                )
+        return _InShards(strategy, variables)
+    if state_device is None:
+        return Placement(strategy)
+    if isinstance(
+        strategy,
+        (
+            tf.distribute.ParameterServerStrategy,
+            tf.distribute.experimental.CentralStorageStrategy,
+            tf.distribute.TPUStrategy,
+        ),
+    ):
+        raise ValueError(
+            f"`state_device` must be None under {name}, which itself decides "
+            "where variables and their state live. Received: "
+            f"state_device={state_device!r}"
+        )
+    return _OnDevice(strategy, state_device)
+
+
+def check_device(value: Any) -> None:
+    """Raises if there is no such device.
+
+    Raises:
+        ValueError: If the value isn't None or the name of a device.
+    """
+    if value is None:
+        return
+    available = tf.config.list_logical_devices()
+    try:
+        wanted = tf.DeviceSpec.from_string(value)
+    except (AttributeError, TypeError, ValueError):
+        wanted = None
+    if wanted is None or not any(
+        wanted.device_type == spec.device_type
+        and wanted.device_index in (None, spec.device_index)
+        for spec in (tf.DeviceSpec.from_string(x.name) for x in available)
+    ):
+        names = sorted({x.name.split("device:")[-1] for x in available})
+        raise ValueError(
+            f"`state_device` must be None or one of {names}. Received: "
+            f"state_device={value!r}"
+        )

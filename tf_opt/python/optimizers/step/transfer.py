@@ -1,0 +1,263 @@
+"""Moves values between variables and the working copies of a step.
+
+Where an optimizer's state isn't beside its variables (see state/placement.py),
+a step
+
+    fetches   the values of variables: they may have been assigned from outside
+    sums      gradients over replicas, where the state lives
+    updates   the working copies there, as in any step
+    sends     the new values to the variables, in all replicas.
+
+In a graph all of this is ordered by its data alone: values are fetched as the
+step begins, and each bucket is updated and sent as soon as its gradients exist,
+beside the backward pass of the buckets that follow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import coasting
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.step import replicas
+from tf_opt.python.optimizers.step.composed import occurring
+from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.plan import Bucket
+from tf_opt.python.optimizers.step.plan import Plan
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import cond
+from tf_opt.python.optimizers.values.flags import is_zero
+from tf_opt.python.optimizers.values.gradients import Gradient
+
+
+def with_sums(
+    plan: Plan, grads: Sequence[Gradient], do: Callable[..., Any]
+) -> Any:
+    """Calls `do` with the gradients, each on the device where it is applied.
+
+    With several replicas, these are the sums over the replicas, and `do` is
+    called once for all of them.
+    """
+    if access.in_several_replicas():
+
+        def once(strategy: tf.distribute.Strategy, *of_replicas: Any) -> Any:
+            return do(replicas.sum_at(plan, strategy, of_replicas, grads))
+
+        ready = replicas.to_sum(grads)
+        context = tf.distribute.get_replica_context()
+        return context.merge_call(once, args=tuple(ready))
+    moved = []
+    for gradient, variable in zip(grads, plan.variables, strict=True):
+        with tf.device(variable.device):
+            moved.append(_on_this_device(gradient))
+    return do(moved)
+
+
+def once(do: Callable[[], None]) -> None:
+    """Calls `do` once for all replicas."""
+    if access.in_several_replicas():
+        context = tf.distribute.get_replica_context()
+        context.merge_call(lambda _: do())
+    else:
+        do()
+
+
+def _on_this_device(gradient: Gradient) -> Gradient:
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(
+            tf.identity(gradient.values), tf.identity(gradient.indices)
+        )
+    return tf.identity(gradient)
+
+
+class _Part(NamedTuple):
+    """A variable, or rows of it.
+
+    Attributes:
+        index: The variable's index.
+        rows: The rows; None: all of them.
+        fetches_all: Whether all rows must be fetched nevertheless.
+        sends_all: Whether all rows must be sent nevertheless.
+    """
+
+    index: int
+    rows: tf.Tensor | None = None
+    fetches_all: Flag = False
+    sends_all: Flag = False
+
+
+class Transfer:
+    """The values that one step, or a part of it, fetches and sends."""
+
+    def __init__(self, state: OptimizerState, parts: list[list[_Part]]) -> None:
+        self._state = state
+        self._parts = parts
+
+    @classmethod
+    def of_step(
+        cls, context: StepContext, grads: Sequence[Gradient]
+    ) -> Transfer:
+        """Returns the transfer of a step, given its gradients."""
+        rule, settings, state, plan = context
+        parts = [
+            [
+                _part(context, bucket, k, grads[i])
+                for k, i in enumerate(bucket.positions)
+            ]
+            for bucket in plan.buckets
+        ]
+        if settings.use_ema or rule.reads_other_variables:
+            # Averages of other variables move as well; those of lazy tables
+            # only begin.
+            updated = {part.index for bucket in parts for part in bucket}
+            begins = is_zero(access.as_number(state.iterations))
+            nothing = tf.zeros([0], tf.int64)
+            parts.append(
+                [
+                    _Part(index, nothing, begins)
+                    if state.lazy[index]
+                    else _Part(index)
+                    for index, copy in enumerate(state.working_copies)
+                    if copy is not None and index not in updated
+                ]
+            )
+        return cls(state, parts)
+
+    @classmethod
+    def of_rows(
+        cls,
+        state: OptimizerState,
+        variables: Sequence[Variable],
+        rows: Sequence[tf.Tensor] | None = None,
+    ) -> Transfer:
+        """Returns the transfer of these rows, or of whole variables.
+
+        Nothing is moved of variables that are updated where they are.
+        """
+        parts = []
+        for k, variable in enumerate(variables):
+            if state.updated(variable) is tf_variable(variable):
+                continue
+            index = state.index_of(variable)
+            if rows is None:
+                parts.append(_Part(index))
+            else:
+                full = _all_catch_up(state, index)
+                parts.append(_Part(index, rows[k], full, full))
+        return cls(state, [parts])
+
+    @contextlib.contextmanager
+    def around(self, update: Flag = True) -> Iterator[None]:
+        """Context manager that fetches, and sends at its end.
+
+        Args:
+            update: Whether anything is updated; if not, nothing is moved.
+        """
+        cond(update, self._fetch)
+        yield
+        for bucket in self._parts:
+            cond(update, lambda parts=bucket: self._send(parts))
+
+    def _fetch(self) -> None:
+        for bucket in self._parts:
+            for part in bucket:
+                copy, copies = self._copies(part)
+                # A working copy that is one of them has the value already.
+                if not any(x is copy for x in copies):
+                    _move(copies[0], [copy], part.rows, part.fetches_all)
+
+    def _send(self, parts: Sequence[_Part]) -> None:
+        for part in parts:
+            copy, copies = self._copies(part)
+            others = [x for x in copies if x is not copy]
+            _move(copy, others, part.rows, part.sends_all)
+
+    def _copies(self, part: _Part) -> tuple[tf.Variable, Sequence[tf.Variable]]:
+        """Returns a variable's working copy and its copies in replicas."""
+        state, index = self._state, part.index
+        return (
+            state.working_copies[index],
+            access.copies_of(state.variables[index]),
+        )
+
+
+def _part(
+    context: StepContext, bucket: Bucket, k: int, gradient: Gradient
+) -> _Part:
+    """Returns what a step moves of the k-th variable of a bucket."""
+    _, settings, state, _ = context
+    index = bucket.indices[k]
+    if not bucket.lazy:
+        return _Part(index)
+    with state.on_device(index):
+        if settings.accumulates:
+            occurs = occurring(
+                gradient, bucket.variables[k], state.accumulators[index]
+            )
+            rows = tf.where(occurs)[:, 0]
+        else:
+            rows = tf.unique(gradient.indices)[0]
+        all_catch_up = _all_catch_up(state, index)
+    fetches_all = all_catch_up
+    if settings.use_ema:
+        # The average of a table begins with all of its rows.
+        begins = is_zero(access.as_number(state.iterations))
+        fetches_all = begins if all_catch_up is False else begins | all_catch_up
+    return _Part(index, rows, fetches_all, all_catch_up)
+
+
+def _all_catch_up(state: OptimizerState, index: int) -> Flag:
+    """Returns whether all rows of a table will catch up; see waiting.py."""
+    if not state.waits(index):
+        return False
+    with state.on_device(index):
+        return coasting.is_full(access.value_of(state.coasting[index]))
+
+
+def _move(
+    source: tf.Variable,
+    targets: Sequence[tf.Variable],
+    rows: tf.Tensor | None,
+    moves_all: Flag,
+) -> None:
+    """Assigns a variable's value, or rows of it, to others."""
+
+    def move_all() -> None:
+        with tf.device(source.device):
+            value = tf.raw_ops.ReadVariableOp(
+                resource=source.handle, dtype=source.dtype
+            )
+        for target in targets:
+            with tf.device(target.device):
+                tf.raw_ops.AssignVariableOp(
+                    resource=target.handle, value=tf.identity(value)
+                )
+
+    def move_rows() -> None:
+        with tf.device(source.device):
+            values = tf.raw_ops.ResourceGather(
+                resource=source.handle,
+                indices=tf.identity(rows),
+                dtype=source.dtype,
+            )
+        for target in targets:
+            with tf.device(target.device):
+                tf.raw_ops.ResourceScatterUpdate(
+                    resource=target.handle,
+                    indices=tf.identity(rows),
+                    updates=tf.identity(values),
+                )
+
+    if not targets:
+        return
+    cond(True if rows is None else moves_all, move_all, move_rows)
