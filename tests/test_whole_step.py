@@ -81,7 +81,13 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
     "slices": {"none": {}, "exact": {}, "lazy": {"lazy_mode": True}},
 }
 IMPLEMENTATIONS = ("custom_op", "composed")
-RUNS = (*trajectory.RUNS, "replicas")
+# Ways to run whose state isn't beside the variables.
+ELSEWHERE: dict[str, tuple[str, dict[str, Any]]] = {
+    "graph, host": ("tf.function", {"state_device": "CPU:0"}),
+    "replicas, host": ("replicas", {"state_device": "CPU:0"}),
+    "replicas, shards": ("replicas", {"shard_state": True}),
+}
+RUNS = (*trajectory.RUNS, "replicas", *ELSEWHERE)
 DTYPES = ("float32", "float64", "mixed", "bfloat16")
 # The arguments that say what is stored in fewer bits.
 STORAGE = {
@@ -245,6 +251,7 @@ def test_all_features_together(
         if not (HAS_SPARSE_XLA_KERNELS if inside_xla else HAS_SPARSE_KERNELS):
             # The op for dense gradients, the composed one for others.
             implementation = "auto"
+    how, placement = ELSEWHERE.get(how, (how, {}))
     under_test = OPTIMIZERS[name]
     arguments = {
         "weight_decay": 0.1,
@@ -254,7 +261,8 @@ def test_all_features_together(
     random = np.random.default_rng(0)
     begins = [random.normal(size=shape) for shape in SHAPES]
     scope = strategy if how == "replicas" else tf.distribute.get_strategy()
-    with scope.scope():
+    on_device = how == "tf.function" and bool(placement)
+    with scope.scope(), tf.device("CPU:1" if on_device else "CPU:0"):
         variables = [
             keras.Variable(value, dtype=dtype_, name=variable_name)
             for value, dtype_, variable_name in zip(
@@ -266,6 +274,7 @@ def test_all_features_together(
             implementation=implementation,
             **arguments,
             **features,
+            **placement,
         )
         if growth is not None:
             optimizer = tf_opt.LossScaleOptimizer(inner, 4.0, growth)
@@ -298,7 +307,12 @@ def test_all_features_together(
         reference.scale = 4.0
     step = _stepper(how, optimizer, variables, strategy)
     accumulates = inner.gradient_accumulation_steps is not None
-    if how == "replicas" and chosen["slices"] == "lazy" and accumulates:
+    if (
+        how == "replicas"
+        and not placement
+        and chosen["slices"] == "lazy"
+        and accumulates
+    ):
         gradients = map(_tensor, _gradients(0, skips, True), variables)
         with pytest.raises(ValueError, match="`lazy_mode` must be False"):
             step(list(gradients))

@@ -146,7 +146,8 @@ class Step:
         _, settings, state, _ = self._context
         update = frames.is_update(settings, state)
         moves = transfer.Transfer.of_step(self._context, grads)
-        with moves.around(update):
+        # Averages follow the variables in every step.
+        with moves.around(settings.use_ema or update):
             enabled = self._update(self._context, grads, update, self._may_step)
             self._constrain(enabled)
         return self._count(enabled)

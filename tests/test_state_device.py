@@ -1,0 +1,362 @@
+"""State on another device than the variables: `state_device`.
+
+The variables are on CPU:1, their state on CPU:0. test_whole_step.py has every
+feature of a step; this is what surrounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+import small_model
+from registry import OPTIMIZERS
+
+HOST = {"state_device": "CPU:0"}
+DEVICE = "CPU:1"
+
+FEATURES: dict[str, dict[str, Any]] = {
+    "bare": {},
+    "masters": {"master_weights": True, "state_dtype": "bfloat16"},
+    "norms, averages": {
+        "global_clipnorm": 0.5,
+        "use_ema": True,
+        "ema_overwrite_frequency": 2,
+    },
+    "accumulation": {"gradient_accumulation_steps": 2, "clipnorm": 0.5},
+    "random rounding": {"stochastic_rounding": True, "skip_nonfinite": True},
+    "lazy": {"lazy_mode": {"^table$": True}, "use_ema": True},
+    "lazy, accumulation": {
+        "lazy_mode": {"^table$": True},
+        "gradient_accumulation_steps": 2,
+    },
+    "catch up": {"lazy_mode": {"^table$": "catch_up"}},
+    "composed": {"implementation": "composed"},
+}
+
+
+def variables_of(dtype: str = "float32") -> list[keras.Variable]:
+    random = np.random.default_rng(1)
+    shapes = {"table": (9, 3), "kernel": (4, 5), "bias": (5,), "scale": ()}
+    with tf.device(DEVICE):
+        return [
+            keras.Variable(random.normal(size=shape), dtype=dtype, name=name)
+            for name, shape in shapes.items()
+        ]
+
+
+def gradients_of(
+    variables: list[keras.Variable], step: int
+) -> list[tf.Tensor | tf.IndexedSlices]:
+    random = np.random.default_rng(step)
+    with tf.device(DEVICE):
+        table, *dense = (
+            tf.constant(random.normal(size=x.shape), x.dtype) for x in variables
+        )
+        rows = tf.constant(random.integers(0, 9, 4))
+        return [tf.IndexedSlices(table[:4], rows), *dense]
+
+
+def trained(
+    make: Callable[..., keras.optimizers.Optimizer],
+    *,
+    dtype: str = "float32",
+    in_graph: bool = False,
+    **arguments: Any,
+) -> tuple[list[np.ndarray], keras.optimizers.Optimizer]:
+    """Returns all values after some steps, and the optimizer."""
+    variables = variables_of(dtype)
+    optimizer = make(0.05, seed=7, **arguments)
+    optimizer.build(variables)
+
+    def step(gradients: list[tf.Tensor | tf.IndexedSlices]) -> None:
+        optimizer.apply(gradients, variables)
+
+    run = tf.function(step) if in_graph else step
+    for number in range(6):
+        if number == 3:
+            # Seen by the next step, with and without master weights.
+            variables[0].assign(variables[0] * 0.5)
+            variables[1].assign(variables[1] * 0.5)
+        run(gradients_of(variables, number))
+    for variable in variables:
+        assert variable.value.device.endswith(DEVICE)
+    all_variables = (*variables, *optimizer.variables)
+    return [x.numpy() for x in all_variables], optimizer
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize("feature", FEATURES)
+def test_the_same_bits_as_beside_the_variables(feature, in_graph):
+    arguments = {
+        "dtype": "float32" if "lazy" in feature else "bfloat16",
+        "in_graph": in_graph,
+        **FEATURES[feature],
+    }
+    expected, _ = trained(tf_opt.AdamW, **arguments)
+    found, optimizer = trained(tf_opt.AdamW, **arguments, **HOST)
+    small_model.assert_same(found, expected)
+    state = optimizer.variables[2:]  # After the counter and the learning rate.
+    assert all(x.value.device.endswith("CPU:0") for x in state)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_has_the_same_bits(name):
+    under_test = OPTIMIZERS[name]
+    arguments = {"in_graph": True, **under_test.thorough}
+    expected, _ = trained(under_test.make, **arguments)
+    found, _ = trained(under_test.make, **arguments, **HOST)
+    small_model.assert_same(found, expected)
+
+
+def test_rows_have_the_same_bits_when_all_catch_up(monkeypatch):
+    monkeypatch.setattr(
+        "tf_opt.python.optimizers.state.lazy_mode.MOST_MISSED_STEPS", 4
+    )
+    arguments = {"lazy_mode": {"^table$": "catch_up"}, "in_graph": True}
+    for implementation in ("custom_op", "composed"):
+        arguments["implementation"] = implementation
+        expected, _ = trained(tf_opt.Adam, **arguments)
+        found, _ = trained(tf_opt.Adam, **arguments, **HOST)
+        small_model.assert_same(found, expected)
+
+
+@pytest.mark.parametrize("rows", [None, [0, 2, 8]])
+def test_rows_catch_up_outside_of_a_step(rows):
+    results = []
+    for arguments in ({}, HOST):
+        variables = variables_of()
+        optimizer = tf_opt.Adam(
+            0.05, lazy_mode={"^table$": "catch_up"}, **arguments
+        )
+        for number in range(3):
+            optimizer.apply(gradients_of(variables, number), variables)
+        before = variables[0].numpy()
+        optimizer.catch_up(variables[0], rows)
+        assert np.any(before != variables[0].numpy())
+        results.append(variables[0].numpy())
+    small_model.assert_same(results[:1], results[1:])
+
+
+def test_a_wrong_row_changes_nothing():
+    variables = variables_of()
+    optimizer = tf_opt.Adam(0.05, **HOST)
+    optimizer.build(variables)
+    table, *dense = gradients_of(variables, 0)
+    wrong = tf.IndexedSlices(table.values, tf.constant([0, 1, 9, 2]))
+    own = [*variables, *optimizer.variables]
+    before = [x.numpy() for x in own]
+    for lazy_mode in (False, True):
+        optimizer.lazy_mode = lazy_mode
+        for way in (lambda function: function, tf.function):
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match="gradient of table must"
+            ):
+                way(lambda: optimizer.apply([wrong, *dense], variables))()
+            small_model.assert_same([x.numpy() for x in own], before)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"run_eagerly": True},
+        {"steps_per_execution": 3},
+        {"loss_scale": True},
+        {"keras_loss_scale": True},
+        {"use_ema": True, "callbacks": True},
+    ],
+    ids=str,
+)
+def test_fit_has_the_same_bits(arguments):
+    arguments = dict(arguments)
+    scaled = arguments.pop("loss_scale", False)
+    scaled_by_keras = arguments.pop("keras_loss_scale", False)
+    ema = {"use_ema": arguments.pop("use_ema", False)}
+    swaps = arguments.pop("callbacks", False)
+
+    def fit(**placement: str) -> list[np.ndarray]:
+        keras.utils.set_random_seed(2)
+        random = np.random.default_rng(2)
+        x = random.normal(size=(32, 4)).astype("float32")
+        with tf.device(DEVICE):
+            model = keras.Sequential(
+                [
+                    keras.layers.Input((4,)),
+                    keras.layers.Dense(6, kernel_constraint="max_norm"),
+                    keras.layers.Dense(2),
+                ]
+            )
+        optimizer = tf_opt.AdamW(0.1, **ema, **placement)
+        if scaled:
+            optimizer = tf_opt.LossScaleOptimizer(optimizer)
+        if scaled_by_keras:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        model.compile(optimizer, "mse", jit_compile=False, **arguments)
+        callbacks = [tf_opt.callbacks.SwapAveragedWeights()] if swaps else []
+        data = (x, x[:, :2])
+        history = model.fit(
+            *data,
+            batch_size=8,
+            epochs=2,
+            shuffle=False,
+            verbose=0,
+            validation_data=data,
+            callbacks=callbacks,
+        )
+        return [
+            history.history["val_loss"],
+            *(v.numpy() for v in (*model.variables, *optimizer.variables)),
+        ]
+
+    small_model.assert_same(fit(**HOST), fit())
+
+
+def test_inside_xla_it_says_what_to_do():
+    optimizer = tf_opt.Adam(0.1, **HOST)
+    with pytest.raises(ValueError, match="`jit_compile=False`"):
+        small_model.fit(optimizer, jit_compile=True)
+
+
+def test_an_overridden_update_step_updates_the_working_copy():
+    class Own(tf_opt.Adam):
+        def update_step(self, gradient, variable, learning_rate):
+            self.assign_sub(
+                variable, learning_rate * tf.cast(gradient, "float32")
+            )
+
+    arguments = {"weight_decay": 0.1}
+    expected, _ = trained(Own, **arguments)
+    found, _ = trained(Own, **arguments, **HOST)
+    small_model.assert_same(found, expected)
+
+
+def test_update_step_updates_the_variable():
+    variables = variables_of()
+    optimizer = tf_opt.SGD(1.0, **HOST)
+    optimizer.build(variables)
+    expected = variables[2].numpy() - 0.5
+    optimizer.update_step(tf.ones(5), variables[2], 0.5)
+    np.testing.assert_array_equal(variables[2], expected)
+
+
+@pytest.mark.parametrize("kind", ["keras", "weights.h5", "checkpoint"])
+@pytest.mark.parametrize(
+    ("before", "after"), [(HOST, {}), ({}, HOST)], ids=["from", "to"]
+)
+def test_saved_state_loads_with_and_without(tmp_path, kind, before, after):
+    def make(placement: dict[str, str]) -> keras.Model:
+        optimizer = tf_opt.AdamW(0.05, use_ema=True, **placement)
+        return small_model.fit(optimizer, jit_compile=False)
+
+    source, target = make(before), make(after)
+    path = str(tmp_path / f"model.{kind}")
+    if kind == "checkpoint":
+        saved = tf.train.Checkpoint(model=source, optimizer=source.optimizer)
+        written = saved.save(path)
+        tf.train.Checkpoint(model=target, optimizer=target.optimizer).restore(
+            written
+        ).assert_consumed()
+    elif kind == "keras":
+        source.save(path)
+        target = keras.saving.load_model(path)
+        assert target.optimizer.state_device == source.optimizer.state_device
+    else:
+        source.save_weights(path)
+        target.load_weights(path)
+    small_model.assert_same(
+        small_model.state(target), small_model.state(source)
+    )
+
+
+def test_memory_tells_what_is_where():
+    variables = variables_of("bfloat16")
+    elements = sum(x.numpy().size for x in variables)
+    optimizer = tf_opt.Adam(0.1, master_weights=True, use_ema=True, **HOST)
+    with pytest.raises(ValueError, match="is known once the optimizer is"):
+        optimizer.memory()
+    optimizer.build(variables)
+    memory = optimizer.memory()
+    assert memory["CPU:1"]["variables"] == 2 * elements
+    host = memory["CPU:0"]
+    assert host["slots"] == 8 * elements
+    assert host["master_weights"] == host["averages"] == 4 * elements
+    assert host["working_copies"] == 2 * elements
+    assert "slots" not in memory["CPU:1"]
+
+
+@pytest.mark.parametrize("wrong", ["CPU:7", "cpu 0", "", 0, "GPU:5"])
+def test_a_wrong_device_is_an_error(wrong):
+    with pytest.raises(ValueError, match="`state_device` must be None or one"):
+        tf_opt.Adam(state_device=wrong)
+
+
+@pytest.mark.parametrize("option", [HOST, {"shard_state": True}], ids=str)
+def test_it_cannot_change_once_there_is_state(option):
+    optimizer = tf_opt.Adam()
+    optimizer.build(variables_of())
+    (name, value), *_ = option.items()
+    with pytest.raises(ValueError, match=f"`{name}` can't be changed once"):
+        setattr(optimizer, name, value)
+
+
+def test_other_strategies_are_refused():
+    strategy = tf.distribute.experimental.CentralStorageStrategy(
+        ["CPU:0", "CPU:1"], "CPU:0"
+    )
+    with strategy.scope():
+        variables = [keras.Variable(1.0)]
+        optimizer = tf_opt.Adam(**HOST)
+        with pytest.raises(ValueError, match="must be None under CentralStora"):
+            optimizer.build(variables)
+
+
+def test_the_last_portion_is_updated_beside_the_backward_pass(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(
+        "tf_opt.python.optimizers.step.plan.PORTION_BYTES", 1 << 20
+    )
+    with tf.device(DEVICE):
+        layers = [keras.Variable(tf.eye(512)) for _ in range(8)]
+        x = tf.ones((2048, 512))
+    optimizer = tf_opt.Adam(0.1, **HOST)
+    optimizer.build(layers)
+
+    @tf.function
+    def step() -> None:
+        with tf.device(DEVICE):
+            with tf.GradientTape() as tape:
+                y = x
+                for layer in layers:
+                    y = tf.tanh(y @ layer)
+            gradients = tape.gradient(y, layers)
+        optimizer.apply(gradients, layers)
+
+    step()
+    tf.profiler.experimental.start(str(tmp_path))
+    step()
+    tf.profiler.experimental.stop()
+    (file,) = tmp_path.rglob("*.xplane.pb")
+    trace = xplane_pb2.XSpace.FromString(file.read_bytes())
+    ends: dict[str, list[int]] = {"MatMul": [], "ResourceApplyAdam": []}
+    for plane in trace.planes:
+        for line in plane.lines:
+            for event in line.events:
+                name = plane.event_metadata[event.metadata_id].name
+                for op, own in ends.items():
+                    if op in name.split(":")[-1]:
+                        own.append(event.offset_ps + event.duration_ps)
+    backward, updates = ends.values()
+    assert len(updates) == len(layers)
+    # More than the last portion: the machine may be busy with something else.
+    assert sorted(updates)[2] < max(backward)
