@@ -19,7 +19,9 @@ def test_two_workers_equal_one_process(tmp_path):
     ) as workers:
         workers.wait("worker_0", "worker_1")
     for worker in (0, 1):
-        steps.assert_equal_one_process(np.load(tmp_path / f"{worker}.npz"))
+        result = np.load(tmp_path / f"{worker}.npz")
+        steps.assert_equal_one_process(result)
+        steps.assert_equal_one_process(result, steps.ON_HOST)
 
 
 def test_variables_on_servers_equal_one_process(tmp_path):

@@ -51,6 +51,7 @@ FEATURES["lazy"] = {
     "gradient_accumulation_steps": None,
     "lazy_mode": True,
 }
+FEATURES["host"] = {**FEATURES["all"], "state_device": "CPU:0"}
 CASES = [
     *((name, IMPLEMENTATIONS[i % 2], "bare") for i, name in enumerate(RULES)),
     *(
@@ -59,7 +60,9 @@ CASES = [
     ),
     *zip(("Adam", "NAdam"), IMPLEMENTATIONS, ("lazy", "lazy"), strict=True),
 ]
+ON_HOST = [("Adam", "custom_op", "host"), ("ASGD", "composed", "host")]
 
+Case = tuple[str, str, str]
 Weights = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
@@ -141,7 +144,7 @@ def train(
 
 
 def state(
-    case: tuple[str, str, str],
+    case: Case,
     variables: Sequence[keras.Variable],
     optimizer: keras.optimizers.Optimizer,
 ) -> dict[str, np.ndarray]:
@@ -153,15 +156,17 @@ def state(
 
 
 @functools.cache
-def _one_process() -> dict[str, np.ndarray]:
+def _one_process(cases: tuple[Case, ...]) -> dict[str, np.ndarray]:
     strategy = tf.distribute.get_strategy()
     states = {}
-    for case in CASES:
+    for case in cases:
         states |= state(case, *train(*case, PARTS, strategy))
     return states
 
 
-def assert_equal_one_process(states: Mapping[str, np.ndarray]) -> None:
+def assert_equal_one_process(
+    states: Mapping[str, np.ndarray], cases: Sequence[Case] = tuple(CASES)
+) -> None:
     """Compares with the same steps in this process."""
-    for key, expected in _one_process().items():
+    for key, expected in _one_process(tuple(cases)).items():
         np.testing.assert_array_equal(states[key], expected, err_msg=key)

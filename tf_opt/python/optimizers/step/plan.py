@@ -83,13 +83,15 @@ class Plan(NamedTuple):
 
     Attributes:
         variables: All variables of the step.
-        buckets: The variables in buckets, in the order of their updates. Under
-            a strategy the gradients of each bucket are summed together.
+        buckets: The variables in buckets, in the order of their updates.
+        sums: The positions of gradients that are summed together over replicas:
+            those of a bucket, or of buckets that differ only in their device.
         one_by_one: Whether each variable goes through `update_step`.
     """
 
     variables: tuple[tf.Variable, ...]
     buckets: tuple[Bucket, ...]
+    sums: tuple[tuple[int, ...], ...]
     one_by_one: bool
 
 
@@ -206,10 +208,13 @@ def make(
         parts.setdefault(part, []).append(i)
         occurrences[id(variable)] += 1
 
+    sums: dict[tuple, tuple[int, ...]] = {}
     buckets: list[Bucket] = []
     updated_later: set[int] = set()
     in_order = sorted(parts.items(), key=lambda part: part[0][:3])
-    for (_, dense, _, lazy, dtype, device), positions in reversed(in_order):
+    for part, positions in reversed(in_order):
+        (_, dense, _, lazy, dtype, device) = part
+        sums[part[:-1]] = (*positions, *sums.get(part[:-1], ()))
         updated = tuple(tf_variables[i] for i in positions)
         indices = tuple(map(state.index_of, updated))
         lists = None
@@ -247,7 +252,12 @@ def make(
             )
         )
         updated_later.update(indices)
-    return Plan(tf_variables, tuple(reversed(buckets)), one_by_one)
+    return Plan(
+        tf_variables,
+        tuple(reversed(buckets)),
+        tuple(tuple(sorted(x)) for x in reversed(sums.values())),
+        one_by_one,
+    )
 
 
 def _portions(variables: Sequence[tf.Variable]) -> list[int]:

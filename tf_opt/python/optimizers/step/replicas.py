@@ -38,66 +38,27 @@ def check_variables(variables: Sequence[Variable]) -> None:
 def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
     """Returns the sums of this replica's gradients and those of all others.
 
-    Each bucket is summed together. Sparse gradients are concatenated.
+    Gradients of `plan.sums` are summed together. Sparse ones are concatenated.
     """
     summed = list(grads)
     if not access.in_several_replicas():
         return summed
     context = tf.distribute.get_replica_context()
-    for bucket in plan.buckets:
-        ready = to_sum([grads[i] for i in bucket.positions])
+    for positions in plan.sums:
+        # TensorFlow can't sum complex numbers over replicas.
+        ready = [
+            slices.to_gather(grads[i])
+            if isinstance(grads[i], tf.IndexedSlices)
+            else arithmetic.as_real(grads[i], grads[i].dtype.real_dtype)
+            for i in positions
+        ]
         totals = context.all_reduce(tf.distribute.ReduceOp.SUM, ready)
-        for i, total in zip(bucket.positions, totals, strict=True):
-            summed[i] = _summed(total, grads[i].dtype)
+        for i, total in zip(positions, totals, strict=True):
+            if isinstance(total, tf.IndexedSlices):
+                summed[i] = slices.gathered(total, plan.variables[i].dtype)
+            else:
+                summed[i] = arithmetic.from_real(total, grads[i].dtype)
     return summed
-
-
-def sum_at(
-    plan: Plan,
-    strategy: tf.distribute.Strategy,
-    of_replicas: Sequence[Any],
-    like: Sequence[Gradient],
-) -> list[Gradient]:
-    """Returns sums of gradients, each on the device of its working copy.
-
-    This is for code that runs once for all replicas.
-
-    Args:
-        plan: The step's plan.
-        strategy: The strategy.
-        of_replicas: The results of `to_sum` in all replicas.
-        like: The gradients of one replica.
-    """
-    summed = list(like)
-    for bucket in plan.buckets:
-        totals = strategy.extended.batch_reduce_to(
-            tf.distribute.ReduceOp.SUM,
-            [
-                (of_replicas[i], plan.variables[i].device)
-                for i in bucket.positions
-            ],
-        )
-        for i, total in zip(bucket.positions, totals, strict=True):
-            with tf.device(plan.variables[i].device):
-                summed[i] = _summed(total, like[i].dtype)
-    return summed
-
-
-def to_sum(grads: Sequence[Gradient]) -> list[Gradient]:
-    """Converts gradients to what TensorFlow can sum over replicas."""
-    return [
-        slices.to_gather(gradient)
-        if isinstance(gradient, tf.IndexedSlices)
-        else arithmetic.as_real(gradient, gradient.dtype.real_dtype)
-        for gradient in grads
-    ]
-
-
-def _summed(total: Gradient, dtype: tf.DType) -> Gradient:
-    """Converts a sum of `to_sum` back to the gradients' type."""
-    if isinstance(total, tf.IndexedSlices):
-        return slices.gathered(total, dtype)
-    return arithmetic.from_real(total, dtype)
 
 
 def gather_rows(rows: Sequence[tf.Tensor]) -> list[tf.Tensor]:

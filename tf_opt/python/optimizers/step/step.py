@@ -107,7 +107,7 @@ class Step:
         _, settings, state, plan = self._context
         if state.working_copies:
             return transfer.with_sums(
-                plan, self._gradients, self._run_where_state_is
+                self._context, self._gradients, self._run_where_state_is
             )
         enabled = self._may_step
         # Outside of XLA, the op that finds a wrong row stops all later ops.

@@ -32,7 +32,6 @@ from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.composed import occurring
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import cond
@@ -41,26 +40,42 @@ from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 def with_sums(
-    plan: Plan, grads: Sequence[Gradient], do: Callable[..., Any]
+    context: StepContext, grads: Sequence[Gradient], do: Callable[..., Any]
 ) -> Any:
     """Calls `do` with the gradients, each on the device where it is applied.
 
     With several replicas, these are the sums over the replicas, and `do` is
     called once for all of them.
     """
-    if access.in_several_replicas():
+    plan, state = context.plan, context.state
+    if not access.in_several_replicas():
+        return do(list(map(_moved, grads, plan.variables)))
 
-        def once(strategy: tf.distribute.Strategy, *of_replicas: Any) -> Any:
-            return do(replicas.sum_at(plan, strategy, of_replicas, grads))
+    def with_sums_of(
+        strategy: tf.distribute.Strategy, *of_replicas: Any
+    ) -> Any:
+        moved = []
+        for sums, copy in zip(of_replicas, plan.variables, strict=True):
+            copies = access.copies_of(state.variables[state.index_of(copy)])
+            # Every replica has the sum; the owner's needn't be moved.
+            own = [i for i, x in enumerate(copies) if x is copy] or [0]
+            local = strategy.experimental_local_results(sums)
+            moved.append(_moved(local[own[0]], copy))
+        return do(moved)
 
-        ready = replicas.to_sum(grads)
-        context = tf.distribute.get_replica_context()
-        return context.merge_call(once, args=tuple(ready))
-    moved = []
-    for gradient, variable in zip(grads, plan.variables, strict=True):
-        with tf.device(variable.device):
-            moved.append(_on_this_device(gradient))
-    return do(moved)
+    return tf.distribute.get_replica_context().merge_call(
+        with_sums_of, args=tuple(replicas.sum_gradients(plan, grads))
+    )
+
+
+def _moved(gradient: Gradient, variable: tf.Variable) -> Gradient:
+    """Returns a gradient on the device of a variable."""
+    with tf.device(variable.device):
+        if isinstance(gradient, tf.IndexedSlices):
+            return tf.IndexedSlices(
+                tf.identity(gradient.values), tf.identity(gradient.indices)
+            )
+        return tf.identity(gradient)
 
 
 def once(do: Callable[[], None]) -> None:
@@ -70,14 +85,6 @@ def once(do: Callable[[], None]) -> None:
         context.merge_call(lambda _: do())
     else:
         do()
-
-
-def _on_this_device(gradient: Gradient) -> Gradient:
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(
-            tf.identity(gradient.values), tf.identity(gradient.indices)
-        )
-    return tf.identity(gradient)
 
 
 class _Part(NamedTuple):

@@ -1,0 +1,177 @@
+"""State shared by replicas, and one state on the host for all of them.
+
+test_whole_step.py has every feature of a step; this is what surrounds it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+import small_model
+from processes import job
+from processes import replicas
+from registry import RULES
+
+PLACEMENTS = {
+    "shards": {"shard_state": True},
+    "host": {"state_device": "CPU:0"},
+}
+
+
+def assert_replicas_agree(
+    strategy: tf.distribute.Strategy, model: keras.Model
+) -> None:
+    for variable in model.variables:
+        first, second = strategy.experimental_local_results(variable.value)
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("name", RULES)
+def test_fit_has_the_same_bits(strategy, name, placement):
+    rule = RULES[name]
+    states = []
+    for arguments in ({}, PLACEMENTS[placement]):
+        with strategy.scope():
+            optimizer = rule.make(0.02, **rule.thorough, **arguments)
+            model = small_model.fit(optimizer, jit_compile=False)
+        states.append(small_model.state(model))
+        assert_replicas_agree(strategy, model)
+    small_model.assert_same(*states)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize(
+    "arguments",
+    [{"run_eagerly": True}, {"scaled": True}],
+    ids=str,
+)
+def test_ways_to_fit_have_the_same_bits(strategy, arguments, placement):
+    arguments = {"jit_compile": False, **arguments}
+    scaled = arguments.pop("scaled", False)
+    states = []
+    for where in ({}, PLACEMENTS[placement]):
+        with strategy.scope():
+            optimizer = tf_opt.AdamW(0.02, use_ema=True, **where)
+            if scaled:
+                optimizer = tf_opt.LossScaleOptimizer(optimizer)
+            model = small_model.fit(optimizer, **arguments)
+        states.append(small_model.state(model))
+    small_model.assert_same(*states)
+
+
+def test_three_replicas_have_the_same_bits(tmp_path):
+    with job.Job(replicas.work, {"worker": 1}, tmp_path, tmp_path) as process:
+        process.wait("worker_0")
+    expected, *others = (
+        np.load(tmp_path / f"{name}.npz") for name in replicas.PLACEMENTS
+    )
+    for found, devices in zip(others, (1, 3), strict=True):
+        assert found["devices"] == devices
+        for key in set(expected) - {"devices"}:
+            np.testing.assert_array_equal(found[key], expected[key])
+
+
+def test_a_shard_is_half_of_the_state(strategy):
+    with strategy.scope():
+        variables = [
+            keras.Variable(np.ones(n, "float32")) for n in (60, 50, 30, 20)
+        ]
+        optimizer = tf_opt.Adam(master_weights=True, shard_state=True)
+        optimizer.build(variables)
+    memory = optimizer.memory()
+    assert memory["CPU:0"]["slots"] == memory["CPU:1"]["slots"] == 80 * 8
+    assert memory["CPU:0"]["variables"] == memory["CPU:1"]["variables"]
+
+
+def test_the_host_has_one_state_for_all_replicas(strategy):
+    with strategy.scope():
+        optimizer = tf_opt.Adam(state_device="CPU:1")
+        optimizer.build([keras.Variable(np.ones(60, "float32"))])
+    memory = optimizer.memory()
+    assert "slots" not in memory["CPU:0"]
+    assert memory["CPU:1"]["slots"] == 60 * 8
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("source_is_moved", [False, True])
+def test_saved_state_loads_elsewhere(
+    strategy, tmp_path, placement, source_is_moved
+):
+    def make(**arguments: Any) -> keras.Model:
+        optimizer = tf_opt.AdamW(0.05, use_ema=True, **arguments)
+        return small_model.fit(optimizer, jit_compile=False)
+
+    def moved() -> keras.Model:
+        with strategy.scope():
+            return make(**PLACEMENTS[placement])
+
+    source, target = (moved(), make()) if source_is_moved else (make(), moved())
+    source.save_weights(tmp_path / "m.weights.h5")
+    target.load_weights(tmp_path / "m.weights.h5")
+    expected = small_model.state(source)
+    small_model.assert_same(small_model.state(target), expected)
+    prefix = tf.train.Checkpoint(optimizer=source.optimizer).save(
+        tmp_path / "checkpoint"
+    )
+    for variable in target.optimizer.variables[2:]:
+        variable.assign(tf.zeros_like(variable))
+    tf.train.Checkpoint(optimizer=target.optimizer).restore(
+        prefix
+    ).assert_consumed()
+    small_model.assert_same(small_model.state(target), expected)
+
+
+def test_rows_catch_up_in_replicas(strategy):
+    def train(**arguments: Any) -> np.ndarray:
+        with strategy.scope():
+            table = keras.Variable(np.ones((6, 2)), name="table")
+            optimizer = tf_opt.Adam(
+                0.1, lazy_mode={"table": "catch_up"}, **arguments
+            )
+            optimizer.build([table])
+
+        def on_replica() -> None:
+            context = tf.distribute.get_replica_context()
+            rows = tf.stack([0, 2 + context.replica_id_in_sync_group])
+            optimizer.catch_up(table, rows)
+            values = tf.ones((2, 2), tf.float64)
+            optimizer.apply([tf.IndexedSlices(values, rows)], [table])
+
+        step = tf.function(lambda: strategy.run(on_replica))
+        for _ in range(3):
+            step()
+        optimizer.catch_up()
+        return table.numpy()
+
+    expected = train()
+    for arguments in PLACEMENTS.values():
+        np.testing.assert_array_equal(train(**arguments), expected)
+
+
+def test_shards_need_a_mirrored_strategy(strategy):
+    optimizer = tf_opt.Adam(shard_state=True)
+    with pytest.raises(ValueError, match="needs a `tf.distribute.Mirrored"):
+        optimizer.build([keras.Variable(1.0)])
+    variable = keras.Variable(1.0)
+    with strategy.scope():
+        optimizer = tf_opt.Adam(shard_state=True)
+        with pytest.raises(ValueError, match="a copy in each replica"):
+            optimizer.build([variable])
+    with pytest.raises(ValueError, match="must be False with `state_device`"):
+        tf_opt.Adam(shard_state=True, state_device="CPU:0")
+
+
+def test_inside_xla_it_says_what_to_do(strategy):
+    with (
+        strategy.scope(),
+        pytest.raises(ValueError, match="`shard_state` needs steps outside"),
+    ):
+        small_model.fit(tf_opt.Adam(shard_state=True), jit_compile=True)
