@@ -174,6 +174,7 @@ def test_a_wrong_row_changes_nothing():
         {"loss_scale": True},
         {"keras_loss_scale": True},
         {"use_ema": True, "callbacks": True},
+        {"gradient_accumulation_steps": 2},
     ],
     ids=str,
 )
@@ -181,7 +182,11 @@ def test_fit_has_the_same_bits(arguments):
     arguments = dict(arguments)
     scaled = arguments.pop("loss_scale", False)
     scaled_by_keras = arguments.pop("keras_loss_scale", False)
-    ema = {"use_ema": arguments.pop("use_ema", False)}
+    options = {
+        name: arguments.pop(name)
+        for name in ("use_ema", "gradient_accumulation_steps")
+        if name in arguments
+    }
     swaps = arguments.pop("callbacks", False)
 
     def fit(**placement: str) -> list[np.ndarray]:
@@ -196,7 +201,7 @@ def test_fit_has_the_same_bits(arguments):
                     keras.layers.Dense(2),
                 ]
             )
-        optimizer = tf_opt.AdamW(0.1, **ema, **placement)
+        optimizer = tf_opt.AdamW(0.1, **options, **placement)
         if scaled:
             optimizer = tf_opt.LossScaleOptimizer(optimizer)
         if scaled_by_keras:
@@ -222,9 +227,25 @@ def test_fit_has_the_same_bits(arguments):
 
 
 def test_inside_xla_it_says_what_to_do():
-    optimizer = tf_opt.Adam(0.1, **HOST)
+    def fit(device: str) -> None:
+        with tf.device(device):
+            small_model.fit(tf_opt.Adam(0.1, **HOST), jit_compile=True)
+
     with pytest.raises(ValueError, match="`jit_compile=False`"):
-        small_model.fit(optimizer, jit_compile=True)
+        fit(DEVICE)
+    # On a machine without another device the option changes nothing.
+    fit("CPU:0")
+
+
+def test_variables_on_the_device_itself_have_no_copies():
+    optimizer = tf_opt.Adam(0.1, **HOST)
+    variables = [*variables_of(), keras.Variable(np.ones(3), name="at_home")]
+    before = [x.numpy() for x in variables]
+    optimizer.apply([tf.ones(x.shape, x.dtype) for x in variables], variables)
+    for old, new in zip(before, variables, strict=True):
+        np.testing.assert_allclose(new, old - 0.1, rtol=1e-5)
+    of_others = sum(x.numpy().nbytes for x in variables[:-1])
+    assert optimizer.memory()["CPU:0"]["working_copies"] == of_others
 
 
 def test_an_overridden_update_step_updates_the_working_copy():
@@ -256,7 +277,8 @@ def test_update_step_updates_the_variable():
 def test_saved_state_loads_with_and_without(tmp_path, kind, before, after):
     def make(placement: dict[str, str]) -> keras.Model:
         optimizer = tf_opt.AdamW(0.05, use_ema=True, **placement)
-        return small_model.fit(optimizer, jit_compile=False)
+        with tf.device(DEVICE):
+            return small_model.fit(optimizer, jit_compile=False)
 
     source, target = make(before), make(after)
     path = str(tmp_path / f"model.{kind}")
@@ -268,7 +290,8 @@ def test_saved_state_loads_with_and_without(tmp_path, kind, before, after):
         ).assert_consumed()
     elif kind == "keras":
         source.save(path)
-        target = keras.saving.load_model(path)
+        with tf.device(DEVICE):
+            target = keras.saving.load_model(path)
         assert target.optimizer.state_device == source.optimizer.state_device
     else:
         source.save_weights(path)

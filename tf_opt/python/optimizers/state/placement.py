@@ -5,7 +5,8 @@ updates a working copy of the variable there:
 
     option          state and step                    working copy
     (none)          beside each variable              the variable itself
-    state_device    on one device, for all replicas   a copy on that device
+    state_device    on one device, for all replicas   a copy on that device, if
+                                                      the variable isn't there
     shard_state     on one of the replicas' devices   that replica's copy
 
 step/transfer.py moves values between variables and working copies.
@@ -65,7 +66,14 @@ class _OnDevice(Placement):
 
     def __init__(self, strategy: _Strategy, device: str) -> None:
         super().__init__(strategy)
-        self._device = device
+        with tf.init_scope(), tf.device(device):
+            self._device = tf.zeros([]).device
+
+    def is_home_of(self, variable: tf.Variable) -> bool:
+        """Returns whether a variable is on this device itself."""
+        return (
+            not access.has_copies(variable) and variable.device == self._device
+        )
 
     @contextlib.contextmanager
     def beside(self, variable: tf.Variable) -> Iterator[None]:
@@ -79,13 +87,18 @@ class _OnDevice(Placement):
             return [
                 None
                 if is_overwritten_by_gradient(variable)
-                else tf.Variable(
-                    tf.zeros(variable.shape, variable.dtype),
-                    trainable=False,
-                    name="working_copy",
-                )
+                else self._working_copy(tf_variable(variable))
                 for variable in variables
             ]
+
+    def _working_copy(self, variable: tf.Variable) -> tf.Variable:
+        if self.is_home_of(variable):
+            return variable
+        return tf.Variable(
+            tf.zeros(variable.shape, variable.dtype),
+            trainable=False,
+            name="working_copy",
+        )
 
 
 class _InShards(Placement):
@@ -173,7 +186,10 @@ def placement_of(
             "where variables and their state live. Received: "
             f"state_device={state_device!r}"
         )
-    return _OnDevice(strategy, state_device)
+    placement = _OnDevice(strategy, state_device)
+    if all(placement.is_home_of(tf_variable(x)) for x in variables):
+        return Placement(strategy)
+    return placement
 
 
 def check_device(value: Any) -> None:

@@ -146,8 +146,11 @@ class Step:
         _, settings, state, _ = self._context
         update = frames.is_update(settings, state)
         moves = transfer.Transfer.of_step(self._context, grads)
-        # Averages follow the variables in every step.
-        with moves.around(settings.use_ema or update):
+        # Not only updates move averages and apply constraints.
+        every_step = settings.use_ema or any(
+            variable.constraint is not None for variable in self._variables
+        )
+        with moves.around(every_step or update):
             enabled = self._update(self._context, grads, update, self._may_step)
             self._constrain(enabled)
         return self._count(enabled)
