@@ -34,21 +34,9 @@ struct ToyHyperparameters {
   bool maximize = false;
 };
 
-struct ToyStep : ToyHyperparameters {
-  using Hyperparameters = ToyHyperparameters;
-  explicit ToyStep(const Hyperparameters& h) : Hyperparameters(h) {}
-};
-
 template <typename V, bool kL2>
-struct ToyRule {
-  using Description = Toy;
-  using Value = V;
-  using Step = ToyStep;
-  static constexpr int kSlots = 0;
-  static constexpr bool kRoundsGradientLikeSlot = false;
-  static constexpr bool kVariableShowsNan = true;
-
-  ToyRule(const Step& step, const VariableInputs& own)
+struct ToyRule : RuleBase<Toy, V, ToyHyperparameters, 0> {
+  ToyRule(const ToyHyperparameters& step, const VariableInputs& own)
       : descent(step, own),
         step_size(own.learning_rate_factor * step.learning_rate) {}
 
@@ -60,15 +48,12 @@ struct ToyRule {
   V step_size;
 };
 
-struct Toy : DescriptionOf<ToyHyperparameters> {
+struct Toy : DescriptionOf<ToyHyperparameters, ToyRule> {
   static constexpr char kOp[] = "Toy";
   static constexpr char kSummary[] = "One step of Toy.";
   static constexpr std::array<Operand, 0> kSlotOperands = {};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &ToyHyperparameters::learning_rate, "Scalar."}};
-
-  template <typename V, bool... kVariant>
-  using Rule = ToyRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt
@@ -87,7 +72,7 @@ TEST(ToyTest, DescendsByTheRule) {
   ToyHyperparameters h;
   h.learning_rate = 0.25;
   float p = 1;
-  RuleOf<Toy, float, 0>(ToyStep(h), {})(p, 2.0f);
+  RuleOf<Toy, float, 0>(h, {})(p, 2.0f);
   EXPECT_EQ(p, 0.5f);
 }
 

@@ -41,9 +41,8 @@ struct AdamHyperparameters {
 
 // A step's scalars, computed once in float64, the same for every variable.
 struct AdamStep : AdamHyperparameters {
-  using Hyperparameters = AdamHyperparameters;
-  TF_OPT_HOST_DEVICE explicit AdamStep(const Hyperparameters& h)
-      : Hyperparameters(h),
+  TF_OPT_HOST_DEVICE explicit AdamStep(const AdamHyperparameters& h)
+      : AdamHyperparameters(h),
         bias_correction_1(1.0 - Power(h.beta_1, h.step)),
         root_bias_correction_2(Sqrt(1.0 - Power(h.beta_2, h.step))) {}
 
@@ -55,15 +54,8 @@ struct AdamStep : AdamHyperparameters {
 // change what is read per element and so are template arguments; every other
 // mode is a scalar (a sign, a factor of one), free in a memory-bound loop.
 template <typename V, bool kAmsgrad, bool kL2>
-struct AdamRule {
-  using Description = Adam;
-  using Value = V;
-  using Step = AdamStep;
-  static constexpr int kSlots = kAmsgrad ? 3 : 2;
-  static constexpr bool kRoundsGradientLikeSlot = false;
-  static constexpr bool kVariableShowsNan = true;
-
-  TF_OPT_HOST_DEVICE AdamRule(const Step& step, const VariableInputs& own)
+struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
+  TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, const VariableInputs& own)
       : descent(step, own),
         moments(step),
         step_size(own.learning_rate_factor * step.learning_rate /
@@ -91,7 +83,7 @@ struct AdamRule {
     p = descent.keep * p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
   }
 
-  static MissedStep Missed(const Step& step, const VariableInputs& own) {
+  static MissedStep Missed(const AdamStep& step, const VariableInputs& own) {
     MissedStep missed = Moments<V>::Missed(
         step,
         own.learning_rate_factor * step.learning_rate *
@@ -119,7 +111,7 @@ struct AdamRule {
 };
 
 // Description of the rule for the op and the engines.
-struct Adam : DescriptionOf<AdamHyperparameters> {
+struct Adam : DescriptionOf<AdamHyperparameters, AdamRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "AdamAmsgrad";
   static constexpr char kSummary[] =
@@ -154,9 +146,6 @@ struct Adam : DescriptionOf<AdamHyperparameters> {
        "Add epsilon to sqrt(v) before its bias correction, as Keras and "
        "TensorFlow do: p <- p - learning_rate * sqrt(1 - beta_2^t) / (1 - "
        "beta_1^t) * m / (sqrt(v) + epsilon)."}};
-
-  template <typename V, bool... kVariant>
-  using Rule = AdamRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt

@@ -34,9 +34,8 @@ struct AsgdHyperparameters {
 
 // A step's scalars, computed once in float64, the same for every variable.
 struct AsgdStep : AsgdHyperparameters {
-  using Hyperparameters = AsgdHyperparameters;
-  TF_OPT_HOST_DEVICE explicit AsgdStep(const Hyperparameters& h)
-      : Hyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
+  TF_OPT_HOST_DEVICE explicit AsgdStep(const AsgdHyperparameters& h)
+      : AsgdHyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
 
   double step_size;
 };
@@ -60,15 +59,10 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
 
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
-struct AsgdRule {
-  using Description = Asgd;
-  using Value = V;
-  using Step = AsgdStep;
-  static constexpr int kSlots = 2;
+struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
   static constexpr bool kRoundsGradientLikeSlot = true;
-  static constexpr bool kVariableShowsNan = true;
 
-  TF_OPT_HOST_DEVICE AsgdRule(const Step& step, const VariableInputs& own)
+  TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, const VariableInputs& own)
       : descent(step, own),
         step_size(own.learning_rate_factor * step.step_size) {}
 
@@ -89,7 +83,7 @@ struct AsgdRule {
 };
 
 // Description of the rule for the op and the engines.
-struct Asgd : DescriptionOf<AsgdHyperparameters> {
+struct Asgd : DescriptionOf<AsgdHyperparameters, AsgdRule> {
   static constexpr char kOp[] = "ASGD";
   static constexpr char kSummary[] =
       "One step of the stochastic average gradient over a list of variables. "
@@ -116,9 +110,6 @@ struct Asgd : DescriptionOf<AsgdHyperparameters> {
       {"seen_batches", &AsgdHyperparameters::seen_batches, Range::kPositive,
        "Scalar >= 1: the number of different batches so far, this one "
        "included."}};
-
-  template <typename V, bool... kVariant>
-  using Rule = AsgdRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt

@@ -38,24 +38,19 @@ struct AveragedSgdHyperparameters {
 
 // A step's scalars, computed once in float64, the same for every variable.
 struct AveragedSgdStep : AveragedSgdHyperparameters {
-  using Hyperparameters = AveragedSgdHyperparameters;
-  TF_OPT_HOST_DEVICE explicit AveragedSgdStep(const Hyperparameters& h)
-      : Hyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
+  TF_OPT_HOST_DEVICE explicit AveragedSgdStep(
+      const AveragedSgdHyperparameters& h)
+      : AveragedSgdHyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
 
   double mu;
 };
 
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
-struct AveragedSgdRule {
-  using Description = AveragedSgd;
-  using Value = V;
-  using Step = AveragedSgdStep;
-  static constexpr int kSlots = 1;
-  static constexpr bool kRoundsGradientLikeSlot = false;
+struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
   static constexpr bool kVariableShowsNan = false;
 
-  TF_OPT_HOST_DEVICE AveragedSgdRule(const Step& step,
+  TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
                                      const VariableInputs& own)
       : descent(step, own,
                 1.0 - step.lambd * own.learning_rate_factor * step.eta),
@@ -76,7 +71,8 @@ struct AveragedSgdRule {
 };
 
 // Description of the rule for the op and the engines.
-struct AveragedSgd : DescriptionOf<AveragedSgdHyperparameters> {
+struct AveragedSgd
+    : DescriptionOf<AveragedSgdHyperparameters, AveragedSgdRule> {
   static constexpr char kOp[] = "AveragedSGD";
   static constexpr char kSummary[] =
       "One step of averaged stochastic gradient descent over a list of "
@@ -99,9 +95,6 @@ struct AveragedSgd : DescriptionOf<AveragedSgdHyperparameters> {
        "Scalar >= 0, the decay of the variable by the step size."},
       {"t0", &AveragedSgdHyperparameters::t0, Range::kNonNegative,
        "Scalar >= 0, the number of steps before averaging begins."}};
-
-  template <typename V, bool... kVariant>
-  using Rule = AveragedSgdRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt

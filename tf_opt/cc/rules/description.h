@@ -3,14 +3,10 @@
 //
 // A description has the op's name (kOp) and documentation (kSummary), the slots
 // (kSlotOperands), the scalar inputs (kScalars), the boolean attributes that
-// only this op has (kModes; every op has `maximize`) and
-//
-//   template <typename V, bool... kVariant>
-//   using Rule = ...;
-//
-// The template's arguments are the type of the arithmetic, for each optional
-// slot whether it is present, and whether weight decay is L2. As bits of an
-// integer, the lowest first, the booleans are the rule's variant.
+// only this op has (kModes; every op has `maximize`) and the class template
+// (Rule). The template's arguments are the type of the arithmetic, for each
+// optional slot whether it is present, and whether weight decay is L2. As bits
+// of an integer, the lowest first, the booleans are the rule's variant.
 //
 // If rows can coast while they wait (coasting.h), the description sets kCoasts,
 // and the class template has
@@ -31,9 +27,11 @@
 namespace tf_opt {
 
 // Base of a description: a rule without attributes of its own.
-template <typename Hyperparameters_>
+template <typename Hyperparameters_, template <typename, bool...> class Rule_>
 struct DescriptionOf {
   using Hyperparameters = Hyperparameters_;
+  template <typename V, bool... kVariant>
+  using Rule = Rule_<V, kVariant...>;
   static constexpr std::array<ScalarInput<Hyperparameters>, 0> kModes = {};
   static constexpr bool kCoasts = false;
 };
@@ -93,14 +91,11 @@ template <typename Rule>
 struct SlotsOf;
 template <template <typename, bool...> class Rule, typename V, bool... kVariant>
 struct SlotsOf<Rule<V, kVariant...>> {
-  static constexpr int kCount = Rule<V, kVariant...>::kSlots;
-
   template <std::size_t... kIndices>
-  static constexpr std::array<Operand, kCount> Make(
+  static constexpr std::array<Operand, sizeof...(kIndices)> Make(
       std::index_sequence<kIndices...>) {
     using Description = typename Rule<V, kVariant...>::Description;
-    constexpr bool kPresent[] = {kVariant...};
-    static_cast<void>(kPresent);
+    [[maybe_unused]] constexpr bool kPresent[] = {kVariant...};
     return {{SlotOf<Description>(kPresent, kIndices)...}};
   }
 };

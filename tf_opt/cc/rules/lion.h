@@ -29,24 +29,13 @@ struct LionHyperparameters {
   bool maximize = false;
 };
 
-// A step's scalars, the same for every variable.
-struct LionStep : LionHyperparameters {
-  using Hyperparameters = LionHyperparameters;
-  TF_OPT_HOST_DEVICE explicit LionStep(const Hyperparameters& h)
-      : Hyperparameters(h) {}
-};
-
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
-struct LionRule {
-  using Description = Lion;
-  using Value = V;
-  using Step = LionStep;
-  static constexpr int kSlots = 1;
-  static constexpr bool kRoundsGradientLikeSlot = false;
+struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
   static constexpr bool kVariableShowsNan = false;
 
-  TF_OPT_HOST_DEVICE LionRule(const Step& step, const VariableInputs& own)
+  TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& step,
+                              const VariableInputs& own)
       : descent(step, own),
         step_size(own.learning_rate_factor * step.learning_rate),
         beta_1(step.beta_1),
@@ -60,7 +49,8 @@ struct LionRule {
     m = beta_2 * m + one_minus_beta_2 * g;
   }
 
-  static MissedStep Missed(const Step& step, const VariableInputs& own) {
+  static MissedStep Missed(const LionHyperparameters& step,
+                           const VariableInputs& own) {
     MissedStep missed;
     missed.keep = Descent<V, kL2>::Keep(step, own);
     // Without a gradient beta_1 decides only whether there is a direction.
@@ -84,7 +74,7 @@ struct LionRule {
 };
 
 // Description of the rule for the op and the engines.
-struct Lion : DescriptionOf<LionHyperparameters> {
+struct Lion : DescriptionOf<LionHyperparameters, LionRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "Lion";
   static constexpr char kSummary[] =
@@ -102,9 +92,6 @@ struct Lion : DescriptionOf<LionHyperparameters> {
        "Scalar in [0, 1], the first moment's part of the direction."},
       {"beta_2", &LionHyperparameters::beta_2, Range::kFraction,
        "Scalar in [0, 1], the decay of the first moment."}};
-
-  template <typename V, bool... kVariant>
-  using Rule = LionRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt

@@ -17,7 +17,7 @@ LionHyperparameters Exact() {
 }
 
 TEST(LionTest, StepsByTheSignOfAnAverageThatItDoesNotKeep) {
-  const LionRule<float, false> rule(LionStep(Exact()), {});
+  const LionRule<float, false> rule(Exact(), {});
   float p = 1, m = -3;
   rule(p, 1.0f, m);  // The sign of 0.5 * -3 + 0.5 * 1.
   EXPECT_EQ(p, 1.25f);
@@ -28,7 +28,7 @@ TEST(LionTest, StepsByTheSignOfAnAverageThatItDoesNotKeep) {
 }
 
 TEST(LionTest, StandsStillWhereTheAverageIsZero) {
-  const LionRule<float, false> rule(LionStep(Exact()), {});
+  const LionRule<float, false> rule(Exact(), {});
   float p = 1, m = -2;
   rule(p, 2.0f, m);
   EXPECT_EQ(p, 1.0f);
@@ -39,17 +39,17 @@ TEST(LionTest, DecaysTheVariableOrAddsToTheGradient) {
   VariableInputs own;
   own.weight_decay = 0.5;
   float p = 2, m = 0;
-  LionRule<float, false>(LionStep(Exact()), own)(p, -1.0f, m);
+  LionRule<float, false>(Exact(), own)(p, -1.0f, m);
   EXPECT_EQ(p, 2 * (1 - 0.25f * 0.5f) + 0.25f);
   EXPECT_EQ(m, -0.25f);
   p = 2, m = 0;
-  LionRule<float, true>(LionStep(Exact()), own)(p, -0.5f, m);  // g is 0.5.
+  LionRule<float, true>(Exact(), own)(p, -0.5f, m);  // g is 0.5.
   EXPECT_EQ(p, 1.75f);
   EXPECT_EQ(m, 0.125f);
 }
 
 TEST(LionTest, ShowsNan) {
-  const LionRule<float, false> rule(LionStep(Exact()), {});
+  const LionRule<float, false> rule(Exact(), {});
   float p = 1, m = 0;
   rule(p, std::nanf(""), m);
   EXPECT_TRUE(std::isnan(p));

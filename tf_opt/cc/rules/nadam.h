@@ -44,9 +44,8 @@ struct NAdamHyperparameters {
 
 // A step's scalars, computed once in float64, the same for every variable.
 struct NAdamStep : NAdamHyperparameters {
-  using Hyperparameters = NAdamHyperparameters;
-  TF_OPT_HOST_DEVICE explicit NAdamStep(const Hyperparameters& h)
-      : Hyperparameters(h) {
+  TF_OPT_HOST_DEVICE explicit NAdamStep(const NAdamHyperparameters& h)
+      : NAdamHyperparameters(h) {
     const double momentum = Momentum(h.step);
     const double next_momentum = Momentum(h.step + 1.0);
     const double product = h.momentum_product * momentum;
@@ -69,15 +68,8 @@ struct NAdamStep : NAdamHyperparameters {
 
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
-struct NAdamRule {
-  using Description = NAdam;
-  using Value = V;
-  using Step = NAdamStep;
-  static constexpr int kSlots = 2;
-  static constexpr bool kRoundsGradientLikeSlot = false;
-  static constexpr bool kVariableShowsNan = true;
-
-  TF_OPT_HOST_DEVICE NAdamRule(const Step& step, const VariableInputs& own)
+struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
+  TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, const VariableInputs& own)
       : descent(step, own),
         moments(step),
         moment_size(own.learning_rate_factor * step.moment_size),
@@ -92,7 +84,7 @@ struct NAdamRule {
                                (Sqrt(v) * root_scale + epsilon);
   }
 
-  static MissedStep Missed(const Step& step, const VariableInputs& own) {
+  static MissedStep Missed(const NAdamStep& step, const VariableInputs& own) {
     MissedStep missed = Moments<V>::Missed(
         step, own.learning_rate_factor * step.moment_size / step.root_scale,
         step.epsilon / step.root_scale, Sqrt(step.beta_2));
@@ -114,7 +106,7 @@ struct NAdamRule {
 };
 
 // Description of the rule for the op and the engines.
-struct NAdam : DescriptionOf<NAdamHyperparameters> {
+struct NAdam : DescriptionOf<NAdamHyperparameters, NAdamRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "NAdam";
   static constexpr char kSummary[] =
@@ -143,9 +135,6 @@ struct NAdam : DescriptionOf<NAdamHyperparameters> {
       {"momentum_decay", &NAdamHyperparameters::momentum_decay,
        Range::kNonNegative,
        "Scalar >= 0, how fast mu goes from beta_1 / 2 to beta_1."}};
-
-  template <typename V, bool... kVariant>
-  using Rule = NAdamRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt

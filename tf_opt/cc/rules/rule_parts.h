@@ -8,6 +8,20 @@
 
 namespace tf_opt {
 
+// Base of a rule: what a description, the engines and the loops ask it. A rule
+// that differs declares its own constant.
+template <typename Description_, typename V, typename Step_, int kSlots_>
+struct RuleBase {
+  using Description = Description_;
+  using Value = V;     // The arithmetic type.
+  using Step = Step_;  // A step's scalars, made of the hyperparameters.
+  static constexpr int kSlots = kSlots_;
+  // Whether the gradient is rounded to the type of the last slot.
+  static constexpr bool kRoundsGradientLikeSlot = false;
+  // Whether the variable is NaN if a slot is.
+  static constexpr bool kVariableShowsNan = true;
+};
+
 // How gradient and weight decay enter a step, in every rule alike:
 //
 //   g <- -g                               if maximize

@@ -43,28 +43,15 @@ struct SgdHyperparameters {
   bool torch_momentum = false;  // PyTorch's form instead of Keras'.
 };
 
-// A step's scalars, the same for every variable.
-struct SgdStep : SgdHyperparameters {
-  using Hyperparameters = SgdHyperparameters;
-  TF_OPT_HOST_DEVICE explicit SgdStep(const Hyperparameters& h)
-      : Hyperparameters(h) {}
-};
-
 // One element's update. `V` is the arithmetic type. Both forms of momentum are
 //
 //   b <- momentum * b + inflow * g
 //   p <- keep * p + step_size * (momentum * b + ahead * g), Nesterov, or
 //   p <- keep * p + step_size * b
 template <typename V, bool kMomentum, bool kL2>
-struct SgdRule {
-  using Description = Sgd;
-  using Value = V;
-  using Step = SgdStep;
-  static constexpr int kSlots = kMomentum ? 1 : 0;
-  static constexpr bool kRoundsGradientLikeSlot = false;
-  static constexpr bool kVariableShowsNan = true;
-
-  TF_OPT_HOST_DEVICE SgdRule(const Step& step, const VariableInputs& own)
+struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
+  TF_OPT_HOST_DEVICE SgdRule(const SgdHyperparameters& step,
+                             const VariableInputs& own)
       : descent(step, own),
         learning_rate(own.learning_rate_factor * step.learning_rate),
         momentum(step.momentum),
@@ -89,7 +76,8 @@ struct SgdRule {
     p = descent.keep * p + step_size * change;
   }
 
-  static MissedStep Missed(const Step& step, const VariableInputs& own) {
+  static MissedStep Missed(const SgdHyperparameters& step,
+                           const VariableInputs& own) {
     MissedStep missed;
     missed.keep = Descent<V, kL2>::Keep(step, own);
     missed.step_size =
@@ -114,7 +102,7 @@ struct SgdRule {
 };
 
 // Description of the rule for the op and the engines.
-struct Sgd : DescriptionOf<SgdHyperparameters> {
+struct Sgd : DescriptionOf<SgdHyperparameters, SgdRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "SGD";
   static constexpr char kSummary[] =
@@ -143,9 +131,6 @@ struct Sgd : DescriptionOf<SgdHyperparameters> {
        "Add gradients to `velocity` and multiply it by the learning rate, as "
        "PyTorch does, instead of adding gradients times the learning rate, as "
        "Keras does."}};
-
-  template <typename V, bool... kVariant>
-  using Rule = SgdRule<V, kVariant...>;
 };
 
 }  // namespace tf_opt

@@ -25,7 +25,7 @@ SgdHyperparameters Momentum(bool torch, bool nesterov) {
 }
 
 Element After(const SgdHyperparameters& h, double g) {
-  const SgdRule<double, true, false> rule(SgdStep(h), {});
+  const SgdRule<double, true, false> rule(h, {});
   Element element;
   rule(element.p, g, element.b);
   return element;
@@ -34,16 +34,16 @@ Element After(const SgdHyperparameters& h, double g) {
 TEST(SgdRule, WithoutMomentum) {
   const SgdHyperparameters h = Momentum(false, false);
   double p = 4;
-  SgdRule<double, false, false>(SgdStep(h), {})(p, 8);
+  SgdRule<double, false, false>(h, {})(p, 8);
   EXPECT_EQ(p, 2);  // 4 - 0.25 * 8
   VariableInputs own;
   own.weight_decay = 0.5;
   own.learning_rate_factor = 2;
   p = 4;
-  SgdRule<double, false, false>(SgdStep(h), own)(p, 8);
+  SgdRule<double, false, false>(h, own)(p, 8);
   EXPECT_EQ(p, -1);  // 4 - 0.5 * 0.5 * 4 - 0.5 * 8
   p = 4;
-  SgdRule<double, false, true>(SgdStep(h), own)(p, 8);
+  SgdRule<double, false, true>(h, own)(p, 8);
   EXPECT_EQ(p, -1);  // 4 - 0.5 * (8 + 0.5 * 4)
 }
 
