@@ -79,6 +79,18 @@ inline void NarrowBlock(const float* source, int n, Half* target) {
   for (; i < n; ++i) target[i] = ToHalf(source[i]);
 }
 
+// Returns elements in the arithmetic type: the array itself or a widened copy.
+template <typename T>
+inline __attribute__((always_inline)) const ComputeType<T>* Widened(
+    const T* values, int n, ComputeType<T>* copy) {
+  if constexpr (sizeof(T) == sizeof(*copy)) {
+    return values;
+  } else {
+    WidenBlock(values, n, copy);
+    return copy;
+  }
+}
+
 }  // namespace
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -336,23 +337,13 @@ class GradientBlock<V, V> {
   const V* values_;
 };
 
-template <typename First, typename... Rest>
-struct LastOfTypes {
-  using type = typename LastOfTypes<Rest...>::type;
-};
-template <typename Last>
-struct LastOfTypes<Last> {
-  using type = Last;
-};
-template <typename... Types>
-using LastOf = typename LastOfTypes<Types...>::type;
-
 // Applies a rule to one element.
 template <typename V, typename... Slot, typename Rule, typename... Values>
 inline __attribute__((always_inline)) void ApplyRule(const Rule& rule, V& p,
                                                      V g, Values&... values) {
   if constexpr (Rule::kRoundsGradientLikeSlot) {
-    rule(p, g, values..., [](V value) { return LastOf<Slot...>::Held(value); });
+    using Last = std::tuple_element_t<sizeof...(Slot) - 1, std::tuple<Slot...>>;
+    rule(p, g, values..., [](V value) { return Last::Held(value); });
   } else {
     rule(p, g, values...);
   }

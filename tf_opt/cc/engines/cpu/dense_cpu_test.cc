@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tf_opt/cc/engines/testing/all_rules.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
+#include "tf_opt/cc/engines/testing/hyperparameters.h"
 #include "tf_opt/cc/engines/testing/test_threads.h"
 #include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/adam.h"
@@ -27,7 +28,7 @@ const std::vector<int64_t>& Sizes() {
   return sizes;
 }
 
-template <typename RuleCase>
+template <typename Case>
 class DenseCpuRuleTest : public testing::Test {};
 TYPED_TEST_SUITE(DenseCpuRuleTest, AllRules);
 
@@ -35,7 +36,8 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
   using T = typename TypeParam::T;
   using Rule = typename TypeParam::Rule;
   using Model = DenseModel<T, Rule::kSlots>;
-  const typename Rule::Step step(TypeParam::Hyperparameters());
+  const typename Rule::Step step(
+      HyperparametersAt<typename Rule::Description>(3));
   for (const Setting& setting : AllSettings<T, Rule>()) {
     SCOPED_TRACE(testing::Message() << setting);
     const bool update = setting.frame.update;

@@ -25,25 +25,8 @@ namespace tf_opt {
                    const ComputeType<T>* accumulator, int64_t size, \
                    Measure* measure);                               \
   }
-TF_OPT_DECLARE_CPU_TARGET(baseline)
-#if defined(__x86_64__)
-TF_OPT_DECLARE_CPU_TARGET(avx2)
-TF_OPT_DECLARE_CPU_TARGET(avx512)
-#endif
+TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
 #undef TF_OPT_DECLARE_CPU_TARGET
-
-template <typename T>
-using TileFunction = void (*)(ComputeType<T>, const T*, const ComputeType<T>*,
-                              int64_t, Measure*);
-
-template <typename T>
-TileFunction<T> TileFunctionFor(CpuTarget target) {
-#if defined(__x86_64__)
-  if (target == CpuTarget::kAvx512) return avx512::MeasureTile<T>;
-  if (target == CpuTarget::kAvx2) return avx2::MeasureTile<T>;
-#endif
-  return baseline::MeasureTile<T>;
-}
 
 // Adds up a tensor's measure from its tiles, in their order; absent tiles add
 // nothing.
@@ -79,7 +62,7 @@ std::vector<Measure> MeasureGradients(
 
   const TileTable table(std::move(sizes));
   std::vector<Measure> tiles(table.size());
-  const TileFunction<T> measure_tile = TileFunctionFor<T>(target);
+  const auto measure_tile = TF_OPT_OF_CPU_TARGET(target, MeasureTile<T>);
   const auto scale = static_cast<ComputeType<T>>(gradient_scale);
   const auto body = [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {

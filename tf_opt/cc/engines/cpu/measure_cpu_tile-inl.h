@@ -35,18 +35,6 @@ inline __attribute__((always_inline)) void PrefetchAfter(const E* chunk) {
   }
 }
 
-// Elements in the arithmetic type: the array itself or a widened copy.
-template <typename T>
-inline __attribute__((always_inline)) const ComputeType<T>* Widened(
-    const T* values, int n, ComputeType<T>* copy) {
-  if constexpr (sizeof(T) == sizeof(*copy)) {
-    return values;
-  } else {
-    WidenBlock(values, n, copy);
-    return copy;
-  }
-}
-
 template <bool kAccumulated, typename V>
 inline __attribute__((always_inline)) V ValueAt(V scale, const V* gradient,
                                                 const V* accumulator, int i) {
@@ -133,8 +121,3 @@ void MeasureTile(ComputeType<T> scale, const T* gradient,
 
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt
-
-// Instantiates the measuring of gradients of type T.
-#define TF_OPT_INSTANTIATE_MEASURE(T)              \
-  template void TF_OPT_CPU_TARGET::MeasureTile<T>( \
-      ComputeType<T>, const T*, const ComputeType<T>*, int64_t, Measure*)

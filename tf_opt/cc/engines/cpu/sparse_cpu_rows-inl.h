@@ -22,18 +22,6 @@ constexpr int kRowBlock = 64;
 constexpr int kSmallBlock = 16;
 
 template <typename V>
-inline __attribute__((always_inline)) const V* RowWidened(const V* values, int,
-                                                          V*) {
-  return values;
-}
-template <typename V, typename T>
-inline __attribute__((always_inline)) const V* RowWidened(const T* values,
-                                                          int n, V* copy) {
-  WidenBlock(values, n, copy);
-  return copy;
-}
-
-template <typename V>
 inline __attribute__((always_inline)) void StoreRow(const V* from, int n,
                                                     V* to) {
   for (int i = 0; i < n; ++i) to[i] = from[i];
@@ -62,7 +50,7 @@ inline __attribute__((always_inline)) void SumBlock(
     }
     const int64_t position = entries.position(k);
     if (position == kNoValues) continue;
-    const V* const row = RowWidened(values + position * width, n, copy);
+    const V* const row = Widened(values + position * width, n, copy);
     for (int i = 0; i < n; ++i) total[i] += row[i];
   }
   StoreRow(total, n, sum);
@@ -74,7 +62,7 @@ inline __attribute__((always_inline)) const V* GradientBlock(const T* gradient,
                                                              int64_t start,
                                                              int n, V* copy) {
   static constexpr V kZeros[kRowBlock] = {};
-  return gradient == nullptr ? kZeros : RowWidened(gradient + start, n, copy);
+  return gradient == nullptr ? kZeros : Widened(gradient + start, n, copy);
 }
 
 // Adds the squares of n numbers, value_at(i), to n lanes.

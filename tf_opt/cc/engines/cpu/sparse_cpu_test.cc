@@ -15,6 +15,7 @@
 #include "tf_opt/cc/engines/cpu/dense_cpu.h"
 #include "tf_opt/cc/engines/testing/all_rules.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
+#include "tf_opt/cc/engines/testing/hyperparameters.h"
 #include "tf_opt/cc/engines/testing/sparse_model.h"
 #include "tf_opt/cc/engines/testing/test_threads.h"
 #include "tf_opt/cc/rules/coasting.h"
@@ -106,19 +107,20 @@ struct WaitingModel {
   int used;
 };
 
-template <typename RuleCase>
+template <typename Case>
 class SparseCpuRuleTest : public testing::Test {
  protected:
-  using T = typename RuleCase::T;
-  using Rule = typename RuleCase::Rule;
+  using T = typename Case::T;
+  using Rule = typename Case::Rule;
   using Model = DenseModel<T, Rule::kSlots>;
 
   static std::vector<FramedRule<Rule>> Rules(int count,
                                              const FrameInputs& frame) {
     std::vector<FramedRule<Rule>> rules;
     for (int i = 0; i < count; ++i) {
-      rules.emplace_back(typename Rule::Step(RuleCase::Hyperparameters()),
-                         frame, VariableInputs{0.01 * i, 1.5, 1.25, double(i)});
+      rules.emplace_back(
+          typename Rule::Step(HyperparametersAt<typename Rule::Description>(3)),
+          frame, VariableInputs{0.01 * i, 1.5, 1.25, double(i)});
     }
     return rules;
   }
@@ -152,7 +154,7 @@ class SparseCpuRuleTest : public testing::Test {
   static std::vector<MissedStep> Missed(int i) {
     std::vector<MissedStep> steps;
     for (int k = 0; k < 4; ++k) {
-      auto hyperparameters = RuleCase::Hyperparameters();
+      auto hyperparameters = HyperparametersAt<typename Rule::Description>(3);
       hyperparameters.learning_rate /= 1 + k;
       steps.push_back(Rule::Missed(typename Rule::Step(hyperparameters),
                                    VariableInputs{0.01 * i, 1.5}));
@@ -290,13 +292,13 @@ TYPED_TEST(SparseCpuRuleTest, LazyGivesThemToTheRowsThatOccurAlone) {
 }
 
 TYPED_TEST(SparseCpuRuleTest, RowsCatchUpBeforeALazyUpdate) {
-  if constexpr (TypeParam::Description::kCoasts) {
+  if constexpr (TypeParam::Rule::Description::kCoasts) {
     this->CheckWaiting(/*lazy=*/true);
   }
 }
 
 TYPED_TEST(SparseCpuRuleTest, AllRowsCatchUpBeforeAnExactUpdate) {
-  if constexpr (TypeParam::Description::kCoasts) {
+  if constexpr (TypeParam::Rule::Description::kCoasts) {
     this->CheckWaiting(/*lazy=*/false);
   }
 }

@@ -13,6 +13,7 @@
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/testing/all_rules.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
+#include "tf_opt/cc/engines/testing/hyperparameters.h"
 #include "tf_opt/cc/engines/testing/test_threads.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/asgd.h"
@@ -75,7 +76,7 @@ class DenseGpuTest : public testing::Test {};
 using Types = testing::Types<Half, BFloat16, float, double>;
 TYPED_TEST_SUITE(DenseGpuTest, Types);
 
-template <typename RuleCase>
+template <typename Case>
 class DenseGpuRuleTest : public testing::Test {};
 TYPED_TEST_SUITE(DenseGpuRuleTest, SomeRules);
 
@@ -83,8 +84,9 @@ TYPED_TEST(DenseGpuRuleTest, GivesTheBitsOfTheCpuEngine) {
   using T = typename TypeParam::T;
   using Rule = typename TypeParam::Rule;
   using Model = DenseModel<T, Rule::kSlots>;
-  Step<typename TypeParam::Description> step;
-  step.hyperparameters = TypeParam::Hyperparameters();
+  using Description = typename Rule::Description;
+  Step<Description> step;
+  step.hyperparameters = HyperparametersAt<Description>(3);
   for (size_t i = 0; i < Sizes().size(); ++i) {
     step.weight_decay.push_back(0.01 * i);
   }

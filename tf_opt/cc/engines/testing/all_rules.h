@@ -6,30 +6,19 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "tf_opt/cc/engines/rule_cases.h"
 #include "tf_opt/cc/engines/storage_types.h"
-#include "tf_opt/cc/engines/testing/hyperparameters.h"
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/type_list.h"
 
 namespace tf_opt {
 
-template <typename T_, typename Description_, int kVariant>
-struct TestCase {
-  using T = T_;
-  using Description = Description_;
-  using Rule = RuleOf<Description, ComputeType<T>, kVariant>;
-
-  static typename Description::Hyperparameters Hyperparameters() {
-    return HyperparametersAt<Description>(3);
-  }
-};
-
 using VariableTypes = std::tuple<Half, BFloat16, float, double>;
 
 template <int kFirst, typename Description, int... kVariants>
 auto MakeTestCases(std::integer_sequence<int, kVariants...>) -> TypeList<
-    TestCase<std::tuple_element_t<(kFirst + kVariants) % 4, VariableTypes>,
+    RuleCase<std::tuple_element_t<(kFirst + kVariants) % 4, VariableTypes>,
              Description, kVariants>...>;
 
 // The variants of a rule, with the variable types in turns.
