@@ -1,14 +1,15 @@
 #include "tf_opt/cc/kernels/apply_on_gpu.h"
 
 #include <cstddef>
+#include <string>
 
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
-#include "tf_opt/cc/kernels/gpu_optimizers.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #include "tf_opt/cc/kernels/numbers.h"
+#include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -16,6 +17,23 @@ namespace {
 
 GpuVector OnGpu(const PerVariable& vector) {
   return {vector.numbers, vector.one_for_all()};
+}
+
+// The engine's step of the rule with this op.
+absl::Status Apply(tensorflow::OpKernelContext* context, const std::string& op,
+                   const GpuStep& step) {
+  absl::Status status;
+  ForEachRule([&](auto rule) {
+    using Description = typename decltype(rule)::type;
+    if (op != Description::kOp) return;
+    tensorflow::Tensor workspace;
+    status = AllocateOnGpu(context, GpuWorkspaceBytes<Description>(step),
+                           &workspace);
+    if (!status.ok()) return;
+    status = CudaStatus(
+        ApplyOnGpu<Description>(step, workspace.data(), GpuStream(context)));
+  });
+  return status;
 }
 
 }  // namespace
@@ -55,11 +73,7 @@ absl::Status ApplyOnGpu(tensorflow::OpKernelContext* context,
     step.row = GpuRow(launch->row_input(), launch->table_rows, launch->row);
   }
   TF_RETURN_IF_ERROR(launch->GetArrays(&step.arrays));
-  const GpuOptimizer optimizer = GpuOptimizerOf(rule.op);
-  tensorflow::Tensor workspace;
-  TF_RETURN_IF_ERROR(
-      AllocateOnGpu(context, optimizer.workspace_bytes(step), &workspace));
-  return CudaStatus(optimizer.apply(step, workspace.data(), stream));
+  return Apply(context, rule.op, step);
 }
 
 }  // namespace tf_opt

@@ -40,12 +40,11 @@ class Kernel : public tensorflow::OpKernel {
   virtual absl::Status Run(tensorflow::OpKernelContext* context) = 0;
 };
 
-// Registers a kernel of an op for all types of variables. `host_inputs` are in
-// the host's memory.
-inline void RegisterKernel(
-    const std::string& op, const char* device,
-    const std::vector<std::string>& host_inputs,
-    tensorflow::OpKernel* (*make)(tensorflow::OpKernelConstruction*)) {
+// Registers `Op` as the kernel of an op for all types of variables.
+// `host_inputs` are in the host's memory.
+template <typename Op>
+void RegisterKernel(const std::string& op, const char* device,
+                    const std::vector<std::string>& host_inputs) {
   static constexpr tensorflow::DataType kTypes[] = {
       tensorflow::DT_HALF, tensorflow::DT_BFLOAT16, tensorflow::DT_FLOAT,
       tensorflow::DT_DOUBLE};
@@ -54,7 +53,11 @@ inline void RegisterKernel(
   for (const std::string& input : host_inputs) {
     builder.HostMemory(input.c_str());
   }
-  tensorflow::kernel_factory::OpKernelRegistrar(builder.Build(), op, make);
+  tensorflow::kernel_factory::OpKernelRegistrar(
+      builder.Build(), op,
+      [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
+        return new Op(context);
+      });
 }
 
 // Device of a file's kernels: the CPU or, if TF_OPT_GPU_DEVICE names it, that

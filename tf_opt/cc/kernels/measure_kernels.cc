@@ -123,17 +123,13 @@ class MeasureOp : public Kernel {
   SliceAttributes attributes_;
 };
 
-tensorflow::OpKernel* MakeMeasureOp(tensorflow::OpKernelConstruction* context) {
-  return new MeasureOp(context);
-}
-
 [[maybe_unused]] const bool registered = [] {
-  RegisterKernel("TfOpt>MeasureGradients", kKernelDevice, {"accumulators"},
-                 MakeMeasureOp);
+  RegisterKernel<MeasureOp>("TfOpt>MeasureGradients", kKernelDevice,
+                            {"accumulators"});
 #if !defined(TF_OPT_GPU_DEVICE)
   // On a GPU the composed implementation measures sparse gradients.
-  RegisterKernel("TfOpt>MeasureSparseGradients", kKernelDevice,
-                 {"accumulators"}, MakeMeasureOp);
+  RegisterKernel<MeasureOp>("TfOpt>MeasureSparseGradients", kKernelDevice,
+                            {"accumulators"});
 #endif
   return true;
 }();

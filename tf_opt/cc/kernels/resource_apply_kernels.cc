@@ -65,11 +65,8 @@ void Register(const RuleInfo& rule, bool sparse) {
   for (const Operand& operand : rule.operands(sparse)) {
     host_inputs.push_back(operand.name);
   }
-  RegisterKernel(
-      OpName(rule.op, sparse), kKernelDevice, host_inputs,
-      [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
-        return new ResourceApplyOp(context);
-      });
+  RegisterKernel<ResourceApplyOp>(OpName(rule.op, sparse), kKernelDevice,
+                                  host_inputs);
 }
 
 [[maybe_unused]] const bool registered = [] {

@@ -1,5 +1,4 @@
-// The call of a resource-apply op from a program compiled by XLA: the CPU's
-// engine, in place. apply_xla_op.cc writes such calls.
+// apply_xla_op.cc writes the calls.
 //
 // Arguments: for each operand that is present, in the order of kFrameOperands
 // and then the rule's slots, the arrays of `count` variables; then the op's
@@ -15,23 +14,18 @@
 //
 // An op may become several calls. Each makes all checks of the op, with the
 // same numbers: either all calls refuse a step or none does.
+#include "tf_opt/cc/xla/apply_call.h"
+
 #include <cstdint>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/apply_attributes.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/apply_on_cpu.h"
-#include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/numbers.h"
-#include "tf_opt/cc/kernels/optimizers.h"
-#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/operand.h"
-#include "tf_opt/cc/xla/apply_xla_op.h"
-#include "tf_opt/cc/xla/custom_call.h"
 #include "tf_opt/cc/xla/ffi_call.h"
 
 namespace tf_opt {
@@ -67,6 +61,8 @@ absl::Status CheckGradientsFit(FfiCall* call) {
                    "]`, but it has another size"));
 }
 
+}  // namespace
+
 absl::Status ApplyCall(FfiCall* call) {
   ApplyAttributes attributes;
   TF_RETURN_IF_ERROR(attributes.Read(call->node()));
@@ -91,23 +87,4 @@ absl::Status ApplyCall(FfiCall* call) {
   return ApplyOnCpu(attributes, numbers, launch, call->threads());
 }
 
-tensorflow::OpKernel* MakeKernel(tensorflow::OpKernelConstruction* context) {
-  ApplyAttributes attributes;
-  const absl::Status status = attributes.Read(context->def());
-  if (!status.ok()) context->CtxFailure(status);
-  return NewApplyXlaOp(context, attributes.slots);
-}
-
-[[maybe_unused]] const bool registered = [] {
-  for (const Optimizer& optimizer : AllOptimizers()) {
-    for (const bool sparse : {false, true}) {
-      const std::string op = OpName(optimizer.rule.op, sparse);
-      if (!RegisterFfiFunction<ApplyCall>(op)) continue;
-      RegisterKernel(op, kXlaDevice, {}, MakeKernel);
-    }
-  }
-  return true;
-}();
-
-}  // namespace
 }  // namespace tf_opt

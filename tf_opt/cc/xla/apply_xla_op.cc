@@ -1,5 +1,5 @@
-#include "tf_opt/cc/xla/apply_xla_op.h"
-
+// The kernel of a resource-apply op for what XLA compiles for CPUs. It writes
+// calls that update in place; apply_call.cc runs them.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -15,10 +15,15 @@
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tensorflow/core/platform/statusor.h"
+#include "tf_opt/cc/kernels/apply_attributes.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
-#include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/kernels/kernel.h"
+#include "tf_opt/cc/kernels/optimizers.h"
 #include "tf_opt/cc/ops/operand_checks.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/xla/apply_call.h"
 #include "tf_opt/cc/xla/custom_call.h"
+#include "tf_opt/cc/xla/ffi_call.h"
 #include "tf_opt/cc/xla/op_inputs.h"
 
 namespace tf_opt {
@@ -180,19 +185,16 @@ class Operands {
 
 class ApplyXlaOp : public tensorflow::XlaOpKernel {
  public:
-  ApplyXlaOp(tensorflow::OpKernelConstruction* context,
-             const std::vector<Operand>& slots)
-      : XlaOpKernel(context),
-        slots_(slots),
-        attributes_(AttributesOf(context->def())) {
+  explicit ApplyXlaOp(tensorflow::OpKernelConstruction* context)
+      : XlaOpKernel(context), node_(AttributesOf(context->def())) {
+    OP_REQUIRES_OK(context, attributes_.Read(context->def()));
     OP_REQUIRES_OK(context, context->GetAttr("T", &dtype_));
     OP_REQUIRES_OK(context, context->GetAttr("N", &count_));
-    OP_REQUIRES_OK(context, slice_attributes_.Read(context->def()));
   }
 
   void Compile(XlaOpKernelContext* context) override {
-    const bool sparse = slice_attributes_.sparse();
-    Operands operands(context, slots_, sparse, dtype_, count_);
+    const bool sparse = attributes_.slices.sparse();
+    Operands operands(context, attributes_.slots, sparse, dtype_, count_);
     OP_REQUIRES_OK(context, operands.Read());
     // A wrong row must stop the updates of all tables: one call.
     for (int first = 0, end = count_; first < count_; first = end) {
@@ -218,30 +220,34 @@ class ApplyXlaOp : public tensorflow::XlaOpKernel {
                     Operands* operands) const {
     CustomCall call(context->builder());
     TF_RETURN_IF_ERROR(operands->AddTo(first, end, &call));
-    if (slice_attributes_.sparse()) {
+    if (attributes_.slices.sparse()) {
       TF_RETURN_IF_ERROR(
-          AddSlices(context, slice_attributes_, operands->shapes(), &call));
+          AddSlices(context, attributes_.slices, operands->shapes(), &call));
     }
-    tensorflow::NodeDef attributes = attributes_;
-    AddNodeAttr("count", end - first, &attributes);
-    AddNodeAttr("first", first, &attributes);
-    AddNodeAttr("table_rows", operands->table_rows(), &attributes);
-    call.Make(type_string(), attributes);
+    tensorflow::NodeDef node = node_;
+    AddNodeAttr("count", end - first, &node);
+    AddNodeAttr("first", first, &node);
+    AddNodeAttr("table_rows", operands->table_rows(), &node);
+    call.Make(type_string(), node);
     return absl::OkStatus();
   }
 
-  const std::vector<Operand> slots_;
-  const tensorflow::NodeDef attributes_;
+  const tensorflow::NodeDef node_;
+  ApplyAttributes attributes_;
   DataType dtype_ = tensorflow::DT_INVALID;
   int count_ = 0;
-  SliceAttributes slice_attributes_;
 };
 
+[[maybe_unused]] const bool apply_registered = [] {
+  for (const Optimizer& optimizer : AllOptimizers()) {
+    for (const bool sparse : {false, true}) {
+      const std::string op = OpName(optimizer.rule.op, sparse);
+      if (!RegisterFfiFunction<ApplyCall>(op)) continue;
+      RegisterKernel<ApplyXlaOp>(op, kXlaDevice, {});
+    }
+  }
+  return true;
+}();
+
 }  // namespace
-
-tensorflow::OpKernel* NewApplyXlaOp(tensorflow::OpKernelConstruction* context,
-                                    const std::vector<Operand>& slots) {
-  return new ApplyXlaOp(context, slots);
-}
-
 }  // namespace tf_opt

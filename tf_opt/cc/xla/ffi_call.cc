@@ -48,6 +48,13 @@ LaunchArray ArrayOfBuffer(const xla::ffi::AnyBuffer& buffer) {
                    buffer.dimensions());
 }
 
+// The error for a call with other arguments than its function expects.
+absl::Status OtherArguments() {
+  return absl::InternalError(
+      "a compiled call has other arguments than this tf_opt expects; was it "
+      "compiled by another version?");
+}
+
 // Work in pieces for the caller, which may be one of the pool's threads itself,
 // and for as many other threads as find time before it is done.
 class SharedWork {
@@ -199,12 +206,6 @@ CpuThreads FfiCall::threads() const {
         work->TakePieces();
         work->WaitUntilDone();
       }};
-}
-
-absl::Status OtherArguments() {
-  return absl::InternalError(
-      "a compiled call has other arguments than this tf_opt expects; was it "
-      "compiled by another version?");
 }
 
 xla::ffi::Error RunFfiFunction(FfiFunction function,

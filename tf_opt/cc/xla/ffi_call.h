@@ -74,9 +74,6 @@ class FfiCall : public NumberSource {
   std::vector<Copy> copies_;
 };
 
-// The error for a call with other arguments than its function expects.
-absl::Status OtherArguments();
-
 // The work of a call.
 using FfiFunction = absl::Status (*)(FfiCall* call);
 

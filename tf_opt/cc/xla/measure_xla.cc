@@ -199,11 +199,7 @@ absl::Status MeasureCall(FfiCall* call) {
   for (const char* op :
        {"TfOpt>MeasureGradients", "TfOpt>MeasureSparseGradients"}) {
     if (!RegisterFfiFunction<MeasureCall>(op)) continue;
-    RegisterKernel(
-        op, kXlaDevice, {},
-        [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
-          return new MeasureXlaOp(context);
-        });
+    RegisterKernel<MeasureXlaOp>(op, kXlaDevice, {});
   }
   return true;
 }();
