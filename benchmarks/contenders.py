@@ -58,10 +58,6 @@ def _tf_opt_optimizer(
     return _optimizer(tf_opt, variant.optimizer, variant, **options)
 
 
-def _tf_opt_without(variant: Variant) -> keras.optimizers.Optimizer:
-    return _tf_opt_optimizer(variants.VARIANTS[variant.without])
-
-
 def _keras_optimizer(variant: Variant) -> keras.optimizers.Optimizer:
     name = "Nadam" if variant.optimizer == "NAdam" else variant.optimizer
     return _optimizer(keras.optimizers, name, variant)
@@ -81,15 +77,19 @@ _OPTIMIZERS: dict[str, Callable[[Variant], keras.optimizers.Optimizer]] = {
     ),
     "tf_opt catch_up": _catch_up_optimizer,
     "tf_opt catch_up before reads": _catch_up_optimizer,
-    "tf_opt without it": _tf_opt_without,
+    "tf_opt without it": lambda variant: _tf_opt_optimizer(
+        variants.VARIANTS[variant.without]
+    ),
     "tf_opt composed": functools.partial(
         _tf_opt_optimizer, implementation="composed"
     ),
     "Keras": _keras_optimizer,
 }
-_GRAPH: dict[str, Any] = {}
-# The options of tf.function; None for none.
-_MODES = {"eager": None, "tf.function": _GRAPH, "XLA": {"jit_compile": True}}
+_MODES: dict[str, Callable[..., Callable]] = {
+    "eager": lambda step, **_: step,
+    "tf.function": tf.function,
+    "XLA": functools.partial(tf.function, jit_compile=True),
+}
 
 
 class Problem:
@@ -161,7 +161,7 @@ class Problem:
     def contender(
         self,
         family: Family,
-        mode: dict[str, Any] | None = _GRAPH,
+        mode: str = "tf.function",
         batches: Sequence[tuple[list[tf.Tensor], list[tf.Tensor]]] = (),
         steps: int | None = None,
     ) -> Contender:
@@ -169,17 +169,15 @@ class Problem:
         step, variables = family
         batches = batches or self.batches
         if self.workload.ids:
-            if mode is not None:
-                # As in training, only the batch knows how many rows there are.
-                shapes = self.workload.shapes
-                step = tf.function(
-                    step,
-                    input_signature=(
-                        [tf.TensorSpec([None, width]) for _, width in shapes],
-                        [tf.TensorSpec([None], tf.int32) for _ in shapes],
-                    ),
-                    **mode,
-                )
+            # As in training, only the batch knows how many rows there are.
+            shapes = self.workload.shapes
+            step = _MODES[mode](
+                step,
+                input_signature=(
+                    [tf.TensorSpec([None, width]) for _, width in shapes],
+                    [tf.TensorSpec([None], tf.int32) for _ in shapes],
+                ),
+            )
             batch = itertools.cycle(batches)
             # A step changes the norm of all rows too little to see.
             norms = _norms_of(variables, self.batches[0].rows)
@@ -187,11 +185,7 @@ class Problem:
 
         # Gradients are captured, because a list of a thousand arguments costs
         # more than many a step.
-        def take() -> None:
-            step(*batches[0])
-
-        if mode is not None:
-            take = tf.function(take, **mode)
+        take = _MODES[mode](lambda: step(*batches[0]))
         return Contender(take, _norms_of(variables), steps)
 
 
@@ -213,7 +207,7 @@ def _step(problem: Problem, family: str, mode: str) -> Contender:
     """A whole step of an optimizer: one call for each micro-step."""
     all_rows = problem.workload.ids and family in ("tf_opt", "Keras")
     call = problem.contender(
-        problem.family(family), _MODES[mode], steps=1 if all_rows else None
+        problem.family(family), mode, steps=1 if all_rows else None
     )
     micro_steps = problem.variant.micro_steps
     if micro_steps == 1:

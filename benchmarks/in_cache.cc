@@ -13,15 +13,11 @@
 namespace tf_opt {
 
 // in_cache_floor.cc.
-namespace baseline {
-void DivideByRoot(const float* v, float* m, int n);
-}
-namespace avx2 {
-void DivideByRoot(const float* v, float* m, int n);
-}
-namespace avx512 {
-void DivideByRoot(const float* v, float* m, int n);
-}
+#define TF_OPT_DECLARE_CPU_TARGET(target)             \
+  namespace target {                                  \
+  void DivideByRoot(const float* v, float* m, int n); \
+  }
+TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
 
 namespace {
 
@@ -81,18 +77,13 @@ double StepSeconds(CpuTarget target, StateType state, bool stochastic) {
   FrameInputs frame;
   frame.stochastic_rounding = stochastic;
   frame.uses_random_bits = true;
-  const FramedRule<Rule> rule(AdamStep(AdamHyperparameters()), frame,
-                              VariableInputs());
+  const FramedRule<Rule> rule(AdamStep({}), frame, {});
   const auto apply = RangeFunctionFor<T, Rule>(target);
   return Fastest([&] { apply(rule, tensor, 0, kElements); });
 }
 
 double FloorSeconds(CpuTarget target) {
-  auto floor = baseline::DivideByRoot;
-#if defined(__x86_64__)
-  if (target == CpuTarget::kAvx2) floor = avx2::DivideByRoot;
-  if (target == CpuTarget::kAvx512) floor = avx512::DivideByRoot;
-#endif
+  const auto floor = TF_OPT_OF_CPU_TARGET(target, DivideByRoot);
   std::vector<float> v(kElements, 1.0f), m(kElements, 0.5f);
   return Fastest([&] { floor(v.data(), m.data(), kElements); });
 }

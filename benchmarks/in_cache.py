@@ -11,9 +11,7 @@ from measure import Measurement
 from measure import Options
 from results import Row
 
-PROGRAM = [
-    pathlib.Path(__file__).parents[1] / "bazel-bin" / "benchmarks" / "in_cache"
-]
+PROGRAM = [pathlib.Path(__file__).parents[1] / "bazel-bin/benchmarks/in_cache"]
 
 
 def measure(variant: str, workload: str, options: Options) -> list[Row]:

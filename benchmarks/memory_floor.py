@@ -9,12 +9,8 @@ import types
 
 import tensorflow as tf
 
-_LIBRARY = (
-    pathlib.Path(__file__).parents[1]
-    / "bazel-bin"
-    / "benchmarks"
-    / "_memory_floor.so"
-)
+_ROOT = pathlib.Path(__file__).parents[1]
+_LIBRARY = _ROOT / "bazel-bin/benchmarks/_memory_floor.so"
 
 
 @functools.cache

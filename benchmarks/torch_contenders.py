@@ -65,13 +65,7 @@ def _arguments(variant: Variant) -> dict[str, Any]:
     if "beta_1" in given:
         arguments["betas"] = (given["beta_1"], given["beta_2"])
         arguments["eps"] = given["epsilon"]
-    shared = (
-        "amsgrad",
-        "weight_decay",
-        "momentum",
-        "momentum_decay",
-        "t0",
-    )
+    shared = ("amsgrad", "weight_decay", "momentum", "momentum_decay", "t0")
     return arguments | {name: given[name] for name in shared if name in given}
 
 

@@ -46,8 +46,6 @@ _DENSE = (
     TORCH_FOREACH,
     KERAS_EAGER,
 )
-
-
 SPARSE_BY_SIZE = (
     ROW_FLOOR,
     TF_OPT_LAZY,
