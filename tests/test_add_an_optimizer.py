@@ -82,13 +82,11 @@ TEST(ToyTest, DescendsByTheRule) {
     "tf_opt/python/functional/toy_rule.py": '''\
 """Toy on pure tensors."""
 
-from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.update import Update
 
 
 def toy_update(*, learning_rate, **decay):
-    learning_rate = arithmetic.float64(learning_rate)
     return Update(
         lambda s, p, g: (p - s.learning_rate * g,),
         {"learning_rate": learning_rate},
@@ -100,7 +98,7 @@ def toy_update(*, learning_rate, **decay):
 SPEC = rule_spec.RuleSpec(
     name="toy",
     class_name="Toy",
-    bind=toy_update,
+    update=toy_update,
     formula=r"p &\\leftarrow p - \\eta g",
     slots=[],
     numbers=[rule_spec.learning_rate(1e-3)],

@@ -7,28 +7,23 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import coasting
 from tf_opt.python.functional import rule_spec
-from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.update import Update
 
 
 def adam_update(
     *,
-    step: Scalar,
-    learning_rate: Scalar,
-    beta_1: Scalar,
-    beta_2: Scalar,
-    epsilon: Scalar,
+    step: tf.Tensor,
+    learning_rate: tf.Tensor,
+    beta_1: tf.Tensor,
+    beta_2: tf.Tensor,
+    epsilon: tf.Tensor,
     epsilon_hat: bool,
     **decay: bool,
 ) -> Update:
     """Binds a step's numbers; the slots are m, v and, for AMSGrad, v_max."""
-    t = arithmetic.float64(step)
-    learning_rate = arithmetic.float64(learning_rate)
-    beta_1 = arithmetic.float64(beta_1)
-    beta_2 = arithmetic.float64(beta_2)
-    step_size = learning_rate / (1 - tf.pow(beta_1, t))
-    root_correction = tf.sqrt(1 - tf.pow(beta_2, t))
+    step_size = learning_rate / (1 - tf.pow(beta_1, step))
+    root_correction = tf.sqrt(1 - tf.pow(beta_2, step))
     if epsilon_hat:
         step_size = step_size * root_correction
         root_scale = arithmetic.float64(1.0)
@@ -48,10 +43,9 @@ def adam_update(
         return (p, m, v) if v_max is None else (p, m, v, second_moment)
 
     def missed(slots: int) -> MissedStep:
-        epsilon_ = arithmetic.float64(epsilon)
         return coasting.along_first_moment(
-            learning_rate * root_correction / (1 - tf.pow(beta_1, t)),
-            epsilon_ if epsilon_hat else epsilon_ * root_correction,
+            learning_rate * root_correction / (1 - tf.pow(beta_1, step)),
+            epsilon if epsilon_hat else epsilon * root_correction,
             beta_1,
             beta_2,
             slots=slots,
@@ -66,7 +60,7 @@ def adam_update(
             "one_minus_beta_2": 1 - beta_2,
             "step_size": step_size,
             "root_scale": root_scale,
-            "epsilon": arithmetic.float64(epsilon),
+            "epsilon": epsilon,
         },
         learning_rate=learning_rate,
         missed=missed,
@@ -79,7 +73,7 @@ SPEC = rule_spec.RuleSpec(
     class_name="Adam",
     title="Adam or AdamW",
     op="AdamAmsgrad",
-    bind=adam_update,
+    update=adam_update,
     coasts=True,
     coasts_if_less=("beta_1", "beta_2"),
     where="With $t$ = `step`:",

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
-from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.update import Update
 
 
 def asgd_update(
-    *, seen_batches: Scalar, learning_rate: Scalar, **decay: bool
+    *, seen_batches: tf.Tensor, learning_rate: tf.Tensor, **decay: bool
 ) -> Update:
     """Binds a step's numbers; the slots are d and this batch's row of y."""
-    learning_rate = arithmetic.float64(learning_rate)
 
     def formula(s, p, g, d, y):
         d = _replace_term(d, y, g)
@@ -22,9 +19,7 @@ def asgd_update(
 
     return Update(
         formula,
-        {
-            "step_size": learning_rate / arithmetic.float64(seen_batches),
-        },
+        {"step_size": learning_rate / seen_batches},
         learning_rate=learning_rate,
         # So d stays the sum of the stored y.
         rounds_gradient_like_slot=1,
@@ -53,7 +48,7 @@ SPEC = rule_spec.RuleSpec(
     name="asgd",
     class_name="ASGD",
     title="the stochastic average gradient",
-    bind=asgd_update,
+    update=asgd_update,
     where="On batch $i$, with $n$ = `seen_batches`:",
     formula=r"""
         d &\leftarrow d - y_i + g \\

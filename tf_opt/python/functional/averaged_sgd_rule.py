@@ -21,20 +21,17 @@ def next_eta(
 
 def averaged_sgd_update(
     *,
-    step: Scalar,
-    eta: Scalar | None,
-    learning_rate: Scalar,
-    lambd: Scalar,
-    alpha: Scalar,
-    t0: Scalar,
+    step: tf.Tensor,
+    eta: tf.Tensor | None,
+    learning_rate: tf.Tensor,
+    lambd: tf.Tensor,
+    alpha: tf.Tensor,
+    t0: tf.Tensor,
     **decay: bool,
 ) -> Update:
     """Binds a step's numbers; the only slot is ax."""
-    t = arithmetic.float64(step)
-    learning_rate = arithmetic.float64(learning_rate)
-    eta = learning_rate if eta is None else arithmetic.float64(eta)
-    lambd = arithmetic.float64(lambd)
-    mu = 1 / tf.maximum(t - 1 - arithmetic.float64(t0), 1)
+    eta = learning_rate if eta is None else eta
+    mu = 1 / tf.maximum(step - 1 - t0, 1)
     copies = mu == 1
 
     def formula(s, p, g, ax):
@@ -44,13 +41,10 @@ def averaged_sgd_update(
 
     return Update(
         formula,
-        {
-            "eta": eta,
-            "mu": mu,
-        },
+        {"eta": eta, "mu": mu},
         learning_rate=learning_rate,
         kept=1 - lambd * eta,
-        shared=(next_eta(t, learning_rate, lambd, alpha),),
+        shared=(next_eta(step, learning_rate, lambd, alpha),),
         **decay,
     )
 
@@ -58,7 +52,7 @@ def averaged_sgd_update(
 SPEC = rule_spec.RuleSpec(
     name="averaged_sgd",
     class_name="AveragedSGD",
-    bind=averaged_sgd_update,
+    update=averaged_sgd_update,
     where=r"With $t$ = `step`, $\eta$ = `eta`, $\gamma$ = `learning_rate` and "
     "$w$ = `weight_decay`:",
     symbols=(r"\gamma", "w"),

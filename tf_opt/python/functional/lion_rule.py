@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
-from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.update import Update
 
 
 def lion_update(
     *,
-    learning_rate: Scalar,
-    beta_1: Scalar,
-    beta_2: Scalar,
+    learning_rate: tf.Tensor,
+    beta_1: tf.Tensor,
+    beta_2: tf.Tensor,
     **decay: bool,
 ) -> Update:
     """Binds a step's numbers; the only slot is m."""
-    learning_rate = arithmetic.float64(learning_rate)
-    beta_1 = arithmetic.float64(beta_1)
-    beta_2 = arithmetic.float64(beta_2)
 
     def formula(s, p, g, m):
         direction = tf.sign(s.beta_1 * m + s.one_minus_beta_1 * g)
@@ -51,7 +46,7 @@ def lion_update(
 SPEC = rule_spec.RuleSpec(
     name="lion",
     class_name="Lion",
-    bind=lion_update,
+    update=lion_update,
     coasts=True,
     formula=r"""
         p &\leftarrow p - \eta \operatorname{sign}(\beta_1 m + (1 - \beta_1) g)

@@ -21,23 +21,19 @@ def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> tf.Tensor:
 
 def nadam_update(
     *,
-    step: Scalar,
-    momentum_product: Scalar,
-    learning_rate: Scalar,
-    beta_1: Scalar,
-    beta_2: Scalar,
-    epsilon: Scalar,
-    momentum_decay: Scalar,
+    step: tf.Tensor,
+    momentum_product: tf.Tensor,
+    learning_rate: tf.Tensor,
+    beta_1: tf.Tensor,
+    beta_2: tf.Tensor,
+    epsilon: tf.Tensor,
+    momentum_decay: tf.Tensor,
     **decay: bool,
 ) -> Update:
     """Binds a step's numbers; the slots are m and v."""
-    t = arithmetic.float64(step)
-    learning_rate = arithmetic.float64(learning_rate)
-    beta_1 = arithmetic.float64(beta_1)
-    beta_2 = arithmetic.float64(beta_2)
-    now = momentum(t, beta_1, momentum_decay)
-    next_ = momentum(t + 1, beta_1, momentum_decay)
-    product = arithmetic.float64(momentum_product) * now
+    now = momentum(step, beta_1, momentum_decay)
+    next_ = momentum(step + 1, beta_1, momentum_decay)
+    product = momentum_product * now
 
     def formula(s, p, g, m, v):
         m = s.beta_1 * m + s.one_minus_beta_1 * g
@@ -46,13 +42,13 @@ def nadam_update(
         numerator = s.moment_size * m + s.gradient_size * g
         return p - numerator / (root + s.epsilon), m, v
 
-    root_correction = tf.sqrt(1 - tf.pow(beta_2, t))
+    root_correction = tf.sqrt(1 - tf.pow(beta_2, step))
     moment_size = learning_rate * next_ / (1 - product * next_)
 
     def missed(slots: int) -> MissedStep:
         return coasting.along_first_moment(
             moment_size * root_correction,
-            arithmetic.float64(epsilon) * root_correction,
+            epsilon * root_correction,
             beta_1,
             beta_2,
             slots=slots,
@@ -68,7 +64,7 @@ def nadam_update(
             "moment_size": moment_size,
             "gradient_size": learning_rate * (1 - now) / (1 - product),
             "root_scale": 1 / root_correction,
-            "epsilon": arithmetic.float64(epsilon),
+            "epsilon": epsilon,
         },
         learning_rate=learning_rate,
         missed=missed,
@@ -80,7 +76,7 @@ def nadam_update(
 SPEC = rule_spec.RuleSpec(
     name="nadam",
     class_name="NAdam",
-    bind=nadam_update,
+    update=nadam_update,
     coasts=True,
     coasts_if_less=("beta_1", "beta_2"),
     where=r"With $t$ = `step` and $\psi$ = `momentum_decay`:",

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
@@ -208,8 +209,8 @@ class RuleSpec:
     Attributes:
         name: The function in `tf_opt.functional`.
         class_name: The optimizer.
-        bind: Binds a step's numbers and modes, by name, and returns the update
-            of one variable.
+        update: Takes a step's numbers, float64 scalars, and modes, by name.
+            Returns the `Update` of one variable.
         formula: The steps after the decay, in LaTeX.
         numbers: Its numbers, in the op's order, the learning rate among them.
         slots: Its slots, in the op's order; those that may be left out come
@@ -233,7 +234,7 @@ class RuleSpec:
 
     name: str
     class_name: str
-    bind: Callable[..., Any]
+    update: Callable[..., Any]
     formula: str
     numbers: Sequence[Number]
     slots: Sequence[Slot]
@@ -294,6 +295,19 @@ class RuleSpec:
             *(shared.name for shared in self.shared),
             *(mode.name for mode in self.all_modes),
         )
+
+    @functools.cached_property
+    def bind(self) -> Callable[..., Any]:
+        """Function of numbers of any kind, for `update`."""
+
+        def bind(**arguments: Any) -> Any:
+            for name, x in arguments.items():
+                # None is the first value of `Shared`.
+                if x is not None and not isinstance(x, bool):
+                    arguments[name] = arithmetic.float64(x)
+            return self.update(**arguments)
+
+        return bind
 
     def check_slots(self, arguments: Mapping[str, Any]) -> None:
         """Raises a ValueError if a slot is left out that a number needs."""

@@ -6,28 +6,25 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
-from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.update import Update
 
 
 def sgd_update(
     *,
-    step: Scalar,
-    learning_rate: Scalar,
-    momentum: Scalar,
-    dampening: Scalar,
+    step: tf.Tensor,
+    learning_rate: tf.Tensor,
+    momentum: tf.Tensor,
+    dampening: tf.Tensor,
     nesterov: bool,
     torch_momentum: bool,
     **decay: bool,
 ) -> Update:
     """Binds a step's numbers; the slot, with momentum, is the velocity."""
-    learning_rate = arithmetic.float64(learning_rate)
     one = arithmetic.float64(1.0)
     if torch_momentum:
         # PyTorch's first step has no dampening.
-        damped = arithmetic.float64(step) > 1
-        inflow = tf.where(damped, 1 - arithmetic.float64(dampening), one)
+        inflow = tf.where(step > 1, 1 - dampening, one)
         ahead, step_size = one, -learning_rate
     else:
         inflow, ahead, step_size = -learning_rate, -learning_rate, one
@@ -42,20 +39,19 @@ def sgd_update(
         return p + s.step_size * change, velocity
 
     def missed(slots: int) -> MissedStep:
-        momentum_ = arithmetic.float64(momentum)
         size = -step_size
         return MissedStep(
-            size * momentum_ if nesterov else size,
-            [momentum_],
+            size * momentum if nesterov else size,
+            [momentum],
             lambda epsilon, velocity=0.0: velocity,
-            ratio=momentum_,
+            ratio=momentum,
         )
 
     return Update(
         formula,
         {
             "learning_rate": learning_rate,
-            "momentum": arithmetic.float64(momentum),
+            "momentum": momentum,
             "inflow": inflow,
             "ahead": ahead,
             "step_size": step_size,
@@ -69,7 +65,7 @@ def sgd_update(
 SPEC = rule_spec.RuleSpec(
     name="sgd",
     class_name="SGD",
-    bind=sgd_update,
+    update=sgd_update,
     coasts=True,
     where=r"With momentum $\mu$ and velocity $b$:",
     formula=r"""
