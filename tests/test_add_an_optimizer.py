@@ -50,10 +50,9 @@ struct ToyRule : RuleBase<Toy, V, ToyHyperparameters, 0> {
 
 struct Toy : DescriptionOf<ToyHyperparameters, ToyRule> {
   static constexpr char kOp[] = "Toy";
-  static constexpr char kSummary[] = "One step of Toy.";
   static constexpr std::array<Operand, 0> kSlotOperands = {};
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &ToyHyperparameters::learning_rate, "Scalar."}};
+      {"learning_rate", &ToyHyperparameters::learning_rate}};
 };
 
 }  // namespace tf_opt

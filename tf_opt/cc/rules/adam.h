@@ -114,38 +114,22 @@ struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
 struct Adam : DescriptionOf<AdamHyperparameters, AdamRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "AdamAmsgrad";
-  static constexpr char kSummary[] =
-      "One step of Adam or AdamW, with or without AMSGrad, over a list of "
-      "variables.";
 
   static constexpr Operand kSlotOperands[] = {
-      {"m",
-       "Handles of the first moments, float32 (double if T is double) or "
-       "shorter, one for each of `variables`; or one TfOpt>VariableGroup of "
-       "them."},
-      {"v", "Handles of the second moments, stored like m."},
+      {"m"},
+      {"v"},
       // Rounded at random, a maximum would grow too large.
-      Operand::Optional("v_max",
-                        "Handles of the running maximum of v, stored "
-                        "like m. Empty: no AMSGrad.")
-          .Rounded(Rounding::kToNearest)};
+      Operand::Optional("v_max").Rounded(Rounding::kToNearest)};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AdamHyperparameters::learning_rate, "Scalar."},
-      {"step", &AdamHyperparameters::step, Range::kPositive,
-       "Scalar, counted from 1: t."},
-      {"beta_1", &AdamHyperparameters::beta_1, Range::kDecayRate,
-       "Scalar in [0, 1), the decay of the first moment."},
-      {"beta_2", &AdamHyperparameters::beta_2, Range::kDecayRate,
-       "Scalar in [0, 1), the decay of the second moment."},
-      {"epsilon", &AdamHyperparameters::epsilon, Range::kNonNegative,
-       "Scalar >= 0."}};
+      {"learning_rate", &AdamHyperparameters::learning_rate},
+      {"step", &AdamHyperparameters::step, Range::kPositive},
+      {"beta_1", &AdamHyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &AdamHyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &AdamHyperparameters::epsilon, Range::kNonNegative}};
 
   static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"epsilon_hat", &AdamHyperparameters::epsilon_hat,
-       "Add epsilon to sqrt(v) before its bias correction, as Keras and "
-       "TensorFlow do: p <- p - learning_rate * sqrt(1 - beta_2^t) / (1 - "
-       "beta_1^t) * m / (sqrt(v) + epsilon)."}};
+      {"epsilon_hat", &AdamHyperparameters::epsilon_hat}};
 };
 
 }  // namespace tf_opt

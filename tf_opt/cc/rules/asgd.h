@@ -85,31 +85,14 @@ struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
 // Description of the rule for the op and the engines.
 struct Asgd : DescriptionOf<AsgdHyperparameters, AsgdRule> {
   static constexpr char kOp[] = "ASGD";
-  static constexpr char kSummary[] =
-      "One step of the stochastic average gradient over a list of variables. "
-      "Of each table y, only the row `batch_index` is read and written.";
 
   static constexpr Operand kSlotOperands[] = {
-      Operand("d",
-              "Handles of the sums of the rows of y, float32 (double if T is "
-              "double), one for each of `variables`; or one "
-              "TfOpt>VariableGroup of them.")
-          .Stored(Storage::kArithmetic),
-      Operand::RowOfTable(
-          "y",
-          "Handles of tables with the last gradient of each batch: the shape "
-          "of the variable behind a dimension of batches. All may be stored "
-          "shorter; then the gradient is rounded to that, to nearest, before "
-          "it becomes part of d.",
-          "batch_index",
-          "Scalar in [0, the rows of y): the batch of the gradients.")
-          .Rounded(Rounding::kToNearest)};
+      Operand("d").Stored(Storage::kArithmetic),
+      Operand::RowOfTable("y", "batch_index").Rounded(Rounding::kToNearest)};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AsgdHyperparameters::learning_rate, "Scalar."},
-      {"seen_batches", &AsgdHyperparameters::seen_batches, Range::kPositive,
-       "Scalar >= 1: the number of different batches so far, this one "
-       "included."}};
+      {"learning_rate", &AsgdHyperparameters::learning_rate},
+      {"seen_batches", &AsgdHyperparameters::seen_batches, Range::kPositive}};
 };
 
 }  // namespace tf_opt

@@ -74,27 +74,16 @@ struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
 struct AveragedSgd
     : DescriptionOf<AveragedSgdHyperparameters, AveragedSgdRule> {
   static constexpr char kOp[] = "AveragedSGD";
-  static constexpr char kSummary[] =
-      "One step of averaged stochastic gradient descent over a list of "
-      "variables. `learning_rate_factors` multiply eta as well.";
 
-  static constexpr Operand kSlotOperands[] = {
-      {"ax",
-       "Handles of the averages, float32 (double if T is double) or shorter, "
-       "one for each of `variables`; or one TfOpt>VariableGroup of them."}};
+  static constexpr Operand kSlotOperands[] = {{"ax"}};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &AveragedSgdHyperparameters::learning_rate,
-       "Scalar; for the decoupled weight decay."},
+      {"learning_rate", &AveragedSgdHyperparameters::learning_rate},
       // Negative while the averages are in the variables.
-      {"eta", &AveragedSgdHyperparameters::eta, Range::kNonNegative,
-       "Scalar >= 0, the step size."},
-      {"step", &AveragedSgdHyperparameters::step, Range::kPositive,
-       "Scalar, counted from 1: t."},
-      {"lambd", &AveragedSgdHyperparameters::lambd, Range::kNonNegative,
-       "Scalar >= 0, the decay of the variable by the step size."},
-      {"t0", &AveragedSgdHyperparameters::t0, Range::kNonNegative,
-       "Scalar >= 0, the number of steps before averaging begins."}};
+      {"eta", &AveragedSgdHyperparameters::eta, Range::kNonNegative},
+      {"step", &AveragedSgdHyperparameters::step, Range::kPositive},
+      {"lambd", &AveragedSgdHyperparameters::lambd, Range::kNonNegative},
+      {"t0", &AveragedSgdHyperparameters::t0, Range::kNonNegative}};
 };
 
 }  // namespace tf_opt

@@ -1,12 +1,12 @@
 // What a rule's description, the struct at the end of its header, tells about
 // the rule's class template.
 //
-// A description has the op's name (kOp) and documentation (kSummary), the slots
-// (kSlotOperands), the scalar inputs (kScalars), the boolean attributes that
-// only this op has (kModes; every op has `maximize`) and the class template
-// (Rule). The template's arguments are the type of the arithmetic, for each
-// optional slot whether it is present, and whether weight decay is L2. As bits
-// of an integer, the lowest first, the booleans are the rule's variant.
+// A description has the op's name (kOp), the slots (kSlotOperands), the scalar
+// inputs (kScalars), the boolean attributes that only this op has (kModes;
+// every op has `maximize`) and the class template (Rule). The template's
+// arguments are the type of the arithmetic, for each optional slot whether it
+// is present, and whether weight decay is L2. As bits of an integer, the lowest
+// first, the booleans are the rule's variant.
 //
 // If rows can coast while they wait (coasting.h), the description sets kCoasts,
 // and the class template has

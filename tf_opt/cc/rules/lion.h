@@ -77,21 +77,13 @@ struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
 struct Lion : DescriptionOf<LionHyperparameters, LionRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "Lion";
-  static constexpr char kSummary[] =
-      "One step of Lion over a list of variables.";
 
-  static constexpr Operand kSlotOperands[] = {
-      {"m",
-       "Handles of the first moments, float32 (double if T is double) or "
-       "shorter, one for each of `variables`; or one TfOpt>VariableGroup of "
-       "them."}};
+  static constexpr Operand kSlotOperands[] = {{"m"}};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &LionHyperparameters::learning_rate, "Scalar."},
-      {"beta_1", &LionHyperparameters::beta_1, Range::kFraction,
-       "Scalar in [0, 1], the first moment's part of the direction."},
-      {"beta_2", &LionHyperparameters::beta_2, Range::kFraction,
-       "Scalar in [0, 1], the decay of the first moment."}};
+      {"learning_rate", &LionHyperparameters::learning_rate},
+      {"beta_1", &LionHyperparameters::beta_1, Range::kFraction},
+      {"beta_2", &LionHyperparameters::beta_2, Range::kFraction}};
 };
 
 }  // namespace tf_opt

@@ -109,32 +109,18 @@ struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
 struct NAdam : DescriptionOf<NAdamHyperparameters, NAdamRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "NAdam";
-  static constexpr char kSummary[] =
-      "One step of NAdam over a list of variables, with the momentum "
-      "mu_t = beta_1 * (1 - 0.96^(t * momentum_decay) / 2).";
 
-  static constexpr Operand kSlotOperands[] = {
-      {"m",
-       "Handles of the first moments, float32 (double if T is double) or "
-       "shorter, one for each of `variables`; or one TfOpt>VariableGroup of "
-       "them."},
-      {"v", "Handles of the second moments, stored like m."}};
+  static constexpr Operand kSlotOperands[] = {{"m"}, {"v"}};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &NAdamHyperparameters::learning_rate, "Scalar."},
-      {"step", &NAdamHyperparameters::step, Range::kPositive,
-       "Scalar, counted from 1: t."},
-      {"momentum_product", &NAdamHyperparameters::momentum_product,
-       "Scalar, the product of mu_1 to mu_{t-1}; 1 in the first step."},
-      {"beta_1", &NAdamHyperparameters::beta_1, Range::kDecayRate,
-       "Scalar in [0, 1), the decay of the first moment."},
-      {"beta_2", &NAdamHyperparameters::beta_2, Range::kDecayRate,
-       "Scalar in [0, 1), the decay of the second moment."},
-      {"epsilon", &NAdamHyperparameters::epsilon, Range::kNonNegative,
-       "Scalar >= 0."},
+      {"learning_rate", &NAdamHyperparameters::learning_rate},
+      {"step", &NAdamHyperparameters::step, Range::kPositive},
+      {"momentum_product", &NAdamHyperparameters::momentum_product},
+      {"beta_1", &NAdamHyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &NAdamHyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &NAdamHyperparameters::epsilon, Range::kNonNegative},
       {"momentum_decay", &NAdamHyperparameters::momentum_decay,
-       Range::kNonNegative,
-       "Scalar >= 0, how fast mu goes from beta_1 / 2 to beta_1."}};
+       Range::kNonNegative}};
 };
 
 }  // namespace tf_opt

@@ -29,27 +29,23 @@ enum class StateType : unsigned char { kArithmetic, kFloat, kBFloat16 };
 enum class Rounding { kAtRandom, kToNearest };
 
 struct Operand {
-  // A slot; `doc` is the documentation of the op's input.
-  constexpr Operand(const char* name, const char* doc = "")
-      : name(name), doc(doc) {}
+  // A slot.
+  constexpr Operand(const char* name) : name(name) {}
   constexpr Operand(const char* name, Role role, Storage storage)
       : name(name), role(role), storage(storage) {}
 
   // An operand that may be empty, which turns its mode off.
-  static constexpr Operand Optional(const char* name, const char* doc = "") {
-    Operand operand(name, doc);
+  static constexpr Operand Optional(const char* name) {
+    Operand operand(name);
     operand.optional = true;
     return operand;
   }
 
   // One row of a table, whose number is the scalar input `row_input`. The
   // variable's shape is [rows] + the shape of the variable that is updated.
-  static constexpr Operand RowOfTable(const char* name, const char* doc,
-                                      const char* row_input,
-                                      const char* row_doc) {
-    Operand operand(name, doc);
+  static constexpr Operand RowOfTable(const char* name, const char* row_input) {
+    Operand operand(name);
     operand.row_input = row_input;
-    operand.row_doc = row_doc;
     return operand;
   }
 
@@ -73,13 +69,11 @@ struct Operand {
   }
 
   const char* name;
-  const char* doc = "";
   Role role = Role::kUpdated;
   Storage storage = Storage::kState;
   Rounding rounding = Rounding::kAtRandom;
   bool optional = false;
   const char* row_input = nullptr;
-  const char* row_doc = "";
 };
 
 // Operands of every step; the rule's slots follow. An operand's index also
@@ -103,17 +97,8 @@ inline constexpr Operand kFrameOperands[kFrameOperandCount] = {
 
 // Operands of sparse steps of rules that coast. They follow the slots.
 inline constexpr Operand kWaitingOperands[] = {
-    Operand::Optional("since",
-                      "Handles of vectors of float, one for each of "
-                      "`variables`: for each row, the number of the row of "
-                      "`coasting` with the steps that it missed. Or empty: "
-                      "rows don't coast.")
-        .Stored(Storage::kSince),
-    Operand::Optional("coasting",
-                      "Handles of matrices of double, one for each of "
-                      "`variables`; empty without `since`. What the steps did "
-                      "that a row missed: one matrix row for each step.")
-        .Stored(Storage::kCoasting)};
+    Operand::Optional("since").Stored(Storage::kSince),
+    Operand::Optional("coasting").Stored(Storage::kCoasting)};
 
 }  // namespace tf_opt
 

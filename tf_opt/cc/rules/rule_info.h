@@ -27,7 +27,6 @@ struct RuleInfo {
   }
 
   std::string op;  // "X" of TfOpt>ResourceApplyX.
-  std::string summary;
   std::vector<Operand> slots;
   bool coasts;  // Whether rows can coast while they wait; see coasting.h.
   std::vector<ScalarInfo> scalars;
@@ -40,7 +39,6 @@ RuleInfo RuleInfoOf() {
   const auto& scalars = Description::kScalars;
   const auto& modes = Description::kModes;
   return {Description::kOp,
-          Description::kSummary,
           {std::begin(slots), std::end(slots)},
           Description::kCoasts,
           {std::begin(scalars), std::end(scalars)},

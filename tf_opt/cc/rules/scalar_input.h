@@ -72,7 +72,6 @@ struct ScalarInfo {
   const char* name = nullptr;
   ScalarType type = ScalarType::kDouble;
   Range range = Range::kAny;
-  const char* doc = "";  // Documentation of the op's input.
 };
 
 // Reads a scalar from memory that holds its type.
@@ -99,18 +98,13 @@ template <typename Hyperparameters>
 struct ScalarInput : ScalarInfo {
   constexpr ScalarInput() = default;
   constexpr ScalarInput(const char* name, double Hyperparameters::* number,
-                        Range range = Range::kAny, const char* doc = "")
-      : ScalarInfo{name, ScalarType::kDouble, range, doc}, number(number) {}
-  constexpr ScalarInput(const char* name, double Hyperparameters::* number,
-                        const char* doc)
-      : ScalarInput(name, number, Range::kAny, doc) {}
+                        Range range = Range::kAny)
+      : ScalarInfo{name, ScalarType::kDouble, range}, number(number) {}
   constexpr ScalarInput(const char* name, int64_t Hyperparameters::* integer,
-                        Range range = Range::kAny, const char* doc = "")
-      : ScalarInfo{name, ScalarType::kInt64, range, doc}, integer(integer) {}
-  constexpr ScalarInput(const char* name, bool Hyperparameters::* boolean,
-                        const char* doc = "")
-      : ScalarInfo{name, ScalarType::kBool, Range::kAny, doc},
-        boolean(boolean) {}
+                        Range range = Range::kAny)
+      : ScalarInfo{name, ScalarType::kInt64, range}, integer(integer) {}
+  constexpr ScalarInput(const char* name, bool Hyperparameters::* boolean)
+      : ScalarInfo{name, ScalarType::kBool}, boolean(boolean) {}
 
   // Sets the number from memory that holds its type.
   TF_OPT_HOST_DEVICE void Read(const void* from, Hyperparameters* to) const {

@@ -105,32 +105,18 @@ struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
 struct Sgd : DescriptionOf<SgdHyperparameters, SgdRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "SGD";
-  static constexpr char kSummary[] =
-      "One step of SGD, with or without momentum, over a list of variables.";
 
-  static constexpr Operand kSlotOperands[] = {Operand::Optional(
-      "velocity",
-      "Handles of the momentum buffers, float32 (double if T is double) or "
-      "shorter, one for each of `variables`; or one TfOpt>VariableGroup of "
-      "them. Empty: no momentum.")};
+  static constexpr Operand kSlotOperands[] = {Operand::Optional("velocity")};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
-      {"learning_rate", &SgdHyperparameters::learning_rate, "Scalar."},
-      {"step", &SgdHyperparameters::step, Range::kPositive,
-       "Scalar, counted from 1; PyTorch's momentum has no dampening in step "
-       "1."},
-      {"momentum", &SgdHyperparameters::momentum, Range::kFraction,
-       "Scalar in [0, 1], the part of `velocity` that remains."},
-      {"dampening", &SgdHyperparameters::dampening,
-       "Scalar: PyTorch's momentum adds 1 - dampening times the gradient."}};
+      {"learning_rate", &SgdHyperparameters::learning_rate},
+      {"step", &SgdHyperparameters::step, Range::kPositive},
+      {"momentum", &SgdHyperparameters::momentum, Range::kFraction},
+      {"dampening", &SgdHyperparameters::dampening}};
 
   static constexpr ScalarInput<Hyperparameters> kModes[] = {
-      {"nesterov", &SgdHyperparameters::nesterov,
-       "Step along the momentum as it will be after the next step."},
-      {"torch_momentum", &SgdHyperparameters::torch_momentum,
-       "Add gradients to `velocity` and multiply it by the learning rate, as "
-       "PyTorch does, instead of adding gradients times the learning rate, as "
-       "Keras does."}};
+      {"nesterov", &SgdHyperparameters::nesterov},
+      {"torch_momentum", &SgdHyperparameters::torch_momentum}};
 };
 
 }  // namespace tf_opt
