@@ -81,9 +81,8 @@ class DeviceMeasures {
       const Measure expected =
           enabled_ ? ExpectedMeasure(tensors_[i], scale_) : Measure{0, true};
       right = right &&
-              SameBits(arena_.template OnHost<double>(sums_)[i],
-                       expected.sum_of_squares) &&
-              arena_.template OnHost<bool>(finite_)[i] == expected.finite;
+              Measure{arena_.template OnHost<double>(sums_)[i],
+                      arena_.template OnHost<bool>(finite_)[i]} == expected;
     }
     return right;
   }

@@ -192,9 +192,35 @@ class SparseCpuRuleTest : public testing::Test {
     return expected;
   }
 
-  static void CheckWaiting(bool lazy) {
+  // Calls use(tables, frame, rules, original) for each setting of a step.
+  template <typename Use>
+  static void ForSettings(const Use& use) {
     for (const bool special : {false, true}) {
       const auto tables = Tables<T>(special);
+      auto all_stored = AllStored<T, Rule>();
+      if (special) all_stored = {all_stored.back()};
+      for (const auto& [frame, stored] : Pairs(AllFrames(), all_stored)) {
+        const Setting setting{frame, stored, /*framed=*/true, special};
+        SCOPED_TRACE(testing::Message() << setting);
+        use(tables, frame, Rules(tables.size(), frame),
+            Model(SizesOf(tables), 0, setting));
+      }
+    }
+  }
+
+  // Calls use(target, threads, parallel_for), also for all in one piece.
+  template <typename Use>
+  static void ForTargets(const Use& use) {
+    for (const CpuTarget target : SupportedCpuTargets()) {
+      SCOPED_TRACE(CpuTargetName(target));
+      use(target, 3, OnThreads(3, 1));
+      use(target, 1, MustNotRun);
+    }
+  }
+
+  static void CheckWaiting(bool lazy) {
+    ForSettings([lazy](const auto& tables, const FrameInputs& frame,
+                       const auto& rules, const Model& original) {
       const auto gradients = GradientsOf(tables);
       std::vector<MissedStep> missed;
       std::vector<WaitingModel> waiting;
@@ -203,82 +229,49 @@ class SparseCpuRuleTest : public testing::Test {
         // From 0 steps to as many as there is room for.
         waiting.emplace_back(tables[i].rows(), 3, (i + 3) % 4, Missed(i));
       }
-      auto all_stored = AllStored<T, Rule>();
-      if (special) all_stored = {all_stored.back()};
-      for (const auto& [frame, stored] : Pairs(AllFrames(), all_stored)) {
-        SCOPED_TRACE(testing::Message()
-                     << "special " << special << ", update " << frame.update
-                     << ", stochastic rounding " << frame.stochastic_rounding
-                     << ", state " << static_cast<int>(stored.state)
-                     << ", master weights " << stored.master_weights);
-        const auto rules = Rules(tables.size(), frame);
-        Model original(SizesOf(tables), 0, /*framed=*/true, stored);
-        if (special) original.AddSpecialNumbers();
-        std::vector<WaitingModel> expected_waiting = waiting;
-        Model expected = CaughtUp(original, tables, rules, lazy, frame.update,
-                                  &expected_waiting);
-        // L2 decay may not move rows that wait.
-        if (Rule::kSlots > 0) {
-          ASSERT_FALSE(expected.SameBits(original));
-        }
-        if (frame.update) {
-          expected = Expected(expected, tables, rules, lazy, /*update=*/true);
-        }
-        const auto check = [&](CpuTarget target, int threads,
-                               const ParallelFor& parallel_for) {
-          SCOPED_TRACE(testing::Message()
-                       << CpuTargetName(target) << ", threads " << threads);
-          Model model(original);
-          std::vector<WaitingModel> found = waiting;
-          std::vector<WaitingRows> rows;
-          for (WaitingModel& one : found) rows.push_back(one.Rows());
-          ApplyToWaiting(model.Tensors(), gradients, rules, missed, lazy,
-                         target, threads, parallel_for, frame.update, rows);
-          EXPECT_TRUE(model.SameBits(expected));
-          EXPECT_TRUE(model.PaddingIsUntouched());
-          for (size_t i = 0; i < tables.size(); ++i) {
-            EXPECT_TRUE(found[i].SameBitsAs(expected_waiting[i])) << i;
-          }
-        };
-        for (const CpuTarget target : SupportedCpuTargets()) {
-          check(target, 3, OnThreads(3, 1));
-          check(target, 1, MustNotRun);
-        }
+      std::vector<WaitingModel> expected_waiting = waiting;
+      Model expected = CaughtUp(original, tables, rules, lazy, frame.update,
+                                &expected_waiting);
+      // L2 decay may not move rows that wait.
+      if (Rule::kSlots > 0) {
+        ASSERT_FALSE(expected.SameBits(original));
       }
-    }
+      if (frame.update) {
+        expected = Expected(expected, tables, rules, lazy, /*update=*/true);
+      }
+      ForTargets(
+          [&](CpuTarget target, int threads, const ParallelFor& parallel_for) {
+            Model model(original);
+            std::vector<WaitingModel> found = waiting;
+            std::vector<WaitingRows> rows;
+            for (WaitingModel& one : found) rows.push_back(one.Rows());
+            ApplyToWaiting(model.Tensors(), gradients, rules, missed, lazy,
+                           target, threads, parallel_for, frame.update, rows);
+            EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
+            EXPECT_TRUE(model.PaddingIsUntouched());
+            for (size_t i = 0; i < tables.size(); ++i) {
+              EXPECT_TRUE(found[i].SameBitsAs(expected_waiting[i])) << i;
+            }
+          });
+    });
   }
 
   static void Check(bool lazy) {
-    for (const bool special : {false, true}) {
-      const auto tables = Tables<T>(special);
+    ForSettings([lazy](const auto& tables, const FrameInputs& frame,
+                       const auto& rules, const Model& original) {
       const auto gradients = GradientsOf(tables);
-      auto all_stored = AllStored<T, Rule>();
-      if (special) all_stored = {all_stored.back()};
-      for (const auto& [frame, stored] : Pairs(AllFrames(), all_stored)) {
-        SCOPED_TRACE(testing::Message()
-                     << "special " << special << ", update " << frame.update
-                     << ", overwrite " << frame.overwrite_with_average
-                     << ", state " << static_cast<int>(stored.state)
-                     << ", master weights " << stored.master_weights);
-        const auto rules = Rules(tables.size(), frame);
-        const Model original(SizesOf(tables), 0, /*framed=*/true, stored);
-        const Model expected =
-            Expected(original, tables, rules, lazy, frame.update);
-        ASSERT_FALSE(expected.SameBits(original));
-        for (const CpuTarget target : SupportedCpuTargets()) {
-          SCOPED_TRACE(CpuTargetName(target));
-          Model split(original);
-          ApplySparse<T>(split.Tensors(), gradients, rules, lazy, target, 3,
-                         OnThreads(3, 1), frame.update);
-          EXPECT_TRUE(split.SameBits(expected));
-          EXPECT_TRUE(split.PaddingIsUntouched());
-          Model alone(original);
-          ApplySparse<T>(alone.Tensors(), gradients, rules, lazy, target, 1,
-                         MustNotRun, frame.update);
-          EXPECT_TRUE(alone.SameBits(expected)) << "in one piece";
-        }
-      }
-    }
+      const Model expected =
+          Expected(original, tables, rules, lazy, frame.update);
+      ASSERT_FALSE(expected.SameBits(original));
+      ForTargets(
+          [&](CpuTarget target, int threads, const ParallelFor& parallel_for) {
+            Model model(original);
+            ApplySparse<T>(model.Tensors(), gradients, rules, lazy, target,
+                           threads, parallel_for, frame.update);
+            EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
+            EXPECT_TRUE(model.PaddingIsUntouched());
+          });
+    });
   }
 };
 TYPED_TEST_SUITE(SparseCpuRuleTest, SomeRules);

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ostream>
 #include <vector>
 
 #include "tf_opt/cc/engines/measure.h"
@@ -93,8 +95,15 @@ inline const std::vector<int64_t>& MeasuredSizes() {
   return sizes;
 }
 
-inline bool SameBits(double a, double b) {
-  return std::memcmp(&a, &b, sizeof(a)) == 0;
+// Compares bits.
+inline bool operator==(const Measure& a, const Measure& b) {
+  return std::memcmp(&a.sum_of_squares, &b.sum_of_squares, sizeof(double)) ==
+             0 &&
+         a.finite == b.finite;
+}
+
+inline std::ostream& operator<<(std::ostream& to, const Measure& measure) {
+  return to << measure.sum_of_squares << (measure.finite ? "" : ", not finite");
 }
 
 }  // namespace tf_opt
