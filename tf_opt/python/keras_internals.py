@@ -71,6 +71,15 @@ def optimizer_map_of(optimizer: keras.optimizers.Optimizer) -> Any:
     return optimizer._optimizer_map
 
 
+def unwrapped(optimizer: Any) -> list[Any]:
+    """Returns the optimizers inside of Keras' wrappers of one or several."""
+    if hasattr(optimizer, "inner_optimizer"):
+        return unwrapped(optimizer.inner_optimizer)
+    if hasattr(optimizer, "optimizers"):
+        return [x for part in optimizer.optimizers for x in unwrapped(part)]
+    return [optimizer]
+
+
 def part_of(
     optimizer: keras.optimizers.Optimizer, variable: Variable
 ) -> keras.optimizers.Optimizer:

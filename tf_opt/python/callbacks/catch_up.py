@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from tf_opt.python import keras_internals
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values import validation
 
 
@@ -54,15 +56,9 @@ class CatchUp(keras.callbacks.Callback):
         self._batches = 0
 
     def _catch_up(self) -> None:
-        # Keras' wrappers have no `catch_up`.
-        waiting = [self.model.optimizer]
-        while waiting:
-            optimizer = waiting.pop()
-            if hasattr(optimizer, "catch_up"):
+        for optimizer in keras_internals.unwrapped(self.model.optimizer):
+            if isinstance(optimizer, FusedOptimizer):
                 optimizer.catch_up()
-                continue
-            waiting += getattr(optimizer, "optimizers", [])
-            waiting += filter(None, [getattr(optimizer, "inner_optimizer", 0)])
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Lets all rows catch up every `every_n_batches` batches."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from tf_opt.python import keras_internals
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
 
@@ -67,11 +68,7 @@ class SwapAveragedWeights(keras.callbacks.Callback):
 
     def _optimizers(self) -> list[FusedOptimizer]:
         """Returns the optimizers that update the model's variables."""
-        # Keras' LossScaleOptimizer wraps another optimizer, and its
-        # MultiOptimizer several.
-        optimizer = self.model.optimizer
-        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        optimizers = getattr(optimizer, "optimizers", [optimizer])
+        optimizers = keras_internals.unwrapped(self.model.optimizer)
         for optimizer in optimizers:
             if not (
                 isinstance(optimizer, FusedOptimizer)
