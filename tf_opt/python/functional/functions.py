@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
-from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -98,7 +97,7 @@ def _function(spec: RuleSpec, result: type[tuple]) -> Callable[..., tuple]:
         title=spec.title or spec.class_name,
         where=spec.where,
         formula=spec.latex(with_decay=True),
-        slots="\n".join(map(_slot_doc, spec.slots, _first(spec.slots))),
+        slots="\n".join(_slot_doc(x, spec.slots[0]) for x in spec.slots),
         shared="\n".join(f"{x.name}: {x.doc}" for x in spec.shared),
         numbers="\n".join(
             docstrings.item(x.name, x.doc) for x in spec.numbers if x.in_rule
@@ -134,22 +133,17 @@ def _function(spec: RuleSpec, result: type[tuple]) -> Callable[..., tuple]:
     return rule
 
 
-def _first(slots: Sequence[Slot]) -> list[str | None]:
-    """Returns for each slot the one whose types it has; None for the first."""
-    return [None, *[slots[0].name] * (len(slots) - 1)] if slots else []
-
-
-def _slot_doc(slot: Slot, like: str | None) -> str:
+def _slot_doc(slot: Slot, first: Slot) -> str:
     text = f"{slot.doc}, of the same shape"
-    if like is not None:
-        text += f" and of the types of `{like}`"
+    if slot is not first:
+        text += f" and of the types of `{first.name}`"
     else:
         text += (
             ": float32 for a float16, bfloat16 or float32 variable, the "
             "variable's type for others"
         )
     text += "; zeros at first."
-    if like is None and not slot.exact:
+    if slot is first and not slot.exact:
         text += (
             " The slots of a real variable may also be narrower: bfloat16, or "
             "float32."

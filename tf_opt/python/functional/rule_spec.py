@@ -42,15 +42,9 @@ class Range(NamedTuple):
 
     def has(self, number: float) -> bool:
         """Whether a number is in the range; `ANY` has NaNs, too."""
-        return (
-            self == ANY
-            or self.least <= number
-            and (
-                number <= self.bound
-                if self.includes_bound
-                else number < self.bound
-            )
-        )
+        if number == self.bound:
+            return self.includes_bound
+        return self == ANY or self.least <= number < self.bound
 
 
 ANY = Range("a number")
