@@ -76,22 +76,11 @@ def could_run_custom_op(
 def runs_custom_op(
     implementation: str, op_name: str, dtype: tf.DType, device: str
 ) -> bool:
-    """Decides which implementation updates a bucket of variables.
+    """Decides whether the custom op updates variables of a type on a device.
 
-    Args:
-        implementation: The user's choice: `"auto"`, `"custom_op"` or
-            `"composed"`.
-        op_name: The registered name of the custom op.
-        dtype: The variables' type.
-        device: The variables' device.
-
-    Returns:
-        True for the custom op, False for the composed implementation.
-
-    Raises:
-        RuntimeError: If `implementation` is `"custom_op"` and the op can't
-            run here.
-        ValueError: If `implementation` is not one of these three.
+    Otherwise the composed implementation does. Raises a RuntimeError if
+    `implementation` is "custom_op" and the op can't run here, and a ValueError
+    if it is none of the three.
     """
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(

@@ -145,13 +145,9 @@ def traced(
     """Traces a function of tensors into a graph that is quick to call eagerly.
 
     The public call compares each tensor with the signature in Python, which
-    takes as long as a small step. No tape records a call.
-
-    Args:
-        function: The function, without variables.
-        signature: The specifications of its arguments.
-        in_one_thread: Whether its ops run one after the other, which is quicker
-            for few ops. Each op may still use several threads.
+    takes as long as a small step. No tape records a call. The function has no
+    variables. `in_one_thread` runs its ops one after the other, which is
+    quicker for few ops; each op may still use several threads.
     """
     graph = tf.function(function, autograph=False)
     call = graph.get_concrete_function(*signature).inference_fn.call_flat

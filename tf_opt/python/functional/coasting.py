@@ -1,21 +1,6 @@
 """Rows of a table that wait, and then catch up with the steps they missed.
 
-In a step that a row misses, its gradient is zero. With slots s, an element p
-then moves by
-
-    p <- kept * p - step_size * direction(epsilon, *s)
-    s[k] <- decays[k] * s[k]
-
-From one missed step to the next, the direction shrinks by the factor `ratio` if
-epsilon is small. So k missed steps together are
-
-    p <- kept * p - moved * direction(epsilon, *s)
-    s[k] <- decays[k] * s[k]
-
-with numbers that depend only on when the row waited. They are exact except for
-epsilon, which is the mean over the missed steps, weighted by their sizes.
-
-`cc/rules/coasting.h` does the same.
+`cc/rules/coasting.h` does the same, and has the formulas.
 """
 
 from __future__ import annotations
@@ -31,11 +16,7 @@ from tf_opt.python.functional.arithmetic import Scalar
 
 _MOST_SLOTS = 3
 
-# What the columns of the matrix `coasting` are, for all missed steps together:
-# their number; `kept`; `moved`; the sum of epsilons, weighted like `moved`; the
-# size of the direction, compared with the first; that size times the size of
-# epsilon, compared with the first (the one may vanish while the other
-# overflows); decays of the slots.
+# The columns of the matrix `coasting`; `MissedSteps` in coasting.h has them.
 COLUMNS = 6 + _MOST_SLOTS
 
 # Of no missed step.
@@ -105,12 +86,9 @@ def add(
 ) -> tf.Tensor:
     """Returns the matrix `coasting` after one more step that rows missed.
 
-    Args:
-        entries: The matrix, in float64. It has one row for each step and zeros
-            after the last one.
-        count: The number of these steps, an integer.
-        step: The new step.
-        kept: The factor that weight decay leaves of the variable.
+    The matrix, in float64, has one row for each of the `count` steps before
+    and zeros after them. `kept` is the factor that weight decay leaves of the
+    variable.
     """
     number = tf.range(entries.shape[0])
     is_new = tf.equal(number, count)[:, None]
@@ -149,13 +127,8 @@ def coast(
 ) -> list[tf.Tensor]:
     """Returns rows of a variable and of its slots after their missed steps.
 
-    The results have the arithmetic type.
-
-    Args:
-        missed: Each row's entry of the matrix `coasting`.
-        step: Any missed step of the rule.
-        variable: The rows of the variable.
-        slots: The rows of the slots.
+    `missed` has each row's entry of the matrix `coasting`, and `step` is any
+    missed step of the rule. The results have the arithmetic type.
     """
     variable = tf.cast(variable, arithmetic.slot_dtype(variable.dtype))
     _, kept, moved, epsilons, _, _, *decays = tf.unstack(missed, axis=1)

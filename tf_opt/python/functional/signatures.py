@@ -23,19 +23,11 @@ def with_signature(
     keyword: Iterable[Parameter],
     returns: Any,
 ) -> Callable:
-    """Gives a function of any arguments a name, a docstring and a signature.
+    """Gives a function a name, a docstring and a signature, which it checks.
 
-    Args:
-        function: Takes all arguments by name, defaults included.
-        name: The function's name.
-        module: The module where users find it.
-        doc: The docstring.
-        positional: The parameters that may be positional.
-        keyword: The keyword-only parameters.
-        returns: The annotation of the result.
-
-    Returns:
-        The function with this signature, which it checks.
+    `function` takes a mapping of all arguments by name, defaults included.
+    `module` is where users find it, and `returns` the annotation of its
+    result.
     """
 
     def parameter(kind: Any, name: str, annotation: str, *default: Any) -> Any:

@@ -39,13 +39,7 @@ class MergedSlices(NamedTuple):
 def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
     """Sums the values of repeated rows, in the order of their occurrence.
 
-    Args:
-        values: The rows' values.
-        indices: The row's index in its table for each value, a vector.
-
-    Returns:
-        The sums, computed in the arithmetic type and cast to the type of
-        `values`.
+    The sums are computed in the arithmetic type and cast to that of `values`.
     """
     order = tf.argsort(indices, stable=True)
     rows = tf.gather(indices, order)

@@ -30,16 +30,7 @@ def _times(factor: Scalar, x: tf.Tensor) -> tf.Tensor:
 def accumulate(
     accumulated: tf.Tensor | None, gradient: tf.Tensor, scale: Scalar
 ) -> tf.Tensor:
-    """Adds a scaled gradient to a sum of gradients.
-
-    Args:
-        accumulated: The sum so far, in the arithmetic type; or None.
-        gradient: A gradient of the same shape.
-        scale: The gradient's factor, a scalar.
-
-    Returns:
-        The new sum, in the arithmetic type.
-    """
+    """Adds a scaled gradient to a sum, if any, in the arithmetic type."""
     dtype = arithmetic.slot_dtype(gradient.dtype)
     scaled = _times(scale, tf.cast(gradient, dtype))
     return scaled if accumulated is None else accumulated + scaled
@@ -50,14 +41,7 @@ def finish_gradient(
 ) -> tf.Tensor:
     """Multiplies a gradient and clips its elements; NaNs stay NaNs.
 
-    Args:
-        gradient: A tensor.
-        factor: A scalar.
-        clip_value: The greatest magnitude of an element. For complex elements,
-            of their real and imaginary parts.
-
-    Returns:
-        A tensor of the gradient's type.
+    Of complex elements, real and imaginary parts are clipped.
     """
     gradient = _times(factor, gradient)
     if is_known(clip_value, math.inf):
@@ -74,15 +58,9 @@ def finish_gradient(
 def moving_average(
     average: tf.Tensor, variable: tf.Tensor, momentum: Scalar
 ) -> tf.Tensor:
-    """Updates a moving average with a variable's new value.
+    """Returns an average after a new value, in the arithmetic type.
 
-    Args:
-        average: The average so far, in its stored type.
-        variable: The variable's new value.
-        momentum: The old average's weight, a scalar in [0, 1].
-
-    Returns:
-        The new average, in the arithmetic type.
+    `momentum` is the old average's weight.
     """
     dtype = arithmetic.slot_dtype(variable.dtype)
     momentum = arithmetic.float64(momentum)

@@ -72,14 +72,9 @@ def _uint64(x: Integer) -> tf.Tensor:
 
 
 def extend(key: Integer, number: Integer) -> Integer:
-    """Returns a key that depends on one more number.
+    """Returns a key that depends on one more integer.
 
-    Args:
-        key: A key: an int or a uint64 scalar.
-        number: An int or a scalar integer tensor.
-
-    Returns:
-        An int if both arguments are ints; otherwise a tensor.
+    It is an int if both arguments are, otherwise a uint64 scalar.
     """
     increment = 0x9E3779B97F4A7C15
     if isinstance(key, int) and isinstance(number, int):
@@ -89,22 +84,15 @@ def extend(key: Integer, number: Integer) -> Integer:
 
 
 def key_of_step(seed: int, iteration: Integer) -> Integer:
-    """Returns the key of a step's random bits.
-
-    Args:
-        seed: The seed.
-        iteration: The number of steps before this one.
-    """
+    """Returns the key of the step that has `iteration` steps before it."""
     return extend(extend(0, seed), iteration)
 
 
 def key_of_stream(step: Integer, variable_number: int, stream: int) -> Key:
-    """Returns the key of the random bits of one stream of a variable.
+    """Returns the key of one stream of a variable, from `key_of_step`.
 
-    Args:
-        step: The key of the step, from `key_of_step`.
-        variable_number: The variable's position in the optimizer's list.
-        stream: The stream, one of the constants of this module or a slot's.
+    The variable's number is its position in the optimizer's list. The stream
+    is one of the constants of this module or a slot's.
     """
     return Key(extend(step, variable_number), stream)
 
@@ -117,15 +105,7 @@ def _halves(key: Integer) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _words(key: Integer, indices: tf.Tensor) -> tf.Tensor:
-    """Computes random words, which all streams of a variable share.
-
-    Args:
-        key: The key of a variable.
-        indices: The indices of the words, in int64.
-
-    Returns:
-        The words in uint32.
-    """
+    """Computes words, in uint32, that all streams of a variable share."""
     low_key, high_key = _halves(key)
     low, high = _halves(_uint64(indices))
     x = _xor_right(low + low_key, 16) * 0x21F0AAAD
@@ -144,15 +124,7 @@ def _of_stream(stream: int, shared: tf.Tensor) -> tf.Tensor:
 
 
 def bits_of_all(key: Key, shape: Sequence[int]) -> tf.Tensor:
-    """Computes 16 random bits for each element of a variable.
-
-    Args:
-        key: The key, from `key_of_stream`.
-        shape: The variable's shape.
-
-    Returns:
-        A tensor of that shape in uint32.
-    """
+    """Computes 16 random bits, in uint32, for each of its elements."""
     size = math.prod(shape)
     # An even element gets the low half of a word, the next one the high half.
     words = _words(key.variable, tf.range((size + 1) // 2, dtype=tf.int64))
@@ -161,16 +133,9 @@ def bits_of_all(key: Key, shape: Sequence[int]) -> tf.Tensor:
 
 
 def bits_of_rows(key: Key, shape: Sequence[int], rows: tf.Tensor) -> tf.Tensor:
-    """Computes 16 random bits for each element of some rows of a variable.
+    """Computes the bits of `bits_of_all` for some rows.
 
-    Args:
-        key: The key, from `key_of_stream`.
-        shape: The whole variable's shape.
-        rows: The indices of the rows, an integer vector.
-
-    Returns:
-        A tensor of the rows' shape in uint32, with the bits that
-        `bits_of_all` returns for these rows.
+    `shape` is the whole variable's.
     """
     width = math.prod(shape[1:])
     elements = (
@@ -192,15 +157,8 @@ def round_stochastically(
 ) -> tf.Tensor:
     """Rounds a variable, or some rows of one, up or down at random.
 
-    Args:
-        x: The values, in float32 or float64.
-        dtype: float16 or bfloat16.
-        key: The key, from `key_of_stream`.
-        shape: The whole variable's shape.
-        rows: The indices of the rows in `x`. None if `x` is the whole variable.
-
-    Returns:
-        The values in that type. Their mean over many steps is `x`.
+    `shape` is the whole variable's; `rows` are None for all. The mean over
+    many steps is `x`.
     """
     if rows is None:
         bits = bits_of_all(key, shape)

@@ -62,28 +62,15 @@ def _nearest(magnitude: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 def to_nearest(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Rounds to nearest, ties to even.
-
-    Args:
-        x: A tensor of a float type.
-        dtype: float16 or bfloat16.
-
-    Returns:
-        The tensor in that type; NaNs are canonical.
-    """
+    """Rounds to float16 or bfloat16, ties to even; NaNs are canonical."""
     magnitude, sign = _parts(x)
     return _float_of(_nearest(magnitude, dtype), sign, dtype)
 
 
 def as_held_by(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Rounds to the nearest number of another type, without changing type.
+    """Rounds to the nearest number of a narrower type, and keeps its own type.
 
-    Args:
-        x: A tensor of a float type.
-        dtype: The other type. Nothing happens if it isn't narrower.
-
-    Returns:
-        A tensor of the same type as `x`, with the gradient of a cast.
+    The gradient is that of a cast. A type that isn't narrower changes nothing.
     """
     if dtype.size >= x.dtype.size:
         return x
@@ -101,15 +88,10 @@ def as_held_by(x: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 def at_random(x: tf.Tensor, dtype: tf.DType, bits: tf.Tensor) -> tf.Tensor:
     """Rounds to one of the two neighbours at random, so that the mean is `x`.
 
-    Args:
-        x: A tensor of a float type; float64 is rounded to float32 first.
-        dtype: float16 or bfloat16.
-        bits: 16 random bits for each element, in uint32.
-
-    Returns:
-        The tensor in that type; NaNs are canonical. Values beyond the largest
-        finite float16 are rounded to nearest, because no mean is right if one
-        neighbour is infinite.
+    `bits` has 16 random bits for each element, in uint32. float64 is rounded
+    to float32 first, and NaNs become canonical. Values beyond the largest
+    finite float16 are rounded to nearest, because no mean is right if one
+    neighbour is infinite.
     """
     magnitude, sign = _parts(x)
     if dtype == tf.bfloat16:

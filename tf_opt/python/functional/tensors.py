@@ -18,19 +18,10 @@ TensorLike = (
 def to_tensor(
     name: str, value: TensorLike, dtype: tf.DType | None = None
 ) -> tf.Tensor:
-    """Converts a value to a tensor.
+    """Converts a user's value to a tensor; raises ValueError if it can't.
 
-    Args:
-        name: The argument's name.
-        value: The user's value.
-        dtype: The type for numbers without a TensorFlow type, such as those in
-            lists and NumPy arrays. Tensors and variables keep their types.
-
-    Returns:
-        The tensor.
-
-    Raises:
-        ValueError: If TensorFlow can't convert the value.
+    `dtype` is for numbers without a TensorFlow type, such as those in lists
+    and NumPy arrays. Tensors and variables keep their types.
     """
     if isinstance(value, tf.Tensor):
         return value
@@ -66,18 +57,10 @@ def like(
     other: tf.Tensor,
     dtypes: Sequence[tf.DType],
 ) -> tf.Tensor:
-    """Converts a value to a tensor that goes with another one.
+    """Converts a value to a tensor that has the shape of another one.
 
-    Args:
-        name: The argument's name.
-        value: The user's value.
-        other_name: The name of the other argument.
-        other: The other tensor, which has the wanted shape.
-        dtypes: The types allowed; the first one is for numbers without a
-            TensorFlow type.
-
-    Raises:
-        ValueError: If it isn't a tensor, or has the wrong type or shape.
+    The first of the types allowed is for numbers without a TensorFlow type.
+    Raises a ValueError if it isn't a tensor, or has the wrong type or shape.
     """
     tensor = to_tensor(name, value, dtypes[0])
     if not tensor.shape.is_compatible_with(other.shape):

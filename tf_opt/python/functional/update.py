@@ -133,16 +133,8 @@ class Update:
 def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Checks a public function's arguments and computes its step.
 
-    Args:
-        spec: The rule.
-        arguments: The function's arguments, by name.
-
-    Returns:
-        The new variable and slots, in the types of the old ones, and the
-        shared state, by name.
-
-    Raises:
-        ValueError: If an argument can't be used.
+    Returns by name the new variable and slots, in the types of the old ones,
+    and the shared state. Raises a ValueError if an argument can't be used.
     """
     spec.check_slots(arguments)
     variable = tensors.floating("variable", arguments["variable"])

@@ -26,18 +26,10 @@ _ONE = (tf.Tensor, tf.Variable, keras.Variable, np.ndarray, str, bytes)
 
 
 def to_list(values: Iterable[Any], argument: str, of: str) -> Sequence[Any]:
-    """Converts an iterable to a list, and checks that it isn't one element.
+    """Converts an iterable to a list, unless it is a list or tuple.
 
-    Args:
-        values: The user's value.
-        argument: The argument's name, for the error.
-        of: The name of the elements, for the error.
-
-    Returns:
-        `values`, if it is a list or tuple; otherwise a list of its elements.
-
-    Raises:
-        TypeError: If it can't be iterated over, or is a single element.
+    Raises a TypeError that names the argument and its elements if it can't be
+    iterated over, or is a single element.
     """
     if isinstance(values, (list, tuple)):
         return values
@@ -55,17 +47,10 @@ def to_handles(
     *,
     may_be_empty: bool,
 ) -> list[tf.Tensor]:
-    """Returns the handles of variables.
+    """Returns the handles of variables: one for each gradient, or one group's.
 
-    Args:
-        argument: The argument's name.
-        variables: One variable for each gradient, or one variable group.
-        count: The number of gradients.
-        may_be_empty: Whether there may be no variables.
-
-    Raises:
-        TypeError: If an element isn't a variable.
-        ValueError: If there is another number of variables.
+    Raises a TypeError if an element isn't a variable, and a ValueError if
+    there is another number of variables.
     """
     handles = [
         # First the usual case, because this runs in every eager step.
@@ -106,11 +91,8 @@ def common_dtype(variables: Sequence[VariableLike]) -> tf.DType | None:
 def are_slices(gradients: Sequence[TensorLike | tf.IndexedSlices]) -> bool:
     """Whether the gradients are `tf.IndexedSlices`.
 
-    Args:
-        gradients: The user's gradients.
-
-    Raises:
-        ValueError: If there are none, or some are slices and some are dense.
+    Raises a ValueError if there are none, or some are slices and some are
+    dense.
     """
     if not gradients:
         raise ValueError("`gradients` must not be empty")
@@ -129,20 +111,11 @@ def slices_as_inputs(
     dtype: tf.DType | None,
     whose: str = "variables",
 ) -> dict[str, list[tf.Tensor]]:
-    """Converts slices to the inputs of a sparse op.
+    """Converts slices to the inputs of a sparse op, by name.
 
-    Args:
-        slices: The gradients.
-        accumulated_rows: For each gradient, the indices of more rows to update.
-            Or empty.
-        dtype: The variables' type; see `to_tensors`.
-        whose: The argument that has this type; see `to_tensors`.
-
-    Returns:
-        The op's inputs by name.
-
-    Raises:
-        ValueError: If values have another type, or indices aren't integers.
+    `accumulated_rows` has for each gradient the indices of more rows to
+    update; or it is empty. For the other arguments and errors see
+    `to_tensors`.
     """
     indices = [
         _to_indices(f"gradients[{i}].indices", x.indices)
@@ -178,21 +151,11 @@ def to_tensors(
     dtype: tf.DType | None,
     whose: str = "variables",
 ) -> list[tf.Tensor]:
-    """Converts gradients to tensors of one type.
+    """Converts gradients to tensors of one type, that of the argument `whose`.
 
-    Args:
-        gradients: The user's gradients, at least one. Numbers without a
-            TensorFlow type, such as those in lists and NumPy arrays, get
-            `dtype`.
-        dtype: The variables' type. None: the first gradient's type.
-        whose: The argument that has this type, for errors.
-
-    Returns:
-        A tensor for each gradient.
-
-    Raises:
-        ValueError: If a gradient isn't a tensor or has another type, or the
-            type has no kernels.
+    Numbers without a TensorFlow type, such as those in lists and NumPy arrays,
+    get it. None stands for the first gradient's type. Raises a ValueError if a
+    gradient isn't a tensor or has another type, or the type has no kernels.
     """
     if dtype is None:
         dtype = to_tensor("gradients[0]", gradients[0]).dtype
@@ -223,16 +186,10 @@ def variable_group(
 
     Passing a handle costs TensorFlow microseconds. For a thousand small slots,
     that takes longer than updating them. A group is only for eager steps: in a
-    graph TensorFlow must see every variable, to order its uses, to save it with
-    a function, and to compile it.
+    graph TensorFlow must see every variable, to order its uses, to save it
+    with a function, and to compile it.
 
-    Args:
-        variables: The variables, in order.
-        device: The device that they are on.
-
-    Returns:
-        The group's handle. It keeps the variables alive and refers to their
-        current values.
+    The group keeps the variables alive and refers to their current values.
     """
     ops = library.library().ops
     with tf.device(device):
