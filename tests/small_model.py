@@ -1,4 +1,4 @@
-"""A model that is trained the same way everywhere, and how to compare such."""
+"""Models that are trained the same way everywhere, and how to compare them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 
 def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
-    """Trains it from the same start on the same batches, every time.
-
-    Args:
-        optimizer: The optimizer.
-        **arguments: More arguments of `compile`.
-
-    Returns:
-        The trained model.
-    """
+    """Compiles a model and trains it from the same start, every time."""
     keras.utils.set_random_seed(9)
     model = keras.Sequential(
         [
@@ -34,6 +27,39 @@ def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
         x, x[:, :2] ** 2, batch_size=16, epochs=3, shuffle=False, verbose=0
     )
     return model
+
+
+def compiled(
+    optimizer: keras.optimizers.Optimizer,
+    dtype: str | None = "float32",
+    run_eagerly: bool = True,
+) -> keras.Model:
+    """A model for `train`, with some variables in float32 in any case."""
+    keras.utils.set_random_seed(5)
+    model = keras.Sequential(
+        [
+            keras.layers.Input((4,)),
+            keras.layers.Dense(8, activation="relu", dtype=dtype, name="first"),
+            keras.layers.LayerNormalization(dtype="float32", name="norm"),
+            keras.layers.Dense(2, dtype=dtype, name="last"),
+        ],
+        name="model",
+    )
+    model.compile(optimizer, "mse", run_eagerly=run_eagerly)
+    return model
+
+
+def train(model: keras.Model, epochs: int = 2) -> None:
+    """Four steps an epoch, the same each time."""
+    x = np.random.default_rng(2).standard_normal((32, 4)).astype("float32")
+    model.fit(
+        x, x[:, :2] ** 2, batch_size=8, epochs=epochs, shuffle=False, verbose=0
+    )
+
+
+def checkpoint_of(model: keras.Model) -> tf.train.Checkpoint:
+    """Of the model and its optimizer."""
+    return tf.train.Checkpoint(model=model, optimizer=model.optimizer)
 
 
 def state(model: keras.Model) -> list[np.ndarray]:

@@ -15,86 +15,24 @@ from low_precision_cases import SETTINGS
 from low_precision_cases import masters_of
 from low_precision_cases import numbers
 from registry import OPTIMIZERS
+from small_model import assert_same
+from small_model import checkpoint_of
+from small_model import compiled
+from small_model import state
+from small_model import train
 
 pytestmark = pytest.mark.core
-
-
-def make_model(dtype="bfloat16") -> keras.Model:
-    keras.utils.set_random_seed(5)
-    return keras.Sequential(
-        [
-            keras.Input((4,)),
-            keras.layers.Dense(8, activation="relu", dtype=dtype),
-            # As in pure 16-bit training: some variables stay float32.
-            keras.layers.LayerNormalization(dtype="float32"),
-            keras.layers.Dense(2, dtype=dtype),
-        ]
-    )
-
-
-def make_data() -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(2)
-    x = random.standard_normal((32, 4)).astype("float32")
-    return x, x[:, :2] ** 2
-
-
-def train(model: keras.Model, epochs: int = 1) -> None:
-    model.fit(
-        *make_data(), batch_size=16, epochs=epochs, shuffle=False, verbose=0
-    )
-
-
-def compiled(optimizer, dtype="bfloat16", **arguments) -> keras.Model:
-    model = make_model(dtype)
-    model.compile(optimizer, "mse", run_eagerly=True, **arguments)
-    return model
-
-
-def checkpoint_of(model: keras.Model) -> tf.train.Checkpoint:
-    return tf.train.Checkpoint(model=model, optimizer=model.optimizer)
-
-
-def state(model: keras.Model) -> list[np.ndarray]:
-    return [numbers(v) for v in (*model.variables, *model.optimizer.variables)]
-
-
-def assert_same(ours, theirs) -> None:
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 # ---- Saving and loading. ----
 
 
-@pytest.mark.parametrize(
-    ("name", "setting"),
-    [("Adam", "masters, state"), ("NAdam", "stochastic, state")],
-)
-def test_a_file_and_a_checkpoint_continue_bit_for_bit(name, setting, tmp_path):
-    def make():
-        return compiled(OPTIMIZERS[name].make(0.01, **SETTINGS[setting]))
-
-    model, restored = make(), make()
-    train(model)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.optimizer.get_config() == model.optimizer.get_config()
-    train(restored, 2)
-    path = checkpoint_of(model).save(tmp_path / "x")
-    checkpoint_of(restored).restore(path).assert_existing_objects_matched()
-    for epochs in (0, 1):
-        for each in (model, loaded, restored):
-            train(each, epochs)
-        assert_same(state(loaded), state(model))
-        assert_same(state(restored), state(model))
-
-
 def test_a_checkpoint_without_masters_is_loaded(tmp_path):
-    without = compiled(tf_opt.Adam(0.01))
+    without = compiled(tf_opt.Adam(0.01), "bfloat16")
     train(without)
     path = checkpoint_of(without).save(tmp_path / "x")
-    model = compiled(tf_opt.Adam(0.01, master_weights=True))
-    train(model, 2)
+    model = compiled(tf_opt.Adam(0.01, master_weights=True), "bfloat16")
+    train(model, 3)
     checkpoint_of(model).restore(path).expect_partial()
     masters = masters_of(model.optimizer)
     assert_same(state(model)[: -len(masters)], state(without))
@@ -111,10 +49,12 @@ def test_a_checkpoint_without_masters_is_loaded(tmp_path):
 
 @pytest.mark.parametrize("has_masters", [True, False])
 def test_weights_are_loaded_with_and_without_masters(has_masters, tmp_path):
-    source = compiled(tf_opt.Adam(0.01, master_weights=not has_masters))
+    source = compiled(
+        tf_opt.Adam(0.01, master_weights=not has_masters), "bfloat16"
+    )
     train(source)
     source.save_weights(tmp_path / "x.weights.h5")
-    target = compiled(tf_opt.Adam(0.01, master_weights=has_masters))
+    target = compiled(tf_opt.Adam(0.01, master_weights=has_masters), "bfloat16")
     target.optimizer.build(target.trainable_variables)
     target.load_weights(tmp_path / "x.weights.h5")
     longer, shorter = (target, source) if has_masters else (source, target)
@@ -254,7 +194,7 @@ def floatx(dtype: str):
 def test_numbers_are_float32_whatever_floatx_is(name):
     with floatx("bfloat16"):
         optimizer = OPTIMIZERS[name].make(0.001, master_weights=True)
-        model = make_model(dtype=None)
+        model = compiled(optimizer, dtype=None)
         optimizer.build(model.trainable_variables)
         assert optimizer.learning_rate.dtype == "float32"
         assert optimizer.get_config()["learning_rate"] == np.float32(0.001)

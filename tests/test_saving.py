@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
-import pathlib
 import pickle
 
 import keras
@@ -15,11 +13,15 @@ import tensorflow as tf
 import tf_opt
 
 from counterparts import COUNTERPARTS
+from low_precision_cases import SETTINGS
 from processes import python
 from registry import OPTIMIZERS
 from small_model import assert_close
 from small_model import assert_same
+from small_model import checkpoint_of
+from small_model import compiled
 from small_model import state
+from small_model import train
 
 pairs = pytest.mark.parametrize(
     "pair", COUNTERPARTS.values(), ids=COUNTERPARTS.keys()
@@ -29,74 +31,44 @@ FEATURES = [
     {"learning_rate": 0.01, "use_ema": True, "clipnorm": 3.0},
     {"learning_rate": keras.optimizers.schedules.CosineDecay(0.01, 100)},
 ]
-
-
-def make_model() -> keras.Model:
-    keras.utils.set_random_seed(5)
-    return keras.Sequential(
-        [
-            keras.layers.Input((4,)),
-            keras.layers.Dense(8, activation="relu", name="first"),
-            keras.layers.Dense(2, name="last"),
-        ],
-        name="model",
+CASES = [
+    (name, features, "float32")
+    for name, features in zip(
+        OPTIMIZERS, itertools.cycle(FEATURES), strict=False
     )
-
-
-def make_data() -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(2)
-    x = random.standard_normal((32, 4)).astype("float32")
-    return x, x[:, :2] ** 2
-
-
-def train(model: keras.Model, epochs: int = 2) -> None:
-    model.fit(
-        *make_data(), batch_size=8, epochs=epochs, shuffle=False, verbose=0
+] + [
+    (name, {"learning_rate": 0.01, **SETTINGS[setting]}, "bfloat16")
+    for name, setting in (
+        ("Adam", "masters, state"),
+        ("NAdam", "stochastic, state"),
     )
-
-
-def compiled(
-    optimizer: keras.optimizers.Optimizer, run_eagerly: bool = True
-) -> keras.Model:
-    model = make_model()
-    model.compile(optimizer, "mse", run_eagerly=run_eagerly)
-    return model
-
-
-def save_checkpoint(model: keras.Model, folder: pathlib.Path) -> str:
-    checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
-    return checkpoint.save(str(folder / "checkpoint"))
-
-
-def restore_checkpoint(model: keras.Model, path: str) -> None:
-    checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
-    checkpoint.restore(path).assert_existing_objects_matched()
+]
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(
-    ("name", "features"),
-    list(zip(OPTIMIZERS, itertools.cycle(FEATURES), strict=False)),
-)
+@pytest.mark.parametrize(("name", "features", "dtype"), CASES)
 def test_a_keras_file_and_a_checkpoint_continue_bit_for_bit(
-    name, features, tmp_path
+    name, features, dtype, tmp_path
 ):
     # Stopped where it matters: after 8 steps, within an epoch of ASGD's and
     # after AveragedSGD began to average.
-    under_test, in_graph = OPTIMIZERS[name], name == "Adam"
-    make = functools.partial(under_test.make, **under_test.thorough, **features)
-    model = compiled(make(), run_eagerly=not in_graph)
+    under_test = OPTIMIZERS[name]
+
+    def make() -> keras.Model:
+        optimizer = under_test.make(**under_test.thorough, **features)
+        return compiled(optimizer, dtype, run_eagerly=name != "Adam")
+
+    model, restored = make(), make()
     train(model)
     model.save(tmp_path / "model.keras")
-    path = save_checkpoint(model, tmp_path)
+    path = checkpoint_of(model).save(tmp_path / "checkpoint")
 
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert type(loaded.optimizer) is type(model.optimizer)
     assert loaded.optimizer.get_config() == model.optimizer.get_config()
     # Also into slots that were stepped before, and so are in their groups.
-    restored = compiled(make(), run_eagerly=not in_graph)
     train(restored, epochs=1)
-    restore_checkpoint(restored, path)
+    checkpoint_of(restored).restore(path).assert_existing_objects_matched()
 
     def assert_all_same() -> None:
         assert_same(state(loaded), state(model))
@@ -134,7 +106,8 @@ def test_weights_and_checkpoints_move_between_keras_and_us(
     source.optimizer.save_own_variables(store)
     target.optimizer.load_own_variables(store)
     assert_same(state(target), state(source))
-    restore_checkpoint(restored, save_checkpoint(source, tmp_path))
+    path = checkpoint_of(source).save(tmp_path / "checkpoint")
+    checkpoint_of(restored).restore(path).assert_existing_objects_matched()
     assert_same(state(restored), state(source))
     train(source)
     train(target)
@@ -159,18 +132,9 @@ def test_the_configuration_and_the_variables_are_always_the_same(name):
     variables = []
     for implementation in ["custom_op", "composed", "auto"]:
         again = under_test.make(implementation=implementation, **mode)
-        again.build(make_model().trainable_variables)
+        again.build(compiled(again).trainable_variables)
         variables.append(described(again))
     assert variables[0] == variables[1] == variables[2]
-
-
-def bfloat16_model(optimizer: keras.optimizers.Optimizer) -> keras.Model:
-    keras.utils.set_random_seed(5)
-    model = keras.Sequential(
-        [keras.layers.Input((4,)), keras.layers.Dense(2, dtype="bfloat16")]
-    )
-    model.compile(optimizer, "mse", run_eagerly=True)
-    return model
 
 
 @pytest.mark.parametrize("from_ours", [True, False])
@@ -179,7 +143,7 @@ def test_state_of_16_bit_variables_moves_in_keras_files_and_no_others(
 ):
     pair = COUNTERPARTS["Adam"]
     makes = (pair.ours, pair.keras) if from_ours else (pair.keras, pair.ours)
-    source, target = (bfloat16_model(make()) for make in makes)
+    source, target = (compiled(make(), "bfloat16") for make in makes)
     train(source)
     path = str(tmp_path / "model.weights.h5")
     source.save_weights(path)
