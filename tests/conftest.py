@@ -61,6 +61,18 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
+@pytest.fixture(params=["custom_op", "composed"])
+def implementation(request: pytest.FixtureRequest) -> str:
+    """Runs a test that doesn't say otherwise with both."""
+    return request.param
+
+
+@pytest.fixture(params=["eager", "tf.function"])
+def how(request: pytest.FixtureRequest) -> str:
+    """Runs a test that doesn't say otherwise in two ways of `RUNS`."""
+    return request.param
+
+
 @pytest.fixture(autouse=True)
 def seeds() -> None:
     """The same random numbers in each test, whatever ran before it."""

@@ -34,6 +34,10 @@ HAS_SPARSE_KERNELS = not (EMULATED_GPU or GPUS)
 needs_sparse_kernels = pytest.mark.skipif(
     not HAS_SPARSE_KERNELS, reason="a GPU has no kernels for sparse gradients"
 )
+sparse_implementations = pytest.mark.parametrize(
+    "implementation",
+    [pytest.param("custom_op", marks=needs_sparse_kernels), "composed"],
+)
 
 
 def reads_numbers_on_device(device: str) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import pytest
 
 # What is kept in fewer bits than a step is computed in, and how.
 SETTINGS = {
@@ -24,10 +23,6 @@ SETTINGS = {
         "seed": 5,
     },
 }
-
-implementations = pytest.mark.parametrize(
-    "implementation", ["custom_op", "composed"]
-)
 
 
 def numbers(variable: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_opt
 
 from devices import refusal
-from low_precision_cases import implementations
+from trajectory import RUNS
 
 
 def stochastic_average_gradient(
@@ -32,19 +32,18 @@ ORDERS = {
 GRADIENTS = np.random.default_rng(0).normal(size=12)
 
 
-@pytest.mark.parametrize("how", ["eager", "tf.function", "jit_compile"])
+@pytest.mark.parametrize("how", RUNS)
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_batch_may_be_said_before_each_step(order, how):
     variable = keras.Variable(1.0, dtype="float64")
     optimizer = tf_opt.ASGD(0.25, batch_num=4)
     optimizer.build([variable])
 
+    @RUNS[how]
     def step(gradient: tf.Tensor, index: tf.Tensor) -> None:
         optimizer.batch_index = index
         optimizer.apply([gradient], [variable])
 
-    if how != "eager":
-        step = tf.function(step, jit_compile=how == "jit_compile")
     expected = stochastic_average_gradient(
         1.0, GRADIENTS, ORDERS[order], 4, 0.25
     )
@@ -55,7 +54,6 @@ def test_the_batch_may_be_said_before_each_step(order, how):
         assert variable.numpy() == pytest.approx(value, abs=1e-14)
 
 
-@implementations
 def test_in_order_by_default_and_in_the_order_that_is_said(implementation):
     variable = keras.Variable(1.0, dtype="float64")
     optimizer = tf_opt.ASGD(0.25, batch_num=4, implementation=implementation)
@@ -72,16 +70,11 @@ def test_in_order_by_default_and_in_the_order_that_is_said(implementation):
     assert variable.numpy() == pytest.approx(expected[-1], abs=1e-14)
 
 
-@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
-def test_a_batch_that_is_said_holds_for_one_step(in_graph):
+def test_a_batch_that_is_said_holds_for_one_step(how):
     variable = keras.Variable(1.0)
     optimizer = tf_opt.ASGD(0.25, batch_num=3)
     optimizer.build([variable])
-
-    def step(gradient: tf.Tensor) -> None:
-        optimizer.apply([gradient], [variable])
-
-    step = tf.function(step) if in_graph else step
+    step = RUNS[how](lambda gradient: optimizer.apply([gradient], [variable]))
     optimizer.batch_order = [2, 0, 1]
     batches = []
     for number in range(9):

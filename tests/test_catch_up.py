@@ -13,6 +13,7 @@ import tf_opt
 
 from devices import HAS_SPARSE_KERNELS
 from devices import needs_sparse_kernels
+from devices import sparse_implementations
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
 from registry import pairwise
@@ -21,10 +22,6 @@ from xla_kernels import needs_sparse_xla_kernels
 pytestmark = pytest.mark.kernels
 
 IMPLEMENTATION = "custom_op" if HAS_SPARSE_KERNELS else "composed"
-implementations = pytest.mark.parametrize(
-    "implementation",
-    [pytest.param("custom_op", marks=needs_sparse_kernels), "composed"],
-)
 ROWS, WIDTH = 40, 3
 MODES = [
     (name, mode)
@@ -276,7 +273,7 @@ def _absent(k: int, slices: tf.IndexedSlices) -> Any:
     return None if k % 3 else slices
 
 
-@implementations
+@sparse_implementations
 @pytest.mark.parametrize("gradient", [_skipped, _dense, _absent])
 def test_steps_of_other_kinds_are_not_missed(gradient, implementation):
     """Skipped steps, dense gradients and no gradient."""

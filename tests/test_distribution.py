@@ -180,7 +180,6 @@ def test_steps_in_replicas_and_outside_equal_one_device(
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 def test_replicas_drop_a_sum_without_a_gradient_in_the_update(
     strategy, implementation
 ):

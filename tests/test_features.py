@@ -13,6 +13,7 @@ from allpairspy import AllPairs
 
 from low_precision_cases import SETTINGS
 from registry import RULES
+from trajectory import RUNS
 from xla_kernels import HAS_XLA_KERNELS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -23,7 +24,7 @@ def _variables(*values: Any, dtype: str = "float32") -> list[keras.Variable]:
 
 
 @pytest.mark.parametrize(
-    ("name", "setting", "implementation", "in_graph"),
+    ("name", "setting", "implementation", "how"),
     # Whether there is a step at all is decided before any rule.
     list(
         AllPairs(
@@ -31,13 +32,13 @@ def _variables(*values: Any, dtype: str = "float32") -> list[keras.Variable]:
                 list(RULES),
                 ["none", *SETTINGS],
                 ["custom_op", "composed"],
-                [False, True],
+                ["eager", "tf.function"],
             ]
         )
     ),
 )
 def test_a_skipped_step_changes_nothing_at_all(
-    name, setting, implementation, in_graph
+    name, setting, implementation, how
 ):
     variables = [
         *_variables([1.0, 2.0], [3.0], dtype="bfloat16"),
@@ -55,9 +56,7 @@ def test_a_skipped_step_changes_nothing_at_all(
         **SETTINGS.get(setting, {}),
     )
     optimizer.build(variables)
-
-    def step(*gradients):
-        optimizer.apply([*gradients, None], variables)
+    step = RUNS[how](lambda *g: optimizer.apply([*g, None], variables))
 
     def state():
         skipped = optimizer._unsaved.skipped_steps
@@ -65,8 +64,6 @@ def test_a_skipped_step_changes_nothing_at_all(
         kept = [x for x in (*variables, *kept) if x is not skipped]
         return [x.numpy().tobytes() for x in kept]
 
-    if in_graph:
-        step = tf.function(step)
     good = [tf.constant(x, tf.bfloat16) for x in ([0.5, -0.5], [1.0])]
     for wrong in (np.nan, np.inf, -np.inf):
         variables[1].assign([6.0])
@@ -102,25 +99,30 @@ def _assign(optimizer: Any, name: str, value: Any) -> None:
         setattr(optimizer, name, value)
 
 
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 @pytest.mark.parametrize(
-    ("name", "make", "in_graph", "values", "expected"),
+    ("name", "make", "how", "values", "expected"),
     [
-        ("clipvalue", float, False, [9.0, 0.5], [-1, -1.5]),
-        ("loss_scale_factor", float, False, [1.0, 2.0], [-1, -1.5]),
-        ("loss_scale_factor", tf.Variable, False, [1.0, 2.0], [-1, -1.5]),
-        ("loss_scale_factor", keras.Variable, True, [1.0, 2.0], [-1, -1.5]),
+        ("clipvalue", float, "eager", [9.0, 0.5], [-1, -1.5]),
+        ("loss_scale_factor", float, "eager", [1.0, 2.0], [-1, -1.5]),
+        ("loss_scale_factor", tf.Variable, "eager", [1.0, 2.0], [-1, -1.5]),
+        (
+            "loss_scale_factor",
+            keras.Variable,
+            "tf.function",
+            [1.0, 2.0],
+            [-1, -1.5],
+        ),
         (
             "learning_rate_multipliers",
             dict,
-            True,
+            "tf.function",
             [{"x": 1.0}, {"x": 4.0}, None],
             [-1, -5, -6],
         ),
     ],
 )
 def test_what_changes_counts_in_the_next_step(
-    name, make, in_graph, values, expected, implementation
+    name, make, how, values, expected, implementation
 ):
     variable = keras.Variable([0.0], name="x")
     optimizer = tf_opt.AveragedSGD(
@@ -130,11 +132,7 @@ def test_what_changes_counts_in_the_next_step(
         **{name: make(values[0])},
     )
     optimizer.build([variable])
-
-    def step():
-        optimizer.apply([tf.ones(1)], [variable])
-
-    step = tf.function(step) if in_graph else step
+    step = RUNS[how](lambda: optimizer.apply([tf.ones(1)], [variable]))
     for value, end in zip(values, expected, strict=True):
         _assign(optimizer, name, value)
         step()
@@ -158,11 +156,7 @@ def test_an_optimizer_may_be_built_again_with_others():
         assert int(optimizer.skipped_steps) == 0
 
 
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_a_variable_that_occurs_twice_is_averaged_once(
-    in_graph, implementation
-):
+def test_a_variable_that_occurs_twice_is_averaged_once(how, implementation):
     arguments = {
         "use_ema": True,
         "ema_momentum": 0.5,
@@ -173,13 +167,12 @@ def test_a_variable_that_occurs_twice_is_averaged_once(
         twice, once = variables = _variables([1.0], [2.0])
         optimizer.build(variables)
 
-        def step():
-            gradients = [tf.constant([x]) for x in (0.5, 1.0, -2.0)]
-            optimizer.apply(gradients, [twice, once, twice])
-
-        run = tf.function(step) if in_graph else step
+        gradients = [tf.constant([x]) for x in (0.5, 1.0, -2.0)]
+        step = RUNS[how](
+            lambda: optimizer.apply(gradients, [twice, once, twice])
+        )
         for _ in range(3):
-            run()
+            step()
         averages = optimizer._model_variables_moving_average
         return [v.numpy() for v in (*variables, *averages)]
 
@@ -296,8 +289,7 @@ class Halving(tf_opt.Adam):
         self.assign_sub(variable, learning_rate * gradient / 2)
 
 
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_a_rule_of_ones_own_has_the_features_too(in_graph):
+def test_a_rule_of_ones_own_has_the_features_too(how):
     (variable,) = variables = [keras.Variable([8.0], name="x")]
     optimizer = Halving(
         1.0,
@@ -309,12 +301,7 @@ def test_a_rule_of_ones_own_has_the_features_too(in_graph):
         learning_rate_multipliers={"x": 2.0},
     )
     optimizer.build(variables)
-
-    def step(gradient):
-        optimizer.apply([gradient], variables)
-
-    if in_graph:
-        step = tf.function(step)
+    step = RUNS[how](lambda gradient: optimizer.apply([gradient], variables))
     for gradient in (1.0, np.nan, 2.0, 6.0, np.inf, 6.0):
         step(tf.constant([gradient]))
     # The means are 1.5 and 6, which is clipped to 2; the rate is 2 / 2.
@@ -327,17 +314,12 @@ def test_a_rule_of_ones_own_has_the_features_too(in_graph):
 
 
 def _run_multi_task(
-    make: Any, mode: str, options: dict[str, Any]
+    make: Any, how: str, options: dict[str, Any]
 ) -> list[np.ndarray]:
     variables = _variables([0.0, 0.0], [0.0, 0.0])
     optimizer = make(1.0, gradient_accumulation_steps=2, **options)
     optimizer.build(variables)
-
-    def step(*grads: tf.Tensor | None) -> None:
-        optimizer.apply(grads, variables)
-
-    if mode != "eager":
-        step = tf.function(step, jit_compile=mode == "XLA")
+    step = RUNS[how](lambda *grads: optimizer.apply(grads, variables))
     for numbers in ((1, 100), (1, None), (1, 1), (1, 1)):
         step(*(None if x is None else tf.fill([2], float(x)) for x in numbers))
     state = [*variables, *optimizer._accumulated_gradients]
@@ -345,7 +327,7 @@ def _run_multi_task(
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
-@pytest.mark.parametrize("mode", ["eager", "graph", "XLA"])
+@pytest.mark.parametrize("how", RUNS)
 @pytest.mark.parametrize(
     "options",
     [
@@ -355,18 +337,21 @@ def _run_multi_task(
     ],
     ids=str,
 )
-def test_a_sum_without_a_gradient_in_the_update_is_dropped(options, mode):
-    if mode == "XLA" and not HAS_XLA_KERNELS and "implementation" in options:
+def test_a_sum_without_a_gradient_in_the_update_is_dropped(options, how):
+    if (
+        how == "jit_compile"
+        and not HAS_XLA_KERNELS
+        and "implementation" in options
+    ):
         pytest.skip("this build has no kernels for XLA")
     expected = _run_multi_task(keras.optimizers.SGD, "eager", {})
-    ours = _run_multi_task(tf_opt.ASGD, mode, options)
+    ours = _run_multi_task(tf_opt.ASGD, how, options)
     np.testing.assert_allclose(ours, expected, rtol=1e-6)
     assert ours[1][0] == -1
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_rows_without_a_gradient_in_the_update_are_dropped(in_graph):
+def test_rows_without_a_gradient_in_the_update_are_dropped(how):
     tables = _variables(np.ones((4, 2)), np.ones((4, 2)))
     optimizer = tf_opt.AdamW(
         0.1, lazy_mode=True, gradient_accumulation_steps=2, weight_decay=0.1
@@ -378,26 +363,20 @@ def test_rows_without_a_gradient_in_the_update_are_dropped(in_graph):
             tf.ones([len(indices), 2]), tf.constant(indices)
         )
 
-    def step(first: Any, second: Any) -> None:
-        optimizer.apply([first, second], tables)
-
-    step = tf.function(step) if in_graph else step
+    step = RUNS[how](lambda *slices: optimizer.apply(slices, tables))
     for second in (rows(0), None, rows(1), rows(2)):
         step(rows(3), second)
     changed = (tables[1].numpy() != 1).all(axis=1)
     np.testing.assert_array_equal(changed, [False, True, True, False])
 
 
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_clipping_by_the_global_norm_tells_it(in_graph):
+def test_clipping_by_the_global_norm_tells_it(how):
     variable = keras.Variable([1.0, 2.0])
     optimizer = tf_opt.Adam(0.1, global_clipnorm=1.0)
     optimizer.build([variable])
 
-    def step() -> None:
-        optimizer.apply([tf.constant([3.0, 4.0])], [variable])
-
-    (tf.function(step) if in_graph else step)()
+    gradient = tf.constant([3.0, 4.0])
+    RUNS[how](lambda: optimizer.apply([gradient], [variable]))()
     assert float(optimizer.gradient_norm) == 5
     with pytest.raises(ValueError, match="`skip_nonfinite=True`"):
         _ = optimizer.skipped_steps
@@ -405,4 +384,4 @@ def test_clipping_by_the_global_norm_tells_it(in_graph):
         _ = tf_opt.Adam().gradient_norm
     # What is switched off later isn't measured.
     optimizer.global_clipnorm = None
-    step()
+    optimizer.apply([gradient], [variable])

@@ -10,12 +10,9 @@ import tf_opt
 from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
+from trajectory import RUNS
 
 IMPLEMENTATIONS = ["custom_op", "composed"]
-implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-in_graph = pytest.mark.parametrize(
-    "in_graph", [False, True], ids=["eager", "graph"]
-)
 
 GRADIENTS = {
     "NumPy array": lambda: np.array([[0.5, -0.5], [0.25, 1.0]]),
@@ -33,19 +30,18 @@ GRADIENTS = {
 }
 
 
-def step(optimizer, gradients, variables, in_graph: bool) -> None:
-    def apply() -> None:
-        optimizer.apply(gradients, variables)
-
-    (tf.function(apply) if in_graph else apply)()
+def step(optimizer, gradients, variables, how: str) -> None:
+    RUNS[how](lambda: optimizer.apply(gradients, variables))()
 
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    ("kind", "implementation", "in_graph"),
-    list(AllPairs([list(GRADIENTS), IMPLEMENTATIONS, [False, True]])),
+    ("kind", "implementation", "how"),
+    list(
+        AllPairs([list(GRADIENTS), IMPLEMENTATIONS, ["eager", "tf.function"]])
+    ),
 )
-def test_what_keras_converts_is_converted(kind, implementation, in_graph):
+def test_what_keras_converts_is_converted(kind, implementation, how):
     pair = COUNTERPARTS["Adam"]
     variables = []
     for optimizer in (
@@ -55,14 +51,14 @@ def test_what_keras_converts_is_converted(kind, implementation, in_graph):
         variable = keras.Variable([[1.0, 2.0], [3.0, 4.0]])
         optimizer.build([variable])
         for _ in range(2):
-            step(optimizer, [GRADIENTS[kind]()], [variable], in_graph)
+            step(optimizer, [GRADIENTS[kind]()], [variable], how)
         variables.append(variable.numpy())
     np.testing.assert_allclose(*variables, rtol=1e-6)
     assert (variables[0] != [[1.0, 2.0], [3.0, 4.0]]).any()
 
 
 @pytest.mark.parametrize(
-    ("dtypes", "implementation", "in_graph"),
+    ("dtypes", "implementation", "how"),
     list(
         AllPairs(
             [
@@ -72,13 +68,13 @@ def test_what_keras_converts_is_converted(kind, implementation, in_graph):
                     ["float32", "complex64"],
                 ],
                 IMPLEMENTATIONS,
-                [False, True],
+                ["eager", "tf.function"],
             ]
         )
     ),
 )
 def test_a_gradient_of_a_wrong_shape_names_the_variable_and_writes_nothing(
-    dtypes, implementation, in_graph
+    dtypes, implementation, how
 ):
     if "complex64" in dtypes and implementation == "custom_op":
         # By itself: one variable by the op, the other composed.
@@ -92,13 +88,12 @@ def test_a_gradient_of_a_wrong_shape_names_the_variable_and_writes_nothing(
     optimizer.build(variables)
     gradients = [tf.ones(2), tf.ones(3)]
     with pytest.raises(ValueError, match=r"`second`.*\(2,\).*\(3,\)"):
-        step(optimizer, gradients, variables, in_graph)
+        step(optimizer, gradients, variables, how)
     for variable in variables:
         np.testing.assert_array_equal(variable.numpy(), [1.0, 2.0])
     assert int(optimizer.iterations.numpy()) == 0
 
 
-@implementations
 def test_what_is_no_gradient_names_the_variable(implementation):
     variable = keras.Variable([1.0, 2.0], name="kernel")
     optimizer = tf_opt.Adam(0.1, implementation=implementation)

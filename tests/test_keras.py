@@ -16,10 +16,10 @@ from counterparts import COUNTERPARTS
 from registry import OPTIMIZERS
 from registry import RULES
 from small_model import assert_same
+from trajectory import RUNS
 
 IMPLEMENTATIONS = ["custom_op", "composed"]
 
-implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 
 # Keras computes 1 - beta_2^t in float32, where 1 - 0.999 is off by up to 3e-5:
 # some 1.5e-5 of a learning rate of 0.02 each step, until t has grown.
@@ -160,7 +160,7 @@ OPTIONS = {
 
 
 def trajectory(
-    optimizer: keras.optimizers.Optimizer, in_graph: bool
+    optimizer: keras.optimizers.Optimizer, how: str
 ) -> list[np.ndarray]:
     """All variables and all state after each of 12 steps."""
     random = np.random.default_rng(1)
@@ -169,11 +169,7 @@ def trajectory(
         for shape in [(5, 3), (7,)]
     ]
     optimizer.build(variables)
-
-    def step(*gradients) -> None:
-        optimizer.apply(list(gradients), variables)
-
-    step = tf.function(step) if in_graph else step
+    step = RUNS[how](lambda *gradients: optimizer.apply(gradients, variables))
     states = []
     for _ in range(12):
         gradients = [0.1 * random.standard_normal(v.shape) for v in variables]
@@ -185,12 +181,12 @@ def trajectory(
 
 @functools.cache
 def plain_trajectory(name: str) -> list[np.ndarray]:
-    return trajectory(COUNTERPARTS[name].ours(), in_graph=False)
+    return trajectory(COUNTERPARTS[name].ours(), "eager")
 
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    ("name", "option", "implementation", "in_graph"),
+    ("name", "option", "implementation", "how"),
     # What Keras' base class does, it does to every optimizer.
     list(
         AllPairs(
@@ -198,18 +194,16 @@ def plain_trajectory(name: str) -> list[np.ndarray]:
                 [name for name in RULES if name in COUNTERPARTS],
                 list(OPTIONS),
                 IMPLEMENTATIONS,
-                [False, True],
+                ["eager", "tf.function"],
             ]
         )
     ),
 )
-def test_base_class_options_equal_keras(name, option, implementation, in_graph):
+def test_base_class_options_equal_keras(name, option, implementation, how):
     pair = COUNTERPARTS[name]
     options = OPTIONS[option]
-    ours = trajectory(
-        pair.ours(implementation=implementation, **options), in_graph
-    )
-    theirs = trajectory(pair.keras(**options), in_graph)
+    ours = trajectory(pair.ours(implementation=implementation, **options), how)
+    theirs = trajectory(pair.keras(**options), how)
     np.testing.assert_allclose(ours, theirs, **TOLERANCE)
     plain = plain_trajectory(name)
     if len(plain[-1]) == len(ours[-1]):
@@ -241,7 +235,6 @@ def test_mixed_precision_skips_a_step_that_overflows(name):
     assert int(inner.iterations.numpy()) == 1
 
 
-@implementations
 def test_constraints_are_applied_after_the_step(implementation):
     variable = keras.Variable([0.05, 2.0])
     variable.constraint = keras.constraints.NonNeg()
@@ -250,7 +243,6 @@ def test_constraints_are_applied_after_the_step(implementation):
     np.testing.assert_allclose(variable.numpy(), [0.0, 1.9], atol=1e-6)
 
 
-@implementations
 def test_a_variable_without_gradient_and_its_slots_stay(implementation):
     variables = [keras.Variable([1.0]), keras.Variable([2.0])]
     optimizer = tf_opt.Adam(0.1, implementation=implementation)
@@ -264,7 +256,6 @@ def test_a_variable_without_gradient_and_its_slots_stay(implementation):
     assert moments[2] == pytest.approx(0.1)
 
 
-@implementations
 def test_variables_may_come_in_any_order_and_in_part(implementation):
     def run(order) -> list[np.ndarray]:
         variables = [keras.Variable([1.0 * i, 3.0]) for i in range(4)]
@@ -282,7 +273,6 @@ def test_variables_may_come_in_any_order_and_in_part(implementation):
     )
 
 
-@implementations
 def test_plain_tf_variables_and_apply_gradients(implementation):
     variable = tf.Variable([[1.0, 2.0]])
     optimizer = tf_opt.Adam(0.1, implementation=implementation)
@@ -322,19 +312,15 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
         return tf.constant(self.rate)
 
 
-@pytest.mark.parametrize("mode", ["eager", "graph", "jit"])
-def test_a_schedule_may_return_one_number_in_a_list(mode):
+@pytest.mark.parametrize("how", RUNS)
+def test_a_schedule_may_return_one_number_in_a_list(how):
     def trained(rate):
         variables = [keras.Variable([1.0, 2.0]), keras.Variable(3.0)]
         optimizer = tf_opt.Adam(_Schedule(rate))
         optimizer.build(variables)
 
-        def step():
-            optimizer.apply([tf.constant([1.0, -1.0]), tf.constant(2.0)])
-
-        if mode != "eager":
-            step = tf.function(step, jit_compile=mode == "jit")
-        step()
+        gradients = [tf.constant([1.0, -1.0]), tf.constant(2.0)]
+        RUNS[how](lambda: optimizer.apply(gradients))()
         return [variable.numpy().tolist() for variable in variables]
 
     assert trained([0.1]) == trained(0.1)

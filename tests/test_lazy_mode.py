@@ -13,6 +13,7 @@ from allpairspy import AllPairs
 
 from devices import HAS_SPARSE_KERNELS
 from devices import needs_sparse_kernels
+from devices import sparse_implementations
 from registry import RULES
 from trajectory import RUNS
 from xla_kernels import assert_same_under_xla
@@ -42,10 +43,6 @@ FEATURES = {
         "clipvalue": 0.3,
     },
 }
-implementations = pytest.mark.parametrize(
-    "implementation",
-    [pytest.param("custom_op", marks=needs_sparse_kernels), "composed"],
-)
 
 
 def _slices(*rows: int, dtype: str = "float32", seed: int = 0) -> Any:
@@ -62,7 +59,7 @@ def _table(dtype: str = "float32", name: str = "table") -> keras.Variable:
     return keras.Variable(value, dtype=dtype, name=name)
 
 
-@implementations
+@sparse_implementations
 @pytest.mark.parametrize(
     ("features", "name"),
     [
@@ -197,7 +194,7 @@ def _moved(table: keras.Variable) -> list[int]:
     return (table.numpy() != 1).any(axis=1).nonzero()[0].tolist()
 
 
-@implementations
+@sparse_implementations
 def test_a_table_that_is_updated_twice_loses_nothing(implementation):
     table, optimizer = _accumulating(implementation=implementation)
     for rows in ((1, 2), (3, 4)):
@@ -207,7 +204,7 @@ def test_a_table_that_is_updated_twice_loses_nothing(implementation):
     assert not optimizer._accumulated_gradients[0].numpy().any()
 
 
-@implementations
+@sparse_implementations
 def test_dense_gradients_between_sparse_ones_are_accumulated(implementation):
     table, optimizer = _accumulating(implementation=implementation)
     dense = np.zeros((ROWS, WIDTH), "float32")
@@ -321,7 +318,7 @@ def test_xla_need_not_know_how_many_rows_there_are(
             np.testing.assert_allclose(inside, outside, rtol=1e-6, atol=1e-6)
 
 
-@implementations
+@sparse_implementations
 def test_an_average_waits_while_its_table_has_no_gradient(implementation):
     variables = [_table(), _table(name="exact"), keras.Variable(1.0)]
     optimizer = tf_opt.Adam(

@@ -13,10 +13,10 @@ import tensorflow as tf
 import tf_opt
 
 from devices import needs_sparse_kernels
-from low_precision_cases import implementations
 from low_precision_cases import masters_of
 from low_precision_cases import numbers
 from registry import OPTIMIZERS
+from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
 
@@ -134,7 +134,6 @@ def test_masters_are_last_and_sums_are_exact(name, state_dtype):
 # ---- What sets a variable from outside counts. ----
 
 
-@implementations
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_master_counts_where_it_is_the_variable(dtype, implementation):
     inf, nan = np.inf, np.nan
@@ -170,7 +169,6 @@ def test_a_master_counts_where_it_is_the_variable(dtype, implementation):
 # ---- Averages. ----
 
 
-@implementations
 def test_micro_steps_let_an_average_follow_a_variable_that_was_set(
     implementation,
 ):
@@ -221,20 +219,18 @@ class Own(tf_opt.AdamW):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "in_graph"),
+    ("arguments", "how"),
     [
-        ({"master_weights": True}, True),
-        ({"stochastic_rounding": True, "seed": 1}, False),
+        ({"master_weights": True}, "tf.function"),
+        ({"stochastic_rounding": True, "seed": 1}, "eager"),
     ],
     ids=["masters", "stochastic"],
 )
-def test_an_overridden_update_step_rounds_as_ours(arguments, in_graph):
+def test_an_overridden_update_step_rounds_as_ours(arguments, how):
     def train(optimizer):
         variable = bfloat16(*np.full(2000, 8.0))
-        step = lambda: optimizer.apply(  # noqa: E731
-            [tf.ones(2000, tf.bfloat16)], [variable]
-        )
-        step = tf.function(step) if in_graph else step
+        gradient = tf.ones(2000, tf.bfloat16)
+        step = RUNS[how](lambda: optimizer.apply([gradient], [variable]))
         for _ in range(20):
             step()
         return numbers(variable).mean()
@@ -245,18 +241,15 @@ def test_an_overridden_update_step_rounds_as_ours(arguments, in_graph):
     assert train(Slower(0.01, weight_decay=0.01)) == 8.0
 
 
-@pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("argument", ["master_weights", "stochastic_rounding"])
-def test_a_rule_that_writes_the_variable_itself_is_refused(argument, in_graph):
+def test_a_rule_that_writes_the_variable_itself_is_refused(argument, how):
     variable, other = bfloat16(1.0), keras.Variable([1.0])
     optimizer = Own(**{argument: True})
     gradients = [tf.ones(1, tf.bfloat16), tf.ones(1)]
 
-    def step():
-        optimizer.apply(gradients, [variable, other])
-
+    step = RUNS[how](lambda: optimizer.apply(gradients, [variable, other]))
     with pytest.raises(ValueError, match=f"`{argument}` must be False where"):
-        (tf.function(step) if in_graph else step)()
+        step()
     # Of float32 variables there is nothing to round.
     Own(**{argument: True}).apply(gradients[1:], [other])
 
@@ -300,7 +293,6 @@ def test_a_boolean_of_numpy_is_one_in_a_configuration(argument):
 
 
 @needs_sparse_kernels
-@implementations
 def test_a_row_that_does_not_occur_keeps_its_master(implementation):
     table = bfloat16([1.0], [2.0], [3.0])
     optimizer = descent(

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.core
 
 
 @pytest.mark.parametrize("make", [tf.Variable, keras.Variable])
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 def test_a_variable_takes_effect_in_the_next_traced_step(implementation, make):
     pair = COUNTERPARTS["AdamW"]
 
@@ -137,7 +136,6 @@ def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():
             tf_opt.layerwise_multipliers(model, decay)
 
 
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 def test_variables_of_every_type_are_excluded_from_decay(implementation):
     variables = [keras.Variable(1.0), keras.Variable(1.0, dtype="float64")]
     optimizer = tf_opt.AveragedSGD(

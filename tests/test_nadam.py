@@ -8,8 +8,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from low_precision_cases import implementations
-
 
 def product_after(steps: int, optimizer: tf_opt.NAdam) -> float:
     """The product of the momenta, from its definition."""
@@ -17,7 +15,6 @@ def product_after(steps: int, optimizer: tf_opt.NAdam) -> float:
     return float(np.prod(optimizer.beta_1 * (1 - 0.5 * 0.96**exponents)))
 
 
-@implementations
 def test_the_product_advances_once_a_step_whatever_the_variables(
     implementation,
 ):

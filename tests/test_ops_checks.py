@@ -215,7 +215,6 @@ def test_a_step_traced_before_xla_compiles_it_is_the_same(name, sparse):
         assert_same_under_xla(inside, outside)
 
 
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 def test_to_a_tape_around_a_step_its_ops_are_constants(implementation):
     table = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
     weights = tf.Variable([1.0, 2.0])

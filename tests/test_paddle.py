@@ -15,7 +15,6 @@ import paddle_cases as cases
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "paddle.npz"
 
 
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 @pytest.mark.parametrize("name", cases.CASES)
 def test_equals_recorded_paddle(name, dtype, implementation):

@@ -8,8 +8,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from low_precision_cases import implementations
-
 IDS = [4, 1, 4]
 
 
@@ -18,7 +16,6 @@ def slices(values: np.ndarray, rows: int) -> tf.IndexedSlices:
 
 
 @pytest.mark.core
-@implementations
 @pytest.mark.parametrize("decay", [None, 0.5])
 def test_without_momentum_only_rows_that_occur_are_updated(
     implementation, decay

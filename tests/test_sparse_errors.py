@@ -211,14 +211,13 @@ IMPOSSIBLE = {
 
 
 @needs_sparse_kernels
-@pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_tables_that_cannot_be_are_errors(case, in_graph):
+def test_tables_that_cannot_be_are_errors(case, how):
     call, message = IMPOSSIBLE[case]
     with pytest.raises(
         (ValueError, tf.errors.InvalidArgumentError), match=message
     ):
-        (tf.function(call) if in_graph else call)()
+        RUNS[how](call)()
 
 
 @needs_sparse_kernels

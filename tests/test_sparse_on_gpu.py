@@ -17,6 +17,7 @@ from allpairspy import AllPairs
 from tf_opt.python import tensorflow_internals
 
 from devices import EMULATED_GPU
+from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
 
@@ -50,7 +51,7 @@ def _slices(*rows: int, seed: int = 0) -> tf.IndexedSlices:
 
 
 def _steps(
-    in_graph: bool = False, **arguments: Any
+    how: str = "eager", **arguments: Any
 ) -> tuple[Any, list[np.ndarray]]:
     """Steps of a table and a dense variable: the optimizer, all numbers."""
     random = np.random.default_rng(1)
@@ -60,26 +61,26 @@ def _steps(
     )
     optimizer = tf_opt.Adam(0.1, **arguments)
     optimizer.build([table, dense])
-
-    def step(slices: tf.IndexedSlices) -> None:
-        optimizer.apply([slices, dense.value * 0.5], [table, dense])
-
-    step = tf.function(step) if in_graph else step
+    step = RUNS[how](
+        lambda slices: optimizer.apply(
+            [slices, dense.value * 0.5], [table, dense]
+        )
+    )
     for seed, rows in enumerate([(1, 4, 1), (4, 7, 2), (9, 9, 9), (3, 0, 0)]):
         step(_slices(*rows, seed=seed))
     return optimizer, [x.numpy() for x in (table, dense, *optimizer.variables)]
 
 
 @pytest.mark.parametrize(
-    ("features", "lazy_mode", "in_graph"),
-    list(AllPairs([list(FEATURES), [False, True], [False, True]])),
+    ("features", "lazy_mode", "how"),
+    list(AllPairs([list(FEATURES), [False, True], ["eager", "tf.function"]])),
 )
 def test_the_op_gets_the_dense_gradient_or_lazily_none(
-    features, lazy_mode, in_graph
+    features, lazy_mode, how
 ):
     found, expected = (
         _steps(
-            in_graph,
+            how,
             lazy_mode=lazy_mode,
             implementation=implementation,
             **FEATURES[features],
@@ -96,11 +97,10 @@ def test_the_op_gets_the_dense_gradient_or_lazily_none(
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_lazily_custom_op_is_an_error_that_says_what_to_do(in_graph):
+def test_lazily_custom_op_is_an_error_that_says_what_to_do(how):
     with pytest.raises(
         RuntimeError,
         match=f"can't run {SPARSE_OP}: it has no .PU kernel for float32. "
         'Use implementation="auto" or "composed"',
     ):
-        _steps(in_graph, lazy_mode=True, implementation="custom_op")
+        _steps(how, lazy_mode=True, implementation="custom_op")
