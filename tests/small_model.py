@@ -9,6 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+# For models that are `compiled`.
+X = np.random.default_rng(2).standard_normal((32, 4)).astype("float32")
+Y = X[:, :2] ** 2
+FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+
 
 def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
     """Compiles a model and trains it from the same start, every time."""
@@ -34,7 +39,7 @@ def compiled(
     dtype: str | None = "float32",
     run_eagerly: bool = True,
 ) -> keras.Model:
-    """A model for `train`, with some variables in float32 in any case."""
+    """A model for `X` and `Y`, with some variables in float32 in any case."""
     keras.utils.set_random_seed(5)
     model = keras.Sequential(
         [
@@ -51,10 +56,7 @@ def compiled(
 
 def train(model: keras.Model, epochs: int = 2) -> None:
     """Four steps an epoch, the same each time."""
-    x = np.random.default_rng(2).standard_normal((32, 4)).astype("float32")
-    model.fit(
-        x, x[:, :2] ** 2, batch_size=8, epochs=epochs, shuffle=False, verbose=0
-    )
+    model.fit(X, Y, epochs=epochs, **FIT)
 
 
 def checkpoint_of(model: keras.Model) -> tf.train.Checkpoint:

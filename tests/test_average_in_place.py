@@ -12,13 +12,15 @@ import tf_opt
 
 from low_precision_cases import SETTINGS
 from registry import pairwise
+from small_model import FIT
+from small_model import X
+from small_model import Y
 from small_model import assert_close
 from small_model import assert_same
+from small_model import checkpoint_of
+from small_model import compiled
 from small_model import state
-
-X = np.random.default_rng(4).normal(size=(16, 2)).astype("float32")
-Y = X[:, :1] - 2 * X[:, 1:]
-FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
+from trajectory import RUNS
 
 # Each kind of average. What optimizer Keras' is of, it doesn't know.
 MAKES = {
@@ -27,20 +29,6 @@ MAKES = {
     "AveragedSGD": lambda: tf_opt.AveragedSGD(0.1, t0=1),
 }
 makes = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES.keys())
-
-
-def compiled(optimizer, dtype="float32") -> keras.Model:
-    keras.utils.set_random_seed(3)
-    model = keras.Sequential(
-        [
-            keras.Input((2,)),
-            keras.layers.Dense(2, name="first", dtype=dtype),
-            keras.layers.Dense(1, name="last", dtype=dtype),
-        ]
-    )
-    # Eager steps: nothing is to be compiled.
-    model.compile(optimizer, "mse", run_eagerly=True)
-    return model
 
 
 def step(model: keras.Model) -> None:
@@ -69,14 +57,11 @@ def save_weights(model, path):
 
 
 def save_checkpoint(model, path):
-    saved = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
-    where = saved.save(str(path / "ckpt"))
+    where = checkpoint_of(model).save(path / "ckpt")
     restored = trained(
         type(model.optimizer).from_config(model.optimizer.get_config())
     )
-    tf.train.Checkpoint(model=restored, optimizer=restored.optimizer).restore(
-        where
-    ).assert_existing_objects_matched()
+    checkpoint_of(restored).restore(where).assert_existing_objects_matched()
     return restored
 
 
@@ -154,7 +139,7 @@ def test_an_optimizer_without_an_average_says_so():
     ("name", "how", "implementation", "scaled"),
     pairwise(
         zip(MAKES),
-        ["eager", "graph", "xla"],
+        RUNS,
         ["auto", "composed"],
         [False, True],
     ),
@@ -172,11 +157,8 @@ def test_a_step_meanwhile_neither_writes_nor_counts(
     variable = keras.Variable([0.5, -1.0])
     optimizer.build([variable])
 
-    def do() -> None:
-        optimizer.apply([tf.constant([-1.0, 2.0])], [variable])
-
-    if how != "eager":
-        do = tf.function(do, jit_compile=how == "xla")
+    gradient = tf.constant([-1.0, 2.0])
+    do = RUNS[how](lambda: optimizer.apply([gradient], [variable]))
     do()
     do()
     variables = [variable, *optimizer.variables]
@@ -185,7 +167,7 @@ def test_a_step_meanwhile_neither_writes_nor_counts(
     before = [v.numpy() for v in variables]
     if how == "eager":
         refusal = pytest.raises(RuntimeError, match="swap_out_average")
-    elif how == "graph":
+    elif how == "tf.function":
         refusal = pytest.raises(
             tf.errors.InvalidArgumentError, match="swap_out_average"
         )

@@ -238,16 +238,21 @@ def test_lazy_mode_may_be_set_later():
     [
         (
             1,
-            "must be True, False, 'catch_up', a list .*Received: lazy_mode=1",
+            "` must be True, False, 'catch_up', a list .*Received: lazy_mode=1",
         ),
-        ("user", r"must be .* For one pattern, write lazy_mode=\['user'\]"),
-        (["user", "("], r"must have regular expressions .* Received: '\('"),
-        ([2], "must have regular expressions as elements. Received: 2"),
+        ("user", r"` must be .* For one pattern, write lazy_mode=\['user'\]"),
+        ("catchup", "` must be True, False, 'catch_up'"),
+        ({"a": "lazy"}, r"\['a'\]` must"),
+        ({"(": True}, "` must have regular expressions"),
+        (["user", "("], r"` must have regular expressions .* Received: '\('"),
+        ([2], "` must have regular expressions as elements. Received: 2"),
     ],
 )
 def test_what_is_no_lazy_mode_is_refused(wrong, message):
-    with pytest.raises(ValueError, match=f"`lazy_mode` {message}"):
+    with pytest.raises(ValueError, match=f"`lazy_mode{message}"):
         tf_opt.Adam().lazy_mode = wrong
+    with pytest.raises(ValueError, match=f"`lazy_mode{message}"):
+        tf_opt.Adam(lazy_mode=wrong)
 
 
 # How many rows there are is the result of an op: XLA only knows how many there
