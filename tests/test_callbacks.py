@@ -8,12 +8,13 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from small_model import FIT
+from small_model import X
+from small_model import Y
 from small_model import assert_close
 from small_model import assert_same
+from small_model import compiled
 from small_model import state
-
-X = np.random.default_rng(4).normal(size=(32, 2)).astype("float32")
-Y = X[:, :1] - 2 * X[:, 1:]
 
 # ---- ShuffledBatches. ----
 
@@ -129,31 +130,17 @@ def test_shuffled_batches_are_what_fit_makes_of_the_data(data, expected):
 # ---- SwapAveragedWeights. ----
 
 
-def make_model(
-    optimizer: keras.optimizers.Optimizer | None = None,
-    run_eagerly: bool = True,
-) -> keras.Model:
-    keras.utils.set_random_seed(6)
-    model = keras.Sequential(
-        [
-            keras.layers.Input((2,)),
-            keras.layers.Dense(1, name="only"),
-        ]
-    )
-    optimizer = optimizer or tf_opt.AveragedSGD(0.1, t0=3)
-    model.compile(optimizer, "mse", run_eagerly=run_eagerly)
-    return model
+def make_model(**arguments) -> keras.Model:
+    return compiled(tf_opt.AveragedSGD(0.1, t0=3), **arguments)
 
 
 def fit(model: keras.Model, *callbacks, validate: bool = True, **arguments):
     model.fit(
         X,
         Y,
-        batch_size=8,
-        shuffle=False,
-        verbose=0,
         validation_data=(X, Y) if validate else None,
         callbacks=list(callbacks),
+        **FIT,
         **arguments,
     )
 
@@ -183,7 +170,7 @@ def test_the_callback_evaluates_with_the_average(swap_on_epoch):
     # The training is the same, and its weights are back.
     trained = model.get_weights()
     assert_same(trained, plain.get_weights())
-    average = [v.numpy() for v in model.optimizer.variables[2:4]]
+    average = [v.numpy() for v in model.optimizer._averages_of_variables()]
     assert np.abs(average[0] - trained[0]).max() > 1e-3
     assert_same(spy.in_test[-1], average)
     assert_same(spy.at_end[-1], average if swap_on_epoch else trained)
@@ -251,7 +238,7 @@ def test_after_an_interrupt_in_validation_training_goes_on(new_callback):
 def test_the_moving_average_of_keras_leaves_this_average_alone():
     results = []
     for callbacks in [], [tf_opt.callbacks.SwapAveragedWeights(True)]:
-        model = make_model(tf_opt.AveragedSGD(0.1, t0=3, use_ema=True))
+        model = compiled(tf_opt.AveragedSGD(0.1, t0=3, use_ema=True))
         fit(model, *callbacks, validate=False, epochs=2)
         results.append(state(model))
     assert_same(*results)
@@ -264,7 +251,7 @@ def test_a_moving_average_is_swapped_as_keras_swaps_it():
         keras.callbacks.SwapEMAWeights(swap_on_epoch=True),
     ):
         optimizer = tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5)
-        model, spy = make_model(optimizer), Spy()
+        model, spy = compiled(optimizer), Spy()
         fit(model, swap, spy, epochs=3)
         results.append([*spy.in_test, *spy.at_end, state(model)])
     for ours, theirs in zip(*results, strict=True):
@@ -277,6 +264,6 @@ def test_the_callback_needs_an_optimizer_with_an_average():
         (tf_opt.Adam(), "that has `use_ema=True`"),
         (keras.optimizers.SGD(), "compiled with tf_opt.AveragedSGD"),
     ):
-        model = make_model(optimizer)
+        model = compiled(optimizer)
         with pytest.raises(ValueError, match=message):
             model.evaluate(X, Y, callbacks=[swap], verbose=0)
