@@ -57,13 +57,9 @@ def refusal(
     *,
     is_of_a_number: bool,
 ) -> Iterator[None]:
-    """Expects that a kernel refuses its arguments.
+    """Expects that a kernel refuses its arguments with a message like this.
 
-    Args:
-        device: Where it runs.
-        message: What it must say, a regular expression.
-        capfd: Captures what a device prints.
-        is_of_a_number: Whether what is wrong is the value of a number.
+    `capfd` captures what a device prints if the value of a number is wrong.
     """
     if is_of_a_number and reads_numbers_on_device(device):
         yield

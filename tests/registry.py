@@ -195,12 +195,9 @@ def pairwise(
     """Cases in which every pair of choices occurs, also with each mode.
 
     Each optimizer with more state than its slots has its own pairs. The others
-    are but formulas for what an element becomes; they share theirs.
-
-    Args:
-        modes: Tuples that begin with an optimizer's name.
-        *choices: What is combined with them.
-        filter_func: Whether a case, or its beginning, may occur.
+    are but formulas for what an element becomes; they share theirs. A mode is a
+    tuple that begins with an optimizer's name. `filter_func` says whether a
+    case, or its beginning, may occur.
     """
     groups: dict[str, list[tuple[str, ...]]] = {}
     for mode in modes:

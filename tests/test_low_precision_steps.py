@@ -63,16 +63,10 @@ def assert_stored(
     bits: np.ndarray | None,
     what: str,
 ) -> None:
-    """Compares what is stored with what should be.
+    """Compares what is stored, in float64, with what should be before rounding.
 
-    Args:
-        found: It, in float64.
-        exact: What it should be before rounding.
-        dtype: The type in which it is stored.
-        terms: Of what magnitude the numbers are of which it is the sum; 0 where
-            it stays as it was.
-        bits: Random bits for each element; None: it is rounded to nearest.
-        what: What it is.
+    The numbers of which it is the sum are of the magnitude `terms`, which is 0
+    where it stays as it was. Without random bits it is rounded to nearest.
     """
     unit = 2.0**-53 if dtype == "float64" else 2.0**-24
     slack = 16 * unit * terms

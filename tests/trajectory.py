@@ -88,10 +88,7 @@ def run(
 ) -> Iterator[Step]:
     """Runs an optimizer on variables of these shapes, all in each step.
 
-    Args:
-        how: Which of `RUNS`.
-        change_gradient: A function of (gradient, step) to put in its place.
-        **overrides: More arguments of the optimizer.
+    `overrides` are more arguments of the optimizer.
     """
     under_test = OPTIMIZERS[name]
     numpy_dtype = tf.as_dtype(dtype).as_numpy_dtype

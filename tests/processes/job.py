@@ -55,13 +55,8 @@ class Job:
     """Processes that call one function, each with its place in TF_CONFIG.
 
     They run while the job is entered: who leaves it ends them all. What they
-    print goes to files.
-
-    Args:
-        target: The function, of a module.
-        tasks: How many processes there are of each type, "worker" for example.
-        logs: The folder for what they print.
-        *arguments: The function's arguments.
+    print goes to files in `logs`. `tasks` says how many processes there are of
+    each type, "worker" for example.
     """
 
     def __init__(
@@ -132,15 +127,10 @@ class Job:
         )
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Waits until something is so.
+        """Waits until something is so; `what` is the same in words.
 
-        Args:
-            condition: What to wait for.
-            what: The same in words.
-
-        Raises:
-            AssertionError: If a process of the job failed, or it took too
-                long; with what they printed.
+        If a process of the job failed, or it took too long, the error has what
+        they printed.
         """
         deadline = time.monotonic() + TIME_LIMIT
         while not condition():

@@ -26,18 +26,11 @@ def _execute(
 def run(
     code: str, package: pathlib.Path | None = None, **environment: str
 ) -> str:
-    """Runs code and returns what it printed.
+    """Runs code, which may be indented, and returns what it printed.
 
-    The process has not imported tf_opt.
-
-    Args:
-        code: The code; it may be indented.
-        package: The folder of another tf_opt than the installed one.
-        **environment: Variables of the environment that are read after Keras
-            and TensorFlow are imported.
-
-    Raises:
-        AssertionError: If the code raises; with its traceback.
+    The process has not imported tf_opt, which may be another `package` than the
+    installed one; Keras and TensorFlow are imported before `environment` is
+    set. If the code raises, the error has its traceback.
     """
     path = [] if package is None else [str(package.parent)]
     with tempfile.TemporaryDirectory() as folder:

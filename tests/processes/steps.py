@@ -94,18 +94,11 @@ def train(
     strategy: tf.distribute.Strategy,
     call: Callable[..., object] = lambda step, arguments: step(*arguments),
 ) -> tuple[list[keras.Variable], keras.optimizers.Optimizer]:
-    """Takes the steps; every replica sees these parts of the gradients.
+    """Takes steps of a rule in its most thorough mode, with these `FEATURES`.
 
-    Args:
-        name: Which of `RULES`, in its most thorough mode.
-        implementation: The optimizer's argument.
-        features: Which of `FEATURES`.
-        parts: Which of `PARTS`.
-        strategy: Whose variables and replicas these are.
-        call: How to call a `tf.function` with a tuple of arguments.
-
-    Returns:
-        The variables, the last an embedding, and the optimizer.
+    Every replica of the strategy sees these `PARTS` of the gradients. `call`
+    calls a `tf.function` with a tuple of arguments. Returns the variables, the
+    last an embedding, and the optimizer.
     """
     random = np.random.default_rng(5)
     with strategy.scope():

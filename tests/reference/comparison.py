@@ -29,19 +29,13 @@ def assert_is_reference_step(
     reference: Callable[..., dict[str, Rounded]],
     **arguments: object,
 ) -> None:
-    """Asserts that one step leads from `before` to `after`.
+    """Asserts that a step leads a variable and slots from `before` to `after`.
 
     The reference starts from what the implementation itself stored, so errors
     don't add up over steps and the tolerance is that of a single one: what
     `Rounded` finds for the type of the arithmetic. The variable is then rounded
     to its own type once more: half a unit in the last place, or of the smallest
     subnormal.
-
-    Args:
-        before: The variable (`"variable"`) and its slots.
-        after: The same as `before` after the step.
-        reference: One step, a function of the state, the gradient and
-            `arguments`.
     """
     assert before.keys() == after.keys()
     for name in before:

@@ -64,9 +64,7 @@ def all_bits(key: Key, size: int) -> np.ndarray:
 def neighbours(x: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     """The greatest number of the type that is not above |x|, and the next.
 
-    Args:
-        x: Finite float32 numbers within the type's range.
-        dtype: "bfloat16" or "float16".
+    All x are finite and within the type's range.
     """
     digits, least = FORMATS[dtype]
     magnitude = np.abs(np.asarray(x, np.float64))

@@ -68,9 +68,8 @@ class WholeStep:
     ) -> None:
         """One step with gradients of the scaled loss.
 
-        Args:
-            occurs: For each variable, which of its elements are updated, in
-                any form that broadcasts; None: all.
+        `occurs` says for each variable which of its elements are updated, in
+        any form that broadcasts; None: all.
         """
         occurs = [True] * len(gradients) if occurs is None else occurs
         gradients = [np.asarray(g, np.float64) / self.scale for g in gradients]
