@@ -63,6 +63,14 @@ def test_one_launch_for_each_replica(strategy):
     assert variables[0].numpy() == pytest.approx(0.9)
 
 
+def test_a_replica_cannot_build_the_optimizer(strategy):
+    with strategy.scope():
+        variable = keras.Variable([1.0])
+        optimizer = tf_opt.Adam()
+    with pytest.raises(RuntimeError, match="in the strategy's scope"):
+        strategy.run(lambda: optimizer.apply([tf.ones(1)], [variable]))
+
+
 def test_a_batch_index_said_on_each_replica(strategy):
     with strategy.scope():
         variable = keras.Variable([1.0])

@@ -27,6 +27,7 @@ from tf_opt.python.optimizers.state.lazy_mode import Mode
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.placement import placement_of
+from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
 
 
@@ -55,9 +56,18 @@ class BuiltOptimizer(ConfiguredOptimizer):
 
         Args:
             var_list: The model variables that will be updated.
+
+        Raises:
+            RuntimeError: If this is called in one of several replicas.
         """
         if self.built:
             return
+        if access.in_several_replicas():
+            raise RuntimeError(
+                "An optimizer can't be built in a replica. Before "
+                "`strategy.run`, call `optimizer.build(variables)` in the "
+                "strategy's scope."
+            )
         self._check_complex(var_list)
         saved = self._by_position = self._by_position.of(var_list)
         self._check_patterns(var_list)

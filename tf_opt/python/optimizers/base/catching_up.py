@@ -14,7 +14,7 @@ from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.transfer import Transfer
-from tf_opt.python.optimizers.step.transfer import once
+from tf_opt.python.optimizers.step.transfer import once_where_state_is
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
@@ -104,10 +104,7 @@ class CatchingUpOptimizer(AveragedOptimizer):
                 with Transfer.of_rows(state, tables, rows).around():
                     catch_up(*step, enabled=may_step)
 
-            if state.working_copies:
-                once(run)
-            else:
-                run()
+            once_where_state_is(state, run)
 
     def _position_of(self, variable: Variable) -> int:
         """Returns a variable's position in the list of `build`."""

@@ -78,6 +78,21 @@ class Bucket(NamedTuple):
         return state.on_device(self.indices[0])
 
 
+class _Shared(NamedTuple):
+    """What the variables of a bucket share. Buckets have this order.
+
+    A variable that occurs twice is updated twice, one after the other. Sparse
+    gradients come first: their rows may be wrong.
+    """
+
+    occurrence: int
+    dense: bool
+    portion: int
+    lazy: bool | str
+    dtype: tf.DType
+    device: str
+
+
 class Plan(NamedTuple):
     """Plan of a step: the way each variable is updated.
 
@@ -171,9 +186,8 @@ def make(
             settings.implementation, op_name, dtype, device
         )
 
-    parts: dict[tuple[int, bool, int, str | bool, tf.DType, str], list[int]]
-    parts = {}
-    portions = _portions(tf_variables) if state.working_copies else None
+    parts: dict[_Shared, list[int]] = {}
+    portions = _portions(state, tf_variables)
     occurrences: collections.Counter[int] = collections.Counter()
     only_rows_change = other_rows_stay(settings, state)
     for i, variable in enumerate(tf_variables):
@@ -195,26 +209,24 @@ def make(
         if may_stay and only_rows_change and not lazy:
             # Or composed, if that runs anyway.
             lazy = sparse = sparse or not can_run(op.name, dtype, device)
-        # A variable that occurs twice is updated twice, one after the other.
-        # Sparse gradients come first: their rows may be wrong.
-        part = (
+        shared = _Shared(
             occurrences[id(variable)],
             not sparse,
-            portions[i] if portions else 0,
+            portions[i],
             lazy,
             dtype,
             device,
         )
-        parts.setdefault(part, []).append(i)
+        parts.setdefault(shared, []).append(i)
         occurrences[id(variable)] += 1
 
-    sums: dict[tuple, tuple[int, ...]] = {}
     buckets: list[Bucket] = []
     updated_later: set[int] = set()
     in_order = sorted(parts.items(), key=lambda part: part[0][:3])
-    for part, positions in reversed(in_order):
-        (_, dense, _, lazy, dtype, device) = part
-        sums[part[:-1]] = (*positions, *sums.get(part[:-1], ()))
+    sums: dict[_Shared, list[int]] = {}
+    for shared, positions in in_order:
+        sums.setdefault(shared._replace(device=""), []).extend(positions)
+    for (_, dense, _, lazy, dtype, device), positions in reversed(in_order):
         updated = tuple(tf_variables[i] for i in positions)
         indices = tuple(map(state.index_of, updated))
         lists = None
@@ -255,16 +267,21 @@ def make(
     return Plan(
         tf_variables,
         tuple(reversed(buckets)),
-        tuple(tuple(sorted(x)) for x in reversed(sums.values())),
+        tuple(tuple(sorted(together)) for together in sums.values()),
         one_by_one,
     )
 
 
-def _portions(variables: Sequence[tf.Variable]) -> list[int]:
+def _portions(
+    state: OptimizerState, variables: Sequence[tf.Variable]
+) -> list[int]:
     """Returns the number of each variable's portion of the model.
 
-    Portion 0 has the last variables, whose gradients come first.
+    Portion 0 has the last variables, whose gradients come first. There is only
+    one portion if steps update the variables themselves.
     """
+    if not state.working_copies:
+        return [0] * len(variables)
     found: list[int] = []
     size = 0
     for variable in reversed(variables):

@@ -78,9 +78,9 @@ def _moved(gradient: Gradient, variable: tf.Variable) -> Gradient:
         return tf.identity(gradient)
 
 
-def once(do: Callable[[], None]) -> None:
-    """Calls `do` once for all replicas."""
-    if access.in_several_replicas():
+def once_where_state_is(state: OptimizerState, do: Callable[[], None]) -> None:
+    """Calls `do`; once for all replicas, unless each has a state."""
+    if state.working_copies and access.in_several_replicas():
         context = tf.distribute.get_replica_context()
         context.merge_call(lambda _: do())
     else:
