@@ -41,3 +41,27 @@ def test_short_run_has_equal_losses_and_its_state_on_the_host() -> None:
     assert bytes_of["master_weights"] == [2 * size, 0, 2 * size]
     assert bytes_of["working_copies"] == [0, 0, size]
     assert sum(bytes_of["all"]) > 14 * size
+
+
+def test_dry_run_of_the_measurement_prints_and_draws(tmp_path) -> None:
+    script = EXAMPLE.parents[1] / "tests" / "gpu" / "offload.py"
+    picture = tmp_path / "timeline.png"
+    size = ["--dtype=float32", "--width=64", "--batch=8", "--steps=1"]
+    printed = subprocess.run(
+        [sys.executable, script, "--dry-run", *size, "--timeline", picture],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    rows = {
+        (cells := [cell.strip() for cell in line.split("|")])[1]: cells[2:]
+        for line in printed.splitlines()
+        if line.startswith("| ")
+    }
+    # A share of no copies is no number.
+    for name in ("state_device", "state_device, global_clipnorm"):
+        assert rows[name][3].endswith("%")
+    # The usual step copies nothing, and updates after the backward pass.
+    assert rows["usual"][2:4] == ["0.0", "-"]
+    assert rows["usual"][5] == "0%"
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -4,7 +4,8 @@
 #   tests/gpu/tensorflow.sh [PYTEST ARGUMENTS...]
 #
 # makes the GPU wheel, installs it into build/gpu/venv beside the TensorFlow that
-# uses GPUs (some gigabytes, with its CUDA libraries), and runs the tests there.
+# uses GPUs (some gigabytes, with its CUDA libraries), runs the tests there and
+# measures `state_device`.
 # Says so and stops where there is no NVIDIA driver.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -30,3 +31,5 @@ version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)'
 "$venv/bin/python" -I -m tf_opt
 say "Testing on the CPU and on the GPU"
 "$venv/bin/pytest" "$@"
+say "Measuring state_device"
+"$venv/bin/python" tests/gpu/offload.py
