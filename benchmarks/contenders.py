@@ -112,10 +112,11 @@ class Problem:
     def variables(self) -> list[keras.Variable]:
         """Makes new variables."""
         dtype = self.variant.dtype
-        return [
-            keras.Variable(gradients.random(shape, dtype), dtype=dtype)
-            for shape in self.workload.shapes
-        ]
+        with tf.device(self.variant.device):
+            return [
+                keras.Variable(gradients.random(shape, dtype), dtype=dtype)
+                for shape in self.workload.shapes
+            ]
 
     def family(self, name: str) -> Family:
         """Returns an optimizer's step."""
@@ -352,11 +353,15 @@ def _build(problem: Problem, name: str) -> Contender:
     return _step(problem, family, *options)
 
 
-def use_all_cores() -> None:
-    """Gives TensorFlow and torch the same number of threads."""
+def use_all_cores(devices: int) -> None:
+    """Gives TensorFlow, with some logical CPUs, and torch as many threads."""
     cores = machine.count_cores()
     tf.config.threading.set_intra_op_parallelism_threads(cores)
     tf.config.threading.set_inter_op_parallelism_threads(cores)
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * devices,
+    )
     if torch_contenders.torch is not None:
         torch_contenders.torch.set_num_threads(cores)
 
@@ -383,9 +388,9 @@ def _names(variant: Variant, workload: Workload, quick: bool) -> list[str]:
 
 def measure(variant: str, workload: str, options: Options) -> list[Row]:
     """Measures a case."""
-    use_all_cores()
-    memory_floor.load()
     optimizer, model = variants.ALL_VARIANTS[variant], ALL_WORKLOADS[workload]
+    use_all_cores(2 if optimizer.device else 1)
+    memory_floor.load()
     problem = Problem(optimizer, model)
     measured = turns.measure(
         {

@@ -1,12 +1,10 @@
 """Measures tf_opt's optimizers beside Keras', TensorFlow's and PyTorch's.
 
     python benchmarks/run.py [--quick] [--workloads ...] [--optimizers ...]
-    python benchmarks/run.py --features [--quick] [--workloads ...]
 
-One option each names another suite: --features, --sparse, --low-precision,
---compiled, --compiled-fit, --in-cache or --training. A run prints tables and
-writes SUITE.csv, SUITE.md and SUITE.png. Use an otherwise idle machine with
-16 GB of memory.
+An option instead of --optimizers, such as --features, names another suite. A
+run prints tables and writes SUITE.csv, SUITE.md and SUITE.png. Use an otherwise
+idle machine with 16 GB of memory.
 """
 
 from __future__ import annotations

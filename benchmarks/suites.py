@@ -91,6 +91,11 @@ SUITES: dict[str, Suite] = {
         cases_of(variants.LOW_PRECISION),
         variants.TORCH_FLOAT32,
     ),
+    "offload": Suite(
+        "AdamW with its state on another device; two logical CPUs, no GPU",
+        cases_of(variants.OFFLOAD),
+        variants.TORCH_FLOAT32,
+    ),
     "compiled": Suite(
         "Adam compiled by XLA",
         cases_of(["adam-compiled"]),

@@ -32,39 +32,22 @@ TORCH_SPARSE = "torch, SparseAdam"
 # Variables and state of 16 bits.
 TORCH_FLOAT32 = "torch, fused, float32"
 TORCH_BFLOAT16 = "torch, fused, bfloat16"
+# State beside the variables, and on another device.
+TF_OPT_BESIDE = "tf_opt, state beside"
+TF_OPT_OFFLOADED = "tf_opt, state_device"
 
 _OURS = (FLOOR, TF_OPT, TF_OPT_EAGER)
 _DENSE = (
-    FLOOR,
-    CALL,
-    TF_OPT,
-    TF_OPT_EAGER,
-    TORCH_FUSED,
-    TF_CORE,
-    KERAS_XLA,
-    KERAS,
-    TORCH_FOREACH,
-    KERAS_EAGER,
+    *(FLOOR, CALL, TF_OPT, TF_OPT_EAGER, TORCH_FUSED, TF_CORE, KERAS_XLA),
+    *(KERAS, TORCH_FOREACH, KERAS_EAGER),
 )
 SPARSE_BY_SIZE = (
-    ROW_FLOOR,
-    TF_OPT_LAZY,
-    TF_OPT_LAZY_CLIPPING,
-    TF_OPT_CATCH_UP,
-    KERAS,
+    *(ROW_FLOOR, TF_OPT_LAZY, TF_OPT_LAZY_CLIPPING, TF_OPT_CATCH_UP, KERAS),
 )
 SPARSE = (
-    ROW_FLOOR,
-    ALL_ROWS_FLOOR,
-    TF_OPT_LAZY,
-    TF_OPT_LAZY_EAGER,
-    TF_OPT_LAZY_CLIPPING,
-    TF_OPT_CATCH_UP,
-    TF_OPT_CATCH_UP_READS,
-    TF_OPT,
-    TF_OPT_EAGER,
-    TORCH_SPARSE,
-    KERAS,
+    *(ROW_FLOOR, ALL_ROWS_FLOOR, TF_OPT_LAZY, TF_OPT_LAZY_EAGER),
+    *(TF_OPT_LAZY_CLIPPING, TF_OPT_CATCH_UP, TF_OPT_CATCH_UP_READS),
+    *(TF_OPT, TF_OPT_EAGER, TORCH_SPARSE, KERAS),
 )
 
 
@@ -88,6 +71,7 @@ class Variant:
             keep state of several types; by the contender's name.
         floors: The type of each array that such contenders read and write, by
             the floor's name.
+        device: The device of the variables; empty for the default one.
     """
 
     title: str
@@ -104,6 +88,7 @@ class Variant:
         default_factory=dict
     )
     floors: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    device: str = ""
 
     @property
     def micro_steps(self) -> int:
@@ -188,12 +173,6 @@ OPTIMIZERS: dict[str, Variant] = {
     "adam-amsgrad": _adam("Adam, AMSGrad", options=_AMSGRAD),
     "adamw": _adam("AdamW", "AdamW"),
     "adamw-amsgrad": _adam("AdamW, AMSGrad", "AdamW", _AMSGRAD),
-    "adam-bfloat16": _adam(
-        "Adam, bfloat16",
-        dtype="bfloat16",
-        contenders=(FLOOR, TF_OPT),
-        workloads=("bert-base", "single"),
-    ),
     "nadam": Variant(
         "NAdam",
         "NAdam",
@@ -316,5 +295,28 @@ LOW_PRECISION: dict[str, Variant] = {
     ),
 }
 
+
+def _offloaded(dtype: str, **state: Any) -> Variant:
+    """AdamW with its state beside the variables, and on another device."""
+    elsewhere = {"state_device": "CPU:0", **state}
+    return _adam(
+        ", ".join([dtype, *state]),
+        "AdamW",
+        dtype=dtype,
+        contenders=(TF_OPT_BESIDE, TF_OPT_OFFLOADED, TORCH_FLOAT32),
+        workloads=("single", "bert-base"),
+        precisions={TF_OPT_BESIDE: state, TF_OPT_OFFLOADED: elsewhere},
+        device="CPU:1",
+    )
+
+
+OFFLOAD: dict[str, Variant] = {
+    "offload": _offloaded("float32"),
+    "offload-masters": _offloaded("bfloat16", master_weights=True),
+    "offload-bfloat16-state": _offloaded(
+        "bfloat16", master_weights=True, state_dtype="bfloat16"
+    ),
+}
+
 VARIANTS = OPTIMIZERS | FEATURES | OTHERS
-ALL_VARIANTS = VARIANTS | LOW_PRECISION
+ALL_VARIANTS = VARIANTS | LOW_PRECISION | OFFLOAD
