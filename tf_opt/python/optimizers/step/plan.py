@@ -223,9 +223,9 @@ def make(
     buckets: list[Bucket] = []
     updated_later: set[int] = set()
     in_order = sorted(parts.items(), key=lambda part: part[0][:3])
-    sums: dict[_Shared, list[int]] = {}
-    for shared, positions in in_order:
-        sums.setdefault(shared._replace(device=""), []).extend(positions)
+    sums: dict[tuple, list[int]] = {}
+    for (*all_but_device, _), positions in in_order:
+        sums.setdefault(tuple(all_but_device), []).extend(positions)
     for (_, dense, _, lazy, dtype, device), positions in reversed(in_order):
         updated = tuple(tf_variables[i] for i in positions)
         indices = tuple(map(state.index_of, updated))
