@@ -397,6 +397,24 @@ def test_a_built_optimizer_keeps_its_tables():
         optimizer.lazy_mode = True
     optimizer.lazy_mode = {"emb": "catch_up"}
     assert optimizer.lazy_mode == {"emb": "catch_up"}
+    optimizer.lazy_mode = "catch_up"
+
+
+def test_a_table_may_be_a_variable_of_tensorflow():
+    variable = tf.Variable([[1.0], [2.0]], name="own")
+    optimizer = adam({"^own": "catch_up"})
+    gradient = tf.IndexedSlices(tf.ones((1, 1)), tf.constant([0]))
+    for _ in range(2):
+        optimizer.apply([gradient], [variable])
+    assert variable.numpy()[0] < 1.0
+    assert variable.numpy()[1] == 2.0
+
+
+def test_a_callback_of_a_model_that_is_not_compiled():
+    model = keras.Sequential([keras.layers.Embedding(4, 2)])
+    model.predict(
+        np.zeros((1, 1)), verbose=0, callbacks=[tf_opt.callbacks.CatchUp()]
+    )
 
 
 def test_wrong_arguments_of_catch_up():

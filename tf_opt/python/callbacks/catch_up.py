@@ -18,8 +18,8 @@ class CatchUp(keras.callbacks.Callback):
     missed when it is updated next. This callback calls `optimizer.catch_up()`
     before `model.evaluate`, validation and `model.predict`, at the end of each
     epoch and, on request, every few batches, so that rows that wait are up to
-    date when they are read. With `SwapAveragedWeights` or `ModelCheckpoint`,
-    put it before these in the list.
+    date when they are read. Put it first in the list: callbacks that read
+    weights come after it, such as `ModelCheckpoint`.
 
     The optimizer may be inside a `LossScaleOptimizer` or Keras'
     `MultiOptimizer`. With an optimizer that has nothing to catch up, the
@@ -56,7 +56,9 @@ class CatchUp(keras.callbacks.Callback):
         self._batches = 0
 
     def _catch_up(self) -> None:
-        for optimizer in keras_internals.unwrapped(self.model.optimizer):
+        # A model that isn't compiled has none.
+        own = getattr(self.model, "optimizer", None)
+        for optimizer in keras_internals.unwrapped(own):
             if isinstance(optimizer, FusedOptimizer):
                 optimizer.catch_up()
 

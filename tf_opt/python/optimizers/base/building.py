@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -237,18 +236,13 @@ class BuiltOptimizer(ConfiguredOptimizer):
 
     def _check_same_catch_up(self, value: LazyMode) -> None:
         """Raises if other tables would catch up than before."""
-        before, after = (
-            [mode == lazy_modes.CATCH_UP for mode in modes]
-            for modes in (
-                self._state.lazy,
-                lazy_modes.modes_of(value, self._state.variables),
-            )
-        )
-        if before != after:
+        after = lazy_modes.which_catch_up(value, self._state.variables)
+        if after != [self._state.waits(i) for i in range(len(after))]:
             raise ValueError(
                 "`lazy_mode` can't change which tables catch up once the "
-                "optimizer is built, as its state depends on it. Received: "
-                f"lazy_mode={value!r}, before: {self.lazy_mode!r}"
+                "optimizer is built, as its state depends on it. Give it to "
+                f"the constructor. Received: lazy_mode={value!r}, before: "
+                f"{self.lazy_mode!r}"
             )
 
     # ---- Slots. ----
@@ -326,15 +320,13 @@ class BuiltOptimizer(ConfiguredOptimizer):
         dtype: tf.DType | None = None,
     ) -> keras.Variable:
         dtype = dtype or arithmetic.slot_dtype(variable.dtype)
-        prefix = getattr(variable, "path", variable.name)
-        prefix = prefix.replace("/", "_").replace(":", "_")
         with self._placement.beside(keras_internals.tf_variable(variable)):
             return self.add_variable(
                 shape=(*(() if rows is None else (rows,)), *variable.shape),
                 initializer=initializer,
                 dtype=dtype.name,
                 layout=keras_internals.layout_of(variable),
-                name=f"{prefix}_{name}",
+                name=f"{_prefix_of(variable)}_{name}",
             )
 
     def _add_master(self, variable: keras.Variable) -> keras.Variable | None:
@@ -360,17 +352,14 @@ class BuiltOptimizer(ConfiguredOptimizer):
         """
         since: list[keras.Variable | None] = []
         coasts: list[keras.Variable | None] = []
-        for variable, mode in zip(variables, modes, strict=True):
-            if mode != lazy_modes.CATCH_UP or not (
-                # Patterns are for tables. Without, there may be any variables.
-                isinstance(self.lazy_mode, Mapping)
-                or lazy_modes.is_embedding(variable)
-            ):
+        catch_up = lazy_modes.which_catch_up(self.lazy_mode, variables, modes)
+        for variable, catches_up in zip(variables, catch_up, strict=True):
+            if not catches_up:
                 since.append(None)
                 coasts.append(None)
                 continue
             lazy_modes.check_can_catch_up(variable)
-            prefix = variable.path.replace("/", "_")
+            prefix = _prefix_of(variable)
             tf_variable = keras_internals.tf_variable(variable)
             with self._placement.beside(tf_variable):
                 since.append(
@@ -428,3 +417,8 @@ class BuiltOptimizer(ConfiguredOptimizer):
         add("since", self._state.since, zeros)
         add("coasting", self._state.coasting, zeros)
         return extras
+
+
+def _prefix_of(variable: Variable) -> str:
+    """Returns what the names of a variable's state begin with."""
+    return path_of(variable).replace("/", "_").replace(":", "_")

@@ -85,7 +85,26 @@ def modes_of(
     return tuple(patterns.values_of("lazy_mode", lazy_mode, variables, False))
 
 
-def is_embedding(variable: Variable) -> bool:
+def which_catch_up(
+    lazy_mode: LazyMode,
+    variables: Sequence[Variable],
+    modes: Sequence[Mode] | None = None,
+) -> list[bool]:
+    """Returns for each variable whether its rows catch up.
+
+    `modes` are the variables' modes if they don't follow from `lazy_mode`.
+    """
+    if modes is None:
+        modes = modes_of(lazy_mode, variables)
+    return [
+        mode == CATCH_UP
+        # Patterns are for tables. Without, there may be any variables.
+        and (isinstance(lazy_mode, Mapping) or _is_embedding(variable))
+        for variable, mode in zip(variables, modes, strict=True)
+    ]
+
+
+def _is_embedding(variable: Variable) -> bool:
     """Returns whether a variable is the table of a Keras `Embedding`."""
     return path_of(variable).split("/")[-1].split(":")[0] == "embeddings"
 
