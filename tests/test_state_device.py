@@ -147,6 +147,18 @@ def test_rows_catch_up_outside_of_a_step(rows):
     small_model.assert_same(results[:1], results[1:])
 
 
+def test_a_constraint_goes_over_a_whole_lazy_table():
+    results = []
+    for arguments in ({}, HOST):
+        variables = variables_of()
+        variables[0].constraint = keras.constraints.NonNeg()
+        optimizer = tf_opt.Adam(0.05, lazy_mode={"^table$": True}, **arguments)
+        optimizer.apply(gradients_of(variables, 0), variables)
+        results.append(variables[0].numpy())
+    assert results[0].min() >= 0
+    small_model.assert_same(results[:1], results[1:])
+
+
 def test_a_wrong_row_changes_nothing():
     variables = variables_of()
     optimizer = tf_opt.Adam(0.05, **HOST)

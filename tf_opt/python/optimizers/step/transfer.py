@@ -204,7 +204,8 @@ def _part(
     """Returns what a step moves of the k-th variable of a bucket."""
     _, settings, state, _ = context
     index = bucket.indices[k]
-    if not bucket.lazy:
+    # A constraint goes over the whole table.
+    if not bucket.lazy or state.variables[index].constraint is not None:
         return _Part(index)
     with state.on_device(index):
         if settings.accumulates:
