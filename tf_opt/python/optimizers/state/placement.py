@@ -206,8 +206,7 @@ def check_device(value: Any) -> None:
     except (AttributeError, TypeError, ValueError):
         wanted = None
     if wanted is None or not any(
-        wanted.device_type == spec.device_type
-        and wanted.device_index in (None, spec.device_index)
+        wanted.device_type and spec.make_merged_spec(wanted) == spec
         for spec in (tf.DeviceSpec.from_string(x.name) for x in available)
     ):
         names = sorted({x.name.split("device:")[-1] for x in available})
