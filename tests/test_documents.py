@@ -32,6 +32,9 @@ FUNCTIONS = [
 PUBLIC = [
     tf_opt.build_info,
     tf_opt.from_keras,
+    tf_opt.from_torch,
+    tf_opt.to_torch,
+    tf_opt.torch_layouts,
     *FUNCTIONS,
     *(getattr(tf_opt, name) for name in OPTIMIZERS),
     *(getattr(tf_opt.callbacks, name) for name in tf_opt.callbacks.__all__),

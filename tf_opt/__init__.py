@@ -23,6 +23,12 @@ from tf_opt.python import functional as functional
 from tf_opt.python import ops as ops
 from tf_opt.python import tensorflow_internals as _tensorflow_internals
 from tf_opt.python.build_info import build_info as build_info
+from tf_opt.python.conversion.from_keras import from_keras as from_keras
+from tf_opt.python.conversion.from_torch import from_torch as from_torch
+from tf_opt.python.conversion.to_torch import to_torch as to_torch
+from tf_opt.python.conversion.torch_layouts import (
+    torch_layouts as torch_layouts,
+)
 from tf_opt.python.functional import rules as _rules
 from tf_opt.python.ops import library as _library
 from tf_opt.python.ops import optimizer_ops as _optimizer_ops
@@ -30,7 +36,6 @@ from tf_opt.python.optimizers.adam import Adam as Adam
 from tf_opt.python.optimizers.adam import AdamW as AdamW
 from tf_opt.python.optimizers.asgd import ASGD as ASGD
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD as AveragedSGD
-from tf_opt.python.optimizers.from_keras import from_keras as from_keras
 from tf_opt.python.optimizers.layerwise import (
     layerwise_multipliers as layerwise_multipliers,
 )

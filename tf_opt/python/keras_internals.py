@@ -44,6 +44,16 @@ def layout_of(variable: Variable) -> Any:
     return getattr(variable, "_layout", None)
 
 
+def layers_of(model: keras.Model) -> list[keras.Layer]:
+    """Returns all layers of a model, also those inside of other layers."""
+    return list(model._flatten_layers(include_self=False))
+
+
+def own_variables_of(layer: keras.Layer) -> list[keras.Variable]:
+    """Returns the trainable variables of a layer, not of layers inside it."""
+    return list(layer._trainable_variables)
+
+
 def trainable_variables_of(
     optimizer: keras.optimizers.Optimizer,
 ) -> list[Variable]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import keras
 
+from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.values import validation
-from tf_opt.python.optimizers.values.gradients import path_of
 
 
 def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
@@ -58,21 +57,19 @@ def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
             "`model` must be built and have trainable variables. Received: "
             f"{model}"
         )
-    factors: dict[str, float] = {}
-    for depth, paths in enumerate(reversed(layers)):
-        for path in paths:
-            pattern = f"^{re.escape(path)}$"
-            if pattern in factors:
-                raise ValueError(
-                    "`model` must have a path of its own for each trainable "
-                    f"variable. Received: {path!r} in several layers"
-                )
-            factors[pattern] = float(decay) ** depth
-    return dict(reversed(factors.items()))
+    variables = [variable for layer in layers for variable in layer]
+    factors = [
+        float(decay) ** (len(layers) - 1 - depth)
+        for depth, layer in enumerate(layers)
+        for _ in layer
+    ]
+    return patterns.of_paths("model", variables, factors)
 
 
-def _layers_with_variables(model: keras.Model) -> list[list[str]]:
-    """Returns each trainable layer's variables by path, from first to last."""
+def _layers_with_variables(
+    model: keras.Model,
+) -> list[list[keras.Variable]]:
+    """Returns each trainable layer's variables, from first to last."""
     seen: set[int] = set()
     layers = []
     for layer in [*_layers_of(model), model]:
@@ -84,7 +81,7 @@ def _layers_with_variables(model: keras.Model) -> list[list[str]]:
         ]
         seen.update(map(id, own))
         if own:
-            layers.append([path_of(variable) for variable in own])
+            layers.append(own)
     return layers
 
 

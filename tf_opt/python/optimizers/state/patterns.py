@@ -68,3 +68,28 @@ def values_of(
                 f"variables are frozen. The paths are: {paths}"
             )
     return list(map(value, paths))
+
+
+def of_paths(
+    name: str, variables: Sequence[Variable], values: Sequence[Value]
+) -> dict[str, Value]:
+    """Returns values by regular expressions for the variables' whole paths.
+
+    Args:
+        name: The argument with the variables.
+        variables: The variables.
+        values: The value of each.
+
+    Raises:
+        ValueError: If two variables have the same path.
+    """
+    found: dict[str, Value] = {}
+    for variable, value in zip(variables, values, strict=True):
+        pattern = f"^{re.escape(path_of(variable))}$"
+        if pattern in found:
+            raise ValueError(
+                f"`{name}` must have a path of its own for each trainable "
+                f"variable. Received: {path_of(variable)!r} twice"
+            )
+        found[pattern] = value
+    return found

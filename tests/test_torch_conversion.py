@@ -1,0 +1,313 @@
+"""`from_torch` and `to_torch` go on with PyTorch's own numbers."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from registry import OPTIMIZERS
+from torch_trajectory import TORCH_MODES
+
+torch = pytest.importorskip("torch")
+
+STEPS = 4
+SHAPES = [(3, 2), (3,)]
+GRADIENTS = [
+    [np.random.default_rng([i, n]).normal(size=s) for n, s in enumerate(SHAPES)]
+    for i in range(2 * STEPS)
+]
+# PyTorch keeps a step's scalars in float32.
+TOLERANCE = 2e-6
+
+
+def torch_run(make, start, gradients):
+    """PyTorch's optimizer after some steps, and its parameters."""
+    parameters = [torch.nn.Parameter(torch.tensor(value)) for value in start]
+    optimizer = make(parameters)
+    return optimizer, torch_steps(optimizer, gradients)
+
+
+def torch_steps(optimizer, gradients) -> list[np.ndarray]:
+    """Does them and returns the parameters."""
+    parameters = [p for g in optimizer.param_groups for p in g["params"]]
+    for step in gradients:
+        for parameter, gradient in zip(parameters, step, strict=True):
+            parameter.grad = torch.tensor(gradient)
+        optimizer.step()
+    return [p.detach().numpy().copy() for p in parameters]
+
+
+def keras_variables(values) -> list[keras.Variable]:
+    """The weight is transposed, as a Dense kernel."""
+    return [
+        keras.Variable(value.T, dtype="float64", name=name)
+        for value, name in zip(values, ("kernel", "bias"), strict=True)
+    ]
+
+
+def our_steps(optimizer, variables, gradients) -> list[np.ndarray]:
+    """Does them and returns the variables in PyTorch's layout."""
+    for step in gradients:
+        optimizer.apply([tf.constant(x.T) for x in step], variables)
+    return [variable.numpy().T for variable in variables]
+
+
+def grouped(name: str, **arguments):
+    """Makes an optimizer with a group for each parameter."""
+
+    def make(parameters) -> torch.optim.Optimizer:
+        kernel, bias = parameters
+        # The step size of an ASGD isn't proportional to its learning rate.
+        if name == "ASGD":
+            return torch.optim.ASGD(parameters, lr=2.0**-6, **arguments)
+        second = {"params": [bias], "lr": 2.0**-5}
+        if arguments.get("weight_decay"):
+            second["weight_decay"] = 0.0
+        return getattr(torch.optim, name)(
+            [{"params": [kernel]}, second], lr=2.0**-6, **arguments
+        )
+
+    return make
+
+
+START = [np.random.default_rng(9).normal(size=shape) + 2.0 for shape in SHAPES]
+
+
+@pytest.mark.parametrize(("name", "mode"), TORCH_MODES)
+def test_goes_on_there_and_back(name, mode):
+    torch_name, arguments = OPTIMIZERS[name].torch(OPTIMIZERS[name].modes[mode])
+    make = grouped(torch_name, **arguments)
+    theirs, halfway = torch_run(make, START, GRADIENTS[:STEPS])
+    expected = torch_steps(theirs, GRADIENTS[STEPS:])
+
+    theirs, _ = torch_run(make, START, GRADIENTS[:STEPS])
+    variables = keras_variables(halfway)
+    layouts = {variables[0].path: (1, 0)}
+    ours = tf_opt.from_torch(theirs, variables, layouts)
+    cls = tf_opt.AveragedSGD if torch_name == "ASGD" else None
+    assert type(ours) is (cls or getattr(tf_opt, torch_name))
+    for got, want in zip(
+        our_steps(ours, variables, GRADIENTS[STEPS:]), expected, strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=TOLERANCE)
+
+    variables = keras_variables(START)
+    layouts = {variables[0].path: (1, 0)}
+    theirs, _ = torch_run(make, START, [])
+    ours = tf_opt.from_torch(theirs, variables, layouts)
+    halfway = our_steps(ours, variables, GRADIENTS[:STEPS])
+    state_dict = tf_opt.to_torch(ours, variables, layouts)
+    theirs, _ = torch_run(make, halfway, [])
+    theirs.load_state_dict(state_dict)
+    for got, want in zip(
+        torch_steps(theirs, GRADIENTS[STEPS:]), expected, strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=TOLERANCE)
+
+
+def test_a_new_optimizer_and_a_state_dict():
+    theirs, _ = torch_run(grouped("NAdam"), START, [])
+    variables = keras_variables(START)
+    given = "NAdam", theirs.state_dict()
+    layouts = {variables[0].path: (1, 0)}
+    ours = tf_opt.from_torch(
+        given, variables, layouts, track_gradient_norm=True
+    )
+    assert (int(ours.iterations), ours.track_gradient_norm) == (0, True)
+    expected = torch_steps(theirs, GRADIENTS)
+    for got, want in zip(
+        our_steps(ours, variables, GRADIENTS), expected, strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=TOLERANCE)
+
+
+def test_names_choose_the_order_and_none_leaves_out():
+    parameters = {
+        name: torch.nn.Parameter(torch.ones(size))
+        for name, size in (("a", 2), ("frozen", 3), ("c", 4))
+    }
+    theirs = torch.optim.AdamW(parameters.items(), lr=0.5)
+    parameters["a"].grad, parameters["c"].grad = torch.ones(2), torch.ones(4)
+    theirs.step()
+    variables = {
+        "c": keras.Variable(np.ones(4), name="c"),
+        "a": keras.Variable(np.ones(2), name="a"),
+        "frozen": None,
+    }
+    ours = tf_opt.from_torch(theirs, variables)
+    moments = [x.numpy() for x in ours.variables[2:]]
+    assert [x.size for x in moments] == [4, 4, 2, 2]
+    np.testing.assert_allclose(moments[0], 0.1, rtol=1e-6)
+    back = tf_opt.to_torch(ours, {x: variables[x] for x in parameters})
+    assert list(back["state"]) == [0, 2]
+    theirs.load_state_dict(back)
+    assert theirs.state[parameters["frozen"]] == {}
+    assert theirs.state[parameters["c"]]["step"] == 1
+    with pytest.raises(ValueError, match="`step` must be the same"):
+        tf_opt.from_torch(
+            theirs, {**variables, "frozen": keras.Variable(np.ones(3))}
+        )
+    with pytest.raises(ValueError, match="names of the parameters as keys"):
+        tf_opt.from_torch(theirs, {"a": variables["a"]})
+
+
+LAYERS = [
+    (keras.layers.Dense(3), torch.nn.Linear(4, 3), (5, 4)),
+    (keras.layers.Conv1D(3, 2), torch.nn.Conv1d(4, 3, 2), (2, 6, 4)),
+    (
+        keras.layers.Conv2D(3, (2, 1)),
+        torch.nn.Conv2d(4, 3, (2, 1)),
+        (2, 6, 5, 4),
+    ),
+    (keras.layers.Conv3D(3, 2), torch.nn.Conv3d(4, 3, 2), (2, 3, 4, 5, 4)),
+    (
+        keras.layers.Conv2D(6, 2, groups=2),
+        torch.nn.Conv2d(4, 6, 2, groups=2),
+        (2, 6, 5, 4),
+    ),
+    (
+        keras.layers.Conv2DTranspose(3, 2),
+        torch.nn.ConvTranspose2d(4, 3, 2),
+        (2, 6, 5, 4),
+    ),
+    (
+        keras.layers.DepthwiseConv2D(2),
+        torch.nn.Conv2d(4, 4, 2, groups=4),
+        (2, 6, 5, 4),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("layer", "module", "shape"),
+    LAYERS,
+    ids=lambda x: type(x).__name__ if callable(x) else "",
+)
+def test_layouts_are_those_of_pytorchs_layers(layer, module, shape):
+    """The layer computes what PyTorch's does with its parameters."""
+    model = keras.Sequential([keras.Input(shape[1:]), layer])
+    layouts = tf_opt.torch_layouts(model)
+    values = [x.detach().numpy() for x in module.parameters()]
+    for variable, value in zip(model.weights, values, strict=True):
+        layout = layouts.get(variable.path, range(value.ndim))
+        variable.assign(np.transpose(value, tuple(layout)))
+    x = np.random.default_rng(0).normal(size=shape).astype("float32")
+    channels_first = (0, len(shape) - 1, *range(1, len(shape) - 1))
+    x_torch = torch.tensor(np.transpose(x, channels_first))
+    expected = module(x_torch).detach().numpy()
+    got = np.transpose(model(x).numpy(), channels_first)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_layouts_of_layers_inside_of_layers():
+    class Block(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = keras.layers.Dense(2)
+            self.own = self.add_weight(shape=(2, 2), name="own")
+
+        def call(self, x: tf.Tensor) -> tf.Tensor:
+            return self.inner(x) @ self.own
+
+    model = keras.Sequential(
+        [keras.layers.Embedding(5, 2), keras.layers.Flatten(), Block()]
+    )
+    model(np.zeros((1, 3)))
+    layouts = tf_opt.torch_layouts(model)
+    table, kernel = model.weights[0], model.layers[-1].inner.kernel
+    assert layouts == {table.path: (0, 1), kernel.path: (1, 0)}
+    # The layer's own matrix could be either way round.
+    theirs = torch.optim.Adam(
+        torch.nn.Parameter(torch.zeros(*v.shape)) for v in model.weights
+    )
+    with pytest.raises(ValueError, match="`layouts` must have a permutation"):
+        tf_opt.from_torch(theirs, model.weights, layouts)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64", "complex64"])
+def test_other_types(dtype):
+    start = torch.tensor([1.0, -2.0]).to(getattr(torch, dtype))
+    parameter = torch.nn.Parameter(start)
+    theirs = torch.optim.Adam([parameter], lr=0.5, weight_decay=0.25)
+    parameter.grad = torch.ones(2).to(start.dtype)
+    theirs.step()
+    variable = tf.Variable(tf.ones(2, tf.dtypes.as_dtype(dtype)), name="v")
+    ours = tf_opt.from_torch(theirs, [variable])
+    back = tf_opt.to_torch(ours, [variable])
+    for key, value in theirs.state[parameter].items():
+        torch.testing.assert_close(back["state"][0][key].to(value.dtype), value)
+
+
+class _MyAdam(torch.optim.Adam):
+    """May compute anything."""
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"optimizer": "adam"}, TypeError, "an optimizer of torch.optim"),
+        ({"optimizer": ("Adagrad", {})}, TypeError, "one of Adam, AdamW"),
+        ({"variables": []}, ValueError, "Expected: 2. Received: 0"),
+        ({"variables": [None, None]}, ValueError, "must have a variable"),
+        ({"layouts": None}, ValueError, "must have the shapes"),
+        ({"layouts": {}}, ValueError, "must have a permutation"),
+        ({"layouts": {"kernel": (1, 1)}}, ValueError, "Received: .1, 1."),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_what_from_torch_refuses(changed, error, message):
+    theirs, _ = torch_run(grouped("Adam"), START, GRADIENTS[:1])
+    arguments = {
+        "optimizer": theirs,
+        "variables": keras_variables(START),
+        "layouts": {"kernel": (1, 0)},
+        **changed,
+    }
+    with pytest.raises(error, match=message):
+        tf_opt.from_torch(**arguments)
+
+
+def test_groups_and_classes_that_from_torch_refuses():
+    parameters = [torch.nn.Parameter(torch.ones(1)) for _ in range(2)]
+    variables = [keras.Variable([1.0], name=name) for name in "ab"]
+    first, second = ({"params": [x]} for x in parameters)
+    theirs = torch.optim.Adam([first, {**second, "eps": 0.5}])
+    with pytest.raises(ValueError, match="`eps` must be the same"):
+        tf_opt.from_torch(theirs, variables)
+    theirs = torch.optim.ASGD([first, {**second, "lr": 0.5}])
+    with pytest.raises(ValueError, match="`lr` must be the same for all"):
+        tf_opt.from_torch(theirs, variables)
+    with pytest.raises(TypeError, match="an optimizer of torch.optim"):
+        tf_opt.from_torch(_MyAdam(parameters), variables)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "error", "message"),
+    [
+        (tf_opt.Lion(), TypeError, "PyTorch has no other"),
+        (tf_opt.AdamW(global_clipnorm=1.0), ValueError, "`global_clipnorm`"),
+        (tf_opt.AdamW(epsilon_hat=True), ValueError, "`epsilon_hat`"),
+        (tf_opt.SGD(momentum=0.5), ValueError, "`torch_momentum` must be True"),
+        (tf_opt.SGD(weight_decay=0.5), ValueError, "`decoupled_weight_decay`"),
+        (tf_opt.AdamW(use_ema=True), ValueError, "`use_ema`"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_to_torch_refuses(optimizer, error, message):
+    variable = keras.Variable([1.0])
+    optimizer.build([variable])
+    with pytest.raises(error, match=message):
+        tf_opt.to_torch(optimizer, [variable])
+
+
+def test_to_torch_needs_all_variables_of_a_built_optimizer():
+    variables = [keras.Variable([1.0], name=name) for name in "ab"]
+    optimizer = tf_opt.Adam()
+    with pytest.raises(ValueError, match="was built with"):
+        tf_opt.to_torch(optimizer, variables)
+    optimizer.build(variables)
+    with pytest.raises(ValueError, match=r"Expected: \['a', 'b'\]"):
+        tf_opt.to_torch(optimizer, variables[:1])

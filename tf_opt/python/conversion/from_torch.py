@@ -1,0 +1,268 @@
+"""Conversion of PyTorch optimizers to tf_opt optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+from typing_extensions import Unpack
+
+from tf_opt.python.conversion.torch_counterparts import BETAS
+from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
+from tf_opt.python.conversion.torch_counterparts import TORCH_NAMES
+from tf_opt.python.conversion.torch_counterparts import Layouts
+from tf_opt.python.conversion.torch_counterparts import Variables
+from tf_opt.python.conversion.torch_counterparts import layout_of
+from tf_opt.python.conversion.torch_layouts import Layout
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state import patterns
+from tf_opt.python.optimizers.values.gradients import path_of
+
+
+def from_torch(
+    optimizer: Any,
+    variables: Variables,
+    layouts: Layouts | None = None,
+    **options: Unpack[Options],
+) -> FusedOptimizer:
+    """Converts a PyTorch optimizer and keeps its state.
+
+    The result goes on where PyTorch's optimizer stopped; the next steps are
+    PyTorch's, to rounding. Move the weights yourself. A schedule or clipping
+    isn't part of a PyTorch optimizer, so set these here, too.
+
+    Args:
+        optimizer: A `torch.optim.Adam`, `AdamW`, `NAdam`, `ASGD` or `SGD`; or
+            a tuple of the name of such a class and the optimizer's
+            `state_dict()`. tf_opt doesn't import PyTorch.
+        variables: The variables in the order of the optimizer's parameters,
+            with None for parameters to leave out. Or, if the optimizer was
+            created with `named_parameters()`, a dictionary with the
+            parameters' names as keys. The result is built with the variables
+            in this order, which must be that of `model.trainable_variables` if
+            you want to save it with the model.
+        layouts: By a variable's path, the permutation that makes the axes of
+            PyTorch's parameter those of the variable, for all variables with
+            two or more axes; `tf_opt.torch_layouts(model)` returns those of
+            usual layers. None: all axes have the same order.
+        **options: Keyword-only arguments that all tf_opt optimizers take, such
+            as `master_weights=True`.
+
+    Returns:
+        A built optimizer: `AveragedSGD` for `ASGD`, otherwise the class of the
+        same name. The first group's learning rate and weight decay are its own
+        (if they aren't 0), other groups' become multipliers.
+
+    Raises:
+        TypeError: If `optimizer` has another class, such as a subclass.
+        ValueError: If variables and parameters don't fit, or the state isn't
+            one that tf_opt can have: groups that differ in other settings, or
+            parameters with different numbers of steps. PyTorch's SGD doesn't
+            count its steps: `iterations` is then 0 or 1.
+
+    Example:
+
+    >>> import keras, numpy as np, tf_opt
+    >>> variable = keras.Variable([1.0, 2.0])
+    >>> state_dict = {
+    ...     "state": {0: {"step": 1.0, "exp_avg": np.array([0.05, -0.05]),
+    ...                   "exp_avg_sq": np.array([2.5e-4, 2.5e-4])}},
+    ...     "param_groups": [{
+    ...         "lr": 0.5, "betas": (0.9, 0.999), "eps": 1e-8,
+    ...         "weight_decay": 0.01, "amsgrad": False, "maximize": False,
+    ...         "params": [0]}]}
+    >>> optimizer = tf_opt.from_torch(("AdamW", state_dict), [variable])
+    >>> int(optimizer.iterations), optimizer.weight_decay
+    (1, 0.01)
+
+    References:
+        - `torch.optim` of PyTorch 2
+    """
+    name, state_dict = _name_and_state(optimizer)
+    counterpart = COUNTERPARTS[name]
+    parameters = _parameters(state_dict, variables)
+    kept = [parameter.variable for parameter in parameters]
+    axes = [layout_of(variable, layouts) for variable in kept]
+    result = counterpart.cls(**{**_arguments(name, parameters), **options})
+    result.build(kept)
+    steps = _same(parameters, "step", _steps_of)
+    result.iterations.assign(int(steps))
+    for attribute, key in counterpart.shared.items():
+        if steps:
+            value = _same(parameters, key, lambda x, k=key: float(x.state[k]))
+            getattr(result, attribute).assign(value)
+    for index, parameter in enumerate(parameters):
+        slots = zip(result._spec.slots, result._state.slots, strict=False)
+        for slot, its_variables in slots:
+            value = parameter.state.get(counterpart.slots[slot.name])
+            if value is not None:
+                value = _in_layout(value, parameter.variable, axes[index])
+                its_variables[index].assign(value)
+    return result
+
+
+class _Parameter(NamedTuple):
+    """A parameter of PyTorch's optimizer, with its group and its state."""
+
+    variable: Variable
+    group: Mapping[str, Any]
+    state: Mapping[str, Any]
+
+
+def _name_and_state(optimizer: Any) -> tuple[str, Mapping[str, Any]]:
+    """Returns the class's name and the state of what `from_torch` takes."""
+    if isinstance(optimizer, tuple) and len(optimizer) == 2:
+        name, state_dict = optimizer
+    else:
+        of_torch = type(optimizer).__module__.startswith("torch.optim.")
+        name = type(optimizer).__name__ if of_torch else None
+        state_dict = optimizer.state_dict() if of_torch else None
+    if name not in COUNTERPARTS or not isinstance(state_dict, Mapping):
+        raise TypeError(
+            "`optimizer` must be an optimizer of torch.optim, or a tuple of "
+            "its class's name and its state_dict, and the class one of "
+            f"{', '.join(COUNTERPARTS)}. Received: {optimizer!r}"
+        )
+    return name, state_dict
+
+
+def _parameters(
+    state_dict: Mapping[str, Any], variables: Variables
+) -> list[_Parameter]:
+    """Returns the parameters that have a variable, in its order."""
+    found = [
+        (group, state_dict["state"].get(index, {}))
+        for group in state_dict["param_groups"]
+        for index in group["params"]
+    ]
+    if isinstance(variables, Mapping):
+        names = [
+            name
+            for group in state_dict["param_groups"]
+            for name in group.get("param_names", ())
+        ]
+        if set(names) != set(variables) or len(names) != len(found):
+            raise ValueError(
+                "`variables` must have the names of the parameters as keys "
+                "(PyTorch knows them if the optimizer was created with "
+                f"`named_parameters()`). Expected: {names}. Received: "
+                f"{list(variables)}"
+            )
+        by_name = dict(zip(names, found, strict=True))
+        found = [by_name[name] for name in variables]
+        variables = list(variables.values())
+    if len(variables) != len(found):
+        raise ValueError(
+            "`variables` must have one entry for each parameter (None leaves "
+            f"one out). Expected: {len(found)}. Received: {len(variables)}"
+        )
+    parameters = [
+        _Parameter(variable, *of_torch)
+        for variable, of_torch in zip(variables, found, strict=True)
+        if variable is not None
+    ]
+    if not parameters:
+        raise ValueError("`variables` must have a variable. Received: none")
+    return parameters
+
+
+def _steps_of(parameter: _Parameter) -> float:
+    """Returns how many steps a parameter had; 1 for some, if not counted."""
+    has_state = any(x is not None for x in parameter.state.values())
+    return float(parameter.state.get("step", has_state))
+
+
+def _same(parameters: Sequence[_Parameter], name: str, get: Any) -> Any:
+    """Returns what must be the same for all parameters.
+
+    Raises:
+        ValueError: If it isn't.
+    """
+    first = get(parameters[0])
+    for parameter in parameters:
+        if get(parameter) != first:
+            raise ValueError(
+                f"`{name}` must be the same for all parameters. (None in "
+                "`variables` leaves out a parameter that had no gradients.) "
+                f"Received: {first} for `{path_of(parameters[0].variable)}` "
+                f"and {get(parameter)} for `{path_of(parameter.variable)}`"
+            )
+    return first
+
+
+def _arguments(name: str, parameters: Sequence[_Parameter]) -> dict[str, Any]:
+    """Returns the arguments with which tf_opt's optimizer is PyTorch's."""
+    counterpart = COUNTERPARTS[name]
+
+    def setting(argument: str) -> Any:
+        key = TORCH_NAMES.get(argument, argument)
+        return _same(
+            parameters,
+            key,
+            lambda parameter: (
+                parameter.group["betas"][BETAS.index(argument)]
+                if argument in BETAS
+                else parameter.group[key]
+            ),
+        )
+
+    arguments = {
+        argument: setting(argument)
+        for argument in counterpart.cls._own_arguments
+        if argument not in counterpart.fixed
+    }
+    arguments |= counterpart.fixed
+    arguments["maximize"] = _same(
+        parameters, "maximize", lambda x: x.group.get("maximize", False)
+    )
+    arguments["decoupled_weight_decay"] = _same(
+        parameters,
+        "decoupled_weight_decay",
+        lambda x: x.group.get("decoupled_weight_decay", name == "AdamW"),
+    )
+    for argument, key in (("learning_rate", "lr"), ("weight_decay",) * 2):
+        values = [float(parameter.group[key]) for parameter in parameters]
+        base = next(filter(None, values), 0.0)
+        arguments[argument] = base
+        if any(value != base for value in values):
+            arguments[f"{argument}_multipliers"] = patterns.of_paths(
+                "variables",
+                [parameter.variable for parameter in parameters],
+                [value / base for value in values],
+            )
+    if (
+        name == "ASGD"
+        and "learning_rate_multipliers" in arguments
+        and arguments["lambd"]
+    ):
+        raise ValueError(
+            "`lr` must be the same for all groups of an ASGD with `lambd`, "
+            "whose step size isn't proportional to it. Received: "
+            f"{sorted({float(x.group['lr']) for x in parameters})}"
+        )
+    return arguments
+
+
+def _in_layout(value: Any, variable: Variable, layout: Layout) -> np.ndarray:
+    """Converts a tensor of PyTorch's to an array of a variable's shape."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        # NumPy has no bfloat16.
+        value = value.float() if value.itemsize == 2 else value
+    value = np.asarray(value)
+    fits = value.ndim == len(layout)
+    moved = np.transpose(value, layout) if fits else value
+    if moved.shape != tuple(variable.shape):
+        raise ValueError(
+            "`variables` must have the shapes of the parameters, after "
+            "`layouts` (tf_opt.torch_layouts(model) knows those of usual "
+            f"layers). Expected: {tuple(variable.shape)} for "
+            f"`{path_of(variable)}`. Received: {value.shape}, which the layout "
+            f"{layout} makes {moved.shape}"
+        )
+    return moved

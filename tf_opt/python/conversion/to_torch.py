@@ -1,0 +1,212 @@
+"""Conversion of tf_opt optimizers to the state of PyTorch optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_opt.python.conversion import features
+from tf_opt.python.conversion.torch_counterparts import BETAS
+from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
+from tf_opt.python.conversion.torch_counterparts import TORCH_NAMES
+from tf_opt.python.conversion.torch_counterparts import Counterpart
+from tf_opt.python.conversion.torch_counterparts import Layouts
+from tf_opt.python.conversion.torch_counterparts import Variables
+from tf_opt.python.conversion.torch_counterparts import layout_of
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state import factors
+from tf_opt.python.optimizers.values.gradients import path_of
+
+
+def to_torch(
+    optimizer: FusedOptimizer,
+    variables: Variables,
+    layouts: Layouts | None = None,
+) -> dict[str, Any]:
+    """Returns the state for a PyTorch optimizer to go on with.
+
+    It has one parameter group for each run of variables with the same learning
+    rate and weight decay. A PyTorch optimizer with such groups loads it:
+
+    ```python
+    state_dict = tf_opt.to_torch(optimizer, model.trainable_variables, layouts)
+    parameters = list(network.parameters())
+    torch_optimizer = torch.optim.AdamW(
+        {"params": [parameters[i] for i in group["params"]]}
+        for group in state_dict["param_groups"]
+    )
+    torch_optimizer.load_state_dict(state_dict)
+    ```
+
+    Args:
+        optimizer: A built `tf_opt.Adam`, `AdamW`, `NAdam`, `AveragedSGD` (for
+            `torch.optim.ASGD`) or `SGD`. A schedule becomes its present rate.
+        variables: All variables of the optimizer in the order of PyTorch's
+            parameters, with None for other parameters; or a dictionary with
+            the parameters' names as keys.
+        layouts: As in `from_torch`.
+
+    Returns:
+        A `state_dict` with PyTorch's tensors. An `Adam` with decoupled weight
+        decay loads into `torch.optim.AdamW`.
+
+    Raises:
+        ImportError: If PyTorch isn't installed.
+        TypeError: If PyTorch has no such optimizer, or `optimizer` is a
+            subclass.
+        ValueError: If the optimizer isn't built, or has settings or state that
+            PyTorch's optimizer lacks, or variables don't fit.
+
+    Example:
+
+    >>> import keras, tf_opt
+    >>> variable = keras.Variable([1.0, 2.0])
+    >>> optimizer = tf_opt.SGD(0.5)
+    >>> optimizer.build([variable])
+    >>> try:
+    ...     groups = tf_opt.to_torch(optimizer, [variable])["param_groups"]
+    ... except ImportError:  # PyTorch isn't installed
+    ...     groups = [{"lr": 0.5}]
+    >>> groups[0]["lr"]
+    0.5
+
+    References:
+        - `torch.optim` of PyTorch 2
+    """
+    # Imported here because nothing else needs it.
+    import torch
+
+    name, counterpart = _counterpart_of(optimizer)
+    _check_features(name, counterpart, optimizer)
+    names = list(variables) if isinstance(variables, Mapping) else None
+    if isinstance(variables, Mapping):
+        variables = list(variables.values())
+    indices = _indices(optimizer, variables)
+    groups = _groups(name, optimizer, indices)
+    if names is not None:
+        for group in groups:
+            group["param_names"] = [names[i] for i in group["params"]]
+    steps = int(optimizer.iterations)
+    shared = {
+        key: float(getattr(optimizer, attribute))
+        for attribute, key in counterpart.shared.items()
+    }
+    if name != "SGD":
+        shared["step"] = float(steps)
+    if name == "ASGD":
+        shared["mu"] = 1 / max(1, steps - optimizer.t0)
+    state = {}
+    for position, index in enumerate(indices):
+        if index is None or not steps:
+            continue
+        # PyTorch counts each parameter's steps in place.
+        numbers = {key: torch.tensor(x) for key, x in shared.items()}
+        state[position] = numbers
+        slots = optimizer._state.slots_of(index)
+        for slot, variable in zip(optimizer._spec.slots, slots, strict=False):
+            value = tf.convert_to_tensor(variable)
+            if value.dtype == tf.bfloat16:
+                value = tf.cast(value, tf.float32)
+            layout = layout_of(variables[position], layouts)
+            value = np.transpose(value.numpy(), np.argsort(layout))
+            numbers[counterpart.slots[slot.name]] = torch.tensor(value)
+    return {"state": state, "param_groups": groups}
+
+
+def _counterpart_of(optimizer: Any) -> tuple[str, Counterpart]:
+    """Returns PyTorch's optimizer by name."""
+    for name, counterpart in COUNTERPARTS.items():
+        if type(optimizer) is counterpart.cls:
+            return name, counterpart
+    classes = ", ".join(x.cls.__name__ for x in COUNTERPARTS.values())
+    raise TypeError(
+        f"`optimizer` must be one of tf_opt's {classes}; PyTorch has no other. "
+        f"Received: {optimizer} of type {type(optimizer)}"
+    )
+
+
+def _check_features(
+    name: str, counterpart: Counterpart, optimizer: FusedOptimizer
+) -> None:
+    """Raises for what PyTorch's optimizer lacks."""
+    fixed = dict(counterpart.fixed)
+    if name == "SGD" and not optimizer.momentum:
+        del fixed["torch_momentum"]
+    if optimizer.weight_decay and name in ("AdamW", "ASGD", "SGD"):
+        fixed["decoupled_weight_decay"] = name == "AdamW"
+    lacks = (
+        "clipnorm",
+        "clipvalue",
+        "global_clipnorm",
+        "use_ema",
+        "loss_scale_factor",
+        "gradient_accumulation_steps",
+        "skip_nonfinite",
+        "lazy_mode",
+        "master_weights",
+        "stochastic_rounding",
+    )
+    features.check(optimizer, "PyTorch", lacks, fixed)
+
+
+def _indices(
+    optimizer: FusedOptimizer, variables: Iterable[Variable | None]
+) -> list[int | None]:
+    """Returns the positions of variables in the optimizer."""
+    known = optimizer._state.variables if optimizer.built else []
+    positions = {id(variable): i for i, variable in enumerate(known)}
+    given = [x for x in variables if x is not None]
+    if not known or {id(x) for x in given} != positions.keys():
+        expected, received = (list(map(path_of, x)) for x in (known, given))
+        raise ValueError(
+            "`variables` must be those that `optimizer` was built with, in the "
+            f"order of PyTorch's parameters. Expected: {expected}. Received: "
+            f"{received}"
+        )
+    return [None if x is None else positions[id(x)] for x in variables]
+
+
+def _groups(
+    name: str, optimizer: FusedOptimizer, indices: Sequence[int | None]
+) -> list[dict[str, Any]]:
+    """Returns a group for each run of variables with the same settings."""
+    own: dict[str, Any] = {
+        TORCH_NAMES.get(argument, argument): getattr(optimizer, argument)
+        for argument in type(optimizer)._own_arguments
+        if argument not in (*BETAS, *COUNTERPARTS[name].fixed)
+    }
+    if "eps" in own:
+        own["betas"] = tuple(getattr(optimizer, x) for x in BETAS)
+        own["decoupled_weight_decay"] = optimizer.decoupled_weight_decay
+    own["maximize"] = optimizer.maximize
+    known = [index for index in indices if index is not None]
+    count = len(known)
+    rates = np.broadcast_to(
+        factors.learning_rate_factors(optimizer._state, known), count
+    ) * float(optimizer.learning_rate)
+    decays = np.broadcast_to(
+        factors.weight_decays(optimizer.weight_decay, optimizer._state, known),
+        count,
+    )
+    by_index = dict(zip(known, zip(rates, decays, strict=True), strict=True))
+    groups: list[dict[str, Any]] = []
+    settings = by_index[known[0]]
+    for position, index in enumerate(indices):
+        # A parameter without a variable is in the group before it.
+        settings = by_index.get(index, settings)
+        rate, decay = map(float, settings)
+        if not groups or (groups[-1]["lr"], groups[-1]["weight_decay"]) != (
+            rate,
+            decay,
+        ):
+            groups.append(
+                {**own, "lr": rate, "weight_decay": decay, "params": []}
+            )
+        groups[-1]["params"].append(position)
+    return groups

@@ -1,0 +1,70 @@
+"""PyTorch's optimizers and what they are in tf_opt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+from tf_opt.python.conversion.torch_layouts import Layout
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.adam import Adam
+from tf_opt.python.optimizers.adam import AdamW
+from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.nadam import NAdam
+from tf_opt.python.optimizers.sgd import SGD
+from tf_opt.python.optimizers.values.gradients import path_of
+
+Variables = Sequence[Variable | None] | Mapping[str, Variable | None]
+Layouts = Mapping[str, Layout]
+
+
+class Counterpart(NamedTuple):
+    """An optimizer of PyTorch, in tf_opt.
+
+    Attributes:
+        cls: The class.
+        slots: PyTorch's names of the slots, by ours.
+        shared: PyTorch's names of the state that all variables share, by the
+            attribute.
+        fixed: Arguments with which the numbers are the same.
+    """
+
+    cls: type[FusedOptimizer]
+    slots: Mapping[str, str]
+    shared: Mapping[str, str]
+    fixed: Mapping[str, Any]
+
+
+_ADAM_SLOTS = {"m": "exp_avg", "v": "exp_avg_sq", "v_max": "max_exp_avg_sq"}
+# By PyTorch's name.
+COUNTERPARTS = {
+    "Adam": Counterpart(Adam, _ADAM_SLOTS, {}, {"epsilon_hat": False}),
+    "AdamW": Counterpart(AdamW, _ADAM_SLOTS, {}, {"epsilon_hat": False}),
+    "NAdam": Counterpart(NAdam, _ADAM_SLOTS, {"_u_product": "mu_product"}, {}),
+    "ASGD": Counterpart(AveragedSGD, {"ax": "ax"}, {"_eta": "eta"}, {}),
+    "SGD": Counterpart(
+        SGD, {"velocity": "momentum_buffer"}, {}, {"torch_momentum": True}
+    ),
+}
+# Arguments that have another name in PyTorch, or are one argument.
+BETAS = ("beta_1", "beta_2")
+TORCH_NAMES = {"epsilon": "eps"}
+
+
+def layout_of(variable: Variable, layouts: Layouts | None) -> Layout:
+    """Returns the permutation from PyTorch's axes to a variable's."""
+    rank = len(variable.shape)
+    if layouts is None or rank < 2:
+        return tuple(range(rank))
+    layout = layouts.get(path_of(variable))
+    if layout is None or sorted(layout) != list(range(rank)):
+        raise ValueError(
+            "`layouts` must have a permutation of the axes for each variable "
+            "with two or more axes, such as (1, 0) for a Dense kernel. "
+            f"Received: {layout} for `{path_of(variable)}` of shape "
+            f"{tuple(variable.shape)}"
+        )
+    return tuple(layout)
