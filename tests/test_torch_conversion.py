@@ -154,6 +154,22 @@ def test_names_choose_the_order_and_none_leaves_out():
         tf_opt.from_torch(theirs, {"a": variables["a"]})
 
 
+def test_in_a_strategys_scope(strategy):
+    theirs, _ = torch_run(grouped("NAdam"), START, GRADIENTS[:STEPS])
+    with strategy.scope():
+        variables = keras_variables(START)
+        layouts = {variables[0].path: (1, 0)}
+        ours = tf_opt.from_torch(theirs, variables, layouts)
+    back = tf_opt.to_torch(ours, variables, layouts)
+    expected = theirs.state_dict()
+    assert [g["lr"] for g in back["param_groups"]] == [2.0**-6, 2.0**-5]
+    for index, state in expected["state"].items():
+        for key, value in state.items():
+            torch.testing.assert_close(
+                back["state"][index][key].to(value.dtype), value
+            )
+
+
 LAYERS = [
     (keras.layers.Dense(3), torch.nn.Linear(4, 3), (5, 4)),
     (keras.layers.Conv1D(3, 2), torch.nn.Conv1d(4, 3, 2), (2, 6, 4)),

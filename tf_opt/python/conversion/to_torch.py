@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -92,9 +93,9 @@ def to_torch(
     if names is not None:
         for group in groups:
             group["param_names"] = [names[i] for i in group["params"]]
-    steps = int(optimizer.iterations)
+    steps = int(optimizer.iterations.numpy())
     shared = {
-        key: float(getattr(optimizer, attribute))
+        key: float(getattr(optimizer, attribute).numpy())
         for attribute, key in counterpart.shared.items()
     }
     if name != "SGD":
@@ -189,7 +190,7 @@ def _groups(
     count = len(known)
     rates = np.broadcast_to(
         factors.learning_rate_factors(optimizer._state, known), count
-    ) * float(optimizer.learning_rate)
+    ) * float(keras.ops.convert_to_numpy(optimizer.learning_rate))
     decays = np.broadcast_to(
         factors.weight_decays(optimizer.weight_decay, optimizer._state, known),
         count,
