@@ -33,6 +33,7 @@ PUBLIC = [
     tf_opt.build_info,
     tf_opt.from_keras,
     tf_opt.from_torch,
+    tf_opt.to_keras,
     tf_opt.to_torch,
     tf_opt.torch_layouts,
     *FUNCTIONS,

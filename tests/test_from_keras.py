@@ -1,9 +1,11 @@
-"""`from_keras` continues with the numbers, the state and the settings."""
+"""`from_keras` and `to_keras` keep numbers, state and settings."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -32,6 +34,31 @@ SETTINGS = [
     ({"clipvalue": 0.5, "gradient_accumulation_steps": 2}, 5),
     ({"global_clipnorm": 0.3, **AVERAGE, "ema_overwrite_frequency": 3}, 4),
 ]
+
+
+class Move(NamedTuple):
+    """A conversion; the libraries are fields of `Counterparts`."""
+
+    convert: Callable
+    source: str
+    target: str
+
+
+LOSS_SCALE = {
+    "keras": keras.optimizers.LossScaleOptimizer,
+    "ours": tf_opt.LossScaleOptimizer,
+}
+
+
+@pytest.fixture(
+    params=[
+        Move(tf_opt.from_keras, "keras", "ours"),
+        Move(tf_opt.to_keras, "ours", "keras"),
+    ],
+    ids=["from", "to"],
+)
+def move(request) -> Move:
+    return request.param
 
 
 class MyAdam(keras.optimizers.Adam):
@@ -64,15 +91,17 @@ def steps(optimizer, variables, gradients) -> list[np.ndarray]:
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
-def test_numbers_state_and_settings_go_on(name, settings, steps_before, built):
+def test_numbers_state_and_settings_go_on(
+    move, name, settings, steps_before, built
+):
     gradients = np.random.default_rng(3).normal(size=(9, 3))
     outcomes = []
-    for continues_with in lambda optimizer: optimizer, tf_opt.from_keras:
+    for continues_with in lambda optimizer: optimizer, move.convert:
         variables = [
             keras.Variable([1.0, -2.0, 0.0], dtype="float64", name=variable)
             for variable in ("decayed", "kept")
         ]
-        make = COUNTERPARTS[name].keras
+        make = getattr(COUNTERPARTS[name], move.source)
         taken = inspect.signature(make).parameters
         exact = {key: beta for key, beta in EXACT.items() if key in taken}
         optimizer = make(**{"learning_rate": 0.125, **exact, **settings})
@@ -85,22 +114,25 @@ def test_numbers_state_and_settings_go_on(name, settings, steps_before, built):
         steps(optimizer, variables, gradients[steps_before:])
         kept = [*variables, *optimizer.variables]
         outcomes.append([v.numpy() for v in kept])
-    assert type(optimizer) is COUNTERPARTS[name].ours.func
-    excluded = optimizer.get_config()["exclude_from_weight_decay"]
-    assert excluded["paths"] == [variables[1].path]
+    assert type(optimizer) is getattr(COUNTERPARTS[name], move.target).func
+    if move.target == "ours":
+        excluded = optimizer.get_config()["exclude_from_weight_decay"]
+        assert excluded["paths"] == [variables[1].path]
     assert_close(*outcomes, rtol=TOLERANCE, atol=1e-7)
 
 
 @pytest.mark.parametrize("built", ["both", "inner", "none"])
-def test_a_loss_scale_optimizer_goes_on(built):
+def test_a_loss_scale_optimizer_goes_on(move, built):
     outcomes = []
-    for continues_with in lambda optimizer: optimizer, tf_opt.from_keras:
+    for continues_with in lambda optimizer: optimizer, move.convert:
         variable = keras.Variable([1.0, -2.0])
-        optimizer = keras.optimizers.Nadam(0.125, name="own", **EXACT)
+        optimizer = getattr(COUNTERPARTS["NAdam"], move.source)(
+            learning_rate=0.125, name="own", **EXACT
+        )
         if built == "inner":
             optimizer.build([variable])
             steps(optimizer, [variable], [[0.5, 1.0]])
-        optimizer = keras.optimizers.LossScaleOptimizer(
+        optimizer = LOSS_SCALE[move.source](
             optimizer, initial_scale=8.0, dynamic_growth_steps=3
         )
         if built == "both":
@@ -117,8 +149,9 @@ def test_a_loss_scale_optimizer_goes_on(built):
         outcomes.append(
             [value, optimizer.dynamic_scale, optimizer.step_counter]
         )
-    assert type(optimizer) is tf_opt.LossScaleOptimizer
-    assert isinstance(optimizer.inner_optimizer, tf_opt.NAdam)
+    assert type(optimizer) is LOSS_SCALE[move.target]
+    expected = getattr(COUNTERPARTS["NAdam"], move.target).func
+    assert type(optimizer.inner_optimizer) is expected
     assert_close(*outcomes, rtol=TOLERANCE)
 
 
@@ -137,14 +170,16 @@ def replicated_steps(strategy, optimizer, variable, gradients) -> None:
 
 
 @pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
-def test_outside_of_the_strategys_scope(strategy, scaled):
+def test_outside_of_the_strategys_scope(move, strategy, scaled):
     outcomes = []
-    for continues_with in lambda optimizer: optimizer, tf_opt.from_keras:
+    for continues_with in lambda optimizer: optimizer, move.convert:
         with strategy.scope():
             variable = keras.Variable([1.0, -2.0])
-            optimizer = keras.optimizers.Adam(0.125, amsgrad=True, **EXACT)
+            optimizer = getattr(COUNTERPARTS["Adam"], move.source)(
+                learning_rate=0.125, amsgrad=True, **EXACT
+            )
             if scaled:
-                optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+                optimizer = LOSS_SCALE[move.source](optimizer)
             optimizer.build([variable])
 
         replicated_steps(strategy, optimizer, variable, [[3.0, 1.0]])
@@ -186,3 +221,91 @@ def test_inside_of_a_strategys_scope(strategy):
 def test_what_from_keras_does_not_know_is_refused(refused):
     with pytest.raises(TypeError, match="must be one of keras.optimizers.Adam"):
         tf_opt.from_keras(refused)
+
+
+def test_a_table_of_keras_goes_on_lazily_and_catches_up():
+    outcomes = []
+    for continues_with in (
+        lambda optimizer: optimizer,
+        lambda optimizer: tf_opt.from_keras(optimizer, lazy_mode="catch_up"),
+    ):
+        table = keras.layers.Embedding(4, 2, embeddings_initializer="ones")
+        table.build()
+        optimizer = keras.optimizers.Adam(0.125, **EXACT)
+        optimizer.build(table.trainable_variables)
+        for i, row in enumerate([0, 1, 3, 1, 2, 1]):
+            if i == 3:
+                optimizer = continues_with(optimizer)
+            gradient = tf.IndexedSlices(
+                tf.constant([[1.0, -2.0]]), tf.constant([row]), (4, 2)
+            )
+            optimizer.apply([gradient])
+        outcomes.append(table.embeddings)
+    assert optimizer.lazy_mode == "catch_up"
+    optimizer.catch_up()
+    # Keras rounds its betas' powers to float32.
+    assert_close(*([value.numpy()] for value in outcomes), rtol=1e-4, atol=1e-6)
+
+
+def test_options_are_set():
+    variable = keras.Variable([1.0, 2.0], dtype="bfloat16")
+    optimizer = keras.optimizers.Adam(0.125)
+    optimizer.build([variable])
+    steps(optimizer, [variable], [[0.5, -1.0]])
+    continued = tf_opt.from_keras(optimizer, master_weights=True)
+    assert continued.master_weights
+    steps(continued, [variable], [[0.5, -1.0]])
+    assert int(continued.iterations.numpy()) == 2
+    with pytest.raises(TypeError, match="lasy_mode"):
+        tf_opt.from_keras(optimizer, lasy_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "named"),
+    [
+        (tf_opt.Adam(epsilon_hat=False), "epsilon_hat"),
+        (tf_opt.NAdam(momentum_decay=0.004), "momentum_decay"),
+        (tf_opt.SGD(momentum=0.9, torch_momentum=True), "torch_momentum"),
+        (tf_opt.Lion(lazy_mode=True), "lazy_mode"),
+        (tf_opt.Lion(maximize=True), "maximize"),
+        (
+            tf_opt.Lion(weight_decay=0.1, decoupled_weight_decay=False),
+            "decoupled_weight_decay",
+        ),
+        (
+            tf_opt.LossScaleOptimizer(tf_opt.Lion(skip_nonfinite=True)),
+            "skip_nonfinite",
+        ),
+        (
+            tf_opt.Lion(learning_rate_multipliers={".*": 2.0}),
+            "learning_rate_multipliers",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_keras_lacks_is_named(optimizer, named):
+    with pytest.raises(ValueError, match=f"`{named}` must be"):
+        tf_opt.to_keras(optimizer)
+
+
+class MyLion(tf_opt.Lion):
+    """May compute anything."""
+
+
+@pytest.mark.parametrize(
+    "refused",
+    ["adam", tf_opt.ASGD(), tf_opt.AveragedSGD(), MyLion()],
+    ids=lambda optimizer: type(optimizer).__name__,
+)
+def test_what_keras_does_not_have_is_refused(refused):
+    with pytest.raises(TypeError, match="must be one of tf_opt.Adam"):
+        tf_opt.to_keras(refused)
+
+
+def test_optimizers_of_the_target_are_kept():
+    for inner in keras.optimizers.Ftrl(), keras.optimizers.Adam():
+        wrapper = keras.optimizers.LossScaleOptimizer(inner)
+        assert tf_opt.to_keras(wrapper).inner_optimizer is inner
+    inner = tf_opt.ASGD()
+    wrapper = keras.optimizers.LossScaleOptimizer(inner)
+    assert tf_opt.from_keras(wrapper).inner_optimizer is inner

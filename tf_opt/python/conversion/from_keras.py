@@ -2,24 +2,86 @@
 
 from __future__ import annotations
 
-import contextlib
+from typing import Any
+from typing import overload
 
 import keras
-import tensorflow as tf
+from typing_extensions import Unpack
 
 from tf_opt.python import keras_internals
+from tf_opt.python.conversion.keras_wrappers import convert
+from tf_opt.python.optimizers.adam import Adam
+from tf_opt.python.optimizers.adam import AdamW
+from tf_opt.python.optimizers.base.configuration import Options
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.lion import Lion
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
+from tf_opt.python.optimizers.nadam import NAdam
+from tf_opt.python.optimizers.sgd import SGD
+
+
+@overload
+def from_keras(
+    optimizer: keras.optimizers.AdamW,
+    **options: Unpack[Options],
+) -> AdamW: ...
+
+
+@overload
+def from_keras(
+    optimizer: keras.optimizers.Adam,
+    **options: Unpack[Options],
+) -> Adam: ...
+
+
+@overload
+def from_keras(
+    optimizer: keras.optimizers.Nadam,
+    **options: Unpack[Options],
+) -> NAdam: ...
+
+
+@overload
+def from_keras(
+    optimizer: keras.optimizers.SGD,
+    **options: Unpack[Options],
+) -> SGD: ...
+
+
+@overload
+def from_keras(
+    optimizer: keras.optimizers.Lion,
+    **options: Unpack[Options],
+) -> Lion: ...
+
+
+@overload
+def from_keras(
+    optimizer: keras.optimizers.LossScaleOptimizer,
+    **options: Unpack[Options],
+) -> LossScaleOptimizer: ...
+
+
+@overload
+def from_keras(
+    optimizer: keras.optimizers.Optimizer,
+    **options: Unpack[Options],
+) -> keras.optimizers.Optimizer: ...
 
 
 def from_keras(
     optimizer: keras.optimizers.Optimizer,
+    **options: Any,
 ) -> keras.optimizers.Optimizer:
-    """Converts a Keras optimizer and keeps its state.
+    r"""Converts a Keras optimizer and keeps its state.
 
-    Results match to rounding, except for repeated embedding ids, which Keras
-    treats differently.
+    Results match to rounding, except for ids that repeat in the sparse gradient
+    of an embedding: tf_opt adds their gradients up and squares the sum, as for
+    a dense gradient; Keras adds up the squares. So where $n$ equal gradients of
+    a row meet, a step of Keras is up to $\sqrt{n}$ times larger, and an
+    embedding may learn more slowly here at first. If it does, raise its rate:
+    `learning_rate_multipliers={".*embedding.*": 2.0}`.
 
     Args:
         optimizer: A Keras optimizer that tf_opt has, too, such as `AdamW`
@@ -29,6 +91,8 @@ def from_keras(
             kept. If the optimizer is built, the result gets its state and
             updates the same variables. If it belongs to a
             `tf.distribute.Strategy`, so does the result.
+        **options: Options of tf_opt, such as `lazy_mode` or `master_weights`,
+            for each optimizer that is converted.
 
     Returns:
         tf_opt's optimizer with the same hyperparameters, in Keras'
@@ -38,9 +102,10 @@ def from_keras(
 
     Raises:
         TypeError: If `optimizer` has another class, such as a subclass, which
-            might compute something else.
+            might compute something else, or an option is unknown.
         ValueError: If it was built outside of the strategy scope in which this
-            function is called, or lacks state that its arguments ask for.
+            function is called, lacks state that its arguments ask for, or an
+            option has a wrong value.
 
     Example:
 
@@ -49,105 +114,18 @@ def from_keras(
     >>> optimizer.weight_decay, optimizer.epsilon, optimizer.epsilon_hat
     (0.004, 1e-07, True)
     """
-    with _strategy_of(optimizer):
-        if type(optimizer) is keras.optimizers.LossScaleOptimizer:
-            result = LossScaleOptimizer(
-                _continued(optimizer.inner_optimizer),
-                initial_scale=optimizer.initial_scale,
-                dynamic_growth_steps=optimizer.dynamic_growth_steps,
-                name=optimizer.name,
-            )
-        elif type(optimizer) is keras_internals.MultiOptimizer:
-            result = _with_continued_parts(optimizer)
-        else:
-            result = _counterpart(optimizer)
-        if optimizer.built:
-            result.build(keras_internals.trainable_variables_of(optimizer))
-            targets, sources = map(_own_variables, (result, optimizer))
-            if len(targets) != len(sources):
-                raise ValueError(
-                    "`optimizer` must have the state that its arguments ask "
-                    "for; one of them (such as `momentum`) was changed after "
-                    f"`build`. Received: {optimizer} with {len(sources)} "
-                    f"variables, expected {len(targets)}"
-                )
-            for target, source in zip(targets, sources, strict=True):
-                target.assign(source)
-    return result
+
+    def counterpart(part: keras.optimizers.Optimizer) -> FusedOptimizer:
+        if isinstance(part, FusedOptimizer) and not options:
+            return part
+        return _counterpart(part, options)
+
+    return convert(optimizer, counterpart, LossScaleOptimizer)
 
 
-def _continued(
-    optimizer: keras.optimizers.Optimizer,
-) -> keras.optimizers.Optimizer:
-    """Converts an inner optimizer, unless it is tf_opt's."""
-    if isinstance(optimizer, FusedOptimizer):
-        return optimizer
-    return from_keras(optimizer)
-
-
-def _with_continued_parts(
-    optimizer: keras.optimizers.Optimizer,
-) -> keras.optimizers.Optimizer:
-    """Returns an unbuilt `MultiOptimizer` with converted inner optimizers."""
-    parts = {id(part): _continued(part) for part in optimizer.optimizers}
-    choice = keras_internals.optimizer_map_of(optimizer)
-    if isinstance(choice, keras.optimizers.OptimizerMap):
-        continued = keras.optimizers.OptimizerMap(
-            parts[id(choice.default_optimizer)],
-            {pattern: parts[id(part)] for pattern, part in choice.items()},
-        )
-    elif optimizer.built:
-
-        def continued(variable: keras.Variable) -> keras.optimizers.Optimizer:
-            return parts[id(keras_internals.part_of(optimizer, variable))]
-
-    else:
-        raise TypeError(
-            "`optimizer` must have been built, or have a "
-            "keras.optimizers.OptimizerMap, to find the optimizers inside "
-            f"of it. Received: {optimizer}"
-        )
-    return keras_internals.MultiOptimizer(
-        continued,
-        loss_scale_factor=optimizer.loss_scale_factor,
-        name=optimizer.name,
-    )
-
-
-def _own_variables(
-    optimizer: keras.optimizers.Optimizer,
-) -> list[keras.Variable]:
-    """Returns an optimizer's variables, without those of inner optimizers."""
-    variables = optimizer.variables
-    inner = [getattr(optimizer, "inner_optimizer", None)]
-    inner = getattr(optimizer, "optimizers", inner)
-    if inner != [None]:
-        of_inner = sum(len(each.variables) for each in inner)
-        return variables[: len(variables) - of_inner]
-    missing = keras_internals.missing_variable_of(optimizer)
-    return variables if missing is None else [*variables, missing]
-
-
-def _strategy_of(
-    optimizer: keras.optimizers.Optimizer,
-) -> contextlib.AbstractContextManager:
-    """Returns the scope in which to create the result's variables."""
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        return contextlib.nullcontext()
-    own = keras_internals.strategy_of(optimizer)
-    current = tf.distribute.get_strategy()
-    if own is current or (tf.distribute.has_strategy() and not optimizer.built):
-        return contextlib.nullcontext()
-    if tf.distribute.has_strategy():
-        raise ValueError(
-            "`optimizer` was built under another tf.distribute strategy, but "
-            "from_keras is called in the scope of a strategy; call it outside "
-            f"of that scope. Received: {own} and {current}"
-        )
-    return own.scope()
-
-
-def _counterpart(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
+def _counterpart(
+    optimizer: keras.optimizers.Optimizer, options: dict[str, Any]
+) -> FusedOptimizer:
     """Returns an unbuilt tf_opt optimizer with the same settings."""
     if type(optimizer) not in COUNTERPARTS:
         supported = ", ".join(
@@ -163,6 +141,6 @@ def _counterpart(optimizer: keras.optimizers.Optimizer) -> FusedOptimizer:
     config = optimizer.get_config()
     # get_config converts a schedule to a dictionary and loses a callable.
     config["learning_rate"] = keras_internals.learning_rate_of(optimizer)
-    result = cls(**config, **arguments)
+    result = cls(**config, **arguments, **options)
     keras_internals.exclude_same_from_weight_decay(optimizer, result)
     return result

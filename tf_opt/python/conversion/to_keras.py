@@ -1,0 +1,169 @@
+"""Conversion of tf_opt optimizers to Keras optimizers."""
+
+from __future__ import annotations
+
+import inspect
+from typing import overload
+
+import keras
+
+from tf_opt.python import keras_internals
+from tf_opt.python.conversion import features
+from tf_opt.python.conversion.keras_wrappers import convert
+from tf_opt.python.optimizers.adam import Adam
+from tf_opt.python.optimizers.adam import AdamW
+from tf_opt.python.optimizers.base.definition import COUNTERPARTS
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.lion import Lion
+from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
+from tf_opt.python.optimizers.nadam import NAdam
+from tf_opt.python.optimizers.sgd import SGD
+
+# What Keras' optimizers don't compute.
+_LACKS = (
+    "maximize",
+    "learning_rate_multipliers",
+    "weight_decay_multipliers",
+    "skip_nonfinite",
+    "lazy_mode",
+    "master_weights",
+    "stochastic_rounding",
+)
+
+
+@overload
+def to_keras(
+    optimizer: AdamW,
+) -> keras.optimizers.AdamW: ...
+
+
+@overload
+def to_keras(
+    optimizer: Adam,
+) -> keras.optimizers.Adam: ...
+
+
+@overload
+def to_keras(
+    optimizer: NAdam,
+) -> keras.optimizers.Nadam: ...
+
+
+@overload
+def to_keras(
+    optimizer: SGD,
+) -> keras.optimizers.SGD: ...
+
+
+@overload
+def to_keras(
+    optimizer: Lion,
+) -> keras.optimizers.Lion: ...
+
+
+@overload
+def to_keras(
+    optimizer: LossScaleOptimizer,
+) -> keras.optimizers.LossScaleOptimizer: ...
+
+
+@overload
+def to_keras(
+    optimizer: keras.optimizers.Optimizer,
+) -> keras.optimizers.Optimizer: ...
+
+
+def to_keras(
+    optimizer: keras.optimizers.Optimizer,
+) -> keras.optimizers.Optimizer:
+    """Converts an optimizer to Keras' own and keeps its state.
+
+    Results match to rounding, except for repeated embedding ids; see
+    `from_keras`. Options that don't change numbers are dropped, such as
+    `state_device` and `implementation`. A state in `state_dtype` gets the type
+    that Keras gives it.
+
+    Args:
+        optimizer: A tf_opt optimizer that Keras has, too, such as `AdamW`; or a
+            `LossScaleOptimizer` or `MultiOptimizer` around these. Keras
+            optimizers inside of it are kept. If the optimizer is built, the
+            result gets its state and updates the same variables. If it belongs
+            to a `tf.distribute.Strategy`, so does the result.
+
+    Returns:
+        Keras' optimizer with the same hyperparameters and the same state.
+
+    Raises:
+        TypeError: If Keras has no such optimizer, or `optimizer` is a subclass,
+            which might compute something else.
+        ValueError: If the optimizer uses what Keras' lacks, its averages are
+            swapped in, or it was built outside of the strategy scope in which
+            this function is called.
+
+    Example:
+
+    >>> import keras, tf_opt
+    >>> optimizer = tf_opt.AdamW(3e-4, epsilon=1e-7, epsilon_hat=True)
+    >>> type(tf_opt.to_keras(optimizer)) is keras.optimizers.AdamW
+    True
+    """
+    return convert(optimizer, _counterpart, keras.optimizers.LossScaleOptimizer)
+
+
+def _counterpart(
+    optimizer: keras.optimizers.Optimizer,
+) -> keras.optimizers.Optimizer:
+    """Returns an unbuilt Keras optimizer with the same settings."""
+    by_class = {ours: cls for cls, (ours, _) in COUNTERPARTS.items()}
+    if type(optimizer) not in by_class:
+        if _is_kept(optimizer):
+            return optimizer
+        supported = ", ".join(f"tf_opt.{cls.__name__}" for cls in by_class)
+        raise TypeError(
+            f"`optimizer` must be one of {supported}, or a LossScaleOptimizer "
+            "or keras.optimizers.MultiOptimizer around such; Keras has no "
+            f"other. Received: {optimizer} of type {type(optimizer)}"
+        )
+    cls = by_class[type(optimizer)]
+    taken = inspect.signature(cls).parameters
+    own = inspect.signature(type(optimizer)).parameters
+    fixed = {
+        name: own[name].default
+        for name in type(optimizer)._own_arguments
+        if name not in taken
+    } | COUNTERPARTS[cls].arguments
+    if optimizer.weight_decay is not None:
+        fixed["decoupled_weight_decay"] = True
+    features.check(optimizer, "Keras", _LACKS, fixed)
+    if callable(optimizer.weight_decay):
+        raise ValueError(
+            "`weight_decay` must be a number to convert this optimizer, "
+            "because Keras' optimizer has nothing else. Received: "
+            f"weight_decay={optimizer.weight_decay!r}"
+        )
+    config = {k: x for k, x in optimizer.get_config().items() if k in taken}
+    # get_config converts a schedule to a dictionary and loses a callable.
+    config["learning_rate"] = keras_internals.learning_rate_of(optimizer)
+    result = cls(**config)
+    if optimizer.built:
+        result.exclude_from_weight_decay(
+            var_list=[
+                variable
+                for variable in keras_internals.trainable_variables_of(
+                    optimizer
+                )
+                if not optimizer._decays(variable)
+            ]
+        )
+    else:
+        keras_internals.exclude_same_from_weight_decay(optimizer, result)
+    return result
+
+
+def _is_kept(optimizer: object) -> bool:
+    """Returns whether this is an optimizer of Keras, and no wrapper."""
+    return (
+        isinstance(optimizer, keras.optimizers.Optimizer)
+        and not isinstance(optimizer, FusedOptimizer)
+        and keras_internals.unwrapped(optimizer) == [optimizer]
+    )
