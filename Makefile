@@ -66,8 +66,9 @@ lint: ## Checks style and formatting
 	$(bin)/clang-format --dry-run -Werror $(cc_files)
 
 .PHONY: format
-format: ## Formats all Python and C++
-	@tools/setup.sh lint
+format: ## Formats all Python and C++, and writes stubs of generated functions
+	@tools/setup.sh lint build
+	PYTHONPATH=. $(bin)/python tools/write_stubs.py
 	$(bin)/ruff check --fix-only
 	$(bin)/ruff format
 	$(bin)/clang-format -i $(cc_files)

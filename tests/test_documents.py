@@ -44,12 +44,11 @@ PUBLIC = [
 
 def _docstring_examples() -> list[doctest.DocTest]:
     """All that the installed package has."""
-    # Some modules have two names.
-    modules = {
-        id(module): module
+    modules = [
+        module
         for name, module in sorted(sys.modules.items())
         if name.startswith("tf_opt.")
-    }.values()
+    ]
     finder = doctest.DocTestFinder(exclude_empty=True)
     found = [test for module in modules for test in finder.find(module)]
     return [test for test in found if test.examples]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pathlib
 
 import keras
 import pytest
@@ -90,5 +91,27 @@ def test_names_are_those_of_keras():
 
 
 @pytest.mark.parametrize("name", ["callbacks", "functional", "ops"])
-def test_modules_are_imported_by_name(name):
-    assert importlib.import_module(f"tf_opt.{name}") is getattr(tf_opt, name)
+def test_modules_show_public_names_only(name):
+    for module in (tf_opt, importlib.import_module(f"tf_opt.{name}")):
+        shown = {name for name in dir(module) if name[0] != "_"}
+        assert shown == {*module.__all__} - {"__version__"}
+
+
+@pytest.mark.parametrize("module", [tf_opt.functional, tf_opt.ops])
+def test_stubs_have_the_signatures_of_what_runs(module):
+    # If this fails, `make format` writes the stubs again.
+    stub = {}
+    exec(pathlib.Path(module.__file__).with_suffix(".pyi").read_text(), stub)
+    for name in module.__all__:
+        ours, written = getattr(module, name), stub[name]
+        if ours.__module__ != module.__name__:
+            assert written is ours
+        elif isinstance(ours, type):
+            assert written._fields == ours._fields
+            assert written._field_defaults == ours._field_defaults
+        else:
+            signature = inspect.signature(ours)
+            found = inspect.signature(written)
+            assert found.parameters == signature.parameters
+            result = getattr(signature.return_annotation, "__name__", "None")
+            assert found.return_annotation == result

@@ -16,11 +16,9 @@ if _keras.backend.backend() != "tensorflow":
         'KERAS_BACKEND="tensorflow" before Keras is imported.'
     )
 
-import sys as _sys
-
-from tf_opt.python import callbacks as callbacks
-from tf_opt.python import functional as functional
-from tf_opt.python import ops as ops
+from tf_opt import callbacks as callbacks
+from tf_opt import functional as functional
+from tf_opt import ops as ops
 from tf_opt.python import tensorflow_internals as _tensorflow_internals
 from tf_opt.python.build_info import build_info as build_info
 from tf_opt.python.conversion.from_keras import from_keras as from_keras
@@ -50,11 +48,6 @@ from tf_opt.version import __version__
 
 _tensorflow_internals.exclude_from_autograph(__name__)
 
-# For `from tf_opt.callbacks import ...`.
-_MODULES = ("callbacks", "functional", "ops")
-for _name in _MODULES:
-    _sys.modules[f"{__name__}.{_name}"] = globals()[_name]
-
 # Load the library on import, not on first use: a saved training function, or a
 # step that another process sends to this server, names the ops without calling
 # Python.
@@ -62,5 +55,10 @@ if _library.library().ops is not None:
     for _rule in _rules.RULES:
         _optimizer_ops.check_fits(_rule)
 
-__all__ = [*_MODULES, "__version__"]
+__all__ = ["__version__", "callbacks", "functional", "ops"]
 __all__ += [x for x in globals() if x[0] != "_" and callable(globals()[x])]
+
+
+def __dir__() -> list[str]:
+    # Python adds `python` and `version`, which are imported above.
+    return __all__

@@ -9,11 +9,13 @@ import tensorflow as tf
 
 from tf_opt.python import docstrings
 from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.rule_spec import Shared
 from tf_opt.python.functional.rule_spec import Slot
+from tf_opt.python.functional.signatures import Parameter
 from tf_opt.python.functional.signatures import with_signature
 from tf_opt.python.functional.update import pure_step
 
-_MODULE = "tf_opt.python.functional"
+_MODULE = "tf_opt.functional"
 
 _FUNCTION = r"""Computes one step of {{title}} on one tensor.
 
@@ -119,7 +121,7 @@ def _function(spec: RuleSpec, result: type[tuple]) -> Callable[..., tuple]:
         positional=[
             *((x, "TensorLike") for x in ("variable", "gradient", *required)),
             *((name, "TensorLike | None", None) for name in optional),
-            *((shared.name, "Scalar", shared.first) for shared in spec.shared),
+            *(_parameter(shared) for shared in spec.shared),
         ],
         keyword=[
             *((x.name, "Scalar") for x in numbers if x.is_count),
@@ -131,6 +133,11 @@ def _function(spec: RuleSpec, result: type[tuple]) -> Callable[..., tuple]:
     )
     rule.spec = spec
     return rule
+
+
+def _parameter(shared: Shared) -> Parameter:
+    optional = " | None" if shared.first is None else ""
+    return shared.name, f"Scalar{optional}", shared.first
 
 
 def _slot_doc(slot: Slot, first: Slot) -> str:

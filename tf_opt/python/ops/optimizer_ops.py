@@ -15,7 +15,7 @@ from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.ops.resource_apply import resource_apply
 from tf_opt.python.ops.step_frame import BARE
 
-_MODULE = "tf_opt.python.ops"
+_MODULE = "tf_opt.ops"
 
 _DOC = """Updates many variables in place by {{title}}, in one launch.
 

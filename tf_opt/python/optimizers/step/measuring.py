@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python import ops
+from tf_opt import ops
 from tf_opt.python.functional import slices
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import measure_gradients

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tf_opt import ops
 from tf_opt.python import dispatch
-from tf_opt.python import ops
 from tf_opt.python.functional import slices
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
