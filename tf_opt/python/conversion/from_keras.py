@@ -3,77 +3,24 @@
 from __future__ import annotations
 
 from typing import Any
-from typing import overload
 
 import keras
 from typing_extensions import Unpack
 
 from tf_opt.python import keras_internals
 from tf_opt.python.conversion.keras_wrappers import convert
-from tf_opt.python.optimizers.adam import Adam
-from tf_opt.python.optimizers.adam import AdamW
 from tf_opt.python.optimizers.base.configuration import Options
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.lion import Lion
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
-from tf_opt.python.optimizers.nadam import NAdam
-from tf_opt.python.optimizers.sgd import SGD
 
 
-@overload
-def from_keras(
-    optimizer: keras.optimizers.AdamW,
-    **options: Unpack[Options],
-) -> AdamW: ...
-
-
-@overload
-def from_keras(
-    optimizer: keras.optimizers.Adam,
-    **options: Unpack[Options],
-) -> Adam: ...
-
-
-@overload
-def from_keras(
-    optimizer: keras.optimizers.Nadam,
-    **options: Unpack[Options],
-) -> NAdam: ...
-
-
-@overload
-def from_keras(
-    optimizer: keras.optimizers.SGD,
-    **options: Unpack[Options],
-) -> SGD: ...
-
-
-@overload
-def from_keras(
-    optimizer: keras.optimizers.Lion,
-    **options: Unpack[Options],
-) -> Lion: ...
-
-
-@overload
-def from_keras(
-    optimizer: keras.optimizers.LossScaleOptimizer,
-    **options: Unpack[Options],
-) -> LossScaleOptimizer: ...
-
-
-@overload
+# Overloads can't tell Keras' classes apart: pyright doesn't know what
+# they inherit from TensorFlow, so to it any of them may be any other.
 def from_keras(
     optimizer: keras.optimizers.Optimizer,
     **options: Unpack[Options],
-) -> keras.optimizers.Optimizer: ...
-
-
-def from_keras(
-    optimizer: keras.optimizers.Optimizer,
-    **options: Any,
-) -> keras.optimizers.Optimizer:
+) -> FusedOptimizer | LossScaleOptimizer | keras.optimizers.MultiOptimizer:
     r"""Converts a Keras optimizer and keeps its state.
 
     Results match to rounding, except for ids that repeat in the sparse gradient

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import overload
 
 import keras
 
 from tf_opt.python import keras_internals
 from tf_opt.python.conversion import features
 from tf_opt.python.conversion.keras_wrappers import convert
-from tf_opt.python.optimizers.adam import Adam
-from tf_opt.python.optimizers.adam import AdamW
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.lion import Lion
-from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
-from tf_opt.python.optimizers.nadam import NAdam
-from tf_opt.python.optimizers.sgd import SGD
 
 # What Keras' optimizers don't compute.
 _LACKS = (
@@ -29,48 +22,6 @@ _LACKS = (
     "master_weights",
     "stochastic_rounding",
 )
-
-
-@overload
-def to_keras(
-    optimizer: AdamW,
-) -> keras.optimizers.AdamW: ...
-
-
-@overload
-def to_keras(
-    optimizer: Adam,
-) -> keras.optimizers.Adam: ...
-
-
-@overload
-def to_keras(
-    optimizer: NAdam,
-) -> keras.optimizers.Nadam: ...
-
-
-@overload
-def to_keras(
-    optimizer: SGD,
-) -> keras.optimizers.SGD: ...
-
-
-@overload
-def to_keras(
-    optimizer: Lion,
-) -> keras.optimizers.Lion: ...
-
-
-@overload
-def to_keras(
-    optimizer: LossScaleOptimizer,
-) -> keras.optimizers.LossScaleOptimizer: ...
-
-
-@overload
-def to_keras(
-    optimizer: keras.optimizers.Optimizer,
-) -> keras.optimizers.Optimizer: ...
 
 
 def to_keras(
