@@ -59,10 +59,11 @@ gpu-test: ## Checks and measures the engine on a GPU, with nvcc alone
 	@tests/gpu/run.sh
 
 .PHONY: lint
-lint: ## Checks style and formatting
-	@tools/setup.sh lint
+lint: ## Checks style, formatting, and the types of the public API
+	@tools/setup.sh lint build
 	$(bin)/ruff check
 	$(bin)/ruff format --check
+	$(bin)/pyright
 	$(bin)/clang-format --dry-run -Werror $(cc_files)
 
 .PHONY: format

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pathlib
+import re
 
 import keras
 import pytest
@@ -95,6 +96,15 @@ def test_modules_show_public_names_only(name):
     for module in (tf_opt, importlib.import_module(f"tf_opt.{name}")):
         shown = {name for name in dir(module) if name[0] != "_"}
         assert shown == {*module.__all__} - {"__version__"}
+
+
+def test_the_types_of_all_public_names_are_checked():
+    checked = pathlib.Path(__file__).parent / "typing/public_names.py"
+    text = checked.read_text()
+    for module in (tf_opt, tf_opt.callbacks, tf_opt.functional, tf_opt.ops):
+        for name in {*module.__all__} - {"__version__"}:
+            full_name = f"{module.__name__}.{name}"
+            assert re.search(rf"\b{full_name}\b", text), full_name
 
 
 @pytest.mark.parametrize("module", [tf_opt.functional, tf_opt.ops])

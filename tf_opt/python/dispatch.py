@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import warnings
+from typing import Literal
+from typing import get_args
 
 import tensorflow as tf
 
@@ -14,7 +16,8 @@ from tf_opt.python.ops import library
 AUTO = "auto"
 CUSTOM_OP = "custom_op"
 COMPOSED = "composed"
-IMPLEMENTATIONS = (AUTO, CUSTOM_OP, COMPOSED)
+Implementation = Literal["auto", "custom_op", "composed"]
+IMPLEMENTATIONS = get_args(Implementation)
 
 
 @functools.cache

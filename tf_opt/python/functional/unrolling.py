@@ -32,7 +32,7 @@ class UnrollResult(NamedTuple):
 
 
 def unroll(
-    rule: Callable[..., tuple],
+    rule: Callable[..., tuple[Any, ...]],
     loss: Callable[[Any, tf.Tensor], tf.Tensor],
     variables: Any,
     steps: int,

@@ -12,7 +12,8 @@ from typing import TypedDict
 import keras
 import tensorflow as tf
 
-from tf_opt.python import dispatch
+from tf_opt.python.dispatch import IMPLEMENTATIONS
+from tf_opt.python.dispatch import Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import KerasOptimizer
 from tf_opt.python.keras_internals import strategy_of
@@ -25,11 +26,14 @@ from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.lazy_mode import LazyMode
 from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
+from tf_opt.python.optimizers.state.storage import StateDtype
 from tf_opt.python.optimizers.step.plan import PlanKeeper
 from tf_opt.python.optimizers.values import validation
 
 LearningRate = (
-    float | keras.optimizers.schedules.LearningRateSchedule | Callable
+    float
+    | keras.optimizers.schedules.LearningRateSchedule
+    | Callable[[], float | tf.Tensor]
 )
 
 # Checks of attributes, when they are assigned.
@@ -77,17 +81,17 @@ class Options(TypedDict, total=False):
     master_weights: bool
     stochastic_rounding: bool
     seed: int | None
-    state_dtype: str | tf.DType | None
+    state_dtype: StateDtype | None
     state_device: str | None
     shard_state: bool
-    implementation: str
+    implementation: Implementation
 
 
 class CommonArguments(KerasArguments, Options, total=False):
     """What all optimizers take, besides the learning rate."""
 
 
-def _multipliers(name: str, doc: str) -> property:
+def _multipliers(name: str, doc: str) -> Any:
     """Creates the property of a dictionary of multipliers."""
     return property(
         lambda self: getattr(self, f"_{name}"),
@@ -130,10 +134,10 @@ class ConfiguredOptimizer(KerasOptimizer):
         master_weights: bool = False,
         stochastic_rounding: bool = False,
         seed: int | None = None,
-        state_dtype: str | tf.DType | None = None,
+        state_dtype: StateDtype | None = None,
         state_device: str | None = None,
         shard_state: bool = False,
-        implementation: str = dispatch.AUTO,
+        implementation: Implementation = "auto",
         **hyperparameters: float | bool,
     ) -> None:
         self._check_hyperparameters(hyperparameters)
@@ -176,7 +180,7 @@ class ConfiguredOptimizer(KerasOptimizer):
             state_dtype=state_dtype,
         )
         validation.check_one_of(
-            "implementation", implementation, dispatch.IMPLEMENTATIONS
+            "implementation", implementation, IMPLEMENTATIONS
         )
         super().__init__(
             learning_rate=learning_rate,
@@ -201,7 +205,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         self.state_dtype = state_dtype
         self.state_device = state_device
         self.shard_state = bool(shard_state)
-        self.implementation = implementation
+        self.implementation: Implementation = implementation
         modes = {mode.name for mode in self._spec.modes}
         for argument, value in hyperparameters.items():
             setattr(self, argument, bool(value) if argument in modes else value)
@@ -253,7 +257,7 @@ class ConfiguredOptimizer(KerasOptimizer):
 
     # ---- Multipliers. ----
 
-    learning_rate_multipliers = _multipliers(
+    learning_rate_multipliers: Mapping[str, float] | None = _multipliers(
         "learning_rate_multipliers",
         """Factors of the learning rate by regular expression, or None.
 
@@ -261,7 +265,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         multipliers before, functions that were already traced don't see it.
         """,
     )
-    weight_decay_multipliers = _multipliers(
+    weight_decay_multipliers: Mapping[str, float] | None = _multipliers(
         "weight_decay_multipliers",
         """Factors of the weight decay by regular expression, or None.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
@@ -17,12 +18,11 @@ from tf_opt.python.optimizers.values.gradients import path_of
 CATCH_UP = "catch_up"
 
 # Mode of a table: exact, lazy, or lazy and catching up.
-Mode = bool | str
+Mode = bool | Literal["catch_up"]
 
 # The mode of all tables, regular expressions for those that are lazy, or modes
 # by regular expression.
-LazyMode = Mode | Sequence[str] | Mapping[str, Mode]
-
+LazyMode = Mode | list[str] | tuple[str, ...] | Mapping[str, Mode]
 
 # A table's rows all catch up once one of them may have missed so many steps.
 MOST_MISSED_STEPS = 1024

@@ -9,7 +9,9 @@ variable isn't the rounded master weight, the variable counts.
 from __future__ import annotations
 
 from typing import Any
+from typing import Literal
 from typing import NamedTuple
+from typing import get_args
 
 import keras
 import tensorflow as tf
@@ -27,7 +29,8 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import choose
 
-STATE_DTYPES = ("bfloat16", "float32")
+_DtypeName = Literal["bfloat16", "float32"]
+StateDtype = _DtypeName | tf.DType
 
 
 class RoundingSettings(NamedTuple):
@@ -76,8 +79,8 @@ def standard_state_dtype(dtype: Any) -> str | None:
         name = keras.backend.standardize_dtype(dtype)
     except (TypeError, ValueError):
         name = None
-    if name not in STATE_DTYPES:
-        listed = ", ".join(map(repr, STATE_DTYPES))
+    if name not in get_args(_DtypeName):
+        listed = ", ".join(map(repr, get_args(_DtypeName)))
         raise ValueError(
             f"`state_dtype` must be None or one of {listed}. Received: "
             f"state_dtype={dtype!r}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -12,7 +14,7 @@ from tf_opt.python.tensorflow_internals import inside_xla
 
 Gradient = tf.Tensor | tf.IndexedSlices
 # Gradients that users may pass, because Keras converts them.
-GradientLike = Gradient | np.ndarray | list | float | keras.Variable
+GradientLike = Gradient | np.ndarray | list[Any] | float | keras.Variable
 
 
 def path_of(variable: Variable) -> str:
