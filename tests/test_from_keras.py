@@ -280,6 +280,12 @@ def test_options_are_set():
             tf_opt.Lion(learning_rate_multipliers={".*": 2.0}),
             "learning_rate_multipliers",
         ),
+        (
+            tf_opt.Lion(
+                DECAY, gradient_accumulation_steps=2, schedule_by="updates"
+            ),
+            "schedule_by",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

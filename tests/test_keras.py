@@ -210,6 +210,39 @@ def test_base_class_options_equal_keras(name, option, implementation, how):
         assert np.abs(plain[-1] - ours[-1]).max() > 1e-4, "it had no effect"
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("schedule_by", ["iterations", "updates"])
+@pytest.mark.parametrize("name", ["Adam", "SGD"])
+def test_a_schedule_counts_steps_or_updates(name, schedule_by, how):
+    pair = COUNTERPARTS[name]
+    arguments = {
+        "learning_rate": keras.optimizers.schedules.CosineDecay(0.1, 50),
+        "weight_decay": 0.1,
+    }
+    accumulates = {"gradient_accumulation_steps": 3}
+    ours = pair.ours(**arguments, **accumulates, schedule_by=schedule_by)
+    # By updates, it is Keras' on the mean of three batches.
+    as_large = schedule_by == "updates"
+    theirs = pair.keras(**arguments, **({} if as_large else accumulates))
+    variables = [keras.Variable([1.0, -2.0, 0.5]) for _ in range(2)]
+    for optimizer, variable in zip([ours, theirs], variables, strict=True):
+        optimizer.build([variable])
+    our_step = RUNS[how](lambda gradient: ours.apply([gradient]))
+    their_step = RUNS[how](lambda gradient: theirs.apply([gradient]))
+    random = np.random.default_rng(4)
+    for _ in range(20):
+        batches = random.normal(size=(3, 3)).astype("float32")
+        for batch in batches:
+            assert float(ours.learning_rate) == float(theirs.learning_rate)
+            our_step(tf.constant(batch))
+            if not as_large:
+                their_step(tf.constant(batch))
+        if as_large:
+            their_step(tf.constant(batches.mean(axis=0)))
+        np.testing.assert_allclose(*variables, **TOLERANCE)
+    assert abs(variables[0].numpy() - [1.0, -2.0, 0.5]).min() > 0.01
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_mixed_precision_skips_a_step_that_overflows(name):
     variable = keras.Variable([1.0, 2.0])

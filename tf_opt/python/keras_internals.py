@@ -61,6 +61,13 @@ def trainable_variables_of(
     return getattr(optimizer, "_trainable_variables", [])
 
 
+def is_schedule(learning_rate: Any) -> bool:
+    """Returns whether a learning rate is a schedule, which takes the step."""
+    return isinstance(
+        learning_rate, keras.optimizers.schedules.LearningRateSchedule
+    )
+
+
 def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
     """Returns the learning rate: a number, a schedule or a callable."""
     learning_rate = optimizer._learning_rate
@@ -206,11 +213,12 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     # ---- Methods that Keras calls. ----
 
     def _get_current_learning_rate(self) -> Any:
-        if isinstance(self._learning_rate, keras.Variable):
-            return self._learning_rate
+        rate = self._learning_rate
+        if isinstance(rate, keras.Variable):
+            return rate
         # A schedule converts its numbers to tensors.
         with numbers_in_float32():
-            rate = super()._get_current_learning_rate()
+            rate = rate(self._scheduled_step()) if is_schedule(rate) else rate()
         shape = rate.shape if hasattr(rate, "shape") else np.shape(rate)
         if shape == ():
             return rate
@@ -237,6 +245,10 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
                     self.assign(target, tf.convert_to_tensor(average))
 
     # ---- Methods for subclasses. ----
+
+    def _scheduled_step(self) -> Any:
+        """Returns the number of a step for which a schedule has a rate."""
+        return self._iterations
 
     def _ensure_built(self, variables: Sequence[Variable]) -> None:
         """Builds the optimizer unless it is built.

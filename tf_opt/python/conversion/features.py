@@ -32,10 +32,11 @@ def check(
         received = getattr(optimizer, name)
         if received != value and (received or value):
             raise ValueError(
-                f"`{name}` must be {value} to convert this optimizer, because "
-                f"{library}'s optimizer has nothing else. If its numbers may "
-                "change, set the attribute before (some can only be set before "
-                f"the optimizer is built). Received: {name}={received!r}"
+                f"`{name}` must be {value!r} to convert this optimizer, "
+                f"because {library}'s optimizer has nothing else. If its "
+                "numbers may change, set the attribute before (some can only "
+                "be set before the optimizer is built). Received: "
+                f"{name}={received!r}"
             )
     if optimizer.average_is_swapped_in:
         raise ValueError(

@@ -85,6 +85,12 @@ def _counterpart(
     } | COUNTERPARTS[cls].arguments
     if optimizer.weight_decay is not None:
         fixed["decoupled_weight_decay"] = True
+    learning_rate = keras_internals.learning_rate_of(optimizer)
+    if (
+        keras_internals.is_schedule(learning_rate)
+        and optimizer.gradient_accumulation_steps
+    ):
+        fixed["schedule_by"] = "iterations"
     features.check(optimizer, "Keras", _LACKS, fixed)
     if callable(optimizer.weight_decay):
         raise ValueError(
@@ -94,7 +100,7 @@ def _counterpart(
         )
     config = {k: x for k, x in optimizer.get_config().items() if k in taken}
     # get_config converts a schedule to a dictionary and loses a callable.
-    config["learning_rate"] = keras_internals.learning_rate_of(optimizer)
+    config["learning_rate"] = learning_rate
     result = cls(**config)
     if optimizer.built:
         result.exclude_from_weight_decay(

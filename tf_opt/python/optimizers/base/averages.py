@@ -165,22 +165,19 @@ class AveragedOptimizer(BuiltOptimizer):
     @property
     def iterations(self) -> Any:
         """The number of steps, or of updates with gradient accumulation."""
-        if tf.executing_eagerly() and self.average_is_swapped_in:
-            steps = -1 - tf.convert_to_tensor(self._iterations)
-            return steps // (self.gradient_accumulation_steps or 1)
-        return super().iterations
+        if self.gradient_accumulation_steps:
+            return self._steps() // self.gradient_accumulation_steps
+        return self._steps()
 
-    def _get_current_learning_rate(self) -> Any:
-        schedule = self._learning_rate
-        if (
-            isinstance(
-                schedule, keras.optimizers.schedules.LearningRateSchedule
-            )
-            and tf.executing_eagerly()
-            and self.average_is_swapped_in
-        ):
-            return schedule(-1 - tf.convert_to_tensor(self._iterations))
-        return super()._get_current_learning_rate()
+    def _steps(self) -> Any:
+        """Returns the number of steps, those that only accumulate included."""
+        if tf.executing_eagerly() and self.average_is_swapped_in:
+            return -1 - tf.convert_to_tensor(self._iterations)
+        return self._iterations
+
+    def _scheduled_step(self) -> Any:
+        by_updates = self.schedule_by == "updates"
+        return self.iterations if by_updates else self._steps()
 
     @contextlib.contextmanager
     def _unless_swapped_in(self) -> Iterator[Flag]:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import Literal
 from typing import TypedDict
+from typing import get_args
 
 import keras
 import tensorflow as tf
@@ -35,6 +37,7 @@ LearningRate = (
     | keras.optimizers.schedules.LearningRateSchedule
     | Callable[[], float | tf.Tensor]
 )
+ScheduleBy = Literal["iterations", "updates"]
 
 # Checks of attributes, when they are assigned.
 _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
@@ -49,6 +52,9 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     "loss_scale_factor": validation.check_loss_scale,
     "gradient_accumulation_steps": functools.partial(
         validation.check_count, least=2
+    ),
+    "schedule_by": functools.partial(
+        validation.check_one_of, choices=get_args(ScheduleBy)
     ),
 }
 
@@ -73,6 +79,7 @@ class Options(TypedDict, total=False):
 
     decoupled_weight_decay: bool
     maximize: bool
+    schedule_by: ScheduleBy
     learning_rate_multipliers: Mapping[str, float] | None
     weight_decay_multipliers: Mapping[str, float] | None
     skip_nonfinite: bool
@@ -126,6 +133,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         *,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
+        schedule_by: ScheduleBy = "iterations",
         learning_rate_multipliers: Mapping[str, float] | None = None,
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,
@@ -197,6 +205,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         )
         self.decoupled_weight_decay = bool(decoupled_weight_decay)
         self.maximize = bool(maximize)
+        self.schedule_by = schedule_by
         self.skip_nonfinite = bool(skip_nonfinite)
         self.track_gradient_norm = bool(track_gradient_norm)
         self.master_weights = bool(master_weights)

@@ -27,6 +27,10 @@ decoupled_weight_decay: Whether the decay shrinks the variable,
     adds to the gradient, `g += weight_decay * p` (L2 decay, as in all
     optimizers of PyTorch and Paddle except AdamW).
 maximize: Whether to ascend instead of descend.
+schedule_by: What a `LearningRateSchedule` counts with
+    `gradient_accumulation_steps`: `"iterations"`, every step, as in
+    Keras; or `"updates"`, only steps that update, so that accumulation
+    equals training with the larger batch.
 learning_rate_multipliers, weight_decay_multipliers: Factors for single
     variables: a dictionary that maps regular expressions to numbers
     >= 0. The first expression found in a variable's path gives its
