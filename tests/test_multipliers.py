@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -90,6 +92,44 @@ def test_what_is_excluded_after_a_step_is_so_in_the_next(how):
         optimizer.apply([tf.zeros(1)], [bias])
         results.append(bias.numpy())
     np.testing.assert_allclose(*results, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["^whole/first", "bias", "^bias", "kernel$"])
+def test_names_are_found_where_keras_finds_them(name):
+    decayed = []
+    for make in (COUNTERPARTS["AdamW"].keras, COUNTERPARTS["AdamW"].ours):
+        layers = [
+            keras.layers.Dense(1, bias_initializer="ones", name=layer)
+            for layer in ("first", "last")
+        ]
+        model = keras.Sequential([keras.Input((2,)), *layers], name="whole")
+        before = model.get_weights()
+        variables = model.trainable_variables
+        optimizer = make()
+        optimizer.exclude_from_weight_decay(var_names=[name])
+        with warnings.catch_warnings(record=True) as warned:
+            optimizer.apply([tf.zeros(v.shape) for v in variables], variables)
+        after = model.get_weights()
+        changes = zip(before, after, strict=True)
+        decayed.append([(a != b).any() for a, b in changes])
+    assert decayed[0] == decayed[1]
+    assert [name in str(warning.message) for warning in warned] == (
+        [True] if all(decayed[0]) else []
+    )
+
+
+def test_a_name_that_is_found_nowhere_warns_unless_loaded():
+    bias = keras.Variable([1.0], name="bias")
+    optimizer = tf_opt.Adam()
+    optimizer.exclude_from_weight_decay(var_names=["bias", "bais"])
+    with pytest.warns(UserWarning, match="'bais'.*found in no.*bias:0"):
+        optimizer.build([bias])
+    with pytest.warns(UserWarning, match="'gama'"):
+        optimizer.exclude_from_weight_decay(var_names=["gama", "bias"])
+    loaded = tf_opt.Adam.from_config(optimizer.get_config())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded.build([keras.Variable([1.0, 2.0], name="kernel"), bias])
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def with_exclusions(model: keras.Model) -> tf_opt.AdamW:
     optimizer = tf_opt.AdamW(0.05, weight_decay=0.5)
     optimizer.exclude_from_weight_decay(
         var_list=model.trainable_variables[:1],
-        # The second is found in no path until the model is loaded.
+        # The second is found in no path until the model is loaded, so it warns.
         var_names=["^whole/.*first/bias", "^last/kernel"],
     )
     return optimizer

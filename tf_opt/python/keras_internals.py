@@ -293,9 +293,10 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
         indices = self._trainable_variables_indices
         indices[self._var_key(copy)] = indices[self._var_key(variable)]
 
-    def _decays(self, variable: tf.Variable) -> bool:
+    def _decays(self, variable: Variable) -> bool:
         """Whether weight decay applies to a variable."""
-        return self._use_weight_decay(variable)
+        # A step of Keras matches the names of TensorFlow's variables.
+        return self._use_weight_decay(tf_variable(variable))
 
     def _excluded_positions(self) -> list[int]:
         """Returns the positions of variables excluded from weight decay."""

@@ -68,6 +68,9 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 "strategy's scope."
             )
         self._check_complex(var_list)
+        # A loaded optimizer may be for other variables, of unfrozen layers.
+        if self._by_position.excluded is None:
+            self._warn_of_unmatched_names(var_list)
         saved = self._by_position = self._by_position.of(var_list)
         self._check_patterns(var_list)
         # Bypasses Keras, which would look for variables in it.
@@ -172,7 +175,8 @@ class BuiltOptimizer(ConfiguredOptimizer):
         Args:
             var_list: Variables to exclude.
             var_names: Regular expressions. A variable is excluded if one of
-                them is found in its name.
+                them is found in its name, such as `"dense/bias:0"`. One that
+                is found in no name is a warning, at the latest in `build`.
         """
         super().exclude_from_weight_decay(
             var_list=var_list, var_names=var_names
@@ -182,7 +186,19 @@ class BuiltOptimizer(ConfiguredOptimizer):
             var_names=tuple(sorted(set(var_names or ()))),
             paths=tuple(sorted(map(path_of, var_list or ()))),
         )
+        if self.built:
+            self._warn_of_unmatched_names(self._trainable_variables)
         self._change_state(decays=self._which_decay())
+
+    def _warn_of_unmatched_names(self, variables: Sequence[Variable]) -> None:
+        patterns.warn_of_unmatched(
+            "exclude_from_weight_decay(var_names=...)",
+            self._exclusions.var_names,
+            [
+                keras_internals.tf_variable(variable).name
+                for variable in variables
+            ],
+        )
 
     def _exclude_saved(self, variables: Sequence[keras.Variable]) -> None:
         """Excludes the variables that a loaded optimizer excludes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -68,6 +69,20 @@ def values_of(
                 f"variables are frozen. The paths are: {paths}"
             )
     return list(map(value, paths))
+
+
+def warn_of_unmatched(
+    name: str, patterns: Iterable[str], names: Sequence[str]
+) -> None:
+    """Warns of patterns that are found in no variable's name."""
+    for pattern in patterns:
+        if not any(re.search(pattern, each) for each in names):
+            warnings.warn(
+                f"`{name}` has the regular expression {pattern!r}, which is "
+                "found in no trainable variable's name. Some of the names "
+                f"are: {list(names[:4])}",
+                stacklevel=2,
+            )
 
 
 def of_paths(
