@@ -54,6 +54,14 @@ bench-training: install ## Measures whole train steps with Keras' optimizer and 
 	@tools/setup.sh demo
 	$(bin)/python benchmarks/run.py --training $(BENCH_ARGS)
 
+.PHONY: docs
+docs: install ## Builds the documentation's site in build/site, and tests it
+	@tools/setup.sh docs test
+	@tools/system_packages.sh $(bin)/python chromium
+	NO_MKDOCS_2_WARNING=1 TF_CPP_MIN_LOG_LEVEL=3 $(bin)/mkdocs build
+	TF_OPT_SITE=build/site $(bin)/pytest $(PYTEST_ARGS) \
+	  tests/test_documents.py tests/test_site.py
+
 .PHONY: gpu-test
 gpu-test: ## Checks and measures the engine on a GPU, with nvcc alone
 	@tests/gpu/run.sh
@@ -99,8 +107,8 @@ lock: ## Pins the newest versions of all requirements
 	$(bin)/uv pip compile --universal --python-version 3.10 --upgrade \
 	  --custom-compile-command 'make lock' --annotation-style line \
 	  --output-file requirements/constraints.txt \
-	  requirements/build.txt requirements/demo.txt requirements/lint.txt \
-	  requirements/lock.txt requirements/test.txt
+	  requirements/build.txt requirements/demo.txt requirements/docs.txt \
+	  requirements/lint.txt requirements/lock.txt requirements/test.txt
 	for lock in requirements/tensorflow-*.txt; do \
 	  minor=$${lock#requirements/tensorflow-}; \
 	  echo "tensorflow-cpu==$${minor%.txt}.*" | $(bin)/uv pip compile \

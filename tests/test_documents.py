@@ -21,7 +21,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 from registry import OPTIMIZERS
 
 ROOT = pathlib.Path(__file__).parents[1]
-DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 WITH_PYTHON = [path for path in DOCUMENTS if "```py" in path.read_text()]
 
 RULES = [name for name in tf_opt.functional.__all__ if name.islower()]

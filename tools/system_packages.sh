@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what apt has to provide: Bazel, a C++ compiler, GoogleTest and, for the
 # Python given as first argument, the module venv; where that can be done also
-# headers for the kernels for XLA, without which these are left out. Does nothing
+# headers for the kernels for XLA, without which these are left out. Further
+# arguments are commands to install, in packages of their names. Does nothing
 # where all of it is there, however it came there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,6 +18,9 @@ has bazel || packages+=(bazel-bootstrap)
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
   packages+=("$("$python" -c \
     'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
+for command in "${@:2}"; do
+  has "$command" || packages+=("$command")
+done
 
 # What XLA's headers include and TensorFlow's wheel leaves out.
 optional=()

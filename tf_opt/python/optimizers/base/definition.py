@@ -100,6 +100,8 @@ def _take_common_arguments(cls: type, keras_class: type | None) -> None:
         constructor(**given)
 
     take.__signature__ = signature
+    # What unwraps functions to document them would find the shorter signature.
+    del take.__wrapped__
     cls.__init__ = take
     cls._own_arguments = tuple(
         parameter.name
