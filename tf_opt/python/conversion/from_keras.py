@@ -32,7 +32,7 @@ def from_keras(
 
     Args:
         optimizer: A Keras optimizer that tf_opt has, too, such as `AdamW`
-            (docs/coming-from.md lists them); or a Keras `LossScaleOptimizer`
+            (docs/migrate.md lists them); or a Keras `LossScaleOptimizer`
             (the class of `model.optimizer` under the policy `mixed_float16`) or
             `MultiOptimizer` around these. tf_opt optimizers inside of it are
             kept. If the optimizer is built, the result gets its state and
