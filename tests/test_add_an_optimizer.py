@@ -120,7 +120,8 @@ class Toy(FusedOptimizer):
 
     Args:
         {{learning_rate}}
-        {{common_arguments}}
+
+    {{common_arguments}}
 
     Example:
 

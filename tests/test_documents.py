@@ -29,6 +29,7 @@ FUNCTIONS = [
     *(getattr(tf_opt.functional, name) for name in RULES),
     *(getattr(tf_opt.ops, name) for name in tf_opt.ops.__all__),
 ]
+CLASSES = [getattr(tf_opt, name) for name in OPTIMIZERS]
 PUBLIC = [
     tf_opt.build_info,
     tf_opt.from_keras,
@@ -37,7 +38,7 @@ PUBLIC = [
     tf_opt.to_torch,
     tf_opt.torch_layouts,
     *FUNCTIONS,
-    *(getattr(tf_opt, name) for name in OPTIMIZERS),
+    *CLASSES,
     *(getattr(tf_opt.callbacks, name) for name in tf_opt.callbacks.__all__),
 ]
 
@@ -84,8 +85,10 @@ def test_what_is_public_has_an_example(documented: Callable | type) -> None:
     assert f"{documented.__module__}.{documented.__qualname__}" in names
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda it: it.__name__)
-def test_every_argument_is_described(function: Callable) -> None:
+@pytest.mark.parametrize(
+    "function", [*FUNCTIONS, *CLASSES], ids=lambda it: it.__name__
+)
+def test_every_argument_is_described(function: Callable | type) -> None:
     description = inspect.getdoc(function)
     assert "{{" not in description
     described = re.findall(r"^    (?:\*\*)?(\w+): ", description, re.MULTILINE)

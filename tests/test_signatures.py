@@ -52,12 +52,10 @@ def test_a_call_means_what_it_means_in_keras():
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_argument_is_seen_described_and_saved(name):
+def test_every_argument_is_seen_and_saved(name):
     make = OPTIMIZERS[name].make
     found = parameters(make)
     assert set(make().get_config()) == set(found)
-    for argument in found:
-        assert argument in make.__doc__, argument
     kinds = {parameter.kind for parameter in found.values()}
     assert inspect.Parameter.VAR_KEYWORD not in kinds
     # The shared arguments must not drift apart between the classes.

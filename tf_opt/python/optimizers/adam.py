@@ -34,8 +34,9 @@ class Adam(FusedOptimizer):
         {{hyperparameters}}
         amsgrad: Whether to use the running maximum of the second moments. It is
             over uncorrected moments, as in PyTorch and Keras.
-        {{common_arguments}}
         {{modes}}
+
+    {{common_arguments}}
 
     Raises:
         ValueError: If an argument is out of range.
@@ -92,8 +93,9 @@ class AdamW(Adam):
         {{learning_rate}}
         {{hyperparameters}}
         amsgrad: Whether to use the running maximum of the second moments.
-        {{common_arguments}}
         {{modes}}
+
+    {{common_arguments}}
 
     Raises:
         ValueError: If an argument is out of range, or `weight_decay` is None.

@@ -70,7 +70,8 @@ class ASGD(FusedOptimizer):
         {{learning_rate}}
         batch_num: The number of batches in an epoch, >= 1. With 1, this is SGD
             (or gradient descent, if the one batch contains all data).
-        {{common_arguments}}
+
+    {{common_arguments}}
 
     Raises:
         ValueError: If an argument is out of range.

@@ -57,7 +57,8 @@ class AveragedSGD(FusedOptimizer):
             `keras.optimizers.schedules.LearningRateSchedule`, or a callable
             without arguments. It determines the step size of the next step.
         {{hyperparameters}}
-        {{common_arguments}}
+
+    {{common_arguments}}
 
     No table can be lazy (`lazy_mode`), because averages cover all rows.
 

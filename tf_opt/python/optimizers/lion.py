@@ -32,7 +32,8 @@ class Lion(FusedOptimizer):
     Args:
         {{learning_rate}}
         {{hyperparameters}}
-        {{common_arguments}}
+
+    {{common_arguments}}
 
     Raises:
         ValueError: If an argument is out of range.

@@ -41,7 +41,8 @@ class NAdam(FusedOptimizer):
     Args:
         {{learning_rate}}
         {{hyperparameters}}
-        {{common_arguments}}
+
+    {{common_arguments}}
 
     Raises:
         ValueError: If an argument is out of range.

@@ -35,8 +35,9 @@ class SGD(FusedOptimizer):
     Args:
         {{learning_rate}}
         {{hyperparameters}}
-        {{common_arguments}}
         {{modes}}
+
+    {{common_arguments}}
 
     `dampening` needs `torch_momentum=True`, and can't be combined with
     `nesterov=True`. Once the optimizer is built, `momentum` can't become 0 or

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 
 from tf_opt.python.docstrings import item
 from tf_opt.python.docstrings import with_parts
 from tf_opt.python.functional.rule_spec import RuleSpec
 
-_PARTS = {
-    "learning_rate": """\
-learning_rate: Step size $\\eta$, >= 0: a float, a
-    `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-    without arguments.""",
-    "common_arguments": """\
+_KERAS_ARGUMENTS = """\
 weight_decay: Strength of the weight decay, >= 0, or None. Every step
     reads the value of a `tf.Variable` or `keras.Variable`. A number is
     read when a step is traced, as in Keras. Variables passed to
     `exclude_from_weight_decay()` don't decay, also after saving and
     loading.
-clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum,
-    ema_overwrite_frequency, loss_scale_factor,
-    gradient_accumulation_steps, name: As in Keras' optimizers.
+clipnorm: The greatest norm of each variable's gradient, or None. At most
+    one of `clipnorm`, `clipvalue` and `global_clipnorm` may be given.
+clipvalue: The greatest magnitude of a gradient's elements, or None.
+global_clipnorm: The greatest norm of all gradients together, or None.
+use_ema: Whether to keep moving averages of the variables. See
+    `averaged_weights` and `tf_opt.callbacks.SwapAveragedWeights`.
+ema_momentum: The weight of the old value in an average, in [0, 1].
+ema_overwrite_frequency: Every so many updates, the averages are assigned
+    to the variables. None: only at the end of `fit` and by
+    `finalize_variable_values`.
+loss_scale_factor: A number > 0 by which `fit` multiplies the loss and a
+    step divides the gradients; or None.
+gradient_accumulation_steps: The number of steps whose gradients are
+    averaged for one update, >= 2; or None.
+name: The optimizer's name. None: a name made from that of the class.
+"""
+
+_OPTIONS = """\
 decoupled_weight_decay: Whether the decay shrinks the variable,
     `p -= learning_rate * weight_decay * p` (as in Keras and AdamW), or
     adds to the gradient, `g += weight_decay * p` (L2 decay, as in all
@@ -31,13 +42,15 @@ schedule_by: What a `LearningRateSchedule` counts with
     `gradient_accumulation_steps`: `"iterations"`, every step, as in
     Keras; or `"updates"`, only steps that update, so that accumulation
     equals training with the larger batch.
-learning_rate_multipliers, weight_decay_multipliers: Factors for single
+learning_rate_multipliers: Factors of the learning rate of single
     variables: a dictionary that maps regular expressions to numbers
     >= 0. The first expression found in a variable's path gives its
     factor; without a match, the factor is 1. `build` raises an error if
     an expression matches nothing. Only expressions for a whole path,
     `^...$`, may match nothing: the variable may be frozen. See
     `tf_opt.layerwise_multipliers`.
+weight_decay_multipliers: Factors of the weight decay of single
+    variables, in the same form.
 skip_nonfinite: Whether to skip steps whose gradients contain an
     infinity or NaN. `optimizer.skipped_steps` counts them.
 track_gradient_norm: Whether to store the norm of the last update's
@@ -92,7 +105,20 @@ implementation: `"auto"` runs the custom op where it can, and the
     kernel, such as tables on a GPU with `lazy_mode`; inside XLA except
     on CPUs; without the compiled library). Results are the same.
     `"custom_op"` and `"composed"` force one of them. If the custom op
-    can't run, `"custom_op"` raises a `RuntimeError` with the reason.""",
+    can't run, `"custom_op"` raises a `RuntimeError` with the reason."""
+
+_PARTS = {
+    "learning_rate": """\
+learning_rate: Step size $\\eta$, >= 0: a float, a
+    `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+    without arguments.""",
+    "common_arguments": "\n\n".join(
+        f"Args: {title}\n{textwrap.indent(arguments.strip(), '    ')}"
+        for title, arguments in (
+            ("Of every Keras optimizer", _KERAS_ARGUMENTS),
+            ("Of every tf_opt optimizer", _OPTIONS),
+        )
+    ),
 }
 
 
