@@ -9,10 +9,6 @@ import griffe
 
 _EXAMPLE = re.compile(r"^Example:\n\n((?:.+\n?)+)", re.MULTILINE)
 _REFERENCES = re.compile(r"^References:\n((?: {4}.*\n?)+)", re.MULTILINE)
-# Several arguments with one description.
-_ARGUMENTS = re.compile(
-    r"^ {4}(\w+(?:,\s+\w+)+):((?:.*\n {8})*.*)", re.MULTILINE
-)
 _DOCUMENT = re.compile(r"\bdocs/([\w-]+\.md)")
 # Markdown would take a line that begins with >= for a quotation.
 _COMPARISON = re.compile(r"^( *)(?=>=)", re.MULTILINE)
@@ -29,7 +25,6 @@ class Docstrings(griffe.Extension):
         if obj.docstring is not None:
             text = _EXAMPLE.sub(_examples, obj.docstring.value)
             text = _REFERENCES.sub(_references, text)
-            text = _ARGUMENTS.sub(_one_by_one, text)
             text = _COMPARISON.sub(r"\1\\", text)
             obj.docstring.value = _DOCUMENT.sub(r"[\g<0>](../\1)", text)
 
@@ -40,10 +35,3 @@ def _examples(found: re.Match) -> str:
 
 def _references(found: re.Match) -> str:
     return "**References:**\n\n" + textwrap.dedent(found[1])
-
-
-def _one_by_one(found: re.Match) -> str:
-    names, description = found.groups()
-    return "\n".join(
-        f"    {name}:{description}" for name in re.split(r",\s+", names)
-    )

@@ -41,6 +41,9 @@ assert_type(optimizer.memory(), dict[str, dict[str, int]])
 with optimizer.averaged_weights():
     model.evaluate(x, y)
 
+converted = tf_opt.from_keras(keras.optimizers.SGD(0.1), skip_nonfinite=True)
+model.compile(converted, loss="mse")
+
 p, m, v = (tf.Variable(tf.zeros(2)) for _ in range(3))
 new = adam(p, tf.ones(2), m, v, step=1)
 assert_type(new.v_max, tf.Tensor | None)
@@ -58,4 +61,5 @@ tf_opt.Adam(state_dtype="float16")  # pyright: ignore[reportArgumentType]
 tf_opt.Adam(lazy_mode="table")  # pyright: ignore[reportArgumentType]
 tf_opt.Adam(lazy_mode={"table": "lazy"})  # pyright: ignore[reportArgumentType]
 tf_opt.functional.sgd(p, p, lr=0.1)  # pyright: ignore[reportCallIssue]
+tf_opt.from_keras(optimizer, lazy=True)  # pyright: ignore[reportCallIssue]
 optimizer.implementation = "op"  # pyright: ignore[reportAttributeAccessIssue]
