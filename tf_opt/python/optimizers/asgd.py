@@ -69,7 +69,8 @@ class ASGD(FusedOptimizer):
     Args:
         {{learning_rate}}
         batch_num: The number of batches in an epoch, >= 1. With 1, this is SGD
-            (or gradient descent, if the one batch contains all data).
+            (or gradient descent, if the one batch contains all data). Leaving
+            it out is a warning.
 
     {{common_arguments}}
 
@@ -91,6 +92,10 @@ class ASGD(FusedOptimizer):
     """
 
     _fixed_by_build = ("batch_num",)
+    _if_left_out = {
+        "batch_num": "is SGD. Pass the number of batches in an epoch, or "
+        "`batch_num=1` for SGD."
+    }
 
     def __init__(
         self,

@@ -110,12 +110,14 @@ def _multipliers(name: str, doc: str) -> Any:
 class ConfiguredOptimizer(KerasOptimizer):
     """Base class: checks and stores the constructor's arguments."""
 
-    # The rule, the class's own arguments besides the learning rate, and those
-    # of them that decide which state `build` creates. (base/definition.py sets
-    # the first two.)
+    # The rule, the class's own arguments besides the learning rate, those of
+    # them that decide which state `build` creates, and those that users should
+    # give, with what the class does without. (base/definition.py sets the first
+    # two.)
     _spec: RuleSpec
     _own_arguments: tuple[str, ...] = ()
     _fixed_by_build: tuple[str, ...] = ()
+    _if_left_out: Mapping[str, str] = {}
 
     def __init__(
         self,

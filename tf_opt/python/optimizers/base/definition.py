@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -97,6 +98,12 @@ def _take_common_arguments(cls: type, keras_class: type | None) -> None:
         if keras_class and type(self) is cls and given.get("name") is None:
             # Keras derives the name from its own class.
             given["name"] = keras_internals.next_name(keras_class.__name__)
+        for name, consequence in cls._if_left_out.items():
+            if name not in given:
+                warnings.warn(
+                    f"`{cls.__name__}` without `{name}` {consequence}",
+                    stacklevel=2,
+                )
         constructor(**given)
 
     take.__signature__ = signature
