@@ -89,7 +89,10 @@ class CatchingUpOptimizer(AveragedOptimizer):
                     "`rows` must be a list with one tensor for each of the "
                     f"{len(variables)} `variables`. Received: {rows!r}"
                 )
-            rows = [validation.as_rows(f"rows[{k}]", rows[k]) for k in waiting]
+            rows = [
+                validation.as_rows(f"rows[{k}]", rows[k], variables[k])
+                for k in waiting
+            ]
         if not waiting:
             return
         self._check_coasts()

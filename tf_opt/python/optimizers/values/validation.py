@@ -15,6 +15,9 @@ import tensorflow as tf
 from tf_opt.python.functional.rule_spec import ANY
 from tf_opt.python.functional.rule_spec import NON_NEGATIVE
 from tf_opt.python.functional.rule_spec import Range
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.values.gradients import path_of
+from tf_opt.python.tensorflow_internals import inside_xla
 
 
 def _is_number(value: Any) -> bool:
@@ -198,11 +201,13 @@ def check_one_of(name: str, value: str, choices: Sequence[str]) -> None:
     _require(is_right, name, value, f"one of {', '.join(map(repr, choices))}")
 
 
-def as_rows(name: str, rows: Any) -> tf.Tensor:
-    """Converts indices of rows, of any shape, to a vector.
+def as_rows(name: str, rows: Any, table: Variable) -> tf.Tensor:
+    """Converts indices of a table's rows, of any shape, to a vector.
 
     Raises:
         ValueError: If they aren't integers.
+        tf.errors.InvalidArgumentError: If the table doesn't have a row, except
+            inside XLA.
     """
     if isinstance(rows, (tf.RaggedTensor, tf.SparseTensor)):
         rows = (
@@ -223,4 +228,20 @@ def as_rows(name: str, rows: Any) -> tf.Tensor:
         )
     if tensor.dtype not in (tf.int32, tf.int64):
         tensor = tf.cast(tensor, tf.int64)
-    return tf.reshape(tensor, [-1])
+    tensor = tf.reshape(tensor, [-1])
+    if inside_xla():
+        return tensor
+    least, most = tf.reduce_min(tensor), tf.reduce_max(tensor)
+    check = tf.debugging.Assert(
+        (least >= 0) & (most < table.shape[0]),
+        [
+            f"`{name}` must be in [0, {table.shape[0]}), the rows of "
+            f"`{path_of(table)}`. Received, least and most:",
+            least,
+            most,
+        ],
+    )
+    if tf.executing_eagerly():
+        return tensor
+    with tf.control_dependencies([check]):
+        return tf.identity(tensor)
