@@ -24,7 +24,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
 }
 _SOURCES = {page: source for source, page in PAGES.items()}
-_LINK = re.compile(r"(?<=\]\()[^)#\s:]+")
+_LINK = re.compile(r"\[([^][]*)\]\(([^)#\s:]+)")
 # A name of the API that isn't the text of a link already.
 _NAME = re.compile(r'(?<!">)<code>(tf_opt(?:\.\w+)+)(?:\([^<]*\))?</code>')
 
@@ -68,16 +68,19 @@ def on_page_markdown(
     folder = posixpath.dirname(_SOURCES.get(here, f"docs/{here}"))
 
     def on_site(link: re.Match) -> str:
-        source = posixpath.normpath(posixpath.join(folder, link[0]))
-        uri = PAGES.get(source, source.removeprefix("docs/"))
+        text, target = link.groups()
+        source = posixpath.normpath(posixpath.join(folder, target))
         if not (ROOT / source).is_file():
             return link[0]
-        if files.get_file_from_path(uri) is None:
+        uri = PAGES.get(source, source.removeprefix("docs/"))
+        file = files.get_file_from_path(uri)
+        if file is None:
             # A source file, which the site then has a copy of.
-            files.append(
-                File.generated(config, uri, abs_src_path=str(ROOT / source))
-            )
-        return posixpath.relpath(uri, posixpath.dirname(here))
+            file = File.generated(config, uri, abs_src_path=str(ROOT / source))
+            files.append(file)
+        if file.page and text.endswith(".md"):
+            text = file.page.title
+        return f"[{text}]({posixpath.relpath(uri, posixpath.dirname(here))}"
 
     return _LINK.sub(on_site, markdown)
 
