@@ -16,6 +16,7 @@ names: list[object] = [
     tf_opt.SGD,
     tf_opt.build_info,
     tf_opt.callbacks.CatchUp,
+    tf_opt.callbacks.Monitor,
     tf_opt.callbacks.ShuffledBatches,
     tf_opt.callbacks.SwapAveragedWeights,
     tf_opt.from_keras,

@@ -24,8 +24,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     It has the same state and results as `keras.optimizers.LossScaleOptimizer`.
     The loss is multiplied by a scale $s$, and the gradients by $1 / s$. If a
     gradient contains an infinity or a NaN, the step is skipped and the scale is
-    halved. After `dynamic_growth_steps` finite steps in a row the scale is
-    doubled.
+    halved; `inner_optimizer.skipped_steps` counts these steps. After
+    `dynamic_growth_steps` finite steps in a row the scale is doubled.
 
     Unscaling is part of the inner optimizer's pass over memory. Skipping a step
     is a flag that this pass reads, so there is no condition around it. Under a
@@ -103,6 +103,16 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """Calls `catch_up` of the inner optimizer, if it has that."""
         if isinstance(self.inner_optimizer, FusedOptimizer):
             self.inner_optimizer.catch_up(variables, rows)
+
+    def build(self, var_list: Sequence[Variable]) -> None:
+        """Creates the state; the inner optimizer counts skipped steps.
+
+        Args:
+            var_list: The model variables that will be updated.
+        """
+        super().build(var_list)
+        if isinstance(self.inner_optimizer, FusedOptimizer):
+            self.inner_optimizer._keep("skipped_steps")
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables, in the format of the inner optimizer."""

@@ -87,12 +87,12 @@ class BuiltOptimizer(ConfiguredOptimizer):
         super().build(var_list)
         self._plans.clear()
         self._exclude_saved(var_list)
-        with keras_internals.strategy_of(self).scope():
-            self._unsaved.build(
-                # `global_clipnorm` needs the norm anyway.
-                gradient_norm=self.track_gradient_norm or self.global_clipnorm,
-                skipped_steps=self.skip_nonfinite,
-            )
+        self._unsaved.clear()
+        # `global_clipnorm` needs the norm anyway.
+        if self.track_gradient_norm or self.global_clipnorm:
+            self._keep("gradient_norm")
+        if self.skip_nonfinite:
+            self._keep("skipped_steps")
         for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
             self._set_multipliers(
                 name, getattr(self, name), getattr(saved, name)
@@ -125,6 +125,26 @@ class BuiltOptimizer(ConfiguredOptimizer):
                 unsaved=self._unsaved,
             )
         )
+
+    def _keep(self, name: str) -> None:
+        """Keeps a number that no checkpoint contains, from now on."""
+        with keras_internals.strategy_of(self).scope():
+            self._unsaved.keep(name)
+
+    @property
+    def track_gradient_norm(self) -> bool:
+        """Whether each update stores the norm of its gradients.
+
+        An assignment takes effect in eager steps and in functions traced
+        afterwards.
+        """
+        return self._track_gradient_norm
+
+    @track_gradient_norm.setter
+    def track_gradient_norm(self, value: bool) -> None:
+        self._track_gradient_norm = bool(value)
+        if value and self._state is not None:
+            self._keep("gradient_norm")
 
     def _check_complex(self, variables: Sequence[keras.Variable]) -> None:
         """Raises for options that complex variables don't have."""

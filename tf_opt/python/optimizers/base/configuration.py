@@ -209,7 +209,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         self.maximize = bool(maximize)
         self.schedule_by = schedule_by
         self.skip_nonfinite = bool(skip_nonfinite)
-        self.track_gradient_norm = bool(track_gradient_norm)
+        self.track_gradient_norm = track_gradient_norm
         self.master_weights = bool(master_weights)
         self.stochastic_rounding = bool(stochastic_rounding)
         self.seed = seed

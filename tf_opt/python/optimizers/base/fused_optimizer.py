@@ -109,9 +109,12 @@ class FusedOptimizer(CatchingUpOptimizer):
     def skipped_steps(self) -> tf.Tensor:
         """The number of skipped steps, an int64 scalar.
 
-        Requires `skip_nonfinite=True`.
+        Requires `skip_nonfinite=True` or a `tf_opt.LossScaleOptimizer` around
+        this optimizer.
         """
-        return self._unsaved.value("skipped_steps", "`skip_nonfinite=True`")
+        return self._unsaved.value(
+            "skipped_steps", "`skip_nonfinite=True` or a LossScaleOptimizer"
+        )
 
     @property
     def implementation_in_use(self) -> str | None:

@@ -37,15 +37,17 @@ class UnsavedState(tf.Module):
         self.skipped_steps: tf.Variable | None = None
         self.working_copies: Sequence[tf.Variable | None] = ()
 
-    def build(self, *, gradient_norm: bool, skipped_steps: bool) -> None:
-        """Creates the variables; drops those of an earlier build."""
+    def clear(self) -> None:
+        """Drops the variables of an earlier build."""
         self.learning_rate_multipliers = None
         self.weight_decay_multipliers = None
         self.gradient_norm = self.skipped_steps = None
-        if gradient_norm:
-            self.gradient_norm = _unsaved(0.0, tf.float64, "gradient_norm")
-        if skipped_steps:
-            self.skipped_steps = _unsaved(0, tf.int64, "skipped_steps")
+
+    def keep(self, name: str) -> None:
+        """Keeps the number of this name from now on; it begins with 0."""
+        if getattr(self, name) is None:
+            dtype = tf.float64 if name == "gradient_norm" else tf.int64
+            setattr(self, name, _unsaved(0, dtype, name))
 
     def _trackable_children(
         self, save_type: str = "checkpoint", **kwargs: Any
