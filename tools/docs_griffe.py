@@ -9,7 +9,7 @@ import griffe
 
 _EXAMPLE = re.compile(r"^Example:\n\n((?:.+\n?)+)", re.MULTILINE)
 _REFERENCES = re.compile(r"^References:\n((?: {4}.*\n?)+)", re.MULTILINE)
-_DOCUMENT = re.compile(r"\bdocs/([\w-]+\.md)")
+_DOCUMENT = re.compile(r"\bdocs/([\w/-]+\.md)")
 # Markdown would take a line that begins with >= for a quotation.
 _COMPARISON = re.compile(r"^( *)(?=>=)", re.MULTILINE)
 
