@@ -123,6 +123,9 @@ class Toy(FusedOptimizer):
 
     {{common_arguments}}
 
+    Raises:
+        ValueError: If an argument is out of range.
+
     Example:
 
     >>> import tf_opt

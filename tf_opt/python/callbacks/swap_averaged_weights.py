@@ -46,6 +46,10 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     Args:
         swap_on_epoch: Whether to swap between epochs as well.
 
+    Raises:
+        ValueError: In `fit`, `evaluate` or `predict`, if the model's optimizer
+            isn't one of tf_opt's or keeps no averages.
+
     Example:
 
     >>> import keras, numpy as np, tf_opt

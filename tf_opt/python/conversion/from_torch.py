@@ -46,10 +46,11 @@ def from_torch(
             parameters' names as keys. The result is built with the variables
             in this order, which must be that of `model.trainable_variables` if
             you want to save it with the model.
-        layouts: By a variable's path, the permutation that makes the axes of
-            PyTorch's parameter those of the variable, for all variables with
-            two or more axes; `tf_opt.torch_layouts(model)` returns those of
-            usual layers. None: all axes have the same order.
+        layouts: A dictionary with the path of each variable that has two or
+            more axes. Its value is a permutation: `numpy.transpose(parameter,
+            permutation)` has the variable's shape.
+            `tf_opt.torch_layouts(model)` returns those of usual layers. None:
+            all axes have the same order.
         **options: Keyword-only arguments that all tf_opt optimizers take, such
             as `master_weights=True`.
 

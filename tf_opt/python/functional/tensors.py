@@ -11,7 +11,12 @@ import tensorflow as tf
 
 # A tensor, or an object that TensorFlow converts to one.
 TensorLike = (
-    tf.Tensor | tf.Variable | keras.Variable | np.ndarray | Sequence[Any]
+    tf.Tensor
+    | tf.Variable
+    | keras.Variable
+    | np.ndarray
+    | Sequence[Any]
+    | float
 )
 
 

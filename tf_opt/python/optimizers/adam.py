@@ -83,7 +83,8 @@ class Adam(FusedOptimizer):
 class AdamW(Adam):
     r"""Adam with decoupled weight decay, in one pass over the model.
 
-    It does this before each step of `tf_opt.Adam`:
+    With $\lambda$ = `weight_decay`, it does this before each step of
+    `tf_opt.Adam`:
 
     $$
     p \leftarrow p - \eta \lambda p

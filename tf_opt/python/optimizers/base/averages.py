@@ -139,9 +139,12 @@ class AveragedOptimizer(BuiltOptimizer):
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
-        """Context manager in which the variables are their averages.
+        """Swaps the averages in for the body of a `with` statement.
 
         Example: `with optimizer.averaged_weights(): model.save("best.keras")`.
+
+        Raises:
+            RuntimeError: As in `swap_in_average`.
         """
         self.swap_in_average()
         try:

@@ -57,6 +57,9 @@ class BuiltOptimizer(ConfiguredOptimizer):
             var_list: The model variables that will be updated.
 
         Raises:
+            ValueError: If a regular expression of the multipliers or of
+                `lazy_mode` matches no variable, or a variable doesn't fit an
+                option.
             RuntimeError: If this is called in one of several replicas.
         """
         if self.built:

@@ -167,12 +167,14 @@ class FusedOptimizer(CatchingUpOptimizer):
                 optimizer was built with.
 
         Raises:
-            ValueError: If the numbers of gradients and variables differ, or a
-                gradient's shape doesn't fit its variable's.
+            ValueError: If the numbers of gradients and variables differ, a
+                gradient's shape doesn't fit its variable's, or
+                `trainable_variables` is None before the optimizer is built.
             TypeError: If a gradient doesn't convert to a tensor, or
                 `trainable_variables` contains anything but variables.
-            RuntimeError: If the averages are swapped in. In a `tf.function`, a
-                `tf.errors.InvalidArgumentError`.
+            RuntimeError: If `implementation="custom_op"` can't run, or the
+                averages are swapped in (in a `tf.function`, the latter is a
+                `tf.errors.InvalidArgumentError`).
         """
         with self._unless_swapped_in() as may_step:
             self._apply_scaled(grads, trainable_variables, may_step=may_step)
