@@ -211,7 +211,7 @@ def test_base_class_options_equal_keras(name, option, implementation, how):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("schedule_by", ["iterations", "updates"])
+@pytest.mark.parametrize("schedule_by", ["steps", "updates"])
 @pytest.mark.parametrize("name", ["Adam", "SGD"])
 def test_a_schedule_counts_steps_or_updates(name, schedule_by, how):
     pair = COUNTERPARTS[name]

@@ -63,7 +63,7 @@ def _of_the_rules() -> Iterator[tuple[type, str, list]]:
                 ("learning_rate", NO_RATES),
                 ("weight_decay", [*NO_NUMBERS, -0.5, math.inf]),
                 ("implementation", ["fast", None]),
-                ("schedule_by", ["steps", None]),
+                ("schedule_by", ["iterations", None]),
             ]
         ),
     ],

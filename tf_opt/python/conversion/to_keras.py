@@ -90,7 +90,7 @@ def _counterpart(
         keras_internals.is_schedule(learning_rate)
         and optimizer.gradient_accumulation_steps
     ):
-        fixed["schedule_by"] = "iterations"
+        fixed["schedule_by"] = "steps"
     features.check(optimizer, "Keras", _LACKS, fixed)
     if callable(optimizer.weight_decay):
         raise ValueError(

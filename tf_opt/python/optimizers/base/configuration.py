@@ -37,7 +37,7 @@ LearningRate = (
     | keras.optimizers.schedules.LearningRateSchedule
     | Callable[[], float | tf.Tensor]
 )
-ScheduleBy = Literal["iterations", "updates"]
+ScheduleBy = Literal["steps", "updates"]
 
 # Checks of attributes, when they are assigned.
 _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
@@ -135,7 +135,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         *,
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
-        schedule_by: ScheduleBy = "iterations",
+        schedule_by: ScheduleBy = "steps",
         learning_rate_multipliers: Mapping[str, float] | None = None,
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,

@@ -39,7 +39,7 @@ decoupled_weight_decay: Whether the decay shrinks the variable,
     optimizers of PyTorch and Paddle except AdamW).
 maximize: Whether to ascend instead of descend.
 schedule_by: What a `LearningRateSchedule` counts with
-    `gradient_accumulation_steps`: `"iterations"`, every step, as in
+    `gradient_accumulation_steps`: `"steps"`, every step, as in
     Keras; or `"updates"`, only steps that update, so that accumulation
     equals training with the larger batch.
 learning_rate_multipliers: Factors of the learning rate of single
