@@ -11,6 +11,8 @@ cc_files = $(shell find build_deps tf_opt tests benchmarks -name '*.h' -o -name 
   -o -name '*.cu' -o -name '*.cuh')
 # The wheel to develop with, for the newest TensorFlow alone.
 development_wheel := build/wheel
+# Packages with models to train, beside .venv.
+clients := build/clients
 oldest_keras = $(shell grep -m 1 '^keras' requirements/older-keras.txt)
 
 # For example `make bench BENCH_ARGS=--help` or `make test PYTEST_ARGS=-x`.
@@ -33,7 +35,7 @@ test: lint cc-test install ## Runs every check, with the newest TensorFlow
 	@echo '==> Testing the installed wheel'
 	$(bin)/pytest $(PYTEST_ARGS)
 	@echo '==> Testing the core with the oldest Keras'
-	@tools/setup_keras.sh $(oldest_keras) build/$(oldest_keras)
+	@tools/setup_beside.sh build/$(oldest_keras) $(oldest_keras)
 	PYTHONPATH=build/$(oldest_keras) $(bin)/pytest -m core $(PYTEST_ARGS)
 	@tests/library_variants.sh $(PYTEST_ARGS)
 	@tests/gpu/run.sh --compile-only
@@ -43,16 +45,16 @@ test-tensorflows: wheel ## Tests every TensorFlow and Keras minor
 	@tools/setup.sh test
 	@tests/tensorflows.sh $(PYTEST_ARGS)
 
+.PHONY: test-clients
+test-clients: install clients ## Trains models of other packages with Keras' optimizer and ours
+	PYTHONPATH=$(clients) $(bin)/pytest tests/check_clients.py
+
 .PHONY: bench
 bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
+bench: $(if $(filter --clients,$(BENCH_ARGS)),clients)
 	@tools/setup.sh demo
 	$(bazel) build //benchmarks:_memory_floor.so //benchmarks:in_cache
-	$(bin)/python benchmarks/run.py $(BENCH_ARGS)
-
-.PHONY: bench-training
-bench-training: install ## Measures whole train steps with Keras' optimizer and ours
-	@tools/setup.sh demo
-	$(bin)/python benchmarks/run.py --training $(BENCH_ARGS)
+	PYTHONPATH=$(clients) $(bin)/python benchmarks/run.py $(BENCH_ARGS)
 
 .PHONY: docs
 docs: install ## Builds the documentation's site in build/site, and tests it
@@ -132,6 +134,11 @@ cc-test:
 	@echo "==> Checking the library's instructions"
 	$(bin)/python tests/check_instructions.py \
 	  bazel-bin/tf_opt/python/ops/_tf_opt_ops.so
+
+.PHONY: clients
+clients:
+	@tools/setup.sh test demo
+	@tools/setup_beside.sh $(clients) $$(grep -v '^#' requirements/clients.txt)
 
 .PHONY: torch-once
 torch-once:

@@ -5,11 +5,6 @@ The first epoch traces and compiles, the later ones don't.
 
 from __future__ import annotations
 
-import pathlib
-import sys
-
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "examples"))
-
 import digits
 import keras
 

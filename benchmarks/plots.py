@@ -4,43 +4,41 @@ from __future__ import annotations
 
 import pathlib
 
+import pictures
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import results
+import variants
 from results import Results
 from results import Row
 from suites import Suite
 
-# The first that a contender's name starts with: one hue for each optimizer.
+# By the first word of a contender's name. Others are ways of tf_opt's.
 _COLORS = {
-    "tf_opt composed": "#8aa399",
-    "tf_opt, eager": "#73c2a0",
-    "tf_opt": "#0b6e4f",
-    "torch": "#6a3d9a",
-    "TF core": "#7f7f7f",
-    "Keras, XLA": "#b2470f",
-    "Keras, eager": "#fbc490",
-    "Keras": "#f07f2d",
-    "": "#404040",
+    "torch": pictures.PYTORCH,
+    "TF": pictures.TENSORFLOW,
+    "Keras": pictures.KERAS,
 }
 _INCHES_PER_BAR = 0.17
 
 
-def _color(contender: str) -> str:
-    return next(
-        color for start, color in _COLORS.items() if contender.startswith(start)
-    )
+def _is_limit(row: Row) -> bool:
+    """Whether a row tells what no optimizer can beat, and is no contender."""
+    return "floor" in row.contender or row.contender == variants.CALL
 
 
-def _bars(axes: Axes, suite: Suite, rows: list[Row], references: dict) -> None:
+def _bars(axes: Axes, suite: Suite, rows: list[Row], found: Results) -> None:
     """Draws one panel: a group of bars for each case."""
+    references = found.references(suite.reference)
+    whole = found.references(suite.full)
+    by_workload = suite.panel == "variant"
     ticks, labels = [], []
     y, case = 0.0, None
     for row in rows:
         if row[:2] != case:
             case = row[:2]
-            group = row.workload if row.family else row.variant
+            group = row.workload if row.family or by_workload else row.variant
             axes.annotate(
                 f" {results.title(group)}",
                 (0, y + 0.3),
@@ -50,45 +48,59 @@ def _bars(axes: Axes, suite: Suite, rows: list[Row], references: dict) -> None:
                 fontweight="bold",
             )
             y += 1.3
-        reference = references.get(case)
+        length = row.median
+        if suite.full:
+            length *= 100 / whole[case].median
         ticks.append(y)
         labels.append(row.contender)
-        axes.barh(y, row.median, 0.85, color=_color(row.contender))
+        if _is_limit(row):
+            # A mark rather than a bar, which would compete with bars.
+            axes.plot(length, y, "|", color=pictures.NEUTRAL, ms=9, mew=2)
+        else:
+            first_word = row.contender.replace(",", "").split()[0]
+            color = _COLORS.get(first_word, pictures.TF_OPT)
+            axes.barh(y, length, 0.85, color=color)
         axes.annotate(
-            " " + results.cell(row.median, reference and reference.median),
-            (row.median, y),
+            "  " + results.cell(row, references),
+            (length, y),
             va="center",
             fontsize=7,
         )
         y += 1
+    unit = f"%, relative to {suite.full}" if suite.full else suite.unit
     if suite.log:
         axes.set_xscale("log")
+        unit += " (logarithmic: bars don't start at 0)"
     axes.set_yticks(ticks, labels, fontsize=7)
     axes.set_ylim(y - 0.3, -0.3)
     axes.margins(x=0.25)
+    if not suite.log:
+        axes.set_xlim(left=0)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(suite.unit)
+    axes.set_xlabel(unit)
 
 
 def save(suite: Suite, found: Results, path: pathlib.Path) -> None:
     """Draws a panel for each workload or family of them, and writes a PNG."""
     panels: dict[str, list[Row]] = {}
     for row in found.rows:
-        name = row.family or results.title(row.workload)
+        name = row.family or results.title(getattr(row, suite.panel))
         panels.setdefault(name, []).append(row)
     columns = min(2, len(panels))
     lines = -(-len(panels) // columns)
-    height = 3 + _INCHES_PER_BAR * max(map(len, panels.values()))
+    height = 2 + _INCHES_PER_BAR * max(map(len, panels.values()))
     figure = Figure(figsize=(8 * columns, lines * height), layout="constrained")
+    grid = figure.add_gridspec(lines, columns)
     for i, (name, rows) in enumerate(panels.items()):
-        axes = figure.add_subplot(lines, columns, i + 1)
-        _bars(axes, suite, rows, found.references(suite))
+        # The last of an odd number has its line for itself.
+        alone = i + 1 == len(panels) and i % columns == 0
+        axes = figure.add_subplot(
+            grid[i // columns, :] if alone else grid[divmod(i, columns)]
+        )
+        _bars(axes, suite, rows, found)
         axes.set_title(name, loc="left")
-        axes.grid(alpha=0.3)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(
         f"{suite.title}, lower is better ({found.machine}; in brackets: "
         f"times {suite.reference})",
     )
-    figure.savefig(path, dpi=110)
+    pictures.save(figure, path)

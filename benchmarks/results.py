@@ -45,6 +45,11 @@ class Row(NamedTuple):
         workload = shapes.ALL_WORKLOADS.get(self.workload)
         return workload.family if workload else ""
 
+    @property
+    def measured(self) -> str:
+        """What was measured of which contender."""
+        return f"{self.variant}, {self.contender}"
+
 
 def row(
     workload: str, variant: str, contender: str, measured: Measurement
@@ -91,12 +96,20 @@ class Results(NamedTuple):
             writer.writerow([*each[:3], *numbers])
         return text.getvalue()
 
-    def references(self, suite: Suite) -> dict[tuple[str, str], Row]:
-        """Returns the row with which the others of a case are compared."""
+    @classmethod
+    def from_csv(cls, text: str) -> Results:
+        """Reads what `to_csv` wrote."""
+        lines = text.splitlines()
+        rows = [
+            Row(*each[:3], *map(float, each[3:]))
+            for each in csv.reader(lines[4:])
+        ]
+        return cls(*(line.removeprefix("# ") for line in lines[:3]), rows)
+
+    def references(self, contender: str) -> dict[tuple[str, str], Row]:
+        """Returns a contender's row of each case."""
         return {
-            each[:2]: each
-            for each in self.rows
-            if each.contender == suite.reference
+            each[:2]: each for each in self.rows if each.contender == contender
         }
 
 
@@ -106,10 +119,16 @@ def title(name: str) -> str:
     return known.title if known else name
 
 
-def cell(value: float, reference: float | None) -> str:
+def cell(
+    row: Row, references: Mapping[tuple[str, str], Row], key: str = "median"
+) -> str:
     """Formats a value with three digits, and its ratio to the reference."""
+    value = getattr(row, key)
     text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-    return f"{text} ({value / reference:,.2f})" if reference else text
+    reference = references.get(row[:2], row)
+    if reference is row:
+        return text
+    return f"{text} ({value / getattr(reference, key):,.2f})"
 
 
 class Table(NamedTuple):
@@ -133,7 +152,8 @@ def tables(suite: Suite, results: Results) -> list[Table]:
     """Makes the tables that compare contenders, in the suite's layout."""
     groups: dict[str, list[Row]] = {}
     for row in results.rows:
-        names = filter(None, (title(getattr(row, suite.group)), row.family))
+        group = title(getattr(row, suite.group)) if suite.group else suite.title
+        names = filter(None, (group, row.family))
         groups.setdefault(", ".join(names), []).append(row)
     found = []
     for name, rows in groups.items():
@@ -147,14 +167,13 @@ def tables(suite: Suite, results: Results) -> list[Table]:
 def _table(
     suite: Suite, name: str, rows: Sequence[Row], results: Results, key: str
 ) -> Table:
-    references = results.references(suite)
-    cells = {}
-    for row in rows:
-        reference = references.get(row[:2])
-        place = getattr(row, suite.line), getattr(row, suite.column)
-        cells[place] = cell(
-            getattr(row, key), reference and getattr(reference, key)
+    references = results.references(suite.reference)
+    cells = {
+        (getattr(row, suite.line), getattr(row, suite.column)): cell(
+            row, references, key
         )
+        for row in rows
+    }
     lines = dict.fromkeys(line for line, _ in cells)
     columns = dict.fromkeys(column for _, column in cells)
     return Table(

@@ -25,6 +25,9 @@ from typing import Any
 import rich.console
 import rich.markdown
 
+# Some suites measure what examples do, and pictures look the same.
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "examples"))
+
 import plots
 import results
 import suites
@@ -82,6 +85,12 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="DIR",
         help="where the results go (%(default)s)",
     )
+    parser.add_argument(
+        "--redraw",
+        type=pathlib.Path,
+        metavar="CSV",
+        help="draws an earlier run of the suite again, and measures nothing",
+    )
     return parser.parse_args(arguments)
 
 
@@ -135,6 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the suite that the command line names."""
     parsed = _parse_arguments(arguments)
     suite = suites.SUITES[parsed.suite]
+    if parsed.redraw:
+        found = Results.from_csv(parsed.redraw.read_text())
+        plots.save(suite, found, parsed.redraw.with_suffix(".png"))
+        return
     console = rich.console.Console()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     rounds = parsed.repeats or (5 if parsed.quick else 15)

@@ -22,9 +22,13 @@ class Suite:
         reference: The contender with which the others of a case are compared.
         module: The module whose `measure` measures a case.
         unit: The unit of the numbers.
-        group: The field of a row that has a table for each of its values.
+        group: The field of a row that has a table for each of its values;
+            empty for one table.
         line: The field that has a line for each.
         column: The field that has a column for each.
+        panel: The field that has a panel of the picture for each.
+        full: The contender whose bars are 100 % long; empty for bars in the
+            suite's unit.
         first_calls: Whether there are tables of first calls.
         log: Whether bars have a logarithmic scale.
     """
@@ -37,6 +41,8 @@ class Suite:
     group: str = "variant"
     line: str = "contender"
     column: str = "workload"
+    panel: str = "workload"
+    full: str = ""
     first_calls: bool = False
     log: bool = False
 
@@ -101,7 +107,6 @@ SUITES: dict[str, Suite] = {
         cases_of(["adam-compiled"]),
         variants.TF_OPT_XLA,
         first_calls=True,
-        log=True,
     ),
     "compiled-fit": Suite(
         "Epochs of Keras' fit of the digits network, compiled by XLA and not",
@@ -120,13 +125,24 @@ SUITES: dict[str, Suite] = {
         line="workload",
         column="contender",
     ),
-    "training": Suite(
-        "Whole train steps with AdamW and global_clipnorm",
+    "clients": Suite(
+        "Whole training steps",
         tuple(
-            ("AdamW", task)
-            for task in ("mlp", "convolutional", "transformer", "embedding")
+            ("optimizer", name)
+            for name in (
+                *("bert", "gpt2", "efficient-net", "gan", "dense", "dqn"),
+                *("retrieval", "retrieval-catch-up", "retrieval-lazy"),
+                "models",
+            )
         ),
         "tf_opt",
-        module="training",
+        module="processes",
+        unit="memory is the most that the process took, or what each of "
+        "many models in a process leaves behind",
+        group="",
+        line="workload",
+        column="measured",
+        panel="variant",
+        full="Keras",
     ),
 }

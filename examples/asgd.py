@@ -24,6 +24,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import common
 import keras
 import numpy as np
+import pictures
 import rich.console
 import rich.progress
 import rich.table
@@ -43,7 +44,7 @@ ROW_EVERY = 50
 # The range of distances from which to measure the rate. Larger ones depend on
 # more than the slowest direction, smaller ones on rounding.
 RATE_RANGE = (1e-3, 1e-12)
-COLORS = ("#999999", "#0b4f6c", "#f5a04c")
+COLORS = (pictures.NEUTRAL, pictures.TF_OPT, pictures.TF_OPT_MEDIUM)
 STYLES = ("-", "-", "--")
 
 
@@ -255,7 +256,7 @@ def plot(distances: dict[str, list[float]], path: pathlib.Path) -> None:
     axes.set_ylabel("distance from the exact solution (log scale)")
     axes.set_title("Ridge regression on the diabetes data, equal step sizes")
     axes.legend(frameon=False)
-    common.save_plot(figure, path)
+    pictures.save(figure, path)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import common
 import keras
 import numpy as np
+import pictures
 import rich.console
 import rich.table
 import tensorflow as tf
@@ -166,7 +167,7 @@ def plot(scores: dict[str, list[dict[str, float]]], path: pathlib.Path) -> None:
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     for (name, each), color in zip(
-        scores.items(), ("#f5a04c", "#0b4f6c"), strict=True
+        scores.items(), (pictures.TF_OPT_LIGHT, pictures.TF_OPT), strict=True
     ):
         axes.plot(
             range(1, len(each) + 1),
@@ -181,7 +182,7 @@ def plot(scores: dict[str, list[dict[str, float]]], path: pathlib.Path) -> None:
     axes.set_title("Handwritten digits: SGD in batches of 2, and its average")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(frameon=False)
-    common.save_plot(figure, path)
+    pictures.save(figure, path)
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 import keras
 import numpy as np
 import tensorflow as tf
-from matplotlib.figure import Figure
 
 TIMED_STEPS = 300
 
@@ -120,15 +119,6 @@ def train(
         verbose=1 if sys.stdout.isatty() else 2,
     )
     return history.history["loss"]
-
-
-def save_plot(figure: Figure, path: pathlib.Path) -> None:
-    """Formats all axes and writes the figure."""
-    for axes in figure.axes:
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
 
 
 def make_step(

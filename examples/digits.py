@@ -18,6 +18,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import common
 import keras
 import numpy as np
+import pictures
 import rich.console
 import rich.table
 import tf_opt
@@ -84,11 +85,11 @@ def plot(losses: dict[str, list[float]], path: pathlib.Path) -> None:
     figure = Figure(figsize=(8, 6), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     # A thin line on a broad one shows both, though they nearly coincide.
-    top.plot(epochs, keras_losses, color="#f5a04c", lw=8, label=keras_name)
+    top.plot(epochs, keras_losses, color=pictures.KERAS, lw=8, label=keras_name)
     top.plot(
         epochs,
         tf_opt_losses,
-        color="#0b4f6c",
+        color=pictures.TF_OPT,
         lw=1.5,
         marker="o",
         ms=4,
@@ -100,12 +101,12 @@ def plot(losses: dict[str, list[float]], path: pathlib.Path) -> None:
     top.legend(frameon=False)
 
     difference = np.abs(np.subtract(keras_losses, tf_opt_losses))
-    bottom.plot(epochs, difference, color="#555555", marker="o", ms=4)
+    bottom.plot(epochs, difference, color=pictures.NEUTRAL, marker="o", ms=4)
     bottom.set_yscale("log")
     bottom.set_ylabel("difference of\nthe two losses")
     bottom.set_xlabel("epoch")
     bottom.xaxis.get_major_locator().set_params(integer=True)
-    common.save_plot(figure, path)
+    pictures.save(figure, path)
 
 
 def main() -> None:

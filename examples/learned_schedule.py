@@ -28,6 +28,7 @@ from typing import NamedTuple
 import common
 import keras
 import numpy as np
+import pictures
 import rich.console
 import rich.progress
 import rich.table
@@ -264,7 +265,12 @@ def plot(
     """Draws the rates of each step and the test losses."""
     figure = Figure(figsize=(10, 4.5), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
-    colors = ("#999999", "#f5a04c", "#7fb069", "#0b4f6c")
+    colors = (
+        pictures.NEUTRAL,
+        pictures.TF_OPT_LIGHT,
+        pictures.TF_OPT_MEDIUM,
+        pictures.TF_OPT,
+    )
     for (name, each), color in zip(rates.items(), colors, strict=True):
         left.plot(
             np.arange(1, len(each) + 1),
@@ -292,7 +298,7 @@ def plot(
     )
     right.set_ylabel("test loss after the last step")
     right.set_title("Other digits, weights and batches")
-    common.save_plot(figure, path)
+    pictures.save(figure, path)
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import common
 import keras
 import numpy as np
+import pictures
 import precisions
 import rich.console
 import rich.progress
@@ -57,8 +58,8 @@ LOOKS = {
     "bfloat16, master weights, bfloat16 state": ("#0072b2", ":"),
     "bfloat16, stochastic rounding": ("#009e73", "-"),
     "bfloat16, stochastic rounding, bfloat16 state": ("#009e73", ":"),
-    "bfloat16, plain": ("#e69f00", "-"),
-    KERAS: ("#d55e00", "--"),
+    "bfloat16, plain": ("#cc79a7", "-"),
+    KERAS: (pictures.KERAS, "--"),
 }
 
 
@@ -350,7 +351,7 @@ def plot(
     figure.legend(
         handles, labels, loc="outside lower center", ncols=3, frameon=False
     )
-    common.save_plot(figure, path)
+    pictures.save(figure, path)
 
 
 def main() -> None:

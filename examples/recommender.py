@@ -36,6 +36,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import common
 import keras
+import pictures
 import rich.console
 import rich.progress
 import rich.table
@@ -49,7 +50,12 @@ SEED = 0
 # The number of tests during a training. One more comes before it.
 TESTS = 10
 HYPERPARAMETERS = {"learning_rate": 2e-3, "epsilon": 1e-7}
-COLORS = ("#f5a04c", "#9dc3d4", "#3a9d5d", "#0b4f6c")
+COLORS = (
+    pictures.KERAS,
+    pictures.TF_OPT_LIGHT,
+    pictures.TF_OPT_MEDIUM,
+    pictures.TF_OPT,
+)
 # Wider below, since curves coincide.
 WIDTHS = (2, 5, 2, 2)
 STYLES = ("-", ":")
@@ -285,7 +291,7 @@ def plot(
         f"Two towers, two tables of {two_towers.ROWS:,} x {two_towers.WIDTH}: "
         "which call is missing"
     )
-    common.save_plot(figure, path)
+    pictures.save(figure, path)
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -34,7 +34,7 @@ print("TensorFlow", tf.__version__, "Keras", keras.__version__)')
 
 mapfile -t older_keras < <(grep -v '^#' requirements/older-keras.txt)
 for requirement in "${older_keras[@]}"; do
-  tools/setup_keras.sh "$requirement" "build/$requirement"
+  tools/setup_beside.sh "build/$requirement" "$requirement"
 done
 
 newest=$(newest_tensorflow_minor)

@@ -15,12 +15,16 @@ import tensorflow as tf
 for needed in ("matplotlib", "rich", "sklearn"):
     pytest.importorskip(needed)
 
+import pictures
+from matplotlib import colors as mcolors
+
 import compiled_fit
 import contenders
 import gradients
 import in_cache
 import measure
 import memory_floor
+import plots
 import results
 import run
 import shapes
@@ -134,11 +138,44 @@ def test_tables_have_ratios_gaps_and_first_calls() -> None:
     step, first_call = results.tables(suites.SUITES["compiled"], found)
     assert step.header == ["contender", "ResNet-50", "one of 33.5 M"]
     assert step.lines == [
-        [name, "10 (1.00)", "0.5 (1.00)"],
+        [name, "10", "0.5"],
         [variants.KERAS_XLA, "500 (50.00)", ""],
     ]
     assert first_call.title == "Adam under XLA, first call"
     assert first_call.lines[1][1] == "4,500 (50.00)"
+
+
+def test_picture_has_a_color_per_library_and_no_bars_for_floors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    drawn = []
+    monkeypatch.setattr(
+        pictures, "save", lambda figure, _: drawn.append(figure)
+    )
+    names = {
+        variants.TF_OPT: pictures.TF_OPT,
+        variants.TF_OPT_EAGER: pictures.TF_OPT,
+        variants.KERAS: pictures.KERAS,
+        variants.KERAS_XLA: pictures.KERAS,
+        variants.TORCH_FUSED: pictures.PYTORCH,
+        variants.TF_CORE: pictures.TENSORFLOW,
+    }
+    found = results_of(
+        *(
+            row(workload, name, 2)
+            for workload in ("mlp", "resnet-50", "single")
+            for name in (variants.FLOOR, *names)
+        )
+    )
+    plots.save(suites.SUITES[suites.DEFAULT], found, tmp_path)
+    panels = drawn[0].axes
+    assert len(panels) == 3
+    for axes in panels:
+        bars = [mcolors.to_hex(bar.get_facecolor()) for bar in axes.patches]
+        assert bars == [*names.values()]
+    # Side by side, and the last one below both.
+    left, right, last = (axes.get_position() for axes in panels)
+    assert last.width > left.width + right.width
 
 
 def move(gradient, rows, arrays) -> None:
@@ -208,7 +245,15 @@ def test_quick_run_writes_a_table_a_csv_and_a_picture(
     text = (tmp_path / f"{name}.md").read_text()
     assert suite.title in text
     assert all(name in text for name in names)
-    assert (tmp_path / f"{name}.png").read_bytes()[1:4] == b"PNG"
+    picture = tmp_path / f"{name}.png"
+    assert picture.read_bytes()[1:4] == b"PNG"
+
+    picture.unlink()
+    table = picture.with_suffix(".csv")
+    run.main([*options, f"--redraw={table}"])
+    assert picture.exists()
+    text = table.read_text()
+    assert Results.from_csv(text).to_csv() == text
 
 
 def test_unknown_workloads_are_an_error() -> None:

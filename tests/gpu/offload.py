@@ -47,12 +47,12 @@ KERNELS, COPIES, MEASURES, UPDATES = LANES = (
     "norms, host",
     "updates, host,\nby portion",
 )
-# As in benchmarks/plots.py.
+# As in examples/pictures.py.
 COLORS = {
     KERNELS: "#7f7f7f",
-    COPIES: "#f07f2d",
-    MEASURES: "#73c2a0",
-    UPDATES: "#0b6e4f",
+    COPIES: "#000000",
+    MEASURES: "#9dc3d4",
+    UPDATES: "#0b4f6c",
 }
 # Starts and ends in milliseconds since the step began.
 Spans = list[tuple[float, float]]
