@@ -94,6 +94,7 @@ def test_models_are_served_without_tf_opt_and_training_with_it(
         assert model.optimizer.implementation_in_use == "custom_op"
         save(name, model)
     export("exported", model)
+    model.save(tmp_path / "model.keras")
     archive = keras.export.ExportArchive()
     archive.track(model)
     archive.add_endpoint("serve", model.call, [tf.TensorSpec((None, 5))])
@@ -131,6 +132,14 @@ def test_models_are_served_without_tf_opt_and_training_with_it(
             (name,) = serve.structured_input_signature[1]
             (output,) = serve(**dict([(name, tf.constant(x))])).values()
             found[path.name] = output.numpy().tolist()
+        import keras
+        keras.saving.load_model(folder / "model.keras", compile=False)
+        try:
+            keras.saving.load_model(folder / "model.keras")
+        except TypeError as error:
+            assert "Could not locate class 'AveragedSGD'" in str(error), error
+        else:
+            raise AssertionError("its optimizer loads without tf_opt")
         assert "tf_opt" not in sys.modules
         for path in folder.glob("trained/*"):
             try:

@@ -28,7 +28,8 @@ def from_keras(
     a dense gradient; Keras adds up the squares. So where $n$ equal gradients of
     a row meet, a step of Keras is up to $\sqrt{n}$ times larger, and an
     embedding may learn more slowly here at first. If it does, raise its rate:
-    `learning_rate_multipliers={".*embedding.*": 2.0}`.
+    `learning_rate_multipliers={"embeddings": 1.5}`. docs/migrate.md has a
+    measured example.
 
     Args:
         optimizer: A Keras optimizer that tf_opt has, too, such as `AdamW`
