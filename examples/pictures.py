@@ -27,7 +27,7 @@ def save(figure: Figure, path: pathlib.Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         label = axes.get_ylabel()
         if label and axes.get_yscale() == "linear" and axes.get_ylim()[0] > 0:
-            axes.set_ylabel(f"{label} (axis doesn't start at 0)")
+            axes.set_ylabel(f"{label}\n(axis doesn't start at 0)")
     image = io.BytesIO()
     figure.savefig(image, dpi=90)
     path.parent.mkdir(parents=True, exist_ok=True)
