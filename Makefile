@@ -22,7 +22,7 @@ PYTEST_ARGS ?= -n auto --maxprocesses 4
 .PHONY: help
 help: ## Lists these targets
 	@echo 'Targets (another Python for .venv: PYTHON=/path/to/python3 make ...):'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' \
 	  $(MAKEFILE_LIST)
 
 .PHONY: demo
@@ -44,6 +44,10 @@ test: lint cc-test install ## Runs every check, with the newest TensorFlow
 test-tensorflows: wheel ## Tests every TensorFlow and Keras minor
 	@tools/setup.sh test
 	@tests/tensorflows.sh $(PYTEST_ARGS)
+
+.PHONY: test-aarch64
+test-aarch64: ## Tests the wheel for Linux on ARM, with QEMU
+	@tests/aarch64.sh $(PYTEST_ARGS)
 
 .PHONY: test-clients
 test-clients: install clients ## Trains models of other packages with Keras' optimizer and ours
@@ -113,7 +117,8 @@ lock: ## Pins the newest versions of all requirements
 	  requirements/lint.txt requirements/lock.txt requirements/test.txt
 	for lock in requirements/tensorflow-*.txt; do \
 	  minor=$${lock#requirements/tensorflow-}; \
-	  echo "tensorflow-cpu==$${minor%.txt}.*" | $(bin)/uv pip compile \
+	  sed "s/==.*\.\*/==$${minor%.txt}.*/;/^tensorflow/!d" \
+	    requirements/build.txt | $(bin)/uv pip compile \
 	    --universal --python-version 3.10 --upgrade \
 	    --custom-compile-command 'make lock' --annotation-style line \
 	    --output-file "$$lock" requirements/test.txt - || exit; \

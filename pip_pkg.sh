@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Makes the wheel of tf_opt, in DIR (default: dist/, with --cuda dist/cuda/):
+# Makes the wheel of tf_opt, in DIR (default: dist/, with --cuda dist/cuda/,
+# with --arch dist/aarch64/):
 #
-#   ./pip_pkg.sh [--newest-only] [--cuda] [DIR]
+#   ./pip_pkg.sh [--newest-only] [--cuda | --arch aarch64] [DIR]
 #
 # It has a library for each TensorFlow minor in tf_opt/version.py that there is
 # for this Python; with --newest-only for the newest alone, which is quicker, to
 # develop with. --cuda adds the kernels for GPUs, with the CUDA toolkit whose
-# nvcc is in PATH or in $CUDA_HOME/bin.
+# nvcc is in PATH or in $CUDA_HOME/bin. --arch aarch64 makes, on Debian for
+# x86-64, the wheel for Linux on ARM, which QEMU checks; on ARM leave it out.
 #
 # Sets up what all this needs, compiles the libraries with Bazel, packs them,
 # gives the wheel the manylinux tag that fits it, and trains a step with each of
@@ -19,18 +21,24 @@ set -euo pipefail
 promised_glibc=2.28
 
 newest_only=
-cuda=()
+aarch64=
+config=()
 default=dist
 while [[ ${1:-} == --* ]]; do
   case $1 in
     --newest-only) newest_only=yes ;;
-    --cuda) cuda=(--config=cuda) default=dist/cuda ;;
+    --cuda) config+=(--config=cuda) default=dist/cuda ;;
+    --arch)
+      [[ ${2:-} == aarch64 ]] || break
+      aarch64=yes config+=(--config=aarch64) default=dist/aarch64
+      shift
+      ;;
     *) break ;;
   esac
   shift
 done
-if (($# > 1)) || [[ ${1:-} == -* ]]; then
-  echo "usage: $0 [--newest-only] [--cuda] [DIR]" >&2
+if (($# > 1)) || [[ ${1:-} == -* ]] || ((${#config[@]} > 1)); then
+  echo "usage: $0 [--newest-only] [--cuda | --arch aarch64] [DIR]" >&2
   exit 2
 fi
 mkdir -p "${1:-$default}"
@@ -50,16 +58,32 @@ if [[ -z $newest_only ]]; then
   mapfile -t older < <(older_tensorflow_minors)
 fi
 
-say "Compiling the library of custom ops for TensorFlow $newest"
-bazel build "${cuda[@]}" //tf_opt:binaries
-binaries=(bazel-bin)
-for minor in "${older[@]}"; do
-  tools/setup_tensorflow.sh "$minor"
+minors=("${older[@]}" "$newest")
+
+# The minors whose TensorFlow isn't .venv's, and where it is.
+beside=("${older[@]}")
+setup=tools/setup_tensorflow.sh
+folders=$PWD/build
+binaries=()
+if [[ -n $aarch64 ]]; then
+  beside=("${minors[@]}")
+  setup=tools/setup_aarch64.sh
+  folders=$PWD/build/aarch64
+  export PATH=$folders/bin:$PATH
+  # What Python calls its platform, and therefore the wheel.
+  export _PYTHON_HOST_PLATFORM=linux-aarch64
+else
+  say "Compiling the library of custom ops for TensorFlow $newest"
+  bazel build "${config[@]}" //tf_opt:binaries
+  binaries=(bazel-bin)
+fi
+for minor in "${beside[@]}"; do
+  "$setup" "$minor"
   say "Compiling the library of custom ops for TensorFlow $minor"
-  folder=$PWD/build/tensorflow-$minor
+  folder=$folders/tensorflow-$minor
   # With files of its own: in a single place each minor would undo the other's.
   TF_OPT_PYTHON=$folder/venv/bin/python \
-    bazel --batch --output_base="$folder/bazel" build "${cuda[@]}" \
+    bazel --batch --output_base="$folder/bazel" build "${config[@]}" \
     --symlink_prefix="$folder/bazel-" //tf_opt:binaries
   binaries+=("$folder/bazel-bin")
 done
@@ -108,24 +132,25 @@ if [[ -z $newest_only ]] && ((${glibc:-999} > ${promised_glibc#2.})); then
     "system. (\`$0 --newest-only\` makes a wheel for systems like this one.)"
 fi
 
-say "Checking $(basename "$wheel") in a new virtual environment"
-minors=("${older[@]}" "$newest")
-"$TF_OPT_PYTHON" -m venv "$temporary/venv"
-pip=("$temporary/venv/bin/python" -m pip install --disable-pip-version-check)
-if [[ -z $newest_only ]]; then
-  quietly "${pip[@]}" --constraint requirements/constraints.txt \
-    "$wheel[tensorflow-cpu]"
-else
-  # Sees what .venv has, which must be all that the wheel requires.
-  "$TF_OPT_PYTHON" -c 'import site; print(site.getsitepackages()[0])' \
-    >"$(echo "$temporary"/venv/lib/python*/site-packages)/venv.pth"
-  quietly "${pip[@]}" --no-deps --force-reinstall "$wheel"
-  quietly "${pip[@]}" --no-index "tf_opt[tensorflow-cpu]==$version"
+say "Checking $(basename "$wheel")"
+if [[ -z $aarch64 ]]; then
+  "$TF_OPT_PYTHON" -m venv "$temporary/venv"
+  pip=("$temporary/venv/bin/python" -m pip install --disable-pip-version-check)
+  if [[ -z $newest_only ]]; then
+    quietly "${pip[@]}" --constraint requirements/constraints.txt \
+      "$wheel[tensorflow-cpu]"
+  else
+    # Sees what .venv has, which must be all that the wheel requires.
+    "$TF_OPT_PYTHON" -c 'import site; print(site.getsitepackages()[0])' \
+      >"$(echo "$temporary"/venv/lib/python*/site-packages)/venv.pth"
+    quietly "${pip[@]}" --no-deps --force-reinstall "$wheel"
+    quietly "${pip[@]}" --no-index "tf_opt[tensorflow-cpu]==$version"
+  fi
+  # -I: nothing but what that environment sees can be imported.
+  "$temporary/venv/bin/python" -I tests/wheel_check.py "${minors[@]}"
 fi
-# -I: nothing but what that environment sees can be imported.
-"$temporary/venv/bin/python" -I tests/wheel_check.py "${minors[@]}"
-for minor in "${older[@]}"; do
-  python=build/tensorflow-$minor/venv/bin/python
+for minor in "${beside[@]}"; do
+  python=$folders/tensorflow-$minor/venv/bin/python
   quietly "$python" -m pip install --disable-pip-version-check --no-deps \
     --force-reinstall "$wheel"
   "$python" -I tests/wheel_check.py "${minors[@]}"

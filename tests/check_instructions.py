@@ -6,12 +6,14 @@
 The loops are compiled once for each instruction set. An AVX instruction in any
 other function would crash a processor without AVX; a loop that the compiler
 gave up vectorizing, or rows that nobody asks memory for ahead, would only be
-slow: none of it fails another test. Needs a library with its symbols, and
-binutils' objdump.
+slow: none of it fails another test. On ARM there is one instruction set, and
+no instruction may multiply and add with a single rounding. Needs a library with
+its symbols, and binutils' objdump for its processor.
 """
 
 from __future__ import annotations
 
+import pathlib
 import re
 import subprocess
 import sys
@@ -32,23 +34,33 @@ _OF_AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])\b")
 _LOOPS = {
     re.compile(
         "::(Update|(Transform|Accumulate|Average)Block|MeasureTile|MeasureRow)<"
-    ): re.compile(r"^vmulp[sd]$"),
-    re.compile("::SumRow<"): re.compile(r"^vaddp[sd]$"),
-    re.compile("::RandomBlock::Fill"): re.compile("^vpmulld$"),
-    re.compile("::NarrowAtRandom<|::StorePairs"): re.compile("^vpaddd$"),
-    re.compile("::HasNan"): re.compile("^vcmpunordps$"),
-    re.compile("::Reconcile<"): re.compile("^vp?cmp"),
+    ): re.compile(r"^(vmulp[sd]|fmul)$"),
+    re.compile("::SumRow<"): re.compile(r"^(vaddp[sd]|fadd)$"),
+    re.compile("::RandomBlock::Fill"): re.compile("^(vpmulld|mul)$"),
+    re.compile("::NarrowAtRandom<|::StorePairs"): re.compile(
+        "^(vpaddd|add|uaddw)$"
+    ),
+    re.compile("::HasNan"): re.compile("^(vcmpunordps|fcmeq)$"),
+    re.compile("::Reconcile<"): re.compile("^(vp?cmp|fcm)"),
 }
-_WIDE = re.compile(r"%[yz]mm")
-_ROOT = re.compile(r"^v?sqrt[ps][sd]$")
+_WIDE = re.compile(r"%[yz]mm|\bv\d+\.(4s|2d)")
+_ROOT = re.compile(r"^(v?sqrt[ps][sd]|fsqrt)$")
 # What goes through rows in no order that a processor guesses.
 _SCATTERED = re.compile(r"::ApplyOccurring\(")
-_PACKED_ROOT = re.compile(r"^vsqrtp[sd]$")
+_PACKED_ROOT = re.compile(r"^(vsqrtp[sd]|fsqrt)$")
+_FUSED_ON_ARM = re.compile(r"^f(n?m(add|sub)|ml[as])$")
+
+
+def is_for_arm(library: str) -> bool:
+    """Whether the machine of the ELF file is aarch64."""
+    with pathlib.Path(library).open("rb") as file:
+        return file.read(20)[18:] == b"\xb7\0"
 
 
 def functions(library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Each function's name and instructions, as mnemonics and operands."""
-    command = ["objdump", "-d", "-C", "--no-show-raw-insn", library]
+    objdump = "aarch64-linux-gnu-objdump" if is_for_arm(library) else "objdump"
+    command = [objdump, "-d", "-C", "--no-show-raw-insn", library]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -66,27 +78,31 @@ def functions(library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
 def problems(library: str) -> Iterator[str]:
     """What is wrong, one line each."""
-    loops = dict.fromkeys(TARGETS, 0)
+    arm = is_for_arm(library)
+    loops = dict.fromkeys(TARGETS[:1] if arm else TARGETS, 0)
     for name, instructions in functions(library):
         match = _OF_TARGET.match(name)
         target = match[1] if match else "baseline"
         for mnemonic, operands in instructions:
             is_avx = mnemonic.startswith("v") and mnemonic not in _NOT_VEX
             is_avx512 = _OF_AVX512.search(operands) is not None
-            if (is_avx and target == "baseline") or (
-                is_avx512 and target != "avx512"
+            if (
+                (is_avx and target == "baseline")
+                or (is_avx512 and target != "avx512")
+                or _FUSED_ON_ARM.match(mnemonic)
             ):
                 yield f"{mnemonic}{operands} in {name}, which is for {target}"
                 break
         if _SCATTERED.search(name) and not any(
-            mnemonic.startswith("prefetch") for mnemonic, _ in instructions
+            mnemonic.startswith(("prefetch", "prfm"))
+            for mnemonic, _ in instructions
         ):
             yield f"nothing is prefetched: {name}"
         packed = next((_LOOPS[x] for x in _LOOPS if x.search(name)), None)
         if not match or packed is None:
             continue
         loops[target] += 1
-        if target == "baseline":
+        if target == "baseline" and not arm:
             continue
         wide = {m for m, operands in instructions if _WIDE.search(operands)}
         if not any(map(packed.match, wide)):

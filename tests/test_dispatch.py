@@ -186,7 +186,7 @@ def test_python_m_tf_opt_prints_build_info():
 def test_build_info_names_what_runs():
     info = tf_opt.build_info()
     assert info["custom_ops"] == "loaded"
-    assert info["cpu_kernels"] in ("baseline", "avx2", "avx512")
+    assert info["cpu_kernels"] in ("baseline", "avx2", "avx512", "neon")
     assert info["tensorflow"] == tf.__version__
     assert info["built_against"].split(".")[:2] == tf.__version__.split(".")[:2]
     found = tf.config.list_physical_devices("GPU")

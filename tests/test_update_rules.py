@@ -308,7 +308,7 @@ def save_last_states(path: str) -> None:
         pytest.param(
             target,
             marks=pytest.mark.skipif(
-                target == CPU_TARGET or CPU_TARGET == "baseline",
+                target == CPU_TARGET or CPU_TARGET in ("baseline", "neon"),
                 reason=f"this process runs {CPU_TARGET} anyway",
             ),
         )

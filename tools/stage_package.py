@@ -85,10 +85,12 @@ def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> None:
     local = f"+cu{cuda}" if cuda else ""
     (requires / "version.txt").write_text(version["__version__"] + local)
     (requires / "keras.txt").write_text(f"keras>={version['MINIMUM_KERAS']}\n")
-    for distribution in ("tensorflow", "tensorflow-cpu"):
-        (requires / f"{distribution}.txt").write_text(
-            f"{distribution}{tensorflow}\n"
-        )
+    (requires / "tensorflow.txt").write_text(f"tensorflow{tensorflow}\n")
+    # On ARM the one without GPUs has no name of its own.
+    (requires / "tensorflow-cpu.txt").write_text(
+        f"tensorflow-cpu{tensorflow}; platform_machine != 'aarch64'\n"
+        f"tensorflow{tensorflow}; platform_machine == 'aarch64'\n"
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 # Installs what apt has to provide: Bazel, a C++ compiler, GoogleTest and, for the
 # Python given as first argument, the module venv; where that can be done also
 # headers for the kernels for XLA, without which these are left out. Further
-# arguments are commands to install, in packages of their names. Does nothing
-# where all of it is there, however it came there.
+# arguments are commands to install, in packages of their names or, as
+# COMMAND:PACKAGE, of another. Does nothing where all of it is there, however it
+# came there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
@@ -19,7 +20,7 @@ has bazel || packages+=(bazel-bootstrap)
   packages+=("$("$python" -c \
     'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
 for command in "${@:2}"; do
-  has "$command" || packages+=("$command")
+  has "${command%:*}" || packages+=("${command#*:}")
 done
 
 # What XLA's headers include and TensorFlow's wheel leaves out.

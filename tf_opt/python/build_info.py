@@ -41,7 +41,7 @@ def build_info() -> dict[str, str]:
           compiled against.
         - `custom_ops`: `"loaded"`, or the reason why they aren't.
         - `cpu_kernels`: the instruction set chosen at run time (`baseline`,
-          `avx2` or `avx512`).
+          `avx2` or `avx512`; on ARM `neon`).
         - `xla`: what runs inside `jit_compile=True`.
         - `cuda_kernels`: `"loaded"`, or the reason why they aren't used. In
           that case GPUs run the composed implementation.

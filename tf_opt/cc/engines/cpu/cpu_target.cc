@@ -30,8 +30,13 @@ CpuTarget Choose() {
 }  // namespace
 
 const char* CpuTargetName(CpuTarget target) {
+#if defined(__aarch64__)
+  // Every such processor has it: the compiler uses it without being told.
+  return "neon";
+#else
   constexpr const char* kNames[] = {"baseline", "avx2", "avx512"};
   return kNames[static_cast<int>(target)];
+#endif
 }
 
 std::vector<CpuTarget> SupportedCpuTargets() {

@@ -15,8 +15,8 @@ const char* CpuTargetName(CpuTarget target);
 std::vector<CpuTarget> SupportedCpuTargets();
 
 // Returns the best supported target, decided once.
-// TF_OPT_CPU_TARGET=baseline|avx2|avx512 limits it; an unknown or unsupported
-// name is ignored.
+// TF_OPT_CPU_TARGET=baseline|avx2|avx512 limits it on x86-64; an unknown or
+// unsupported name is ignored.
 CpuTarget ChosenCpuTarget();
 
 // What is compiled for a target is in the namespace of the target's name.
