@@ -136,7 +136,7 @@ SUITES: dict[str, Suite] = {
             )
         ),
         "tf_opt",
-        module="processes",
+        module="trainings",
         unit="memory is the most that the process took, or what each of "
         "many models in a process leaves behind",
         group="",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the wheel for Linux on ARM on another machine, with the newest TensorFlow.
-# QEMU runs the programs, some twenty times slower than a processor: these are the
+# QEMU runs the programs, several times slower than a processor: these are the
 # C++ tests of the rules and of the engine, and each op against the composed
 # implementation. Times in QEMU say nothing about ARM.
 #

@@ -257,7 +257,9 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
             ValueError: If it was built with other variables.
         """
         if not self.built:
-            with keras.name_scope(self.name, caller=self):
+            # Where a step is traced, as in `fit`, TensorFlow would first make
+            # all variables share a buffer and keep their initializers.
+            with tf.init_scope(), keras.name_scope(self.name, caller=self):
                 self.build(variables)
         self._check_variables_are_known(variables)
 

@@ -3,7 +3,7 @@
 TensorFlow never gives memory back, so only a process of its own can tell how
 much a training takes.
 
-    python benchmarks/processes.py CLIENT CONTENDER
+    python benchmarks/trainings.py CLIENT CONTENDER
 
 trains and reports its first step. For each number in its input it trains that
 many steps more and reports these.
