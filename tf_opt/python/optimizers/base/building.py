@@ -134,21 +134,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
         with keras_internals.strategy_of(self).scope():
             self._unsaved.keep(name)
 
-    @property
-    def track_gradient_norm(self) -> bool:
-        """Whether each update stores the norm of its gradients.
-
-        An assignment takes effect in eager steps and in functions traced
-        afterwards.
-        """
-        return self._track_gradient_norm
-
-    @track_gradient_norm.setter
-    def track_gradient_norm(self, value: bool) -> None:
-        self._track_gradient_norm = bool(value)
-        if value and self._state is not None:
-            self._keep("gradient_norm")
-
     def _check_complex(self, variables: Sequence[keras.Variable]) -> None:
         """Raises for options that complex variables don't have."""
         for name in ("use_ema", "gradient_accumulation_steps", "state_dtype"):

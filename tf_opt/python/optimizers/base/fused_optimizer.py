@@ -95,6 +95,21 @@ class FusedOptimizer(CatchingUpOptimizer):
     # ---- Results of a step. ----
 
     @property
+    def track_gradient_norm(self) -> bool:
+        """Whether each update stores the norm of its gradients.
+
+        An assignment takes effect in eager steps and in functions traced
+        afterwards.
+        """
+        return self._track_gradient_norm
+
+    @track_gradient_norm.setter
+    def track_gradient_norm(self, value: bool) -> None:
+        self._track_gradient_norm = bool(value)
+        if value and self._state is not None:
+            self._keep("gradient_norm")
+
+    @property
     def gradient_norm(self) -> tf.Tensor:
         """The norm of all gradients of the last update, before clipping.
 
