@@ -71,6 +71,18 @@ def test_a_replica_cannot_build_the_optimizer(strategy):
         strategy.run(lambda: optimizer.apply([tf.ones(1)], [variable]))
 
 
+def test_the_only_replica_builds_the_optimizer():
+    alone = tf.distribute.MirroredStrategy(["CPU:0"])
+    with alone.scope():
+        variable = keras.Variable([1.0])
+        optimizer = tf_opt.SGD(0.1, skip_nonfinite=True)
+    for gradient in ([1.0], [np.inf]):
+        grads = [tf.constant(gradient)]
+        alone.run(lambda grads: optimizer.apply(grads, [variable]), (grads,))
+    assert variable.numpy() == pytest.approx(0.9)
+    assert int(optimizer.skipped_steps) == 1
+
+
 def test_a_batch_index_said_on_each_replica(strategy):
     with strategy.scope():
         variable = keras.Variable([1.0])

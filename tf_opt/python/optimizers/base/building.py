@@ -131,7 +131,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
 
     def _keep(self, name: str) -> None:
         """Keeps a number that no checkpoint contains, from now on."""
-        with keras_internals.strategy_of(self).scope():
+        with access.creation_scope_of(self):
             self._unsaved.keep(name)
 
     def _check_complex(self, variables: Sequence[keras.Variable]) -> None:

@@ -18,7 +18,6 @@ from tf_opt.python.dispatch import IMPLEMENTATIONS
 from tf_opt.python.dispatch import Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import KerasOptimizer
-from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.base.saved_options import ByPosition
 from tf_opt.python.optimizers.base.saved_options import Exclusions
 from tf_opt.python.optimizers.state import factors
@@ -31,6 +30,7 @@ from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
 from tf_opt.python.optimizers.state.storage import StateDtype
 from tf_opt.python.optimizers.step.plan import PlanKeeper
 from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
 
 LearningRate = (
     float
@@ -298,7 +298,7 @@ class ConfiguredOptimizer(KerasOptimizer):
                 found = patterns.values_of(
                     name, value, self._trainable_variables, 1.0
                 )
-            with strategy_of(self).scope():
+            with access.creation_scope_of(self):
                 self._unsaved.set_multipliers(
                     name, found, len(self._trainable_variables)
                 )

@@ -6,6 +6,7 @@ wait for each other, which isn't possible inside a condition.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.tensorflow_internals import inside_xla
@@ -33,6 +35,16 @@ def in_several_replicas() -> bool:
     return (
         in_replica() and tf.distribute.get_strategy().num_replicas_in_sync > 1
     )
+
+
+def creation_scope_of(
+    optimizer: keras.optimizers.Optimizer,
+) -> contextlib.AbstractContextManager:
+    """Returns the scope in which an optimizer creates variables."""
+    # The only replica of a strategy can't enter its scope, and needn't.
+    if in_replica() and not in_several_replicas():
+        return contextlib.nullcontext()
+    return strategy_of(optimizer).scope()
 
 
 def on_host(x: tf.Tensor) -> np.generic | np.ndarray | tf.Tensor:
