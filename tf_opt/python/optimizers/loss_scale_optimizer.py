@@ -162,7 +162,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             super().apply(grads, trainable_variables)
             return
         if not self.built:
-            with keras.name_scope(self.name, caller=self):
+            # For the reason, see `KerasOptimizer._ensure_built`.
+            with tf.init_scope(), keras.name_scope(self.name, caller=self):
                 self.build(list(trainable_variables))
         # Read both before the step: replicas may share these variables, and
         # one replica must not read the values that another one has assigned.
