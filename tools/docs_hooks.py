@@ -49,7 +49,7 @@ def _npm_files(package: str, wanted: str) -> Iterator[tuple[str, bytes]]:
     if not archive.exists():
         folder.mkdir(parents=True, exist_ok=True)
         npm = pathlib.Path(sys.executable).with_name("npm")
-        command = [npm, "pack", "--silent", package]
+        command = [npm, "pack", "--loglevel=error", package]
         subprocess.run(
             command, cwd=folder, check=True, stdout=subprocess.DEVNULL
         )
