@@ -31,11 +31,12 @@ def check(
     for name, value in required.items():
         received = getattr(optimizer, name)
         if received != value and (received or value):
+            wanted = "off" if value is None else repr(value)
             raise ValueError(
-                f"`{name}` must be {value!r} to convert this optimizer, "
-                f"because {library}'s optimizer has nothing else. If its "
-                "numbers may change, set the attribute before (some can only "
-                "be set before the optimizer is built). Received: "
+                f"`{name}` must be {wanted} to convert this optimizer, because "
+                f"{library} computes nothing else. If other results are fine, "
+                f"assign `optimizer.{name}` first; some attributes can't be "
+                f"assigned once the optimizer is built. Received: "
                 f"{name}={received!r}"
             )
     if optimizer.average_is_swapped_in:

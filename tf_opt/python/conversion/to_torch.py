@@ -30,7 +30,7 @@ def to_torch(
     variables: Variables,
     layouts: Layouts | None = None,
 ) -> dict[str, Any]:
-    """Returns the state for a PyTorch optimizer to go on with.
+    """Converts an optimizer's state to a PyTorch optimizer's `state_dict`.
 
     It has one parameter group for each run of variables with the same learning
     rate and weight decay. A PyTorch optimizer with such groups loads it:
