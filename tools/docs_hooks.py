@@ -23,6 +23,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
 }
+_IMAGE = re.compile(r'<img [^>]*src="([^"]*)"[^>]*>')
 _SOURCES = {page: source for source, page in PAGES.items()}
 _LINK = re.compile(r"\[([^][]*)\]\(([^)#\s:]+)")
 # A name of the API that isn't the text of a link already.
@@ -78,7 +79,8 @@ def on_page_markdown(
             # A source file, which the site then has a copy of.
             file = File.generated(config, uri, abs_src_path=str(ROOT / source))
             files.append(file)
-        if file.page and text.endswith(".md"):
+        # A page outside of the navigation has no title yet.
+        if text.endswith(".md") and file.page and file.page.title:
             text = file.page.title
         return f"[{text}]({posixpath.relpath(uri, posixpath.dirname(here))}"
 
@@ -86,8 +88,10 @@ def on_page_markdown(
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
-    """Links names of the API to the reference, and loads what a page needs."""
+    """Links names of the API and pictures, and loads what a page needs."""
     html = _NAME.sub(r'<autoref identifier="\1" optional>\g<0></autoref>', html)
+    # A click shows the picture in its own size.
+    html = _IMAGE.sub(r'<a href="\1">\g<0></a>', html)
     if 'class="mermaid"' in html:
         here = posixpath.dirname(page.file.src_uri)
         script = posixpath.relpath("assets/mermaid/mermaid.min.js", here)
