@@ -6,3 +6,7 @@ from tf_opt.python.callbacks.shuffled_batches import ShuffledBatches
 from tf_opt.python.callbacks.swap_averaged_weights import SwapAveragedWeights
 
 __all__ = ["CatchUp", "Monitor", "ShuffledBatches", "SwapAveragedWeights"]
+
+
+def __dir__() -> list[str]:
+    return __all__

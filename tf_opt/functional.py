@@ -17,3 +17,7 @@ _made = {
 }
 globals().update(_made)
 __all__ += _made
+
+
+def __dir__() -> list[str]:
+    return __all__

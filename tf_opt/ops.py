@@ -13,3 +13,7 @@ _wrappers = {
 }
 globals().update(_wrappers)
 __all__ += _wrappers
+
+
+def __dir__() -> list[str]:
+    return __all__
