@@ -200,9 +200,8 @@ def _dqn(make: MakeOptimizer, done: Done) -> Train:
             else:
                 action = int(tf.argmax(online(state[np.newaxis])[0]))
             following, reward, ends, stops, _ = environment.step(action)
-            transition = state, action, reward, following, ends
-            seen.append(tuple(map(np.float32, transition)))
-            seen[-1] = (state, action, *seen[-1][2:])
+            numbers = np.float32(reward), following, np.float32(ends)
+            seen.append((state, action, *numbers))
             state = following
             if ends or stops:
                 state, _ = environment.reset()

@@ -219,10 +219,10 @@ def _numbers_of(optimizer: Any) -> dict[str, float]:
         numbers = _numbers_of(optimizer.inner_optimizer)
         return {**numbers, "loss_scale": _number(optimizer.dynamic_scale)}
     numbers = {"learning_rate": _number(optimizer.learning_rate)}
-    for name in ("gradient_norm", "skipped_steps"):
-        is_ours = isinstance(optimizer, FusedOptimizer)
-        if is_ours and getattr(optimizer._unsaved, name) is not None:
-            numbers[name] = _number(getattr(optimizer, name))
+    if isinstance(optimizer, FusedOptimizer):
+        for name in ("gradient_norm", "skipped_steps"):
+            if getattr(optimizer._unsaved, name) is not None:
+                numbers[name] = _number(getattr(optimizer, name))
     return numbers
 
 
