@@ -187,7 +187,6 @@ FEATURES = {
         "skip_nonfinite": True,
         "loss_scale_factor": 4.0,
     },
-    "averaged": {"use_ema": True, "ema_overwrite_frequency": 3},
     "accumulated": {"gradient_accumulation_steps": 3},
     "multiplied": {
         "learning_rate_multipliers": {"emb": 2.0},
@@ -252,9 +251,6 @@ def test_both_implementations_give_the_same_bits(name, mode, features, storage):
 @pytest.mark.parametrize("features", FEATURES)
 def test_features_equal_exact_training(features):
     arguments = FEATURES[features]
-    if features == "averaged":
-        # An average follows its row when the row occurs.
-        arguments = {"use_ema": True}
     exact = Run("Adam", False, **arguments).train(120)
     found = Run("Adam", "catch_up", **arguments).train(120)
     assert found.distance(exact) < 1e-6

@@ -49,7 +49,12 @@ CASES = [
         [1, 2],
         [False, True],
         filter_func=lambda case: (
-            case[5:6] != ["lazy"] or OPTIMIZERS[case[0][0]].has_lazy_mode
+            case[5:6] != ["lazy"]
+            or (
+                OPTIMIZERS[case[0][0]].has_lazy_mode
+                # Averages need exact tables.
+                and case[7:] != [True]
+            )
         ),
     )
 ]
@@ -278,14 +283,11 @@ def test_a_step_is_that_of_numpy(
             if averages and each == 1:
                 momentum = MOMENTUM if update > 1 else 0.0
                 average = momentum * averages_before[i] + (1 - momentum) * value
-                if update == 1:
-                    # In a row that doesn't occur it begins all the same.
-                    changed = np.ones(SHAPES[i], bool)
                 assert_stored(
                     numbers(moving[i]),
-                    np.where(changed, average, averages_before[i]),
+                    average,
                     state_dtype,
-                    changed * (np.abs(value) + np.abs(averages_before[i])),
+                    np.abs(value) + np.abs(averages_before[i]),
                     bits(AVERAGE),
                     f"average of {i} in update {update}",
                 )

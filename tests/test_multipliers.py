@@ -163,7 +163,7 @@ def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():
         optimizer = tf_opt.Adam(learning_rate_multipliers=multipliers)
         model.compile(optimizer, "mse", run_eagerly=True)
         model.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
-        return list(optimizer._unsaved.learning_rate_multipliers.numpy())
+        return list(optimizer._unsaved.learning_rate.factors.numpy())
 
     assert built(factors) == [0.25, 0.5, 0.5, 1.0, 1.0]
     # Layers may be frozen afterwards.
@@ -199,3 +199,43 @@ def test_a_pattern_that_matches_nothing_can_be_mended():
         setattr(optimizer, name, right)
         optimizer.apply([tf.constant([1.0])], [variable])
         assert optimizer.iterations == 1
+
+
+@pytest.mark.parametrize("implementation", ["auto", "composed"])
+@pytest.mark.parametrize(
+    "name", ["learning_rate_multipliers", "weight_decay_multipliers"]
+)
+def test_multipliers_that_come_between_two_fits(name, implementation):
+    model = keras.Sequential(
+        [
+            keras.Input((2,)),
+            keras.layers.Dense(2, name="first"),
+            keras.layers.Dense(1, name="last"),
+        ]
+    )
+    optimizer = tf_opt.SGD(
+        0.25, weight_decay=0.5, implementation=implementation
+    )
+    model.compile(optimizer, "mse", jit_compile=False)
+    # Without gradients, weights only decay.
+    data = np.zeros((8, 2), "float32"), np.zeros((8, 1), "float32")
+    model.get_layer("first").bias.assign([1.0, 1.0])
+    model.get_layer("last").kernel.assign([[0.0], [0.0]])
+
+    def moves() -> bool:
+        before = model.get_layer("first").bias.numpy()
+        model.fit(*data, verbose=0)
+        return bool((model.get_layer("first").bias.numpy() != before).any())
+
+    assert moves()
+    if implementation == "composed":
+        with pytest.raises(ValueError, match=f"`{name}` must be set before"):
+            setattr(optimizer, name, {"first": 0.0})
+        assert getattr(optimizer, name) is None
+        model.compile(optimizer, "mse", jit_compile=False)
+    setattr(optimizer, name, {"first": 0.0})
+    assert not moves()
+    setattr(optimizer, name, None)
+    assert moves()
+    setattr(optimizer, name, {"first": 0.0})
+    assert not moves()

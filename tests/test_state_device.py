@@ -32,7 +32,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     },
     "accumulation": {"gradient_accumulation_steps": 2, "clipnorm": 0.5},
     "random rounding": {"stochastic_rounding": True, "skip_nonfinite": True},
-    "lazy": {"lazy_mode": {"^table$": True}, "use_ema": True},
+    "lazy": {"lazy_mode": {"^table$": True}, "global_clipnorm": 0.5},
     "lazy, accumulation": {
         "lazy_mode": {"^table$": True},
         "gradient_accumulation_steps": 2,

@@ -49,6 +49,7 @@ FEATURES = {
 FEATURES["lazy"] = {
     **FEATURES["all"],
     "gradient_accumulation_steps": None,
+    "use_ema": False,
     "lazy_mode": True,
 }
 FEATURES["host"] = {**FEATURES["all"], "state_device": "CPU:0"}

@@ -82,13 +82,6 @@ class WholeStep:
         self._sums = [a + g for a, g in zip(self._sums, gradients, strict=True)]
         # As Keras counts them before the step.
         self._iteration = self._micro_steps
-        if self._micro_steps == 0:
-            self.averages = [
-                storage.average(state["variable"], 0)
-                for storage, state in zip(
-                    self.storages, self.states, strict=True
-                )
-            ]
         each = self.gradient_accumulation_steps
         if self._micro_steps % each == 0:
             self._occurred = [np.zeros(np.shape(a), bool) for a in self._sums]
@@ -173,18 +166,10 @@ class WholeStep:
             average = (
                 momentum * self.averages[i] + (1 - momentum) * state["variable"]
             )
-            occurred, storage = self._occurred[i], self.storages[i]
-            self.averages[i] = np.where(
-                occurred,
-                storage.average(average, self._iteration),
-                self.averages[i],
-            )
+            storage = self.storages[i]
+            self.averages[i] = storage.average(average, self._iteration)
             if overwrites:
-                state["variable"] = np.where(
-                    occurred,
-                    storage.variable(average, self._iteration),
-                    state["variable"],
-                )
+                state["variable"] = storage.variable(average, self._iteration)
 
 
 def _factors(

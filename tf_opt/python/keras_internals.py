@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import copy
 import functools
 import random
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -18,7 +20,9 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.backend.common import global_state
 from keras.src.utils import naming
+from keras.src.utils import tracking
 
 Variable = keras.Variable | tf.Variable
 
@@ -137,6 +141,70 @@ def exclude_same_from_weight_decay(
     target._exclude_from_weight_decay = set(keys)
 
 
+def undone_by_errors(build: Callable[..., None]) -> Callable[..., None]:
+    """Decorator of a `build` whose errors leave an optimizer as it was.
+
+    What a failed `build` leaves behind would be in the next one's way.
+    """
+
+    @functools.wraps(build)
+    def build_or_undo(
+        self: keras.optimizers.Optimizer, variables: Sequence[Variable]
+    ) -> None:
+        attributes = {
+            # TensorFlow notes in some of these what it tracks.
+            name: copy.copy(value) if type(value) in (list, dict) else value
+            for name, value in vars(self).items()
+        }
+        own = list(self._variables)
+        try:
+            build(self, variables)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(attributes)
+            self._trainable_variables_indices = {}
+            # A new list: TensorFlow doesn't save one that became shorter.
+            self._variables = []
+            is_variable, _ = self._tracker.config["variables"]
+            self._tracker = tracking.Tracker(
+                {"variables": (is_variable, self._variables)}
+            )
+            for variable in own:
+                self._track_variable(variable)
+            raise
+
+    return build_or_undo
+
+
+def build_eagerly(
+    optimizer: keras.optimizers.Optimizer, variables: Sequence[Variable]
+) -> None:
+    """Builds an optimizer in its name scope, also while a step is traced.
+
+    Where a step is traced, as in `fit`, TensorFlow would first make all
+    variables share a buffer and keep their initializers.
+    """
+    with tf.init_scope(), keras.name_scope(optimizer.name, caller=optimizer):
+        optimizer.build(variables)
+
+
+def untracked() -> contextlib.AbstractContextManager:
+    """Returns a context in which no attribute becomes an optimizer's state."""
+    return tracking.DotNotTrackScope()
+
+
+def is_saving_model() -> bool:
+    """Whether Keras is writing a `.keras` file, or pickles.
+
+    Keras then asks an optimizer for its configuration before it writes any
+    layer's weights.
+    """
+    shared = global_state.get_global_attribute(
+        "shared_objects/id_to_config_map"
+    )
+    return shared is not None
+
+
 def next_name(class_name: str) -> str:
     """Returns Keras' default name for the next optimizer of a class."""
     return naming.auto_name(class_name)
@@ -249,19 +317,6 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _scheduled_step(self) -> Any:
         """Returns the number of a step for which a schedule has a rate."""
         return self._iterations
-
-    def _ensure_built(self, variables: Sequence[Variable]) -> None:
-        """Builds the optimizer unless it is built.
-
-        Raises:
-            ValueError: If it was built with other variables.
-        """
-        if not self.built:
-            # Where a step is traced, as in `fit`, TensorFlow would first make
-            # all variables share a buffer and keep their initializers.
-            with tf.init_scope(), keras.name_scope(self.name, caller=self):
-                self.build(variables)
-        self._check_variables_are_known(variables)
 
     def _name_scope(self) -> contextlib.AbstractContextManager:
         """Returns the name scope of a step's ops; eager ops have no names."""

@@ -54,6 +54,7 @@ class Adam(FusedOptimizer):
         {{references}}
     """
 
+    _own_checks = {"amsgrad": validation.check_boolean}
     _fixed_by_build = ("amsgrad",)
 
     def __init__(
@@ -67,7 +68,6 @@ class Adam(FusedOptimizer):
         epsilon_hat: bool = False,
         **common: Unpack[CommonArguments],
     ) -> None:
-        validation.check_boolean("amsgrad", amsgrad)
         super().__init__(
             learning_rate,
             beta_1=beta_1,
@@ -76,7 +76,17 @@ class Adam(FusedOptimizer):
             epsilon_hat=epsilon_hat,
             **common,
         )
-        self.amsgrad = bool(amsgrad)
+        self.amsgrad = amsgrad
+
+
+def _check_some_weight_decay(name: str, value: WeightDecay | None) -> None:
+    """Raises unless it is a number >= 0 or a scalar variable."""
+    if value is None:
+        raise ValueError(
+            f"`{name}` must be a number >= 0 for AdamW (for none, use "
+            f"tf_opt.Adam). Received: {name}=None"
+        )
+    validation.check_weight_decay(name, value)
 
 
 @optimizer(adam_rule.SPEC, keras.optimizers.AdamW, epsilon_hat=True)
@@ -116,6 +126,8 @@ class AdamW(Adam):
           decay is multiplied by the learning rate, as in PyTorch and Keras.
     """
 
+    _own_checks = {**Adam._own_checks, "weight_decay": _check_some_weight_decay}
+
     def __init__(
         self,
         learning_rate: LearningRate = 1e-3,
@@ -128,11 +140,6 @@ class AdamW(Adam):
         epsilon_hat: bool = False,
         **common: Unpack[CommonArguments],
     ) -> None:
-        if weight_decay is None:
-            raise ValueError(
-                "`weight_decay` must be a float >= 0 for AdamW (for none, use "
-                "tf_opt.Adam). Received: weight_decay=None"
-            )
         super().__init__(
             learning_rate,
             beta_1,

@@ -91,6 +91,7 @@ class ASGD(FusedOptimizer):
         {{references}}
     """
 
+    _own_checks = {"batch_num": validation.check_positive_integer}
     _fixed_by_build = ("batch_num",)
     _if_left_out = {
         "batch_num": "is SGD. Pass the number of batches in an epoch, or "
@@ -104,9 +105,8 @@ class ASGD(FusedOptimizer):
         batch_num: int = 1,
         **common: Unpack[CommonArguments],
     ) -> None:
-        validation.check_positive_integer("batch_num", batch_num)
         super().__init__(learning_rate, **common)
-        self.batch_num = int(batch_num)
+        self.batch_num = batch_num
 
     def _add_state(
         self, variables: Sequence[keras.Variable]

@@ -9,6 +9,8 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import build_eagerly
+from tf_opt.python.keras_internals import undone_by_errors
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values import validation
@@ -104,6 +106,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if isinstance(self.inner_optimizer, FusedOptimizer):
             self.inner_optimizer.catch_up(variables, rows)
 
+    @undone_by_errors
     def build(self, var_list: Sequence[Variable]) -> None:
         """Creates the state; the inner optimizer counts skipped steps.
 
@@ -162,9 +165,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             super().apply(grads, trainable_variables)
             return
         if not self.built:
-            # For the reason, see `KerasOptimizer._ensure_built`.
-            with tf.init_scope(), keras.name_scope(self.name, caller=self):
-                self.build(list(trainable_variables))
+            variables = list(trainable_variables)
+            access.once_for_all_replicas(lambda: build_eagerly(self, variables))
         # Read both before the step: replicas may share these variables, and
         # one replica must not read the values that another one has assigned.
         scale = tf.convert_to_tensor(self.dynamic_scale)

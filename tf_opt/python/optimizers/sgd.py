@@ -8,6 +8,7 @@ import keras
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import sgd_rule
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.optimizers.base.configuration import CommonArguments
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
@@ -81,7 +82,7 @@ class SGD(FusedOptimizer):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "momentum" and getattr(self, "built", False):
-            if bool(value) != bool(self.momentum):
+            if is_known(value, 0) != is_known(self.momentum, 0):
                 raise ValueError(
                     "`momentum` can't become 0, or stop being 0, once the "
                     "optimizer is built, as its state depends on it. Received: "
@@ -96,7 +97,7 @@ class SGD(FusedOptimizer):
             changed.get(name, getattr(self, name, 0))
             for name in ("dampening", "nesterov", "torch_momentum")
         )
-        if dampening and (nesterov or not torch_momentum):
+        if not is_known(dampening, 0) and (nesterov or not torch_momentum):
             raise ValueError(
                 "`dampening` must be 0 unless `torch_momentum` is True and "
                 f"`nesterov` is False. Received: dampening={dampening!r}, "

@@ -62,9 +62,6 @@ class AveragedOptimizer(BuiltOptimizer):
             )
         return self._has_average() and bool(self._iterations.numpy() < 0)
 
-    def _bring_up_to_date(self) -> None:
-        """Hook that runs before averages replace the variables."""
-
     def swap_in_average(self) -> None:
         """Swaps the variables with their averages, for evaluation or saving.
 
@@ -94,7 +91,6 @@ class AveragedOptimizer(BuiltOptimizer):
                 "The average is in the variables' place already; call "
                 "`swap_out_average()` first."
             )
-        self._bring_up_to_date()
         has_begun = self._average_has_begun()
         kept = []
         for variable, average in self._averaged():
@@ -162,7 +158,6 @@ class AveragedOptimizer(BuiltOptimizer):
         """
         if self.average_is_swapped_in:
             self.swap_out_average()
-        self._bring_up_to_date()
         super().finalize_variable_values(var_list)
 
     @property

@@ -14,6 +14,7 @@ from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import coasting
 from tf_opt.python.functional.rule_spec import Slot
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
@@ -46,7 +47,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         """
         slots = self._add_slots(variables, self._spec.required_slots)
         for slot in self._spec.optional_slots:
-            if getattr(self, slot.needed_by):
+            if not is_known(getattr(self, slot.needed_by), 0):
                 slots += self._add_slots(variables, [slot])
         return slots
 
@@ -59,23 +60,19 @@ class BuiltOptimizer(ConfiguredOptimizer):
         Raises:
             ValueError: If a regular expression of the multipliers or of
                 `lazy_mode` matches no variable, or a variable doesn't fit an
-                option.
-            RuntimeError: If this is called in one of several replicas.
+                option. The optimizer then is as it was before.
         """
         if self.built:
             return
-        if access.in_several_replicas():
-            raise RuntimeError(
-                "An optimizer can't be built in a replica. Before "
-                "`strategy.run`, call `optimizer.build(variables)` in the "
-                "strategy's scope."
-            )
+        access.once_for_all_replicas(lambda: self._build(var_list))
+
+    @keras_internals.undone_by_errors
+    def _build(self, var_list: Sequence[keras.Variable]) -> None:
         self._check_complex(var_list)
         # A loaded optimizer may be for other variables, of unfrozen layers.
         if self._by_position.excluded is None:
             self._warn_of_unmatched_names(var_list)
         saved = self._by_position = self._by_position.of(var_list)
-        self._check_patterns(var_list)
         # Bypasses Keras, which would look for variables in it.
         object.__setattr__(
             self,
@@ -92,7 +89,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         self._exclude_saved(var_list)
         self._unsaved.clear()
         # `global_clipnorm` needs the norm anyway.
-        if self.track_gradient_norm or self.global_clipnorm:
+        if self.track_gradient_norm or self.global_clipnorm is not None:
             self._keep("gradient_norm")
         if self.skip_nonfinite:
             self._keep("skipped_steps")
@@ -145,16 +142,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
                         f"Received: {name}={value!r}, and "
                         f"`{path_of(variable)}` of {variable.dtype}"
                     )
-
-    def _check_patterns(self, variables: Sequence[keras.Variable]) -> None:
-        """Raises for a pattern that matches nothing, before it is built."""
-        saved = self._by_position
-        for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
-            if getattr(saved, name) is None:
-                values = getattr(self, name) or {}
-                patterns.values_of(name, values, variables, 1.0)
-        if saved.lazy_mode is None:
-            lazy_modes.modes_of(self.lazy_mode, variables)
 
     def _set_state(self, state: OptimizerState) -> None:
         # Bypasses Keras, which would wrap and track the state.
@@ -251,6 +238,14 @@ class BuiltOptimizer(ConfiguredOptimizer):
         lazy = saved
         if lazy is None and self.built:
             lazy = lazy_modes.modes_of(value, self._trainable_variables)
+        if self.use_ema and any(lazy or ()):
+            raise ValueError(
+                "`use_ema` must be False with lazy tables: the average of a "
+                "row would stand still while the row waits, and `fit` writes "
+                "the averages into the model. Leave out `lazy_mode`, whose "
+                "default updates all rows, or `use_ema`. Received: "
+                f"use_ema=True, lazy_mode={value!r}"
+            )
         self._by_position = self._by_position.replace(
             lazy_mode=None if isinstance(value, (bool, str)) else lazy
         )
@@ -343,10 +338,16 @@ class BuiltOptimizer(ConfiguredOptimizer):
         *,
         dtype: tf.DType | None = None,
     ) -> keras.Variable:
+        shape = tf.TensorShape(variable.shape)
+        if not shape.is_fully_defined():
+            raise ValueError(
+                f"`{path_of(variable)}` must have a fully defined shape, which "
+                f"is that of its {name}, too. Received: shape={shape}"
+            )
         dtype = dtype or arithmetic.slot_dtype(variable.dtype)
         with self._placement.beside(keras_internals.tf_variable(variable)):
             return self.add_variable(
-                shape=(*(() if rows is None else (rows,)), *variable.shape),
+                shape=(*(() if rows is None else (rows,)), *shape),
                 initializer=initializer,
                 dtype=dtype.name,
                 layout=keras_internals.layout_of(variable),

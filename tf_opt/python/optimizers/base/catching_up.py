@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import is_saving_model
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.base.averages import AveragedOptimizer
 from tf_opt.python.optimizers.step import replicas
@@ -46,9 +47,9 @@ class CatchingUpOptimizer(AveragedOptimizer):
         This is for tables with `lazy_mode="catch_up"`; the rows of other tables
         have nothing to catch up with. Rows that are read after it have the
         values of exact training. A step does it for the rows that it updates.
-        `fit` does it for all rows at its end, as do `swap_in_average` and
-        `model.save` for the `.keras` format. Before the optimizer is built it
-        does nothing, also later in a function that was traced before.
+        `fit` does it for all rows at its end, as does `model.save` for the
+        `.keras` format. Before the optimizer is built it does nothing, also
+        later in a function that was traced before.
 
         Args:
             variables: A table or a list of tables; by default all tables that
@@ -63,8 +64,6 @@ class CatchingUpOptimizer(AveragedOptimizer):
                 aren't integers or don't fit `variables`.
             TypeError: If `variables` contains anything but variables.
             tf.errors.InvalidArgumentError: If a table doesn't have a row.
-            RuntimeError: If the averages are swapped in. In a `tf.function`, a
-                `tf.errors.InvalidArgumentError`.
         """
         if variables is None and rows is not None:
             raise ValueError(
@@ -100,14 +99,13 @@ class CatchingUpOptimizer(AveragedOptimizer):
         if rows is not None:
             # Replicas must write the same.
             rows = replicas.gather_rows(rows)
-        with self._unless_swapped_in() as may_step:
 
-            def run() -> None:
-                step = (self._rule(), self._settings(), state, tables, rows)
-                with Transfer.of_rows(state, tables, rows).around():
-                    catch_up(*step, enabled=may_step)
+        def run() -> None:
+            step = (self._rule(), self._settings(), state, tables, rows)
+            with Transfer.of_rows(state, tables, rows).around():
+                catch_up(*step)
 
-            once_where_state_is(state, run)
+        once_where_state_is(state, run)
 
     def _position_of(self, variable: Variable) -> int:
         """Returns a variable's position in the list of `build`."""
@@ -121,8 +119,9 @@ class CatchingUpOptimizer(AveragedOptimizer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
-        # Keras calls this before it saves a model's variables.
-        self._bring_up_to_date()
+        # Keras has no other hook before it saves a model's variables.
+        if is_saving_model():
+            self._bring_up_to_date()
         return super().get_config()
 
     def _bring_up_to_date(self) -> None:
@@ -131,6 +130,14 @@ class CatchingUpOptimizer(AveragedOptimizer):
             self._state is not None
             and self._state.since
             and tf.executing_eagerly()
-            and not self.average_is_swapped_in
         ):
             self.catch_up()
+
+    def finalize_variable_values(self, var_list: Sequence[Variable]) -> None:
+        """Lets all rows catch up; Keras calls this at the end of `fit`.
+
+        Args:
+            var_list: The model's trainable variables.
+        """
+        self._bring_up_to_date()
+        super().finalize_variable_values(var_list)

@@ -12,8 +12,10 @@ from typing import TypedDict
 from typing import get_args
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import IMPLEMENTATIONS
 from tf_opt.python.dispatch import Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
@@ -39,12 +41,28 @@ LearningRate = (
 )
 ScheduleBy = Literal["steps", "updates"]
 
-# Checks of attributes, when they are assigned.
-_CHECKS: Mapping[str, Callable[[str, Any], None]] = {
+Check = Callable[[str, Any], None]
+
+# Checks of the common arguments, when they are assigned.
+COMMON_CHECKS: Mapping[str, Check] = {
+    **dict.fromkeys(
+        (
+            "decoupled_weight_decay",
+            "maximize",
+            "use_ema",
+            "skip_nonfinite",
+            "track_gradient_norm",
+            "master_weights",
+            "stochastic_rounding",
+            "shard_state",
+        ),
+        validation.check_boolean,
+    ),
+    "learning_rate": validation.check_new_learning_rate,
+    "weight_decay": validation.check_weight_decay,
     "clipnorm": validation.check_clip_norm,
     "clipvalue": validation.check_clip_value,
     "global_clipnorm": validation.check_clip_norm,
-    "use_ema": validation.check_boolean,
     "ema_momentum": validation.check_ema_momentum,
     "ema_overwrite_frequency": functools.partial(
         validation.check_count, least=1
@@ -56,6 +74,17 @@ _CHECKS: Mapping[str, Callable[[str, Any], None]] = {
     "schedule_by": functools.partial(
         validation.check_one_of, choices=get_args(ScheduleBy)
     ),
+    "state_device": placement.check_device,
+    "seed": validation.check_seed,
+    "implementation": functools.partial(
+        validation.check_one_of, choices=IMPLEMENTATIONS
+    ),
+}
+
+# Pairs of arguments of which only one may be set, and why.
+_EXCLUSIVE = {
+    ("stochastic_rounding", "master_weights"): "which lose nothing by rounding",
+    ("shard_state", "state_device"): "which has one state for all replicas",
 }
 
 
@@ -110,12 +139,15 @@ def _multipliers(name: str, doc: str) -> Any:
 class ConfiguredOptimizer(KerasOptimizer):
     """Base class: checks and stores the constructor's arguments."""
 
-    # The rule, the class's own arguments besides the learning rate, those of
-    # them that decide which state `build` creates, and those that users should
-    # give, with what the class does without. (base/definition.py sets the first
-    # two.)
+    # The rule, the checks of all arguments, and the class's own arguments
+    # besides the learning rate. (base/definition.py sets these.)
     _spec: RuleSpec
+    _checks: Mapping[str, Check] = COMMON_CHECKS
     _own_arguments: tuple[str, ...] = ()
+    # Checks that aren't the rule's, the arguments that decide which state
+    # `build` creates, and those that users should give, with what the class
+    # does without.
+    _own_checks: Mapping[str, Check] = {}
     _fixed_by_build: tuple[str, ...] = ()
     _if_left_out: Mapping[str, str] = {}
 
@@ -150,76 +182,42 @@ class ConfiguredOptimizer(KerasOptimizer):
         implementation: Implementation = "auto",
         **hyperparameters: float | bool,
     ) -> None:
-        self._check_hyperparameters(hyperparameters)
+        self._check_all_are_given(hyperparameters)
+        # Keras uses these before it stores them.
         validation.check_learning_rate(learning_rate)
-        validation.check_weight_decay(weight_decay)
-        for argument, value in (
-            ("decoupled_weight_decay", decoupled_weight_decay),
-            ("maximize", maximize),
-            ("use_ema", use_ema),
-            ("skip_nonfinite", skip_nonfinite),
-            ("track_gradient_norm", track_gradient_norm),
-            ("master_weights", master_weights),
-            ("stochastic_rounding", stochastic_rounding),
-            ("shard_state", shard_state),
-        ):
-            validation.check_boolean(argument, value)
+        validation.check_boolean("use_ema", use_ema)
         if use_ema:
-            # Keras compares these before it stores them.
             validation.check_ema_momentum("ema_momentum", ema_momentum)
             validation.check_count(
                 "ema_overwrite_frequency", ema_overwrite_frequency, least=1
             )
-        if master_weights and stochastic_rounding:
-            raise ValueError(
-                "`stochastic_rounding` must be False with `master_weights`, "
-                "which lose nothing by rounding. Received: "
-                "master_weights=True, stochastic_rounding=True"
-            )
-        placement.check_device(state_device)
-        if shard_state and state_device is not None:
-            raise ValueError(
-                "`shard_state` must be False with `state_device`, which has "
-                "one state for all replicas. Received: shard_state=True, "
-                f"state_device={state_device!r}"
-            )
-        state_dtype = storage.standard_state_dtype(state_dtype)
-        seed = storage.seed_for(
-            seed,
-            stochastic_rounding=stochastic_rounding,
-            state_dtype=state_dtype,
-        )
-        validation.check_one_of(
-            "implementation", implementation, IMPLEMENTATIONS
-        )
         super().__init__(
             learning_rate=learning_rate,
             weight_decay=weight_decay,
             clipnorm=clipnorm,
             clipvalue=clipvalue,
             global_clipnorm=global_clipnorm,
-            use_ema=bool(use_ema),
+            use_ema=use_ema,
             ema_momentum=ema_momentum,
             ema_overwrite_frequency=ema_overwrite_frequency,
             loss_scale_factor=loss_scale_factor,
             gradient_accumulation_steps=gradient_accumulation_steps,
             name=name,
         )
-        self.decoupled_weight_decay = bool(decoupled_weight_decay)
-        self.maximize = bool(maximize)
+        self.decoupled_weight_decay = decoupled_weight_decay
+        self.maximize = maximize
         self.schedule_by = schedule_by
-        self.skip_nonfinite = bool(skip_nonfinite)
+        self.skip_nonfinite = skip_nonfinite
         self.track_gradient_norm = track_gradient_norm
-        self.master_weights = bool(master_weights)
-        self.stochastic_rounding = bool(stochastic_rounding)
+        self.master_weights = master_weights
         self.seed = seed
+        self.stochastic_rounding = stochastic_rounding
         self.state_dtype = state_dtype
         self.state_device = state_device
-        self.shard_state = bool(shard_state)
+        self.shard_state = shard_state
         self.implementation: Implementation = implementation
-        modes = {mode.name for mode in self._spec.modes}
         for argument, value in hyperparameters.items():
-            setattr(self, argument, bool(value) if argument in modes else value)
+            setattr(self, argument, value)
         self._plans = PlanKeeper()
         self._exclusions = Exclusions()
         self._by_position = ByPosition()
@@ -228,27 +226,22 @@ class ConfiguredOptimizer(KerasOptimizer):
         self.weight_decay_multipliers = weight_decay_multipliers
         self.lazy_mode = lazy_mode
 
-    def _check_hyperparameters(self, given: Mapping[str, Any]) -> None:
-        """Checks the numbers and modes of the rule, which must all be given."""
-        numbers = {number.name: number for number in self._spec.hyperparameters}
-        modes = {mode.name for mode in self._spec.modes}
-        if given.keys() != numbers.keys() | modes:
+    def _check_all_are_given(self, given: Mapping[str, Any]) -> None:
+        """Raises unless a class passes on all numbers and modes of its rule."""
+        named = (*self._spec.hyperparameters, *self._spec.modes)
+        names = {each.name for each in named}
+        if given.keys() != names:
             raise TypeError(
                 f"{type(self).__name__} takes the hyperparameters "
-                f"{sorted(numbers.keys() | modes)}, got {sorted(given)}"
+                f"{sorted(names)}, got {sorted(given)}"
             )
-        for name, value in given.items():
-            if name in modes:
-                validation.check_boolean(name, value)
-            else:
-                validation.check_number(
-                    name,
-                    value,
-                    numbers[name].range,
-                    may_be_infinite=numbers[name].may_be_infinite,
-                )
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "lr":
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute 'lr'. Assign to "
+                f"`learning_rate`. Received: lr={value!r}"
+            )
         fixed = (
             "master_weights",
             "state_dtype",
@@ -262,9 +255,52 @@ class ConfiguredOptimizer(KerasOptimizer):
                 f"its state depends on it. Received: {name}={value!r}"
             )
         # As in Keras, `ema_` arguments are ignored without `use_ema`.
-        if name in _CHECKS and (not name.startswith("ema_") or self.use_ema):
-            _CHECKS[name](name, value)
-        super().__setattr__(name, value)
+        if name in self._checks and (
+            not name.startswith("ema_") or self.use_ema
+        ):
+            self._checks[name](name, value)
+            self._check_excludes_none(name, value)
+        if name == "state_dtype":
+            value = storage.standard_state_dtype(value)
+        elif isinstance(value, (np.bool_, np.integer)):
+            # Python's types can be serialized.
+            value = value.item()
+        if name in self._checks and access.is_variable(value):
+            # A variable in the place of a number isn't the optimizer's state.
+            with keras_internals.untracked():
+                super().__setattr__(name, value)
+        else:
+            super().__setattr__(name, value)
+        if name in ("seed", "stochastic_rounding", "state_dtype"):
+            self._draw_needed_seed()
+
+    def _check_excludes_none(self, name: str, value: Any) -> None:
+        """Raises if an argument is set together with one that excludes it."""
+        for pair, reason in _EXCLUSIVE.items():
+            if name not in pair:
+                continue
+            values = {x: getattr(self, x, None) for x in pair} | {name: value}
+            if all(values.values()):
+                one, other = pair
+                received = ", ".join(f"{x}={values[x]!r}" for x in pair)
+                raise ValueError(
+                    f"`{one}` must be False with `{other}`, {reason}. "
+                    f"Received: {received}"
+                )
+
+    def _draw_needed_seed(self) -> None:
+        """Draws Keras' next seed, if random bits are needed and none is given.
+
+        An unneeded draw would change the random numbers of the user's layers.
+        """
+        rounding = storage.RoundingSettings(
+            master_weights=False,
+            stochastic_rounding=getattr(self, "stochastic_rounding", False),
+            seed=self.seed,
+            state_dtype=getattr(self, "state_dtype", None),
+        )
+        if rounding.needs_bits and self.seed is None:
+            super().__setattr__("seed", keras_internals.next_seed())
 
     # ---- Multipliers. ----
 
@@ -272,8 +308,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         "learning_rate_multipliers",
         """Factors of the learning rate by regular expression, or None.
 
-        An assignment takes effect in the next step. If there were no
-        multipliers before, functions that were already traced don't see it.
+        An assignment takes effect in the next step, traced or not.
         """,
     )
     weight_decay_multipliers: Mapping[str, float] | None = _multipliers(
@@ -298,10 +333,11 @@ class ConfiguredOptimizer(KerasOptimizer):
                 found = patterns.values_of(
                     name, value, self._trainable_variables, 1.0
                 )
+            multipliers = getattr(
+                self._unsaved, name.removesuffix("_multipliers")
+            )
             with access.creation_scope_of(self):
-                self._unsaved.set_multipliers(
-                    name, found, len(self._trainable_variables)
-                )
+                multipliers.set(found, len(self._trainable_variables))
         self._by_position = self._by_position.replace(**{name: found})
         # Bypasses Keras, which would wrap the dictionary.
         object.__setattr__(self, f"_{name}", value)
@@ -311,10 +347,11 @@ class ConfiguredOptimizer(KerasOptimizer):
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         config = super().get_config()
-        if isinstance(self.weight_decay, (keras.Variable, tf.Variable)):
-            config["weight_decay"] = float(self.weight_decay.numpy())
         for name in (*Options.__annotations__, *self._own_arguments):
             config[name] = getattr(self, name)
+        for name, value in config.items():
+            if name in self._checks and access.is_variable(value):
+                config[name] = float(value.numpy())
         if self._exclusions != Exclusions():
             config["exclude_from_weight_decay"] = self._exclusions.get_config()
         by_position = self._by_position

@@ -21,9 +21,12 @@ from tf_opt.python import keras_internals
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.signatures import bind
 from tf_opt.python.optimizers.base import docstrings
+from tf_opt.python.optimizers.base.configuration import COMMON_CHECKS
+from tf_opt.python.optimizers.base.configuration import Check
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
 from tf_opt.python.optimizers.base.configuration import KerasArguments
 from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.values import validation
 
 Optimizer = TypeVar("Optimizer", bound=type)
 
@@ -60,6 +63,7 @@ def optimizer(
 
     def define(cls: Optimizer) -> Optimizer:
         cls._spec = spec
+        cls._checks = {**COMMON_CHECKS, **_checks_of(spec), **cls._own_checks}
         _take_common_arguments(cls, keras_class)
         if keras_class is not None:
             COUNTERPARTS[keras_class] = Counterpart(cls, keras_arguments)
@@ -67,6 +71,20 @@ def optimizer(
         return keras.saving.register_keras_serializable("tf_opt")(cls)
 
     return define
+
+
+def _checks_of(spec: RuleSpec) -> dict[str, Check]:
+    """Returns the checks of a rule's numbers and modes, by name."""
+    numbers = {
+        number.name: functools.partial(
+            validation.check_number,
+            range_=number.range,
+            may_be_infinite=number.may_be_infinite,
+        )
+        for number in spec.hyperparameters
+    }
+    modes = {mode.name: validation.check_boolean for mode in spec.modes}
+    return {**numbers, **modes}
 
 
 def _take_common_arguments(cls: type, keras_class: type | None) -> None:

@@ -10,11 +10,11 @@ from tf_opt.python.docstrings import with_parts
 from tf_opt.python.functional.rule_spec import RuleSpec
 
 _KERAS_ARGUMENTS = """\
-weight_decay: Strength of the weight decay, >= 0, or None. Every step
-    reads the value of a `tf.Variable` or `keras.Variable`. A number is
-    read when a step is traced, as in Keras. Variables passed to
-    `exclude_from_weight_decay()` don't decay, also after saving and
-    loading.
+weight_decay: Strength of the weight decay, >= 0, or None. Variables
+    passed to `exclude_from_weight_decay()` don't decay, also after
+    saving and loading. This number, the bounds for clipping and the
+    numbers above may be a `tf.Variable` or `keras.Variable`, which every
+    step reads. A plain number is read when a step is traced, as in Keras.
 clipnorm: The greatest norm of each variable's gradient, or None. At most
     one of `clipnorm`, `clipvalue` and `global_clipnorm` may be given.
 clipvalue: The greatest magnitude of a gradient's elements, or None.
@@ -59,9 +59,10 @@ track_gradient_norm: Whether to store the norm of the last update's
 lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
     tables. False (exact): like the corresponding dense gradients, with
     the same results. True (lazy): a step only updates the rows that
-    occur, with their moments, decay and averages, so its cost doesn't
-    depend on the size of the table. Results differ, because a row's
-    moments and decay wait until the row occurs. `"catch_up"`: lazy, but
+    occur, with their moments and decay, so its cost doesn't depend on
+    the size of the table. Results differ, because a row's moments and
+    decay wait until the row occurs. Not with `use_ema`. `"catch_up"`:
+    lazy, but
     a row first makes up for the steps that it missed, with the results
     of exact training; see `catch_up`. This is for Keras' `Embedding`
     layers. Repeated rows are summed first in all modes. A dictionary,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import build_eagerly
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.base.catching_up import CatchingUpOptimizer
@@ -53,7 +55,11 @@ class FusedOptimizer(CatchingUpOptimizer):
     def _hyperparameters(self) -> dict[str, Any]:
         """Returns the rule's numbers and modes."""
         own = (*self._spec.hyperparameters, *self._spec.all_modes)
-        return {each.name: getattr(self, each.name) for each in own}
+        values = {each.name: getattr(self, each.name) for each in own}
+        return {
+            name: access.as_number(x) if access.is_variable(x) else x
+            for name, x in values.items()
+        }
 
     def _settings(self) -> Settings:
         """Returns the options of the next step."""
@@ -61,9 +67,9 @@ class FusedOptimizer(CatchingUpOptimizer):
             implementation=self.implementation,
             learning_rate=lambda: self.learning_rate,
             weight_decay=self.weight_decay,
-            clipnorm=self.clipnorm,
-            clipvalue=self.clipvalue,
-            global_clipnorm=self.global_clipnorm,
+            clipnorm=_bound(self.clipnorm),
+            clipvalue=_bound(self.clipvalue),
+            global_clipnorm=_bound(self.global_clipnorm),
             use_ema=self.use_ema,
             ema_momentum=self.ema_momentum,
             ema_overwrite_frequency=self.ema_overwrite_frequency,
@@ -258,7 +264,11 @@ class FusedOptimizer(CatchingUpOptimizer):
             for gradient, x in zip(grads, variables, strict=True)
         ]
         if known is None and trainable_variables is not None:
-            self._ensure_built(variables)
+            if not self.built:
+                access.once_for_all_replicas(
+                    lambda: build_eagerly(self, variables)
+                )
+            self._check_variables_are_known(variables)
         replicas.check_variables(variables)
         self._check_outside_of_xla()
         if settings.skip_nonfinite:
@@ -412,6 +422,19 @@ class FusedOptimizer(CatchingUpOptimizer):
             if bucket.catches_up and not bucket.sparse:
                 catch_up(rule, settings, state, [variable])
             launch(context, *step)
+
+
+def _bound(x: Any) -> Scalar | None:
+    """Returns a bound for clipping; None if nothing is clipped.
+
+    As in Keras, a number <= 0 doesn't clip.
+    """
+    if x is None:
+        return None
+    bound = access.as_number(x) if access.is_variable(x) else x
+    if tf.is_tensor(bound) and not tf.executing_eagerly():
+        return tf.where(bound > 0, bound, math.inf)
+    return float(bound) if bound > 0 else None
 
 
 def _check_none_is_overwritten(variables: Sequence[Variable]) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from tf_opt.python.keras_internals import Variable
 
 
@@ -23,7 +25,7 @@ class ByPosition:
 
     Attributes:
         shapes: The variables' shapes, to recognize a model of the same
-            structure.
+            structure; None for a shape of unknown rank.
         learning_rate_multipliers: A factor for each variable; None without
             multipliers.
         weight_decay_multipliers: A factor for each variable; None without
@@ -33,7 +35,7 @@ class ByPosition:
         lazy_mode: The mode of each variable; None without patterns.
     """
 
-    shapes: tuple[tuple[int, ...], ...] = ()
+    shapes: tuple[tuple[int | None, ...] | None, ...] = ()
     learning_rate_multipliers: tuple[float, ...] | None = None
     weight_decay_multipliers: tuple[float, ...] | None = None
     excluded: tuple[int, ...] | None = None
@@ -41,7 +43,7 @@ class ByPosition:
 
     def of(self, variables: Sequence[Variable]) -> ByPosition:
         """Returns this object if the shapes match, or an empty one."""
-        shapes = tuple(tuple(variable.shape) for variable in variables)
+        shapes = tuple(_shape_of(variable) for variable in variables)
         return self if shapes == self.shapes else ByPosition(shapes)
 
     def replace(self, **values: Sequence[Any] | None) -> ByPosition:
@@ -63,13 +65,20 @@ class ByPosition:
         }
         if not config:
             return None
-        return {"shapes": list(map(list, self.shapes)), **config}
+        shapes = [shape and list(shape) for shape in self.shapes]
+        return {"shapes": shapes, **config}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Sequence[Any]]) -> ByPosition:
         """Creates the object from the result of `get_config`."""
         config = {name: tuple(value) for name, value in config.items()}
-        return cls(**{**config, "shapes": tuple(map(tuple, config["shapes"]))})
+        shapes = tuple(shape and tuple(shape) for shape in config["shapes"])
+        return cls(**{**config, "shapes": shapes})
+
+
+def _shape_of(variable: Variable) -> tuple[int | None, ...] | None:
+    shape = tf.TensorShape(variable.shape)
+    return None if shape.rank is None else tuple(shape)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -48,25 +48,34 @@ def weight_decays(
     weight_decay: WeightDecay | None,
     state: OptimizerState,
     indices: Sequence[int],
+    *,
+    may_be_set_later: bool = True,
 ) -> float | np.ndarray | tf.Tensor:
-    """Returns one weight decay for some variables, or a vector of them."""
+    """Returns one weight decay for some variables, or a vector of them.
+
+    For `may_be_set_later` see `Multipliers.of`.
+    """
+    if weight_decay is None or is_known(weight_decay, 0):
+        return 0.0
     applies = [state.decays[index] for index in indices]
-    factors = state.unsaved.multipliers("weight_decay_multipliers", indices)
-    if factors is not None or isinstance(
-        weight_decay, (keras.Variable, tf.Variable, tf.Tensor)
-    ):
-        decay = arithmetic.float64(
-            0.0 if weight_decay is None else weight_decay
-        )
-        decays = decay * tf.constant(applies, tf.float64)
-        return decays if factors is None else decays * factors
-    decay = float(weight_decay or 0.0)
-    return decay if all(applies) else decay * np.array(applies)
+    factors = state.unsaved.weight_decay.of(
+        indices, may_be_set_later=may_be_set_later
+    )
+    if factors is None and isinstance(weight_decay, (int, float, np.number)):
+        decay = float(weight_decay)
+        return decay if all(applies) else decay * np.array(applies)
+    decays = arithmetic.float64(weight_decay) * tf.constant(applies, tf.float64)
+    return decays if factors is None else decays * factors
 
 
 def learning_rate_factors(
-    state: OptimizerState, indices: Sequence[int]
+    state: OptimizerState,
+    indices: Sequence[int],
+    *,
+    may_be_set_later: bool = True,
 ) -> float | tf.Tensor:
     """Returns one factor for some variables, or a vector of them."""
-    factors = state.unsaved.multipliers("learning_rate_multipliers", indices)
+    factors = state.unsaved.learning_rate.of(
+        indices, may_be_set_later=may_be_set_later
+    )
     return 1.0 if factors is None else factors

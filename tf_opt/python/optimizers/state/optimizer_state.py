@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.state.multipliers import Multipliers
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import choose
@@ -31,23 +32,22 @@ class UnsavedState(tf.Module):
 
     def __init__(self) -> None:
         super().__init__(name="unsaved_state")
-        self.learning_rate_multipliers: tf.Variable | None = None
-        self.weight_decay_multipliers: tf.Variable | None = None
-        self.gradient_norm: tf.Variable | None = None
-        self.skipped_steps: tf.Variable | None = None
-        self.working_copies: Sequence[tf.Variable | None] = ()
+        self.clear()
 
     def clear(self) -> None:
         """Drops the variables of an earlier build."""
-        self.learning_rate_multipliers = None
-        self.weight_decay_multipliers = None
-        self.gradient_norm = self.skipped_steps = None
+        self.learning_rate = Multipliers("learning_rate_multipliers")
+        self.weight_decay = Multipliers("weight_decay_multipliers")
+        self.gradient_norm: tf.Variable | None = None
+        self.skipped_steps: tf.Variable | None = None
+        self.working_copies: Sequence[tf.Variable | None] = ()
 
     def keep(self, name: str) -> None:
         """Keeps the number of this name from now on; it begins with 0."""
         if getattr(self, name) is None:
             dtype = tf.float64 if name == "gradient_norm" else tf.int64
-            setattr(self, name, _unsaved(0, dtype, name))
+            number = tf.Variable(0, dtype=dtype, trainable=False, name=name)
+            setattr(self, name, number)
 
     def _trackable_children(
         self, save_type: str = "checkpoint", **kwargs: Any
@@ -70,35 +70,6 @@ class UnsavedState(tf.Module):
                 "been built."
             )
         return tf.convert_to_tensor(variable)
-
-    def set_multipliers(
-        self, name: str, factors: Sequence[float] | None, count: int
-    ) -> None:
-        """Sets the factors of all variables; None sets all to 1.
-
-        An existing variable stays, since a traced step may read it.
-        """
-        variable = getattr(self, name)
-        if factors is None:
-            if variable is not None:
-                variable.assign([1.0] * count)
-        elif variable is None:
-            setattr(self, name, _unsaved(factors, tf.float64, name))
-        else:
-            variable.assign(factors)
-
-    def multipliers(
-        self, name: str, indices: Sequence[int]
-    ) -> tf.Tensor | None:
-        """Returns the factors of some variables, or None without factors."""
-        variable = getattr(self, name)
-        if variable is None:
-            return None
-        return tf.gather(tf.convert_to_tensor(variable), indices)
-
-
-def _unsaved(value: Any, dtype: tf.DType, name: str) -> tf.Variable:
-    return tf.Variable(value, dtype=dtype, trainable=False, name=name)
 
 
 class OptimizerState(NamedTuple):

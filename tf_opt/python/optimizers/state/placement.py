@@ -192,7 +192,7 @@ def placement_of(
     return placement
 
 
-def check_device(value: Any) -> None:
+def check_device(name: str, value: Any) -> None:
     """Raises if there is no such device.
 
     Raises:
@@ -211,6 +211,6 @@ def check_device(value: Any) -> None:
     ):
         names = sorted({x.name.split("device:")[-1] for x in available})
         raise ValueError(
-            f"`state_device` must be None or one of {names}. Received: "
-            f"state_device={value!r}"
+            f"`{name}` must be None or one of {names}. Received: "
+            f"{name}={value!r}"
         )

@@ -21,10 +21,8 @@ from tf_opt.python.functional import stochastic_rounding
 from tf_opt.python.functional import storage_rounding
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
-from tf_opt.python.keras_internals import next_seed
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import choose
@@ -88,21 +86,6 @@ def standard_state_dtype(dtype: Any) -> str | None:
     return name
 
 
-def seed_for(
-    seed: int | None, *, stochastic_rounding: bool, state_dtype: str | None
-) -> int | None:
-    """Returns the seed to use; draws Keras' next one only if bits are needed.
-
-    An unneeded draw would change the random numbers of the user's layers.
-    """
-    validation.check_seed(seed)
-    if seed is not None:
-        return int(seed)
-    if stochastic_rounding or state_dtype == "bfloat16":
-        return next_seed()
-    return None
-
-
 class Rounding:
     """The rounding of one step, in the composed implementation."""
 
@@ -119,7 +102,7 @@ class Rounding:
         stream: int,
         value: tf.Tensor,
         dtype: tf.DType,
-        rows: tf.Tensor | None,
+        rows: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Rounds a new value of a variable, a slot or an average.
 

@@ -29,8 +29,6 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
 from tf_opt.python.optimizers.values.flags import choose
-from tf_opt.python.optimizers.values.flags import cond
-from tf_opt.python.optimizers.values.flags import is_zero
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
@@ -120,7 +118,7 @@ class Composed:
         factors: Factors,
         scalars: Scalars,
     ) -> None:
-        """Updates a bucket's variables and slots, and averages of rows."""
+        """Updates a bucket's variables and slots."""
         bound = self._bound(scalars)
         in_place = self._updates_in_place(bucket, frame, bound)
         for i, (variable, index) in enumerate(
@@ -154,8 +152,6 @@ class Composed:
             if waiting is not None and bucket.sparse:
                 waiting.miss(own.weight_decay, frame.enabled)
                 waiting.mark(part.rows, part.occurs, frame.enabled)
-            if bucket.sparse and frame.averages and not bucket.averages_later:
-                self._average(index, frame, part.rows, changes)
 
     def catch_up(
         self,
@@ -281,83 +277,27 @@ class Composed:
     # ---- Moving averages. ----
 
     def average_others(self, averaged: Collection[int], frame: Frame) -> None:
-        """Moves the averages of whole variables that haven't `averaged` yet."""
-        # The rows of a lazy variable without a gradient don't occur.
-        dense = self._dense()
-        for index, lazy in enumerate(self._state.lazy):
-            if index not in averaged and (index in dense or not lazy):
-                self._average(index, frame, None, frame.enabled)
+        """Moves the averages of variables that haven't `averaged` yet."""
+        for index, average in enumerate(self._state.averages):
+            if average is not None and index not in averaged:
+                with self._state.on_device(index):
+                    self._average(index, frame)
 
-    def begin_averages_of_tables(self) -> None:
-        """In the first step, makes averages of lazy tables equal to the tables.
-
-        A row's average starts before the row occurs for the first time.
-        """
-        dense = self._dense()
-        tables = [
-            index
-            for index, lazy in enumerate(self._state.lazy)
-            if lazy and index not in dense
-        ]
-        if not tables:
-            return
-
-        def begin() -> None:
-            for index in tables:
-                # With a momentum of 0 the average becomes the variable.
-                self._average(index, Frame(averages=True), None, True)
-
-        cond(is_zero(access.as_number(self._state.iterations)), begin)
-
-    def _dense(self) -> set[int]:
-        """Returns the indices of the variables with a dense gradient."""
-        return {
-            index
-            for bucket in self._plan.buckets
-            if not bucket.sparse
-            for index in bucket.indices
-        }
-
-    def average_rows(
-        self, bucket: Bucket, grads: Sequence[Gradient], frame: Frame
-    ) -> None:
-        """Moves the averages of rows that were accumulated or occur."""
-        accumulators = self._state.accumulators or [None] * len(
-            self._state.variables
-        )
-        for gradient, variable, index in zip(
-            grads, bucket.variables, bucket.indices, strict=True
-        ):
-            occurs = occurring(gradient, variable, accumulators[index])
-            part = _Part(gradient, occurs=occurs)
-            changes = part.changes(variable, frame.enabled)
-            self._average(index, frame, None, changes)
-
-    def _average(
-        self, index: int, frame: Frame, rows: tf.Tensor | None, changes: Flag
-    ) -> None:
-        """Moves a variable's average, or rows of it, to the new value."""
-        if self._state.averages[index] is None:
-            return
-        with self._state.on_device(index):
-            self._average_here(index, frame, rows, changes)
-
-    def _average_here(
-        self, index: int, frame: Frame, rows: tf.Tensor | None, changes: Flag
-    ) -> None:
-        average_of = self._state.averages[index]
-        weight = Weight(self._state, index, rows=rows)
-        old = access.read_rows(average_of, rows)
+    def _average(self, index: int, frame: Frame) -> None:
+        """Moves a variable's average to the new value."""
+        average = self._state.averages[index]
+        weight = Weight(self._state, index)
+        old = access.value_of(average)
         # The variable gets the average before it is rounded.
         new = step_frame.moving_average(old, weight.value, frame.ema_momentum)
-        rounded = self._rounding(index, AVERAGE, new, old.dtype, rows)
-        access.write_rows(average_of, rows, choose(changes, rounded, old))
+        rounded = self._rounding(index, AVERAGE, new, old.dtype)
+        access.assign(average, choose(frame.enabled, rounded, old))
         if frame.overwrite_with_average is False:
-            weight.reconcile(changes)
+            weight.reconcile(frame.enabled)
         else:
             value = tf.cast(weight.value, new.dtype)
             value = choose(frame.overwrite_with_average, new, value)
-            weight.write(value, changes, self._rounding)
+            weight.write(value, frame.enabled, self._rounding)
 
 
 def rows_accumulated(accumulated: tf.Tensor) -> tf.Tensor:

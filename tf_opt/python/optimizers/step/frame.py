@@ -76,7 +76,6 @@ def frame_of(
 ) -> Frame:
     """Returns the frame of a step; flags as in `Frame`."""
     settings = context.settings
-    clip_value = float(settings.clipvalue or 0)
     momentum: Scalar = 0.0
     overwrite: Flag = False
     if settings.use_ema:
@@ -92,8 +91,9 @@ def frame_of(
         accumulates=settings.accumulates,
         enabled=enabled,
         update=update,
-        # Keras doesn't clip by a negative value.
-        clip_value=clip_value if clip_value > 0 else math.inf,
+        clip_value=(
+            math.inf if settings.clipvalue is None else settings.clipvalue
+        ),
         averages=settings.use_ema,
         ema_momentum=momentum,
         overwrite_with_average=overwrite,
@@ -136,10 +136,15 @@ def factors_of(
     """Returns the factors of a bucket's variables."""
     _, settings, state, _ = context
     decay = None if settings.decays_before_rule else settings.weight_decay
+    indices, runs_op = bucket.indices, bucket.runs_op
     return Factors(
         gradient=gradient,
-        learning_rate=factors.learning_rate_factors(state, bucket.indices),
-        weight_decay=factors.weight_decays(decay, state, bucket.indices),
+        learning_rate=factors.learning_rate_factors(
+            state, indices, may_be_set_later=runs_op
+        ),
+        weight_decay=factors.weight_decays(
+            decay, state, indices, may_be_set_later=runs_op
+        ),
     )
 
 

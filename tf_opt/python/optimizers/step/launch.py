@@ -50,7 +50,8 @@ def launch(
         In a graph, the op.
     """
     rule, lists = context.rule, bucket.lists
-    averages = frame.averages and not bucket.averages_later
+    # The average of a variable that is updated twice moves once, afterwards.
+    averages = frame.averages and not context.plan.repeats
     return resource_apply(
         rule.op,
         grads,
@@ -128,8 +129,8 @@ def run_quickly(
         and plan.buckets[0].runs_op
         and not plan.buckets[0].catches_up
         and settings.is_bare
-        and state.unsaved.learning_rate_multipliers is None
-        and state.unsaved.weight_decay_multipliers is None
+        and not state.unsaved.learning_rate.are_set
+        and not state.unsaved.weight_decay.are_set
         and all(type(gradient) is _EagerTensor for gradient in grads)
         # An op that runs asynchronously would refuse them too late.
         and (

@@ -122,19 +122,26 @@ def gradient_factors(
     It forms the mean over micro-steps and clips by norms.
     """
     factor = 1.0 / settings.micro_steps
-    if settings.clipnorm and settings.clipnorm > 0:
-        bound = float(settings.clipnorm)
-        return factor * (bound / _maximum(measures.norms[k], bound))
-    if settings.global_clipnorm and settings.global_clipnorm > 0:
-        bound = float(settings.global_clipnorm)
+    if settings.clipnorm is not None:
+        return factor * _shrinking(measures.norms[k], settings.clipnorm)
+    if settings.global_clipnorm is not None:
         norm = measures.global_norm
+        shrinking = _shrinking(norm, settings.global_clipnorm)
         # If the norm is NaN or infinite, all gradients become NaN, as in Keras.
-        return factor * (bound / _maximum(norm, bound) + (norm - norm))
+        return factor * (shrinking + (norm - norm))
+    return factor
+
+
+def _shrinking(norm: Any, bound: Scalar) -> Any:
+    """Returns the factor that makes a norm at most `bound`; NaNs stay NaNs."""
+    factor = bound / _maximum(norm, bound)
+    if tf.is_tensor(bound):
+        factor = tf.where(tf.math.is_inf(bound), tf.ones_like(factor), factor)
     return factor
 
 
 def _maximum(x: Any, bound: float) -> Any:
-    """Returns the larger one of each element and `bound`; NaNs stay NaNs."""
+    """Returns the larger one of each element and `bound`."""
     return (tf.maximum if tf.is_tensor(x) else np.maximum)(x, bound)
 
 

@@ -76,10 +76,6 @@ def update(
     for variable, old in zip(kept, before, strict=True):
         new = tf.convert_to_tensor(variable)
         access.assign(variable, tf.where(frame.enabled, new, old))
-    for bucket, _, _ in parts:
-        if bucket.sparse and frame.averages and not bucket.averages_later:
-            own = [finished[i] for i in bucket.positions]
-            composed.average_rows(bucket, own, frame)
 
 
 def decay(
@@ -92,7 +88,9 @@ def decay(
     index = state.index_of(variable)
     if settings.weight_decay is None or not state.decays[index]:
         return
-    weight_decay = weight_decays(settings.weight_decay, state, [index])
+    weight_decay = weight_decays(
+        settings.weight_decay, state, [index], may_be_set_later=False
+    )
     weight = Weight(state, index, variable)
     dtype = arithmetic.slot_dtype(weight.stored.dtype)
     factor = 1 - arithmetic.float64(learning_rate) * tf.reshape(

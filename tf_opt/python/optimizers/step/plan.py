@@ -51,8 +51,6 @@ class Bucket(NamedTuple):
         lists: The op's lists of variables, slots, accumulators and so on, by
             name; None if the composed implementation runs.
         is_measured_by_op: Whether the custom op measures their gradients.
-        averages_later: Whether averages follow after a later bucket, which
-            updates one of these variables again.
     """
 
     positions: tuple[int, ...]
@@ -64,7 +62,6 @@ class Bucket(NamedTuple):
     catches_up: bool
     lists: Mapping[str, Sequence[Any]] | None
     is_measured_by_op: bool
-    averages_later: bool
 
     @property
     def runs_op(self) -> bool:
@@ -102,12 +99,14 @@ class Plan(NamedTuple):
         sums: The positions of gradients that are summed together over replicas:
             those of a bucket, or of buckets that differ only in their device.
         one_by_one: Whether each variable goes through `update_step`.
+        repeats: Whether a variable occurs, and is updated, more than once.
     """
 
     variables: tuple[tf.Variable, ...]
     buckets: tuple[Bucket, ...]
     sums: tuple[tuple[int, ...], ...]
     one_by_one: bool
+    repeats: bool
 
 
 def other_rows_stay(settings: Settings, state: OptimizerState) -> bool:
@@ -221,7 +220,6 @@ def make(
         occurrences[id(variable)] += 1
 
     buckets: list[Bucket] = []
-    updated_later: set[int] = set()
     in_order = sorted(parts.items(), key=lambda part: part[0][:3])
     sums: dict[tuple, list[int]] = {}
     for (*all_but_device, _), positions in in_order:
@@ -260,15 +258,14 @@ def make(
                 and can_run(
                     OP_NAME if dense else SPARSE_OP_NAME, dtype, device
                 ),
-                averages_later=not updated_later.isdisjoint(indices),
             )
         )
-        updated_later.update(indices)
     return Plan(
         tf_variables,
         tuple(reversed(buckets)),
         tuple(tuple(sorted(together)) for together in sums.values()),
         one_by_one,
+        repeats=any(count > 1 for count in occurrences.values()),
     )
 
 

@@ -21,6 +21,8 @@ class Settings(NamedTuple):
 
     Attributes:
         learning_rate: Returns the learning rate.
+        clipnorm: The bound, > 0, or None; so are the other two. Infinity is
+            that of a variable that doesn't clip now.
         gradient_scale: The factor of the gradients.
         micro_steps: The number of steps whose gradients one update sums.
         rounding: How 16-bit variables and state are rounded.
@@ -32,9 +34,9 @@ class Settings(NamedTuple):
     implementation: str
     learning_rate: Callable[[], Scalar]
     weight_decay: WeightDecay | None
-    clipnorm: float | None
-    clipvalue: float | None
-    global_clipnorm: float | None
+    clipnorm: Scalar | None
+    clipvalue: Scalar | None
+    global_clipnorm: Scalar | None
     use_ema: bool
     ema_momentum: Scalar
     ema_overwrite_frequency: int | None
@@ -61,8 +63,10 @@ class Settings(NamedTuple):
     @property
     def needs_norms(self) -> bool:
         """Whether norms of gradients have to be measured."""
-        return bool(
-            self.clipnorm or self.global_clipnorm or self.track_gradient_norm
+        return (
+            self.clipnorm is not None
+            or self.global_clipnorm is not None
+            or self.track_gradient_norm
         )
 
     @property
@@ -70,7 +74,7 @@ class Settings(NamedTuple):
         """Whether a step is its rule and nothing else."""
         return not (
             self.needs_norms
-            or self.clipvalue
+            or self.clipvalue is not None
             or self.use_ema
             or self.accumulates
             or self.skip_nonfinite

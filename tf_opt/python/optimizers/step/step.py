@@ -238,8 +238,6 @@ class Step:
         if settings.skip_nonfinite:
             enabled = both(enabled, measures.finite)
         frame = frames.frame_of(context, update=update, enabled=enabled)
-        if frame.averages:
-            self._composed.begin_averages_of_tables()
         self._launch_and_commit(context, grads, rows, frame, measures)
         return enabled
 
@@ -288,8 +286,7 @@ class Step:
                     later.append(op)
             else:
                 composed.append((bucket, own, factors))
-            follows_here = bucket.runs_op or bucket.sparse
-            if follows_here and not bucket.averages_later:
+            if bucket.runs_op and not plan.repeats:
                 averaged.update(bucket.indices)
         if composed:
             with self._after_awaited():
@@ -380,7 +377,5 @@ class Step:
                     self._composed.accumulate(
                         bucket, grads, frame.gradient_scale, frame.enabled
                     )
-                if bucket.sparse and frame.averages:
-                    self._composed.average_rows(bucket, grads, frame)
 
         cond(frame.update, update, accumulate)

@@ -30,8 +30,8 @@ def accumulated_rows(
 ) -> list[list[tf.Tensor]]:
     """Returns for each bucket the rows with accumulated gradients.
 
-    A row counts if anything in it isn't zero. Only launches of the custom op in
-    lazy mode take such rows, in updates and where averages follow.
+    A row counts if anything in it isn't zero. Only updates by the custom op in
+    lazy mode take such rows.
     """
     settings = context.settings
     found: list[list[tf.Tensor]] = []
@@ -41,7 +41,7 @@ def accumulated_rows(
         if bucket.lazy and bucket.runs_op and settings.accumulates:
             for index in bucket.indices:
                 # If a table is updated twice, only its first update needs rows.
-                needed = index not in seen and (settings.use_ema or update)
+                needed = index not in seen and update
                 accumulator = context.state.accumulators[index]
                 rows.append(_rows_of(accumulator, needed))
                 seen.add(index)
@@ -70,24 +70,24 @@ def check(
     *,
     moves_rows: bool,
 ) -> list[tf.Operation]:
-    """Checks the rows of sparse gradients.
+    """Checks everything that a step refuses, before it writes anything.
 
-    Those that a custom op applies are checked by the op itself, unless rows
-    are moved before it runs. Gradients and variables are those that the user
-    gave.
+    A launch checks its own rows before it writes, so those of the first bucket
+    are left to it, unless rows are moved before it runs. Gradients and
+    variables are those that the user gave.
 
     Returns:
         In a graph, the ops that check.
     """
     checks: list[tf.Operation] = []
-    for bucket in plan.buckets:
-        if bucket.sparse and bucket.runs_op and not moves_rows:
-            continue
+    for k, bucket in enumerate(plan.buckets):
+        checks_itself = (
+            k == 0 and bucket.sparse and bucket.runs_op and not moves_rows
+        )
         for i in bucket.positions:
-            if isinstance(grads[i], tf.IndexedSlices):
-                checks += gradients.check_rows(
-                    grads[i], tf_variable(variables[i]), variables[i]
-                )
+            checks += gradients.check_when_run(
+                grads[i], variables[i], rows=not checks_itself
+            )
     return checks
 
 

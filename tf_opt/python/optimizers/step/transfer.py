@@ -35,7 +35,6 @@ from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import cond
-from tf_opt.python.optimizers.values.flags import is_zero
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
@@ -93,14 +92,12 @@ class _Part(NamedTuple):
     Attributes:
         index: The variable's index.
         rows: The rows; None: all of them.
-        fetches_all: Whether all rows must be fetched nevertheless.
-        sends_all: Whether all rows must be sent nevertheless.
+        moves_all: Whether all rows must be moved nevertheless.
     """
 
     index: int
     rows: tf.Tensor | None = None
-    fetches_all: Flag = False
-    sends_all: Flag = False
+    moves_all: Flag = False
 
 
 class Transfer:
@@ -124,16 +121,11 @@ class Transfer:
             for bucket in plan.buckets
         ]
         if settings.use_ema or rule.reads_other_variables:
-            # Averages of other variables move as well; those of lazy tables
-            # only begin.
+            # Averages of other variables move as well.
             updated = {part.index for bucket in parts for part in bucket}
-            begins = is_zero(access.as_number(state.iterations))
-            nothing = tf.zeros([0], tf.int64)
             parts.append(
                 [
-                    _Part(index, nothing, begins)
-                    if state.lazy[index]
-                    else _Part(index)
+                    _Part(index)
                     for index, copy in enumerate(state.working_copies)
                     if copy is not None and index not in updated
                 ]
@@ -159,8 +151,8 @@ class Transfer:
             if rows is None:
                 parts.append(_Part(index))
             else:
-                full = _all_catch_up(state, index)
-                parts.append(_Part(index, rows[k], full, full))
+                moves_all = _all_catch_up(state, index)
+                parts.append(_Part(index, rows[k], moves_all))
         return cls(state, [parts])
 
     @contextlib.contextmanager
@@ -181,13 +173,13 @@ class Transfer:
                 copy, copies = self._copies(part)
                 # A working copy that is one of them has the value already.
                 if not any(x is copy for x in copies):
-                    _move(copies[0], [copy], part.rows, part.fetches_all)
+                    _move(copies[0], [copy], part.rows, part.moves_all)
 
     def _send(self, parts: Sequence[_Part]) -> None:
         for part in parts:
             copy, copies = self._copies(part)
             others = [x for x in copies if x is not copy]
-            _move(copy, others, part.rows, part.sends_all)
+            _move(copy, others, part.rows, part.moves_all)
 
     def _copies(self, part: _Part) -> tuple[tf.Variable, Sequence[tf.Variable]]:
         """Returns a variable's working copy and its copies in replicas."""
@@ -215,13 +207,7 @@ def _part(
             rows = tf.where(occurs)[:, 0]
         else:
             rows = tf.unique(gradient.indices)[0]
-        all_catch_up = _all_catch_up(state, index)
-    fetches_all = all_catch_up
-    if settings.use_ema:
-        # The average of a table begins with all of its rows.
-        begins = is_zero(access.as_number(state.iterations))
-        fetches_all = begins if all_catch_up is False else begins | all_catch_up
-    return _Part(index, rows, fetches_all, all_catch_up)
+    return _Part(index, rows, _all_catch_up(state, index))
 
 
 def _all_catch_up(state: OptimizerState, index: int) -> Flag:

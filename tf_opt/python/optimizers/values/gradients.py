@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.tensorflow_internals import inside_xla
 
 Gradient = tf.Tensor | tf.IndexedSlices
@@ -51,9 +52,15 @@ def to_dense(
         # The arithmetic type, because a 16-bit sum of many rows loses digits.
         values = tf.cast(gradient.values, arithmetic.slot_dtype(gradient.dtype))
         gradient = tf.math.unsorted_segment_sum(
-            values, gradient.indices, variable.shape[0]
+            values, gradient.indices, _rows_of(variable)
         )
     return gradient if gradient.dtype == dtype else tf.cast(gradient, dtype)
+
+
+def _rows_of(variable: Variable) -> int | tf.Tensor:
+    """Returns how many rows a variable has; a tensor if that may change."""
+    rows = tf.TensorShape(variable.shape)[0]
+    return tf.shape(tf_variable(variable))[0] if rows is None else rows
 
 
 def cast(gradient: Gradient, dtype: tf.DType) -> Gradient:
@@ -107,7 +114,8 @@ def for_update(
         as_gradient(gradient, user_variable), variable, variable.dtype
     )
     if gradient.shape.is_compatible_with(shape):
-        return gradient
+        _check_known_inside_xla(gradient.shape, shape, user_variable)
+        return _with_shape(gradient, shape)
     try:
         fits = tf.broadcast_static_shape(gradient.shape, shape) == shape
     except ValueError:
@@ -118,6 +126,31 @@ def for_update(
             f"{shape}. Received: {gradient.shape}"
         )
     return tf.broadcast_to(gradient, shape)
+
+
+def _with_shape(tensor: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+    """Returns a tensor whose shape `check_when_run` checks.
+
+    TensorFlow's graph optimizer concludes from later ops, such as assignments,
+    that the shape is right, and then removes the check. It doesn't conclude
+    anything from a slice.
+    """
+    if tensor.shape.is_fully_defined() or not shape.is_fully_defined():
+        return tensor
+    return tf.slice(tensor, [0] * shape.rank, shape)
+
+
+def _check_known_inside_xla(
+    received: tf.TensorShape, expected: tf.TensorShape, user_variable: Variable
+) -> None:
+    """Raises for a size that XLA would not compare with the variable's."""
+    if inside_xla() and not received.is_fully_defined():
+        raise ValueError(
+            f"The gradient of `{path_of(user_variable)}` must have a known "
+            "shape inside XLA, which can't check it when the step runs. Call "
+            "`tf.ensure_shape`, or compile with `jit_compile=False`. Expected: "
+            f"{expected}. Received: {received}"
+        )
 
 
 def _checked_slices(
@@ -156,31 +189,70 @@ def _slices_for_update(
     if indices.dtype not in (tf.int32, tf.int64):
         indices = tf.cast(indices, tf.int64)
     values = tf.cast(values, variable.dtype)
-    # For values of unknown rank. (XLA would accept rows of any size.)
-    if values.shape.rank is None or not inside_xla():
-        values = tf.ensure_shape(values, [None, *variable.shape[1:]])
+    row_shape = variable.shape[1:]
+    if inside_xla():
+        _check_known_inside_xla(values.shape[1:], row_shape, user_variable)
+    else:
+        values = tf.ensure_shape(values, [None, *row_shape])
     return tf.IndexedSlices(values, tf.ensure_shape(indices, [None]))
 
 
-def check_rows(
-    slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
+def check_when_run(
+    gradient: Gradient, variable: Variable, *, rows: bool
 ) -> list[tf.Operation]:
-    """Checks slices, also when a step runs, if no custom op checks them.
+    """Checks what isn't known of a gradient before the step runs.
+
+    Args:
+        gradient: The gradient.
+        variable: Its variable.
+        rows: Whether to check the rows of slices, too.
 
     Returns:
         The ops that check, in a graph.
 
     Raises:
-        ValueError: If the slices aren't rows of the variable.
-        tf.errors.InvalidArgumentError: If a row index is outside the variable,
-            or the numbers of rows and indices differ.
+        ValueError: If slices can't be rows of the variable.
+        tf.errors.InvalidArgumentError: Eagerly, if a size or a row is wrong. In
+            a graph, the ops raise it.
     """
     if inside_xla():
         return []
-    name = path_of(user_variable)
-    values, indices = _checked_slices(slices, variable, user_variable)
-    rows = tf.constant(variable.shape[0], indices.dtype)
-    checks = [
+    checks = []
+    if isinstance(gradient, tf.IndexedSlices):
+        if rows:
+            checks = _check_slices(gradient, variable)
+    else:
+        shape = tf.TensorShape(variable.shape)
+        if gradient.shape.is_compatible_with(shape) and not (
+            gradient.shape.is_fully_defined() and shape.is_fully_defined()
+        ):
+            checks = [_check_size(gradient, variable)]
+    return [check for check in checks if check is not None]
+
+
+def _check_size(gradient: tf.Tensor, variable: Variable) -> tf.Operation | None:
+    received = tf.shape(gradient)
+    expected = tf.shape(tf_variable(variable))
+    return tf.debugging.Assert(
+        _are_equal(received, expected),
+        [
+            f"The gradient of `{path_of(variable)}` must have its shape,",
+            expected,
+            "Received:",
+            received,
+        ],
+    )
+
+
+def _check_slices(
+    slices: tf.IndexedSlices, variable: Variable
+) -> list[tf.Operation | None]:
+    name = path_of(variable)
+    values, indices = _checked_slices(slices, tf_variable(variable), variable)
+    rows = tf.cast(_rows_of(variable), indices.dtype)
+    row_shape = tf.shape(tf_variable(variable))[1:]
+    expected = tf.concat([tf.shape(indices), row_shape], axis=0)
+    return [
         tf.debugging.Assert(
             tf.reduce_all((indices >= 0) & (indices < rows)),
             [
@@ -190,7 +262,7 @@ def check_rows(
             ],
         ),
         tf.debugging.Assert(
-            tf.equal(tf.shape(values)[0], tf.size(indices)),
+            _are_equal(tf.shape(values), expected),
             [
                 f"The gradient of {name} must have one row of it for each of "
                 "its indices, got values of shape",
@@ -200,4 +272,10 @@ def check_rows(
             ],
         ),
     ]
-    return [check for check in checks if check is not None]
+
+
+def _are_equal(shape: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+    """Returns whether two shapes are equal; they may differ in rank."""
+    return tf.reduce_all(
+        tf.raw_ops.Equal(x=shape, y=other, incompatible_shape_error=False)
+    )

@@ -53,16 +53,25 @@ def _require(is_right: bool, name: str, value: Any, allowed: str) -> None:
 
 
 def check_number(
-    name: str, value: float, range_: Range, *, may_be_infinite: bool = False
+    name: str, value: Any, range_: Range, *, may_be_infinite: bool = False
 ) -> None:
-    """Raises unless `value` is a number in a range and, by default, finite."""
-    is_right = (
-        _is_number(value)
-        and range_.has(value)
-        and (may_be_infinite or math.isfinite(value))
-    )
+    """Raises unless `value` is a number in a range and, by default, finite.
+
+    It may be a scalar variable, which each step reads.
+    """
     allowed = "a number" if range_ == ANY else f"a number {range_.text}"
-    _require(is_right, name, value, allowed)
+    may_be = _is_number(value) or isinstance(
+        value, (tf.Variable, keras.Variable)
+    )
+    _require(may_be, name, value, allowed)
+    _check_real(
+        name,
+        value,
+        is_right=lambda x: (
+            range_.has(x) and (may_be_infinite or math.isfinite(x))
+        ),
+        allowed=allowed,
+    )
 
 
 def check_factor(name: str, value: float) -> None:
@@ -90,16 +99,24 @@ def check_learning_rate(learning_rate: Any) -> None:
     )
 
 
-def check_weight_decay(weight_decay: Any) -> None:
+def check_new_learning_rate(name: str, value: Any) -> None:
+    """Raises unless it may replace an optimizer's learning rate.
+
+    That may be a number of any type, unlike in the constructor.
+    """
+    if callable(value):
+        return
+    allowed = "a number >= 0, a `LearningRateSchedule` or a callable"
+    _require(value is not None, name, value, allowed)
+    _check_real(
+        name, value, is_right=lambda x: 0 <= x < math.inf, allowed=allowed
+    )
+
+
+def check_weight_decay(name: str, value: Any) -> None:
     """Raises unless it is None, a number >= 0 or a scalar variable."""
-    if isinstance(weight_decay, (tf.Variable, keras.Variable)):
-        if tuple(weight_decay.shape) != ():
-            raise ValueError(
-                "`weight_decay` must be a scalar. Received: a variable of "
-                f"shape {tuple(weight_decay.shape)}"
-            )
-    elif weight_decay is not None:
-        check_not_negative("weight_decay", weight_decay)
+    if value is not None:
+        check_not_negative(name, value)
 
 
 def check_positive_integer(name: str, value: int) -> None:
@@ -125,7 +142,6 @@ def _check_real(
     *,
     is_right: Callable[[Any], bool],
     allowed: str,
-    holders: tuple[type, ...] = (tf.Variable, keras.Variable, tf.Tensor),
 ) -> None:
     """Raises unless `value` is None, an allowed number, or may be one later.
 
@@ -134,13 +150,12 @@ def _check_real(
         value: A number, or an array, tensor or variable of one; or None.
         is_right: Returns whether a number is allowed.
         allowed: The description of allowed values, for the error.
-        holders: Types whose numbers aren't known yet: variables and the
-            tensors of a graph.
     """
     if value is None:
         return
     number = value
-    if isinstance(value, (*holders, np.ndarray, tf.__internal__.EagerTensor)):
+    # The numbers of variables and of a graph's tensors aren't known yet.
+    if isinstance(value, (tf.Variable, keras.Variable, tf.Tensor, np.ndarray)):
         dtype = tf.as_dtype(value.dtype)
         if tuple(value.shape) != () or not (
             dtype.is_floating or dtype.is_integer
@@ -153,18 +168,15 @@ def _check_real(
     _require(_is_number(number) and is_right(number), name, value, allowed)
 
 
-# As in Keras, a Keras variable can't be a bound.
 check_clip_norm = functools.partial(
     _check_real,
     is_right=lambda number: number < math.inf,
     allowed="a finite number (<= 0 doesn't clip) or None",
-    holders=(tf.Variable,),
 )
 check_clip_value = functools.partial(
     _check_real,
     is_right=lambda number: not math.isnan(number),
     allowed="a number (<= 0 doesn't clip) or None",
-    holders=(tf.Variable,),
 )
 check_loss_scale = functools.partial(
     _check_real,
@@ -189,10 +201,10 @@ def check_count(name: str, value: Any, least: int) -> None:
     _require(is_right, name, value, allowed)
 
 
-def check_seed(seed: int | None) -> None:
+def check_seed(name: str, seed: int | None) -> None:
     """Raises unless `seed` is None or an integer of 64 bits."""
     is_right = seed is None or (_is_integer(seed) and -(2**63) <= seed < 2**63)
-    _require(is_right, "seed", seed, "an integer of 64 bits, or None")
+    _require(is_right, name, seed, "an integer of 64 bits, or None")
 
 
 def check_one_of(name: str, value: str, choices: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ wait for each other, which isn't possible inside a condition.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,11 @@ from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
+def is_variable(x: Any) -> bool:
+    """Returns whether `x` is a variable of TensorFlow or Keras."""
+    return isinstance(x, (keras.Variable, tf.Variable))
+
+
 def in_replica() -> bool:
     """Returns whether this code runs in a replica of a strategy."""
     return (
@@ -35,6 +41,15 @@ def in_several_replicas() -> bool:
     return (
         in_replica() and tf.distribute.get_strategy().num_replicas_in_sync > 1
     )
+
+
+def once_for_all_replicas(function: Callable[[], None]) -> None:
+    """Calls a function; if several replicas call this, once and outside."""
+    if in_several_replicas():
+        replica = tf.distribute.get_replica_context()
+        replica.merge_call(lambda _: function())
+    else:
+        function()
 
 
 def creation_scope_of(
@@ -91,7 +106,7 @@ def as_number(x: Any) -> Any:
     Eagerly it is a Python number where that waits for no device. Otherwise it
     is a tensor, in float64 unless it is an integer.
     """
-    if isinstance(x, (keras.Variable, tf.Variable)):
+    if is_variable(x):
         x = read(x) if eager_without_strategy() else tf.convert_to_tensor(x)
     elif isinstance(x, tf.Tensor):
         x = on_host(x)

@@ -1,0 +1,135 @@
+"""The first step and `build`: shapes, errors, replicas."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from registry import OPTIMIZERS
+
+pytestmark = pytest.mark.core
+
+
+def _partial() -> tf.Variable:
+    return tf.Variable(tf.ones((2, 2)), shape=tf.TensorShape([None, 2]))
+
+
+def test_a_build_that_fails_leaves_nothing_behind(tmp_path):
+    optimizer = tf_opt.Adam(0.5, use_ema=True, gradient_accumulation_steps=2)
+    variable = keras.Variable([1.0, 2.0])
+    before = [x.path for x in optimizer.variables]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="fully defined shape.*None, 2"):
+            optimizer.apply([None, tf.ones((2, 2))], [variable, _partial()])
+        assert not optimizer.built
+        assert [x.path for x in optimizer.variables] == before
+    for _ in range(2):
+        optimizer.apply([tf.ones(2)], [variable])
+    np.testing.assert_allclose(variable.numpy(), [0.5, 1.5])
+    assert len(optimizer.variables) == 6
+    # TensorFlow's lists that became shorter can't be saved.
+    path = tf.train.Checkpoint(optimizer=optimizer).save(str(tmp_path / "a"))
+    names = [name for name, _ in tf.train.list_variables(path)]
+    assert sum("moving_average" in name for name in names) == 1
+    # The learning rate is still tracked, so that a schedule may replace it.
+    optimizer.learning_rate = keras.optimizers.schedules.CosineDecay(0.5, 5)
+    assert len(optimizer.variables) == 5
+
+
+def test_a_build_works_once_its_obstacle_is_gone():
+    table = keras.Variable(tf.ones((3, 2)), name="embeddings")
+    table.constraint = keras.constraints.NonNeg()
+    inner = tf_opt.Adam(0.5, lazy_mode="catch_up")
+    optimizer = tf_opt.LossScaleOptimizer(inner, initial_scale=1.0)
+    gradient = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([1]))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="has a constraint"):
+            optimizer.apply([gradient], [table])
+    table.constraint = None
+    optimizer.apply([gradient], [table])
+    np.testing.assert_allclose(table.numpy()[:, 0], [1.0, 0.5, 1.0])
+    assert len({x.path for x in optimizer.variables}) == len(
+        optimizer.variables
+    )
+
+
+@pytest.mark.parametrize("shape", [None, [None]], ids=str)
+def test_sgd_needs_no_shape(shape, implementation, how):
+    def train(optimizer: keras.optimizers.Optimizer) -> np.ndarray:
+        variable = tf.Variable([1.0, 2.0], shape=tf.TensorShape(shape))
+        optimizer.build([variable])
+
+        def step(gradient: tf.Tensor) -> None:
+            optimizer.apply([gradient], [variable])
+
+        step = tf.function(step) if how == "tf.function" else step
+        for _ in range(2):
+            step(tf.constant([1.0, -1.0]))
+        if isinstance(optimizer, tf_opt.SGD):
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                step(tf.constant([1.0, 2.0, 3.0]))
+        return variable.numpy()
+
+    optimizer = tf_opt.SGD(0.5, implementation=implementation)
+    np.testing.assert_array_equal(
+        train(optimizer), train(keras.optimizers.SGD(0.5))
+    )
+    again = tf_opt.SGD.from_config(optimizer.get_config())
+    assert again.get_config() == optimizer.get_config()
+
+
+def test_sgd_updates_a_table_that_grows(implementation, how):
+    table = _partial()
+    optimizer = tf_opt.SGD(0.5, implementation=implementation)
+    optimizer.build([table])
+
+    def step(rows: tf.Tensor) -> None:
+        slices = tf.IndexedSlices(tf.ones((2, 2)), rows)
+        optimizer.apply([slices], [table])
+
+    step = tf.function(step) if how == "tf.function" else step
+    step(tf.constant([1, 1]))
+    table.assign(tf.ones((3, 2)))
+    step(tf.constant([1, 2]))
+    np.testing.assert_array_equal(table.numpy()[:, 0], [1.0, 0.5, 0.5])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        step(tf.constant([0, 3]))
+    np.testing.assert_array_equal(table.numpy()[:, 0], [1.0, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("traced", ["eager", "strategy", "step", "both"])
+@pytest.mark.parametrize("name", [*OPTIMIZERS, "LossScaleOptimizer"])
+def test_the_first_step_of_replicas_builds_the_optimizer(
+    name, traced, strategy
+):
+    def train(*, built: bool) -> np.ndarray:
+        with strategy.scope():
+            variable = keras.Variable([1.0, 2.0])
+            if name == "LossScaleOptimizer":
+                optimizer = tf_opt.LossScaleOptimizer(tf_opt.Adam(0.5), 1.0)
+            else:
+                optimizer = OPTIMIZERS[name].make(0.5)
+            if built:
+                optimizer.build([variable])
+
+        def step() -> None:
+            replica = tf.distribute.get_replica_context()
+            gradient = tf.cast(replica.replica_id_in_sync_group, tf.float32)
+            optimizer.apply([gradient + tf.ones(2)], [variable])
+
+        step = tf.function(step) if traced in ("step", "both") else step
+
+        def run() -> None:
+            strategy.run(step)
+
+        run = tf.function(run) if traced in ("strategy", "both") else run
+        for _ in range(2):
+            run()
+        copies = strategy.experimental_local_results(variable.value)
+        np.testing.assert_array_equal(copies[0].numpy(), copies[1].numpy())
+        return variable.numpy()
+
+    np.testing.assert_array_equal(train(built=False), train(built=True))

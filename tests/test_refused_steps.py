@@ -1,0 +1,129 @@
+"""A step that is refused when it runs: nothing of it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from registry import pairwise
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "norm": {"global_clipnorm": 1.0, "skip_nonfinite": True},
+    "average": {"use_ema": True},
+    "accumulation": {"gradient_accumulation_steps": 2},
+    "host": {"state_device": "CPU:1"},
+    "lazy": {"lazy_mode": True},
+    "lazy, accumulation": {"lazy_mode": True, "gradient_accumulation_steps": 2},
+}
+
+
+def _vector(chosen: tf.Tensor, dtype: str = "float32") -> tf.Tensor:
+    """A gradient of four elements if the right ones are chosen."""
+    return tf.boolean_mask(tf.ones(4, dtype), chosen[:4])
+
+
+def _slices(rows: Any, dtype: str = "float32") -> tf.IndexedSlices:
+    return tf.IndexedSlices(tf.ones((2, 2), dtype), tf.cast(rows, tf.int64))
+
+
+def _rows(chosen: tf.Tensor) -> tf.Tensor:
+    """The rows 0 and 3 of six, or a row that there isn't."""
+    return tf.where(chosen[3], [0, 3], [0, 6])
+
+
+def _columns(chosen: tf.Tensor) -> tf.IndexedSlices:
+    values = tf.boolean_mask(tf.ones((2, 2), "float64"), chosen[2:4], axis=1)
+    return tf.IndexedSlices(values, tf.constant([0, 3]))
+
+
+# Shapes, types and gradients of two variables. Of the gradients that depend on
+# what is chosen, one is wrong without the fourth.
+WRONG: dict[str, tuple[Any, Callable[[tf.Tensor], list[Any]]]] = {
+    "size beside a table": (
+        [((6, 2), "float32"), ((4,), "float32")],
+        lambda x: [_slices([0, 3]), _vector(x)],
+    ),
+    "size of the second": (
+        [((4,), "float32"), ((4,), "float64")],
+        lambda x: [tf.ones(4), _vector(x, "float64")],
+    ),
+    "size of the first": (
+        [((4,), "float32"), ((4,), "float64")],
+        lambda x: [_vector(x), tf.ones(4, "float64")],
+    ),
+    "row of the second": (
+        [((6, 2), "float32"), ((6, 2), "float64")],
+        lambda x: [_slices([0, 3]), _slices(_rows(x), "float64")],
+    ),
+    "row of the first": (
+        [((6, 2), "float32"), ((6, 2), "float64")],
+        lambda x: [_slices(_rows(x)), _slices([0, 3], "float64")],
+    ),
+    "width": (
+        [((6, 2), "float32"), ((6, 2), "float64")],
+        lambda x: [_slices([0, 3]), _columns(x)],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "options", "implementation", "how"),
+    pairwise(
+        [("Adam",)],
+        WRONG,
+        OPTIONS,
+        ["custom_op", "composed"],
+        ["eager", "tf.function"],
+    ),
+)
+def test_nothing_is_written(name, wrong, options, implementation, how):
+    described, gradients = WRONG[wrong]
+    variables = [
+        keras.Variable(np.ones(shape), dtype=dtype)
+        for shape, dtype in described
+    ]
+    optimizer = getattr(tf_opt, name)(
+        0.1, implementation=implementation, **OPTIONS[options]
+    )
+    optimizer.build(variables)
+
+    def step(chosen: tf.Tensor) -> None:
+        optimizer.apply(gradients(chosen), variables)
+
+    step = tf.function(step) if how == "tf.function" else step
+    every = [*variables, *optimizer.variables]
+    before = [x.numpy() for x in every]
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        step(tf.constant([True, True, True, False]))
+    for x, old in zip(every, before, strict=True):
+        np.testing.assert_array_equal(x.numpy(), old, x.path)
+    for _ in range(2):
+        step(tf.constant([True] * 4))
+    for variable in variables:
+        assert (variable.numpy()[0] != 1).all()
+
+
+@pytest.mark.parametrize("implementation", ["auto", "composed"])
+@pytest.mark.parametrize(
+    ("shape", "gradient"), [((4,), _vector), ((6, 2), _columns)]
+)
+def test_xla_must_know_sizes(shape, gradient, implementation):
+    dtype = "float32" if gradient is _vector else "float64"
+    variable = keras.Variable(np.ones(shape), dtype=dtype)
+    optimizer = tf_opt.SGD(0.1, implementation=implementation)
+    optimizer.build([variable])
+
+    @tf.function(jit_compile=True)
+    def step(chosen: tf.Tensor) -> None:
+        optimizer.apply([gradient(chosen)], [variable])
+
+    with pytest.raises(ValueError, match="known shape inside XLA"):
+        step(tf.constant([True, True, False, False]))
+    assert (variable.numpy() == 1).all()

@@ -1,0 +1,106 @@
+"""Variables in the place of numbers: each step reads them, traced or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from registry import RULES
+from trajectory import RUNS
+
+VALUES = (0.75, 0.5, 0.0, 0.25)
+CLIPPING = ("clipnorm", "global_clipnorm", "clipvalue")
+
+
+def _cases() -> list[tuple[type, str]]:
+    numbers = [
+        (under_test.make, number.name)
+        for under_test in RULES.values()
+        for number in under_test.spec.hyperparameters
+    ]
+    return [*numbers, *((tf_opt.Adam, name) for name in CLIPPING)]
+
+
+def _make(cls: type, **arguments: Any) -> Any:
+    if "dampening" in arguments:
+        arguments.update(momentum=0.5, torch_momentum=True)
+    if cls is tf_opt.AveragedSGD:
+        arguments.setdefault("t0", 1)
+    return cls(0.1, **arguments)
+
+
+def _train(
+    optimizer: Any, change: Callable[[float], None], how: str
+) -> list[np.ndarray]:
+    variable = keras.Variable([1.0, 2.0, -1.0])
+    optimizer.build([variable])
+
+    def step(gradient: tf.Tensor) -> None:
+        optimizer.apply([gradient], [variable])
+
+    step = RUNS[how](step)
+    for i, value in enumerate(VALUES):
+        change(value)
+        step(tf.constant([1.0, -2.0, 3.0 + i]))
+    return [variable.numpy(), *(x.numpy() for x in optimizer.variables)]
+
+
+@pytest.mark.parametrize("make", [tf.Variable, keras.Variable])
+@pytest.mark.parametrize(("cls", "name"), _cases())
+def test_each_step_reads_a_variable(cls, name, make, implementation, how):
+    # An eager step reads what has been assigned to a plain number.
+    assigned = _make(cls, **{name: 0.5}, implementation=implementation)
+    if (cls, name) == (tf_opt.SGD, "momentum"):
+        # Its state depends on whether that number is 0.
+        expected = None
+    else:
+        expected = _train(
+            assigned, lambda x: setattr(assigned, name, x), "eager"
+        )
+    number = make(0.5, dtype="float64")
+    optimizer = _make(cls, **{name: number}, implementation=implementation)
+    found = _train(optimizer, number.assign, how)
+    assert optimizer.get_config()[name] == VALUES[-1]
+    if expected is None:
+        variable, velocity = found[0], found[-1]
+        # The third step has no momentum; the fourth a quarter of it.
+        np.testing.assert_allclose(velocity[0], -0.1 * 1.25, rtol=1e-6)
+        assert np.isfinite(variable).all()
+        return
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_such_a_variable_is_not_state():
+    optimizer = tf_opt.Adam(beta_1=keras.Variable(0.5))
+    optimizer.beta_2 = keras.Variable(0.75)
+    optimizer.weight_decay = keras.Variable(0.5)
+    optimizer.build([keras.Variable(1.0)])
+    assert len(optimizer.variables) == 4
+    config = optimizer.get_config()
+    assert (config["beta_1"], config["beta_2"]) == (0.5, 0.75)
+    assert tf_opt.Adam.from_config(config).weight_decay == 0.5
+
+
+def test_a_saved_training_function_keeps_it(tmp_path):
+    module = tf.Module()
+    module.rate = keras.Variable(0.0)
+    module.variable = tf.Variable([1.0, 2.0])
+    module.optimizer = tf_opt.SGD(0.5, momentum=module.rate)
+    module.optimizer.build([module.variable])
+    module.step = tf.function(
+        lambda: module.optimizer.apply([tf.ones(2)], [module.variable]),
+        input_signature=[],
+    )
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    loaded.step()
+    loaded.rate.assign(1.0)
+    loaded.step()
+    np.testing.assert_allclose(loaded.variable.numpy(), [-0.5, 0.5])
