@@ -20,6 +20,8 @@ import numpy as np
 import tensorflow as tf
 from keras.src.utils import naming
 
+from tf_opt.python.tensorflow_internals import explains_later_traces
+
 Variable = keras.Variable | tf.Variable
 
 # None if the installed Keras has no such class.
@@ -205,7 +207,7 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
     def __init__(self, **arguments: Any) -> None:
         # Keras' constructor makes a variable of a learning rate.
-        with numbers_in_float32():
+        with numbers_in_float32(), explains_later_traces():
             super().__init__(**arguments)
         # Keras' constructor has created this variable and tracks it.
         self._iterations.__class__ = _Counter
@@ -249,6 +251,11 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _scheduled_step(self) -> Any:
         """Returns the number of a step for which a schedule has a rate."""
         return self._iterations
+
+    def add_variable(self, *args: Any, **kwargs: Any) -> keras.Variable:
+        """Adds a variable, as Keras' method does."""
+        with explains_later_traces():
+            return super().add_variable(*args, **kwargs)
 
     def _ensure_built(self, variables: Sequence[Variable]) -> None:
         """Builds the optimizer unless it is built.

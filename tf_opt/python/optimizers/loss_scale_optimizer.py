@@ -15,6 +15,7 @@ from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.gradients import GradientLike
+from tf_opt.python.tensorflow_internals import explains_later_traces
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -110,7 +111,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         Args:
             var_list: The model variables that will be updated.
         """
-        super().build(var_list)
+        with explains_later_traces():
+            super().build(var_list)
         if isinstance(self.inner_optimizer, FusedOptimizer):
             self.inner_optimizer._keep("skipped_steps")
 
