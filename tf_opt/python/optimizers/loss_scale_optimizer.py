@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.base import representation
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values import validation
@@ -86,6 +87,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             name=name,
             **kwargs,
         )
+
+    def __repr__(self) -> str:
+        return representation.of_optimizer(self)
 
     @property
     def implementation_in_use(self) -> str | None:
