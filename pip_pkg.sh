@@ -16,6 +16,7 @@
 # doesn't install TensorFlow there once more.) Only a wheel that passes gets into
 # DIR. Does nothing if DIR has a wheel of just these files.
 set -euo pipefail
+unset CDPATH
 # The oldest glibc that the wheel promises to run with. TensorFlow 2.21 itself
 # needs 2.27.
 promised_glibc=2.28

@@ -5,6 +5,7 @@
 #
 #   tests/library_variants.sh [PYTEST ARGUMENTS...]
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 

@@ -6,6 +6,7 @@
 #
 #   tests/tensorflows.sh [PYTEST ARGUMENTS...]
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 source tools/tensorflow_minors.sh

@@ -1,7 +1,7 @@
 """CONTRIBUTING.md's "Add an optimizer", followed in a copy of the sources.
 
-The optimizer is p <- p - lr * g. Its C++ test is built and run, and it passes
-the registry's tests with the composed implementation.
+The optimizer is p <- p - lr * g. Its C++ test is built and run, CUDA's compiler
+takes it, and it passes the registry's tests with the composed implementation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ struct ToyHyperparameters {
 
 template <typename V, bool kL2>
 struct ToyRule : RuleBase<Toy, V, ToyHyperparameters, 0> {
-  ToyRule(const ToyHyperparameters& step, const VariableInputs& own)
+  TF_OPT_HOST_DEVICE ToyRule(const ToyHyperparameters& step,
+                             const VariableInputs& own)
       : descent(step, own),
         step_size(own.learning_rate_factor * step.learning_rate) {}
 
@@ -210,6 +211,18 @@ def test_its_cpp_test_is_built_and_passes(sources, tmp_path):
         "//tf_opt/cc/rules:toy_test",
         sources=sources,
         TF_OPT_PYTHON=sys.executable,
+    )
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="nvcc was not found")
+def test_cudas_compiler_takes_its_rule(sources, tmp_path):
+    run(
+        *("nvcc", "-I.", "-c", "tf_opt/cc/engines/rule_loops.cc"),
+        *("--options-file", "tf_opt/cc/engines/gpu/nvcc.options"),
+        "-DTF_OPT_RULE=Toy",
+        "-DTF_OPT_RULE_HEADER=tf_opt/cc/rules/toy.h",
+        *("-o", str(tmp_path / "toy.o")),
+        sources=sources,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 
@@ -180,6 +181,34 @@ def test_a_trained_model_becomes_a_tflite_model():
     np.testing.assert_allclose(
         interpreter.get_tensor(output), model(X[:1]), rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("make", "kernels"),
+    [
+        (tf_opt.Adam, "TfOpt>ResourceApplyAdamAmsgrad"),
+        (functools.partial(tf_opt.Adam, implementation="composed"), None),
+        (lambda rate: tf_opt.to_keras(tf_opt.SGD(rate)), None),
+    ],
+    ids=["custom_op", "composed", "to_keras"],
+)
+def test_training_becomes_a_tflite_model_without_the_ops(
+    make, kernels, tmp_path
+):
+    Trainer(make(0.1)).save(tmp_path)
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path))
+    converter.experimental_enable_resource_variables = True
+    converter.target_spec.supported_ops = [
+        tf.lite.OpsSet.TFLITE_BUILTINS,
+        tf.lite.OpsSet.SELECT_TF_OPS,
+    ]
+    if kernels is None:
+        assert converter.convert()
+        return
+    # docs/troubleshooting.md has the text.
+    with pytest.raises(Exception, match=f"Custom ops: {kernels}") as error:
+        converter.convert()
+    assert type(error.value).__name__ == "ConverterError"
 
 
 @pytest.mark.core

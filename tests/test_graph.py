@@ -113,6 +113,35 @@ def test_the_second_call_does_not_retrace():
     assert len(traces) == 1
 
 
+NAMES_BUILD = r"call `optimizer\.build\(variables\)` before"
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, tf_opt.LossScaleOptimizer])
+def test_an_optimizer_that_is_built_in_a_later_trace_is_an_error(wrap):
+    optimizers = [wrap(tf_opt.Adam(0.1)) for _ in range(3)]
+    variable = tf.Variable([1.0])
+
+    @tf.function
+    def step(number):
+        optimizers[number].apply([tf.ones(1)], [variable])
+
+    step(0)
+    with pytest.raises(ValueError, match=NAMES_BUILD):
+        step(1)
+    optimizers[2].build([variable])
+    step(2)
+
+
+def test_an_optimizer_that_every_trace_creates_is_an_error():
+    @tf.function
+    def step(variable):
+        tf_opt.Adam(0.1).apply([tf.ones(1)], [variable])
+
+    # TensorFlow traces a function that creates variables twice.
+    with pytest.raises(ValueError, match=NAMES_BUILD):
+        step(tf.Variable([1.0]))
+
+
 def test_a_graph_of_tensorflow_1_trains():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         variable = tf.Variable([1.0, 2.0])

@@ -74,6 +74,25 @@ def test_an_embedding_in_fit_equals_a_loop(jit_compile):
 
 @pytest.mark.kernels
 @needs_sparse_kernels
+@pytest.mark.parametrize(
+    ("clipping", "theirs", "ours"),
+    [
+        ({"clipnorm": 1.0}, 1.0 / np.sqrt(2.0), 0.5),
+        ({"global_clipnorm": 1.0}, 1.0 / np.sqrt(2.0), 0.5),
+        ({"clipvalue": 0.25}, 0.25, 0.125),
+    ],
+)
+def test_repeated_rows_are_clipped_as_a_sum_and_by_keras_before(
+    clipping, theirs, ours
+):
+    # What is left of each of two slices of 1.
+    slices = tf.IndexedSlices(tf.ones((2, 1)), tf.constant([0, 0]), [3, 1])
+    for module, left in ((keras.optimizers, theirs), (tf_opt, ours)):
+        table = tf.Variable(tf.zeros((3, 1)))
+        module.SGD(1.0, **clipping).apply([slices], [table])
+        assert table.numpy()[0, 0] == pytest.approx(-2 * left)
+
+
 def test_a_gather_beside_steps_never_sees_half_of_one():
     # All elements stay equal from step to step.
     table = tf.Variable(tf.zeros([4096, 16]))

@@ -80,6 +80,15 @@ def test_the_decay_of_l2_stays_in_the_rule():
     )
 
 
+def test_an_infinite_learning_rate_without_decay_is_no_nan():
+    optimizer = plain_descent(tf_opt.SGD)(
+        lambda: tf.constant(np.inf), weight_decay=tf.Variable(0.0)
+    )
+    variable = keras.Variable([1.0])
+    optimizer.apply([tf.constant([2.0])], [variable])
+    assert variable.numpy().tolist() == [-np.inf]
+
+
 def test_a_function_put_in_its_place_is_used():
     variable, seen = keras.Variable([1.0]), []
     optimizer = tf_opt.Adam(0.1)

@@ -266,6 +266,28 @@ def test_nan_in_a_gradient_reaches_the_variable_and_stays_in_its_slots(
         np.testing.assert_array_equal(isnan, bad, err_msg=key)
 
 
+@pytest.mark.parametrize(
+    "implementation",
+    [pytest.param("custom_op", marks=pytest.mark.kernels), "composed"],
+)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_infinite_learning_rate_without_decay_is_no_nan(
+    name: str, implementation: str, device: str
+) -> None:
+    own = {"AveragedSGD": {"lambd": 0.0}, "ASGD": {"batch_num": 1}}
+    # Known to be 0 while a step is traced, and not.
+    for no_decay in (0.0, tf.Variable(0.0)):
+        optimizer = OPTIMIZERS[name].make(
+            lambda: tf.constant(np.inf),
+            weight_decay=no_decay,
+            implementation=implementation,
+            **own.get(name, {}),
+        )
+        variable = tf.Variable([1.0, 2.0])
+        optimizer.apply([tf.constant([3.0, -4.0])], [variable])
+        assert variable.numpy().tolist() == [-np.inf, np.inf]
+
+
 # In this process these kernels were chosen, and it chooses once.
 CPU_TARGET = tf_opt.build_info()["cpu_kernels"]
 

@@ -19,6 +19,7 @@ def main() -> None:
     assert folder.is_relative_to(sys.prefix), f"{folder} is not the wheel"
     info = tf_opt.build_info()
     assert info["custom_ops"] == "loaded", info["custom_ops"]
+    assert (folder / "commit.txt").read_text() == info["commit"]
     minors = "for TensorFlow " + ", ".join(sys.argv[1:])
     assert info["libraries"] == minors, info["libraries"]
 

@@ -3,6 +3,7 @@
 #
 #   tools/install_wheel.sh FOLDER ENVIRONMENT
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 

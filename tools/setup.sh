@@ -7,6 +7,7 @@
 # and installs requirements/GROUP.txt into it, at the versions that
 # requirements/constraints.txt pins.
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 

@@ -9,6 +9,7 @@
 # build/aarch64/tensorflow-MINOR/venv: an environment of that Python with this
 # TensorFlow minor and what the tests need. QEMU runs its bin/python.
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 source tools/tensorflow_minors.sh

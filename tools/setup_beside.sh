@@ -3,6 +3,7 @@
 #
 #   tools/setup_beside.sh FOLDER REQUIREMENT...
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 

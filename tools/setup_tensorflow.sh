@@ -7,6 +7,7 @@
 # It is build/tensorflow-MINOR/venv, with .venv's Python and the versions that
 # requirements/tensorflow-MINOR.txt pins (`make lock`).
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 

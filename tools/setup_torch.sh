@@ -4,6 +4,7 @@
 # label "+cpu" exists only where a build for the CPU is offered: nobody is made
 # to download the gigabytes of CUDA libraries that come with the other one.
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 

@@ -9,6 +9,7 @@ import json
 import pathlib
 import runpy
 import shutil
+import subprocess
 import sys
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -60,6 +61,27 @@ def _tensorflow_requirement(
     return f">={first_major}.{first},<{last_major}.{last + 1}"
 
 
+def commit_of(root: pathlib.Path) -> str:
+    """The commit of a source tree, and whether it has changes since."""
+    # The folder of an unpacked archive may be inside of another repository.
+    if not (root / ".git").exists():
+        return "unknown"
+
+    def git(*arguments: str) -> str:
+        return subprocess.check_output(
+            ["git", "-C", str(root), *arguments],
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ).strip()
+
+    try:
+        changes = "+changes" if git("status", "--porcelain") else ""
+        return git("rev-parse", "HEAD") + changes
+    except (OSError, subprocess.CalledProcessError):
+        # There is no git, or it refuses another user's folder.
+        return "unknown"
+
+
 def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> None:
     """Copies sources and binaries, and writes down what the wheel requires."""
     shutil.copytree(
@@ -69,6 +91,7 @@ def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> None:
             "cc", "BUILD", "__pycache__", "*.bzl", "*.lds"
         ),
     )
+    (staging / "tf_opt/commit.txt").write_text(commit_of(_ROOT))
     built = [_copy_library(folder, staging) for folder in binaries]
     for name in _METADATA:
         _copy(_ROOT / name, staging / name)

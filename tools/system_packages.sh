@@ -6,6 +6,7 @@
 # COMMAND:PACKAGE, of another. Does nothing where all of it is there, however it
 # came there.
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/say.sh
 

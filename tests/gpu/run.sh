@@ -8,6 +8,7 @@
 # measures against a copy that moves as many bytes. The table is the last it
 # prints. Says so and stops where there is no compiler or no GPU.
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/say.sh
 

@@ -8,6 +8,7 @@
 # measures `state_device`.
 # Says so and stops where there is no NVIDIA driver.
 set -euo pipefail
+unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tools/say.sh
 

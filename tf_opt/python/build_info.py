@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import keras
 import tensorflow as tf
 
@@ -11,6 +13,8 @@ from tf_opt.python.ops import library
 from tf_opt.version import __version__
 
 _COMPOSED = "the composed implementation runs"
+# Only a wheel has this file (tools/stage_package.py).
+_COMMIT = pathlib.Path(__file__).parents[1] / "commit.txt"
 
 
 def _wheel(loaded: library.Library) -> str:
@@ -33,6 +37,9 @@ def build_info() -> dict[str, str]:
         A dictionary of strings, in the order to print them:
 
         - `tf_opt`, `tensorflow`, `keras`: the installed versions.
+        - `commit`: the git commit that the wheel was made from, with
+          `+changes` if files had changed since; `"unknown"` if it was made
+          without git.
         - `wheel`: whether this is the wheel with kernels for GPUs; if so,
           its CUDA version and the driver it needs.
         - `libraries`: the TensorFlow minor versions that the wheel has a
@@ -60,6 +67,7 @@ def build_info() -> dict[str, str]:
         inside_xla = f"the custom ops run on CPUs; elsewhere {_COMPOSED}"
     return {
         "tf_opt": __version__,
+        "commit": _COMMIT.read_text() if _COMMIT.exists() else "unknown",
         "wheel": _wheel(loaded),
         "tensorflow": tf.__version__,
         "keras": keras.__version__,

@@ -24,6 +24,8 @@ from keras.src.backend.common import global_state
 from keras.src.utils import naming
 from keras.src.utils import tracking
 
+from tf_opt.python.tensorflow_internals import explains_later_traces
+
 Variable = keras.Variable | tf.Variable
 
 # None if the installed Keras has no such class.
@@ -273,7 +275,7 @@ class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
     def __init__(self, **arguments: Any) -> None:
         # Keras' constructor makes a variable of a learning rate.
-        with numbers_in_float32():
+        with numbers_in_float32(), explains_later_traces():
             super().__init__(**arguments)
         # Keras' constructor has created this variable and tracks it.
         self._iterations.__class__ = _Counter

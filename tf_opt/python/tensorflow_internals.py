@@ -57,6 +57,25 @@ def plain_variables(device: str) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def explains_later_traces() -> Iterator[None]:
+    """Context manager whose error names `build` where variables come too late.
+
+    Only the first trace of a `tf.function` may create variables.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if "only supports singleton tf.Variables" not in str(error):
+            raise
+        raise ValueError(
+            "Only the first trace of a `tf.function` may create variables, and "
+            "an optimizer's came later. Create the optimizer outside of the "
+            "function, and call `optimizer.build(variables)` before the "
+            "function's first call."
+        ) from error
+
+
 def in_thread_of_tensorflow() -> bool:
     """Whether TensorFlow started this thread, as in `tf.py_function`."""
     return isinstance(threading.current_thread(), threading._DummyThread)

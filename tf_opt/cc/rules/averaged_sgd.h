@@ -53,7 +53,7 @@ struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
                                      const VariableInputs& own)
       : descent(step, own,
-                1.0 - step.lambd * own.learning_rate_factor * step.eta),
+                KeptPart(step.eta, step.lambd * own.learning_rate_factor)),
         eta(own.learning_rate_factor * step.eta),
         mu(step.mu) {}
 

@@ -14,6 +14,7 @@
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/testing/steps.h"
 
 namespace tf_opt {
 namespace {
@@ -65,17 +66,10 @@ typename Description::Hyperparameters StepOf(int64_t t,
   return h;
 }
 
-// Calls use(p, slots...).
-template <typename Use, std::size_t... kSlots>
-auto WithValues(Element* element, const Use& use,
-                std::index_sequence<kSlots...>) {
-  return use((*element)[0], (*element)[1 + kSlots]...);
-}
-
 // Lets elements take `steps` steps with a gradient of zero, and coast.
 template <typename Rule>
 void CheckCoasting(const Constants& constants, int modes, bool l2, int steps) {
-  constexpr auto kSlots = std::make_index_sequence<Rule::kSlots>();
+  constexpr auto kIndices = std::make_index_sequence<1 + Rule::kSlots>();
   Random random;
   std::vector<Element> elements(20);
   for (Element& element : elements) {
@@ -99,7 +93,7 @@ void CheckCoasting(const Constants& constants, int modes, bool l2, int steps) {
       const double before = expected[i][0];
       WithValues(
           &expected[i],
-          [&](double& p, auto&... slots) { rule(p, 0.0, slots...); }, kSlots);
+          [&](double& p, auto&... slots) { rule(p, 0.0, slots...); }, kIndices);
       paths[i] += std::abs(expected[i][0] - before);
     }
   }
@@ -111,7 +105,7 @@ void CheckCoasting(const Constants& constants, int modes, bool l2, int steps) {
         [&](double, auto... slots) {
           return Rule::Direction(coasting.epsilon, slots...);
         },
-        kSlots);
+        kIndices);
     const double p =
         coasting.keep * elements[i][0] - coasting.moved * direction;
     ASSERT_NEAR(p, expected[i][0], 1e-9 * paths[i] + 1e-15);

@@ -22,6 +22,12 @@ struct RuleBase {
   static constexpr bool kVariableShowsNan = true;
 };
 
+// Factor that a decay leaves of a variable: 1 without decay, even if the step
+// size is infinite and their product NaN.
+TF_OPT_RULE_INLINE double KeptPart(double step_size, double decay) {
+  return decay == 0.0 ? 1.0 : 1.0 - step_size * decay;
+}
+
 // How gradient and weight decay enter a step, in every rule alike:
 //
 //   g <- -g                               if maximize
@@ -41,9 +47,8 @@ struct Descent {
   template <typename Hyperparameters>
   TF_OPT_HOST_DEVICE static double Keep(const Hyperparameters& shared,
                                         const VariableInputs& own) {
-    return kL2 ? 1.0
-               : 1.0 - own.learning_rate_factor * shared.learning_rate *
-                           own.weight_decay;
+    return KeptPart(own.learning_rate_factor * shared.learning_rate,
+                    kL2 ? 0.0 : own.weight_decay);
   }
 
   // Gradient to descend along, for the variable before the step.

@@ -31,6 +31,15 @@ def float64(x: Scalar) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(x), tf.float64)
 
 
+def kept_part(step_size: Scalar, decay: Scalar) -> tf.Tensor:
+    """Returns the factor that a decay leaves of a variable, in float64.
+
+    Without decay it is 1, even if the step size is infinite and their product
+    NaN.
+    """
+    return 1 - tf.math.multiply_no_nan(float64(step_size), float64(decay))
+
+
 class OncePerGraph:
     """Cache of tensors that several variables of a step share."""
 

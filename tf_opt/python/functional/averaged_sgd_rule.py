@@ -43,7 +43,7 @@ def averaged_sgd_update(
         formula,
         {"eta": eta, "mu": mu},
         learning_rate=learning_rate,
-        kept=1 - lambd * eta,
+        kept=arithmetic.kept_part(eta, lambd),
         shared=(next_eta(step, learning_rate, lambd, alpha),),
         **decay,
     )

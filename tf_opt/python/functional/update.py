@@ -111,8 +111,8 @@ class Update:
         """Returns the factor that decoupled decay leaves of a variable."""
         if is_known(weight_decay, 0):
             return self.kept
-        decay = self.learning_rate * arithmetic.float64(weight_decay)
-        return (1 - decay) * self.kept
+        kept = arithmetic.kept_part(self.learning_rate, weight_decay)
+        return kept * self.kept
 
     def _factor(
         self,

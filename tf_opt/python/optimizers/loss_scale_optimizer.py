@@ -11,12 +11,14 @@ import tensorflow as tf
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import build_eagerly
 from tf_opt.python.keras_internals import undone_by_errors
+from tf_opt.python.optimizers.base import representation
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.gradients import GradientLike
+from tf_opt.python.tensorflow_internals import explains_later_traces
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -88,6 +90,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             **kwargs,
         )
 
+    def __repr__(self) -> str:
+        return representation.of_optimizer(self)
+
     @property
     def implementation_in_use(self) -> str | None:
         """`implementation_in_use` of the inner optimizer, or None."""
@@ -106,6 +111,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if isinstance(self.inner_optimizer, FusedOptimizer):
             self.inner_optimizer.catch_up(variables, rows)
 
+    @explains_later_traces()
     @undone_by_errors
     def build(self, var_list: Sequence[Variable]) -> None:
         """Creates the state; the inner optimizer counts skipped steps.

@@ -29,6 +29,7 @@ from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.placement import placement_of
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
+from tf_opt.python.tensorflow_internals import explains_later_traces
 
 
 class BuiltOptimizer(ConfiguredOptimizer):
@@ -66,6 +67,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
             return
         access.once_for_all_replicas(lambda: self._build(var_list))
 
+    @explains_later_traces()
     @keras_internals.undone_by_errors
     def _build(self, var_list: Sequence[keras.Variable]) -> None:
         self._check_complex(var_list)

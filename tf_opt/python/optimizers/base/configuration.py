@@ -20,6 +20,7 @@ from tf_opt.python.dispatch import IMPLEMENTATIONS
 from tf_opt.python.dispatch import Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import KerasOptimizer
+from tf_opt.python.optimizers.base import representation
 from tf_opt.python.optimizers.base.saved_options import ByPosition
 from tf_opt.python.optimizers.base.saved_options import Exclusions
 from tf_opt.python.optimizers.state import factors
@@ -235,6 +236,9 @@ class ConfiguredOptimizer(KerasOptimizer):
                 f"{type(self).__name__} takes the hyperparameters "
                 f"{sorted(names)}, got {sorted(given)}"
             )
+
+    def __repr__(self) -> str:
+        return representation.of_optimizer(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "lr":

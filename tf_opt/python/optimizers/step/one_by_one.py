@@ -93,9 +93,7 @@ def decay(
     )
     weight = Weight(state, index, variable)
     dtype = arithmetic.slot_dtype(weight.stored.dtype)
-    factor = 1 - arithmetic.float64(learning_rate) * tf.reshape(
-        arithmetic.float64(weight_decay), []
-    )
+    factor = tf.reshape(arithmetic.kept_part(learning_rate, weight_decay), [])
     weight.write(
         tf.cast(factor, dtype) * tf.cast(weight.value, dtype),
         True,
