@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -245,6 +246,51 @@ def test_a_table_of_keras_goes_on_lazily_and_catches_up():
     optimizer.catch_up()
     # Keras rounds its betas' powers to float32.
     assert_close(*([value.numpy()] for value in outcomes), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lazy_mode",
+    ["catch_up", {"embeddings": "catch_up"}],
+    ids=lambda mode: type(mode).__name__,
+)
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
+def test_a_table_that_catches_up_goes_on_in_keras(lazy_mode, scaled):
+    outcomes = []
+    for lazy in (False, lazy_mode):
+        table = keras.layers.Embedding(4, 2, embeddings_initializer="ones")
+        table.build()
+        optimizer = tf_opt.Adam(
+            0.125, epsilon_hat=True, lazy_mode=lazy, **EXACT
+        )
+        if scaled:
+            optimizer = tf_opt.LossScaleOptimizer(optimizer, initial_scale=1.0)
+        optimizer.build(table.trainable_variables)
+        for i, row in enumerate([0, 1, 3, 1, 2, 1]):
+            if i == 4:
+                optimizer = tf_opt.to_keras(optimizer)
+            gradient = tf.IndexedSlices(
+                tf.constant([[1.0, -2.0]]), tf.constant([row]), (4, 2)
+            )
+            optimizer.apply([gradient], table.trainable_variables)
+        outcomes.append([x.numpy() for x in optimizer.variables[2:]])
+        outcomes[-1].append(table.embeddings.numpy())
+    assert_close(*outcomes, rtol=TOLERANCE, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lazy_mode",
+    [True, ["a"], {"a": True}, {"a": True, "b": "catch_up"}],
+    ids=str,
+)
+def test_lazy_tables_are_refused_with_advice_that_helps(lazy_mode):
+    variables = [keras.Variable(np.ones((4, 2)), name=name) for name in "ab"]
+    optimizer = tf_opt.Lion(lazy_mode=lazy_mode)
+    optimizer.build(variables)
+    with pytest.raises(ValueError, match="`lazy_mode` must") as error:
+        tf_opt.to_keras(optimizer)
+    (advice,) = re.findall("assign `(.*?)` first", str(error.value))
+    exec(advice, {"optimizer": optimizer})
+    assert type(tf_opt.to_keras(optimizer)) is keras.optimizers.Lion
 
 
 def test_options_are_set():

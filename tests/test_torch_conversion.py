@@ -186,11 +186,9 @@ def test_the_result_may_accumulate(name):
     make = grouped(name)
     theirs, halfway = torch_run(make, START, GRADIENTS[:STEPS])
     variables = keras_variables(halfway)
+    layouts = {variables[0].path: (1, 0)}
     ours = tf_opt.from_torch(
-        theirs,
-        variables,
-        {variables[0].path: (1, 0)},
-        gradient_accumulation_steps=2,
+        theirs, variables, layouts, gradient_accumulation_steps=2
     )
     assert ours.iterations == STEPS
     expected = torch_steps(theirs, GRADIENTS[STEPS:])
@@ -199,6 +197,8 @@ def test_the_result_may_accumulate(name):
         our_steps(ours, variables, twice), expected, strict=True
     ):
         np.testing.assert_allclose(got, want, rtol=TOLERANCE)
+    back = tf_opt.to_torch(ours, variables, layouts)
+    assert [x["step"] for x in back["state"].values()] == [2 * STEPS] * 2
 
 
 @pytest.mark.parametrize("name", ["AdamW", "ASGD"])
@@ -249,6 +249,25 @@ def test_names_choose_the_order_and_none_leaves_out():
         )
     with pytest.raises(ValueError, match="names of the parameters as keys"):
         tf_opt.from_torch(theirs, {"a": variables["a"]})
+
+
+def test_a_table_that_catches_up_goes_on_in_pytorch():
+    results = []
+    for lazy_mode in (False, "catch_up"):
+        table = keras.layers.Embedding(4, 2, embeddings_initializer="ones")
+        table.build()
+        optimizer = tf_opt.Adam(0.125, lazy_mode=lazy_mode)
+        optimizer.build(table.trainable_variables)
+        for row in (0, 1, 3, 1):
+            gradient = tf.IndexedSlices(
+                tf.constant([[1.0, -2.0]]), tf.constant([row]), (4, 2)
+            )
+            optimizer.apply([gradient])
+        state = tf_opt.to_torch(optimizer, [table.embeddings], None)
+        moments = state["state"][0]
+        results.append([table.embeddings.numpy(), *moments.values()])
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
 def test_in_a_strategys_scope(strategy):
