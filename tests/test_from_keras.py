@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
 import re
@@ -211,7 +212,8 @@ def test_inside_of_a_strategys_scope(strategy):
 @pytest.mark.parametrize(
     "refused",
     [
-        "adam",
+        None,
+        "ftrl",
         keras.optimizers.Ftrl(),
         MyAdam(),
         keras.optimizers.LossScaleOptimizer(MyAdam()),
@@ -222,6 +224,42 @@ def test_inside_of_a_strategys_scope(strategy):
 def test_what_from_keras_does_not_know_is_refused(refused):
     with pytest.raises(TypeError, match="must be one of keras.optimizers.Adam"):
         tf_opt.from_keras(refused)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "given",
+    [
+        "nadam",
+        {"class_name": "Nadam", "config": {}},
+        keras.optimizers.serialize(keras.optimizers.Nadam()),
+    ],
+    ids=["name", "short", "saved"],
+)
+def test_what_keras_takes_for_an_optimizer_is_taken(given):
+    before = copy.deepcopy(given)
+    with_options = tf_opt.from_keras(given, skip_nonfinite=True)
+    assert given == before
+    config = with_options.get_config()
+    expected = tf_opt.from_keras(keras.optimizers.Nadam()).get_config()
+    assert config == {**expected, "skip_nonfinite": True} | {
+        "name": config["name"]
+    }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "nadamm",
+        {"config": {}},
+        {"class_name": 5, "config": {}},
+        {"class_name": "Adam", "config": {"beta_3": 0.5}},
+    ],
+    ids=str,
+)
+def test_what_keras_does_not_take_is_named(given):
+    with pytest.raises(ValueError, match="`optimizer` must .* Received:"):
+        tf_opt.from_keras(given)
 
 
 def test_a_table_of_keras_goes_on_lazily_and_catches_up():
