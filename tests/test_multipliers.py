@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import keras
@@ -118,18 +119,34 @@ def test_names_are_found_where_keras_finds_them(name):
     )
 
 
-def test_a_name_that_is_found_nowhere_warns_unless_loaded():
+def test_names_that_are_all_found_nowhere_warn_once_unless_loaded():
     bias = keras.Variable([1.0], name="bias")
     optimizer = tf_opt.Adam()
-    optimizer.exclude_from_weight_decay(var_names=["bias", "bais"])
-    with pytest.warns(UserWarning, match="'bais'.*found in no.*bias:0"):
+    optimizer.exclude_from_weight_decay(var_names=["gama", "bais"])
+    with pytest.warns(UserWarning) as warned:
         optimizer.build([bias])
+    (warning,) = warned
+    assert re.search(
+        "'bais', 'gama'.*none of which is found.*bias:0", str(warning.message)
+    )
     with pytest.warns(UserWarning, match="'gama'"):
-        optimizer.exclude_from_weight_decay(var_names=["gama", "bias"])
+        optimizer.exclude_from_weight_decay(var_names=["gama"])
     loaded = tf_opt.Adam.from_config(optimizer.get_config())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loaded.build([keras.Variable([1.0, 2.0], name="kernel"), bias])
+
+
+def test_one_name_that_is_found_is_enough():
+    """As biases and normalization, of which a model may have only one."""
+    bias = keras.Variable([1.0], name="bias")
+    optimizer = tf_opt.AdamW()
+    names = ["bias", "gamma", "beta"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.exclude_from_weight_decay(var_names=names)
+        optimizer.build([bias])
+        optimizer.exclude_from_weight_decay(var_names=names)
 
 
 @pytest.mark.parametrize(
