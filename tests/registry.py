@@ -103,15 +103,13 @@ class OptimizerUnderTest:
         return tuple(names)
 
     def find_slots(
-        self, optimizer: keras.optimizers.Optimizer, count: int
+        self, optimizer: keras.optimizers.Optimizer
     ) -> dict[str, Sequence[Slot]]:
-        """Each slot's variables, if the optimizer has `count` variables."""
+        """Each slot's variables."""
         found = {}
         for slot in self.spec.slots:
             ending = f"_{slot.keras_name}"
             named = [x for x in optimizer.variables if x.name.endswith(ending)]
-            # Moving averages, which come first, are called like AveragedSGD's.
-            named = named[-count:]
             if slot.row_input:
                 for i in range(named[0].shape[0]):
                     rows = [Row(table, i) for table in named]

@@ -176,6 +176,44 @@ def test_another_keras_backend_is_a_clear_import_error(backend):
     assert 'KERAS_BACKEND="tensorflow"' in result.stderr
 
 
+def test_it_can_be_imported_again(tmp_path):
+    """As extensions of notebooks and Streamlit do after a change of a file."""
+    output = python.run(
+        f"""
+        import sys, warnings
+        import keras
+        import numpy as np
+        import tensorflow as tf
+        from tensorflow.python.autograph.core import config
+
+        x, classes = np.ones((4, 3), "float32"), []
+        warnings.filterwarnings("error", message=".*tf_opt")
+        for again in range(3):
+            import tf_opt
+            rules = len(config.CONVERSION_RULES)
+            optimizer = tf_opt.Adam(implementation="custom_op", clipnorm=1.0)
+            model = keras.Sequential([keras.layers.Dense(1)])
+            model.compile(optimizer, "mse")
+            model.fit(x, x[:, :1], verbose=0)
+            model.save({str(tmp_path / "model.keras")!r})
+            loaded = keras.models.load_model({str(tmp_path / "model.keras")!r})
+            assert type(loaded.optimizer) is tf_opt.Adam
+            loaded.fit(x, x[:, :1], verbose=0)
+            with tf.GradientTape():
+                loaded.optimizer.apply([tf.zeros((3, 1)), tf.zeros(1)])
+            print(loaded.optimizer.iterations.numpy(), rules)
+            classes.append(tf_opt.Adam)
+            for name in list(sys.modules):
+                if name.split(".")[0] == "tf_opt":
+                    del sys.modules[name]
+        assert len(set(classes)) == 3
+        """
+    )
+    first, *others = output.splitlines()
+    assert first.startswith("3 ")
+    assert others == [first, first]
+
+
 def test_python_m_tf_opt_prints_build_info():
     result = run_alone("-m", "tf_opt")
     assert result.returncode == 0, result.stderr

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -210,7 +212,8 @@ def test_inside_of_a_strategys_scope(strategy):
 @pytest.mark.parametrize(
     "refused",
     [
-        "adam",
+        None,
+        "ftrl",
         keras.optimizers.Ftrl(),
         MyAdam(),
         keras.optimizers.LossScaleOptimizer(MyAdam()),
@@ -221,6 +224,42 @@ def test_inside_of_a_strategys_scope(strategy):
 def test_what_from_keras_does_not_know_is_refused(refused):
     with pytest.raises(TypeError, match="must be one of keras.optimizers.Adam"):
         tf_opt.from_keras(refused)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "given",
+    [
+        "nadam",
+        {"class_name": "Nadam", "config": {}},
+        keras.optimizers.serialize(keras.optimizers.Nadam()),
+    ],
+    ids=["name", "short", "saved"],
+)
+def test_what_keras_takes_for_an_optimizer_is_taken(given):
+    before = copy.deepcopy(given)
+    with_options = tf_opt.from_keras(given, skip_nonfinite=True)
+    assert given == before
+    config = with_options.get_config()
+    expected = tf_opt.from_keras(keras.optimizers.Nadam()).get_config()
+    assert config == {**expected, "skip_nonfinite": True} | {
+        "name": config["name"]
+    }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "nadamm",
+        {"config": {}},
+        {"class_name": 5, "config": {}},
+        {"class_name": "Adam", "config": {"beta_3": 0.5}},
+    ],
+    ids=str,
+)
+def test_what_keras_does_not_take_is_named(given):
+    with pytest.raises(ValueError, match="`optimizer` must .* Received:"):
+        tf_opt.from_keras(given)
 
 
 def test_a_table_of_keras_goes_on_lazily_and_catches_up():
@@ -245,6 +284,51 @@ def test_a_table_of_keras_goes_on_lazily_and_catches_up():
     optimizer.catch_up()
     # Keras rounds its betas' powers to float32.
     assert_close(*([value.numpy()] for value in outcomes), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lazy_mode",
+    ["catch_up", {"embeddings": "catch_up"}],
+    ids=lambda mode: type(mode).__name__,
+)
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
+def test_a_table_that_catches_up_goes_on_in_keras(lazy_mode, scaled):
+    outcomes = []
+    for lazy in (False, lazy_mode):
+        table = keras.layers.Embedding(4, 2, embeddings_initializer="ones")
+        table.build()
+        optimizer = tf_opt.Adam(
+            0.125, epsilon_hat=True, lazy_mode=lazy, **EXACT
+        )
+        if scaled:
+            optimizer = tf_opt.LossScaleOptimizer(optimizer, initial_scale=1.0)
+        optimizer.build(table.trainable_variables)
+        for i, row in enumerate([0, 1, 3, 1, 2, 1]):
+            if i == 4:
+                optimizer = tf_opt.to_keras(optimizer)
+            gradient = tf.IndexedSlices(
+                tf.constant([[1.0, -2.0]]), tf.constant([row]), (4, 2)
+            )
+            optimizer.apply([gradient], table.trainable_variables)
+        outcomes.append([x.numpy() for x in optimizer.variables[2:]])
+        outcomes[-1].append(table.embeddings.numpy())
+    assert_close(*outcomes, rtol=TOLERANCE, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "lazy_mode",
+    [True, ["a"], {"a": True}, {"a": True, "b": "catch_up"}],
+    ids=str,
+)
+def test_lazy_tables_are_refused_with_advice_that_helps(lazy_mode):
+    variables = [keras.Variable(np.ones((4, 2)), name=name) for name in "ab"]
+    optimizer = tf_opt.Lion(lazy_mode=lazy_mode)
+    optimizer.build(variables)
+    with pytest.raises(ValueError, match="`lazy_mode` must") as error:
+        tf_opt.to_keras(optimizer)
+    (advice,) = re.findall("assign `(.*?)` first", str(error.value))
+    exec(advice, {"optimizer": optimizer})
+    assert type(tf_opt.to_keras(optimizer)) is keras.optimizers.Lion
 
 
 def test_options_are_set():

@@ -179,7 +179,7 @@ def test_a_step_is_that_of_numpy(
     has_masters = features.get("master_weights") and "16" in dtype
     assert len(masters) == (len(SHAPES) if has_masters else 0)
     moving = optimizer._model_variables_moving_average if averages else None
-    slots = under_test.find_slots(optimizer, len(SHAPES))
+    slots = under_test.find_slots(optimizer)
     arithmetic = "float64" if dtype == "float64" else "float32"
     state_dtype = features.get("state_dtype", arithmetic)
     types = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import keras
@@ -118,18 +119,34 @@ def test_names_are_found_where_keras_finds_them(name):
     )
 
 
-def test_a_name_that_is_found_nowhere_warns_unless_loaded():
+def test_names_that_are_all_found_nowhere_warn_once_unless_loaded():
     bias = keras.Variable([1.0], name="bias")
     optimizer = tf_opt.Adam()
-    optimizer.exclude_from_weight_decay(var_names=["bias", "bais"])
-    with pytest.warns(UserWarning, match="'bais'.*found in no.*bias:0"):
+    optimizer.exclude_from_weight_decay(var_names=["gama", "bais"])
+    with pytest.warns(UserWarning) as warned:
         optimizer.build([bias])
+    (warning,) = warned
+    assert re.search(
+        "'bais', 'gama'.*none of which is found.*bias:0", str(warning.message)
+    )
     with pytest.warns(UserWarning, match="'gama'"):
-        optimizer.exclude_from_weight_decay(var_names=["gama", "bias"])
+        optimizer.exclude_from_weight_decay(var_names=["gama"])
     loaded = tf_opt.Adam.from_config(optimizer.get_config())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loaded.build([keras.Variable([1.0, 2.0], name="kernel"), bias])
+
+
+def test_one_name_that_is_found_is_enough():
+    """As biases and normalization, of which a model may have only one."""
+    bias = keras.Variable([1.0], name="bias")
+    optimizer = tf_opt.AdamW()
+    names = ["bias", "gamma", "beta"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.exclude_from_weight_decay(var_names=names)
+        optimizer.build([bias])
+        optimizer.exclude_from_weight_decay(var_names=names)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +191,77 @@ def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():
     for decay in (0, 1.5, -1, "1"):
         with pytest.raises(ValueError, match="`decay` must be"):
             tf_opt.layerwise_multipliers(model, decay)
+
+
+def test_normalization_is_on_the_level_of_the_layer_before_it():
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((6, 4)),
+            layers.LayerNormalization(name="first"),
+            layers.Dense(4, name="a"),
+            layers.BatchNormalization(name="a_bn"),
+            layers.ReLU(),
+            layers.GroupNormalization(2, name="a_gn"),
+            # A wrapper around the layer with the weights.
+            layers.SpectralNormalization(layers.Dense(4, name="b")),
+            layers.RMSNormalization(name="b_rms"),
+            layers.Dense(1, name="c"),
+        ]
+    )
+    factors = tf_opt.layerwise_multipliers(model, 0.5)
+    # first, a and its two normalizations, b and its, c.
+    expected = [0.125] * 2 + [0.25] * 6 + [0.5] * 3 + [1.0] * 2
+    assert list(factors.values()) == expected
+
+
+def test_levels_of_an_efficient_net():
+    model = keras.applications.EfficientNetB0(weights=None, classes=2)
+    paths = [variable.path for variable in model.trainable_variables]
+
+    def factors(**arguments) -> dict[str, float]:
+        found = tf_opt.layerwise_multipliers(model, 0.75, **arguments)
+        optimizer = tf_opt.Adam(learning_rate_multipliers=found)
+        optimizer.build(model.trainable_variables)
+        numbers = optimizer._unsaved.learning_rate_multipliers.numpy()
+        return dict(zip(paths, numbers, strict=True))
+
+    alone = factors()
+    assert alone["stem_conv/kernel"] == alone["stem_bn/gamma"]
+    convolutions = {x.split("/")[0] for x in paths if "_bn/" not in x}
+    assert len(set(alone.values())) == len(convolutions)
+    blocks = ["stem", *(f"block{i}" for i in range(1, 8)), "top"]
+    by_block = factors(blocks=blocks)
+    for path, factor in by_block.items():
+        block = next((i for i, x in enumerate(blocks) if x in path), 9)
+        assert factor == 0.75 ** (9 - block), path
+    assert by_block["predictions/kernel"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ("first", "must be a list of regular expressions"),
+        ([], "must be a list of regular expressions"),
+        (2, "must be a list of regular expressions"),
+        (["(", "first"], "must have regular expressions as elements"),
+        (["first", "nowhere"], "'nowhere', which is found in no"),
+        (["first", "^nowhere$"], "'^nowhere$', which is found in no"),
+        (["first1", "first10", "last"], "'first10', which is found in no"),
+    ],
+    ids=str,
+)
+def test_wrong_blocks(blocks, message):
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(3, name="first1"),
+            keras.layers.Dense(3, name="first10"),
+            keras.layers.Dense(2, name="last"),
+        ]
+    )
+    with pytest.raises(ValueError, match=f"`blocks` .*{re.escape(message)}"):
+        tf_opt.layerwise_multipliers(model, 0.5, blocks=blocks)
 
 
 def test_variables_of_every_type_are_excluded_from_decay(implementation):

@@ -6,6 +6,7 @@ import copy
 import itertools
 import pickle
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import tf_opt
 from counterparts import COUNTERPARTS
 from low_precision_cases import SETTINGS
 from processes import python
+from registry import MODES
 from registry import OPTIMIZERS
 from small_model import assert_close
 from small_model import assert_same
@@ -135,6 +137,51 @@ def test_the_configuration_and_the_variables_are_always_the_same(name):
         again.build(compiled(again).trainable_variables)
         variables.append(described(again))
     assert variables[0] == variables[1] == variables[2]
+
+
+# Options that create state.
+STATE = {
+    "use_ema": True,
+    "master_weights": True,
+    "gradient_accumulation_steps": 2,
+}
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
+@pytest.mark.parametrize(
+    "options",
+    [STATE, {**STATE, "use_ema": False, "lazy_mode": "catch_up"}],
+    ids=["averages", "catches up"],
+)
+@pytest.mark.parametrize(("name", "mode"), MODES)
+def test_no_two_variables_have_the_same_path(name, mode, options, scaled):
+    under_test = OPTIMIZERS[name]
+    if "lazy_mode" in options and not under_test.has_lazy_mode:
+        pytest.skip("has no lazy tables")
+    variables = [
+        keras.Variable(np.ones((4, 2)), dtype="bfloat16", name=variable)
+        for variable in ("embeddings", "kernel")
+    ]
+    optimizer = under_test.make(**under_test.modes[mode], **options)
+    if scaled:
+        optimizer = tf_opt.LossScaleOptimizer(optimizer)
+    optimizer.build(variables)
+    paths = [variable.path for variable in optimizer.variables]
+    # Counters, and for each variable an accumulator, a master weight and more.
+    assert len(paths) > 2 + 2 * len(variables)
+    assert len(set(paths)) == len(paths)
+
+
+def test_a_legacy_h5_file_has_all_state(tmp_path):
+    model = compiled(tf_opt.AveragedSGD(use_ema=True))
+    train(model)
+    model.save(tmp_path / "model.h5")
+    # Keras doesn't load this state, not even that of its own optimizers.
+    with h5py.File(tmp_path / "model.h5") as file:
+        for variable in model.optimizer.variables:
+            np.testing.assert_array_equal(
+                file[f"optimizer_weights/{variable.path}"], variable
+            )
 
 
 @pytest.mark.parametrize("from_ours", [True, False])

@@ -73,6 +73,22 @@ def test_build_takes_its_variables_by_the_name_that_keras_gives_them(name):
     assert optimizer.built
 
 
+def test_names_that_only_keras_has_are_explained():
+    with pytest.raises(AttributeError, match="`tf_opt.NAdam`") as error:
+        tf_opt.Nadam  # noqa: B018
+    (advice,) = re.findall(r"`(tf_opt\.NAdam\(.*?)`", str(error.value))
+    ours = eval(advice, {"tf_opt": tf_opt}).get_config()
+    theirs = tf_opt.from_keras(keras.optimizers.Nadam()).get_config()
+    different = {name for name in ours if ours[name] != theirs[name]}
+    assert different <= {"name"}
+    for name in ("Lamb", "schedules", "get"):
+        with pytest.raises(AttributeError, match=f"{name}`.* AdamW,"):
+            getattr(tf_opt, name)
+    for name in ("Foo", "__all_", "__doc"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'$"):
+            getattr(tf_opt, name)
+
+
 def test_names_are_those_of_keras():
     for name, theirs in KERAS.items():
         ours = OPTIMIZERS[name].make

@@ -37,7 +37,7 @@ def tf_opt_states(
         LEARNING_RATE, implementation=implementation, **arguments
     )
     optimizer.build([variable])
-    slots = under_test.find_slots(optimizer, 1)
+    slots = under_test.find_slots(optimizer)
     apply = tf.function(lambda g: optimizer.apply([g], [variable]))
     states = []
     for step in range(1, STEPS + 1):

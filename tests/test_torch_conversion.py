@@ -124,6 +124,103 @@ def test_a_new_optimizer_and_a_state_dict():
         np.testing.assert_allclose(got, want, rtol=TOLERANCE)
 
 
+# What PyTorch's optimizers got over the years; they set these themselves when
+# they load the state of an older one.
+NEW_KEYS = {
+    "amsgrad",
+    "capturable",
+    "decoupled_weight_decay",
+    "differentiable",
+    "foreach",
+    "fused",
+    "maximize",
+    "nesterov",
+}
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "ASGD", "SGD"])
+def test_state_dicts_of_older_versions(name):
+    arguments = {"weight_decay": 0.25}
+    arguments |= {"momentum": 0.5} if name == "SGD" else {}
+    make = grouped(name, **arguments)
+    theirs, halfway = torch_run(make, START, GRADIENTS[:STEPS])
+    older = theirs.state_dict()
+    for group in older["param_groups"]:
+        for key in NEW_KEYS & group.keys():
+            del group[key]
+    variables = keras_variables(halfway)
+    layouts = {variables[0].path: (1, 0)}
+    ours = tf_opt.from_torch((name, older), variables, layouts)
+    theirs, _ = torch_run(make, halfway, [])
+    theirs.load_state_dict(older)
+    expected = torch_steps(theirs, GRADIENTS[STEPS:])
+    for got, want in zip(
+        our_steps(ours, variables, GRADIENTS[STEPS:]), expected, strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "ASGD", "SGD"])
+def test_settings_that_are_missing_are_pytorchs_defaults(name):
+    theirs = getattr(torch.optim, name)([torch.nn.Parameter(torch.ones(1))])
+    variables = [keras.Variable([1.0])]
+    complete = tf_opt.from_torch(theirs, variables).get_config()
+    lr = theirs.param_groups[0]["lr"]
+    group = {"params": [0], "lr": torch.tensor(lr, dtype=torch.float64)}
+    given = {"state": {}, "param_groups": [group]}
+    sparse = tf_opt.from_torch((name, given), variables).get_config()
+    assert sparse == {**complete, "name": sparse["name"]}
+
+
+@pytest.mark.parametrize("missing", ["params", "lr"])
+def test_a_group_without_what_every_version_has(missing):
+    group = {"params": [0], "lr": 0.5}
+    del group[missing]
+    given = {"state": {}, "param_groups": [group]}
+    with pytest.raises(ValueError, match=f"`optimizer` must.*'{missing}'"):
+        tf_opt.from_torch(("Adam", given), [keras.Variable([1.0])])
+
+
+@pytest.mark.parametrize("name", ["AdamW", "NAdam", "ASGD"])
+def test_the_result_may_accumulate(name):
+    make = grouped(name)
+    theirs, halfway = torch_run(make, START, GRADIENTS[:STEPS])
+    variables = keras_variables(halfway)
+    layouts = {variables[0].path: (1, 0)}
+    ours = tf_opt.from_torch(
+        theirs, variables, layouts, gradient_accumulation_steps=2
+    )
+    assert ours.iterations == STEPS
+    expected = torch_steps(theirs, GRADIENTS[STEPS:])
+    twice = [step for step in GRADIENTS[STEPS:] for _ in range(2)]
+    for got, want in zip(
+        our_steps(ours, variables, twice), expected, strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=TOLERANCE)
+    back = tf_opt.to_torch(ours, variables, layouts)
+    assert [x["step"] for x in back["state"].values()] == [2 * STEPS] * 2
+
+
+@pytest.mark.parametrize("name", ["AdamW", "ASGD"])
+def test_moving_averages_begin_as_the_weights(name):
+    theirs, halfway = torch_run(grouped(name), START, GRADIENTS[:STEPS])
+    variables = keras_variables(halfway)
+    ours = tf_opt.from_torch(
+        theirs,
+        variables,
+        {variables[0].path: (1, 0)},
+        use_ema=True,
+        ema_momentum=0.75,
+    )
+    after = our_steps(ours, variables, GRADIENTS[STEPS : STEPS + 1])
+    for average, *values in zip(
+        ours._state.averages, halfway, after, strict=True
+    ):
+        np.testing.assert_allclose(
+            average.numpy().T, np.average(values, 0, [3, 1]), rtol=1e-12
+        )
+
+
 def test_names_choose_the_order_and_none_leaves_out():
     parameters = {
         name: torch.nn.Parameter(torch.ones(size))
@@ -152,6 +249,25 @@ def test_names_choose_the_order_and_none_leaves_out():
         )
     with pytest.raises(ValueError, match="names of the parameters as keys"):
         tf_opt.from_torch(theirs, {"a": variables["a"]})
+
+
+def test_a_table_that_catches_up_goes_on_in_pytorch():
+    results = []
+    for lazy_mode in (False, "catch_up"):
+        table = keras.layers.Embedding(4, 2, embeddings_initializer="ones")
+        table.build()
+        optimizer = tf_opt.Adam(0.125, lazy_mode=lazy_mode)
+        optimizer.build(table.trainable_variables)
+        for row in (0, 1, 3, 1):
+            gradient = tf.IndexedSlices(
+                tf.constant([[1.0, -2.0]]), tf.constant([row]), (4, 2)
+            )
+            optimizer.apply([gradient])
+        state = tf_opt.to_torch(optimizer, [table.embeddings], None)
+        moments = state["state"][0]
+        results.append([table.embeddings.numpy(), *moments.values()])
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
 def test_in_a_strategys_scope(strategy):

@@ -102,7 +102,7 @@ def run(
         **{**under_test.modes[mode], **overrides},
     )
     optimizer.build(variables)
-    slots = under_test.find_slots(optimizer, len(variables))
+    slots = under_test.find_slots(optimizer)
     apply = RUNS[how](lambda gradients: optimizer.apply(gradients, variables))
 
     def states() -> list[State]:

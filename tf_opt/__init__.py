@@ -1,5 +1,7 @@
 """Fused optimizers for TensorFlow and Keras 3."""
 
+from typing import TYPE_CHECKING
+
 try:
     import keras as _keras
 except ImportError as error:
@@ -62,3 +64,25 @@ __all__ += [x for x in globals() if x[0] != "_" and callable(globals()[x])]
 def __dir__() -> list[str]:
     # Python adds `python` and `version`, which are imported above.
     return __all__
+
+
+# Type checkers would take any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> None:
+        """Raises an error that explains names that only Keras has."""
+        message = f"module {__name__!r} has no attribute {name!r}"
+        if name == "Nadam":
+            message += (
+                ": it is `tf_opt.NAdam`, whose defaults are PyTorch's. "
+                "`tf_opt.NAdam(1e-3, epsilon=1e-7, momentum_decay=1.0)` "
+                "computes what `keras.optimizers.Nadam()` does, and "
+                "`tf_opt.from_keras(optimizer)` converts any other"
+            )
+        elif not name.startswith("_") and hasattr(_keras.optimizers, name):
+            own = [x for x in __all__ if isinstance(globals()[x], type)]
+            message += (
+                f": `keras.optimizers.{name}` has no counterpart. tf_opt has "
+                f"{', '.join(own)}"
+            )
+        raise AttributeError(message)

@@ -43,6 +43,8 @@ with optimizer.averaged_weights():
 
 converted = tf_opt.from_keras(keras.optimizers.SGD(0.1), skip_nonfinite=True)
 model.compile(converted, loss="mse")
+model.compile(tf_opt.from_keras("adam", master_weights=True), loss="mse")
+tf_opt.from_torch(("AdamW", {}), variables, global_clipnorm=1.0)
 
 p, m, v = (tf.Variable(tf.zeros(2)) for _ in range(3))
 new = adam(p, tf.ones(2), m, v, step=1)
@@ -63,4 +65,5 @@ tf_opt.Adam(lazy_mode="table")  # pyright: ignore[reportArgumentType]
 tf_opt.Adam(lazy_mode={"table": "lazy"})  # pyright: ignore[reportArgumentType]
 tf_opt.functional.sgd(p, p, lr=0.1)  # pyright: ignore[reportCallIssue]
 tf_opt.from_keras(optimizer, lazy=True)  # pyright: ignore[reportCallIssue]
+tf_opt.Nadam()  # pyright: ignore[reportAttributeAccessIssue]
 optimizer.implementation = "op"  # pyright: ignore[reportAttributeAccessIssue]

@@ -152,7 +152,9 @@ def exclude_from_autograph(package: str) -> None:
     """
     rule = autograph_config.DoNotConvert(package)
     rules = autograph_config.CONVERSION_RULES
-    autograph_config.CONVERSION_RULES = (rule, *rules)
+    # The package may have been imported before.
+    if str(rule) not in map(str, rules):
+        autograph_config.CONVERSION_RULES = (rule, *rules)
 
 
 def traced(

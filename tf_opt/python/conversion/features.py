@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state import lazy_mode
 
 
 def check(
@@ -17,26 +19,37 @@ def check(
 ) -> None:
     """Raises for what an optimizer of another library can't do.
 
+    Tables that catch up aren't among it: once their rows have caught up, they
+    hold the results of exact training.
+
     Args:
         optimizer: A tf_opt optimizer.
         library: The other library.
-        lacks: Arguments that must be None or False.
+        lacks: Arguments that must have their defaults.
         fixed: Arguments that must have these values.
 
     Raises:
         ValueError: If an argument has another value, or averages are swapped
             in.
     """
-    required = {**dict.fromkeys(lacks), **fixed}
+    signature = inspect.signature(type(optimizer)).parameters
+    required = {
+        **{name: signature[name].default for name in lacks},
+        "lazy_mode": lazy_mode.without_lazy(optimizer.lazy_mode),
+        **fixed,
+    }
     for name, value in required.items():
         received = getattr(optimizer, name)
         if received != value and (received or value):
-            wanted = "off" if value is None else repr(value)
+            advice = (
+                "It can't be changed once the optimizer is built"
+                if optimizer._is_fixed(name)
+                else "If other results are fine, assign "
+                f"`optimizer.{name} = {value!r}` first"
+            )
             raise ValueError(
-                f"`{name}` must be {wanted} to convert this optimizer, because "
-                f"{library} computes nothing else. If other results are fine, "
-                f"assign `optimizer.{name}` first; some attributes can't be "
-                f"assigned once the optimizer is built. Received: "
+                f"`{name}` must be {value!r} to convert this optimizer, "
+                f"because {library} computes nothing else. {advice}. Received: "
                 f"{name}={received!r}"
             )
     if optimizer.average_is_swapped_in:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -18,7 +20,7 @@ from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
 # Overloads can't tell Keras' classes apart: pyright doesn't know what
 # they inherit from TensorFlow, so to it any of them may be any other.
 def from_keras(
-    optimizer: keras.optimizers.Optimizer,
+    optimizer: keras.optimizers.Optimizer | str | Mapping[str, Any],
     **options: Unpack[Options],
 ) -> FusedOptimizer | LossScaleOptimizer | keras.optimizers.MultiOptimizer:
     r"""Converts a Keras optimizer and keeps its state.
@@ -39,7 +41,9 @@ def from_keras(
             `MultiOptimizer` around these. tf_opt optimizers inside of it are
             kept. If the optimizer is built, the result gets its state and
             updates the same variables. If it belongs to a
-            `tf.distribute.Strategy`, so does the result.
+            `tf.distribute.Strategy`, so does the result. Or what
+            `keras.optimizers.get` takes: a name, such as `"adam"`, or a
+            configuration.
         **options: Options of tf_opt, such as `lazy_mode` or `master_weights`,
             for each optimizer that is converted.
 
@@ -52,9 +56,10 @@ def from_keras(
     Raises:
         TypeError: If `optimizer` has another class, such as a subclass, which
             might compute something else, or an option is unknown.
-        ValueError: If it was built outside of the strategy scope in which this
-            function is called, lacks state that its arguments ask for, or an
-            option has a wrong value.
+        ValueError: If Keras doesn't know such a name or configuration, the
+            optimizer was built outside of the strategy scope in which this
+            function is called, or it lacks state that its arguments ask for; or
+            if an option has a wrong value.
 
     Example:
 
@@ -69,7 +74,21 @@ def from_keras(
             return part
         return _counterpart(part, options)
 
+    if isinstance(optimizer, (str, Mapping)):
+        optimizer = _new(optimizer)
     return convert(optimizer, counterpart, LossScaleOptimizer)
+
+
+def _new(identifier: str | Mapping[str, Any]) -> keras.optimizers.Optimizer:
+    """Returns the Keras optimizer of a name or a configuration."""
+    try:
+        # Keras changes the configuration.
+        return keras.optimizers.get(copy.deepcopy(identifier))
+    except Exception as error:  # It may be of any class.
+        raise ValueError(
+            "`optimizer` must be a Keras optimizer, or what "
+            f"`keras.optimizers.get` takes. Received: {identifier!r} ({error})"
+        ) from error
 
 
 def _counterpart(

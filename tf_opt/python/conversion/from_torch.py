@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +20,7 @@ from tf_opt.python.conversion.torch_counterparts import Variables
 from tf_opt.python.conversion.torch_counterparts import layout_of
 from tf_opt.python.conversion.torch_layouts import Layout
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.configuration import CommonArguments
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -28,18 +30,20 @@ def from_torch(
     optimizer: Any,
     variables: Variables,
     layouts: Layouts | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[CommonArguments],
 ) -> FusedOptimizer:
     """Converts a PyTorch optimizer and keeps its state.
 
-    The result goes on where PyTorch's optimizer stopped; the next steps are
-    PyTorch's, to rounding. Move the weights yourself. A schedule or clipping
-    isn't part of a PyTorch optimizer, so set these here, too.
+    The result continues where PyTorch's optimizer stopped; the next steps are
+    PyTorch's, to rounding. Move the weights yourself, before you call this with
+    `use_ema=True`: averages begin as the weights. Clipping and accumulation
+    aren't part of a PyTorch optimizer, so pass them as options.
 
     Args:
         optimizer: A `torch.optim.Adam`, `AdamW`, `NAdam`, `ASGD` or `SGD`; or
             a tuple of the name of such a class and the optimizer's
-            `state_dict()`. tf_opt doesn't import PyTorch.
+            `state_dict()`. tf_opt doesn't import PyTorch. Settings that the
+            `state_dict` of an older PyTorch lacks have PyTorch's defaults.
         variables: The variables in the order of the optimizer's parameters,
             with None for parameters to leave out. Or, if the optimizer was
             created with `named_parameters()`, a dictionary with the
@@ -51,8 +55,8 @@ def from_torch(
             permutation)` has the variable's shape.
             `tf_opt.torch_layouts(model)` returns those of usual layers. None:
             all axes have the same order.
-        **options: Keyword-only arguments that all tf_opt optimizers take, such
-            as `master_weights=True`.
+        **options: Arguments that all tf_opt optimizers take, such as
+            `master_weights=True` or `global_clipnorm=1.0`.
 
     Returns:
         A built optimizer: `AveragedSGD` for `ASGD`, otherwise the class of the
@@ -61,10 +65,11 @@ def from_torch(
 
     Raises:
         TypeError: If `optimizer` has another class, such as a subclass.
-        ValueError: If variables and parameters don't fit, or the state isn't
-            one that tf_opt can have: groups that differ in other settings, or
-            parameters with different numbers of steps. PyTorch's SGD doesn't
-            count its steps: `iterations` is then 0 or 1.
+        ValueError: If the state isn't that of a PyTorch optimizer, variables
+            and parameters don't fit, or the state isn't one that tf_opt can
+            have: groups that differ in other settings, or parameters with
+            different numbers of steps. PyTorch's SGD doesn't count its steps:
+            `iterations` is then 0 or 1.
 
     Example:
 
@@ -91,8 +96,13 @@ def from_torch(
     axes = [layout_of(variable, layouts) for variable in kept]
     result = counterpart.cls(**{**_arguments(name, parameters), **options})
     result.build(kept)
+    for variable, average in zip(kept, result._state.averages, strict=False):
+        if average is not None:
+            average.assign(variable)
     steps = _same(parameters, "step", _steps_of)
-    result.iterations.assign(int(steps))
+    # `iterations` counts updates, this variable the steps that accumulate, too.
+    micro_steps = result.gradient_accumulation_steps or 1
+    result._iterations.assign(int(steps) * micro_steps)
     for attribute, key in counterpart.shared.items():
         if steps:
             value = _same(parameters, key, lambda x, k=key: float(x.state[k]))
@@ -129,6 +139,18 @@ def _name_and_state(optimizer: Any) -> tuple[str, Mapping[str, Any]]:
             "its class's name and its state_dict, and the class one of "
             f"{', '.join(COUNTERPARTS)}. Received: {optimizer!r}"
         )
+    groups = state_dict.get("param_groups", ())
+    for part, keys in (
+        (state_dict, ("state", "param_groups")),
+        *((group, ("params", "lr")) for group in groups),
+    ):
+        for key in keys:
+            if key not in part:
+                raise ValueError(
+                    "`optimizer` must have the state_dict of a PyTorch "
+                    f"optimizer. Expected: the key {key!r}. Received: the keys "
+                    f"{list(part)}"
+                )
     return name, state_dict
 
 
@@ -199,35 +221,34 @@ def _same(parameters: Sequence[_Parameter], name: str, get: Any) -> Any:
 def _arguments(name: str, parameters: Sequence[_Parameter]) -> dict[str, Any]:
     """Returns the arguments with which tf_opt's optimizer is PyTorch's."""
     counterpart = COUNTERPARTS[name]
+    # An older PyTorch's group may lack settings. Both libraries have the same
+    # defaults.
+    signature = inspect.signature(counterpart.cls)
+    defaults = {x.name: x.default for x in signature.parameters.values()}
+    defaults["decoupled_weight_decay"] = name == "AdamW"
 
-    def setting(argument: str) -> Any:
+    def setting(parameter: _Parameter, argument: str) -> Any:
+        group = parameter.group
+        if argument in BETAS and "betas" in group:
+            return float(group["betas"][BETAS.index(argument)])
         key = TORCH_NAMES.get(argument, argument)
-        return _same(
-            parameters,
-            key,
-            lambda parameter: (
-                parameter.group["betas"][BETAS.index(argument)]
-                if argument in BETAS
-                else parameter.group[key]
-            ),
-        )
+        return group.get(key, defaults[argument])
 
     arguments = {
-        argument: setting(argument)
-        for argument in counterpart.cls._own_arguments
-        if argument not in counterpart.fixed
+        argument: _same(
+            parameters,
+            TORCH_NAMES.get(argument, argument),
+            functools.partial(setting, argument=argument),
+        )
+        for argument in (
+            *counterpart.cls._own_arguments,
+            "maximize",
+            "decoupled_weight_decay",
+        )
     }
     arguments |= counterpart.fixed
-    arguments["maximize"] = _same(
-        parameters, "maximize", lambda x: x.group.get("maximize", False)
-    )
-    arguments["decoupled_weight_decay"] = _same(
-        parameters,
-        "decoupled_weight_decay",
-        lambda x: x.group.get("decoupled_weight_decay", name == "AdamW"),
-    )
-    for argument, key in (("learning_rate", "lr"), ("weight_decay",) * 2):
-        values = [float(parameter.group[key]) for parameter in parameters]
+    for argument in ("learning_rate", "weight_decay"):
+        values = [float(setting(x, argument) or 0.0) for x in parameters]
         base = next(filter(None, values), 0.0)
         arguments[argument] = base
         if any(value != base for value in values):

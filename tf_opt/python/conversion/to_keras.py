@@ -18,7 +18,6 @@ _LACKS = (
     "learning_rate_multipliers",
     "weight_decay_multipliers",
     "skip_nonfinite",
-    "lazy_mode",
     "master_weights",
     "stochastic_rounding",
 )
@@ -31,8 +30,9 @@ def to_keras(
 
     Results match to rounding, except for repeated embedding ids; see
     `from_keras`. Options that don't change numbers are dropped, such as
-    `state_device` and `implementation`. A state in `state_dtype` gets the type
-    that Keras gives it.
+    `state_device` and `implementation`. The rows of tables with
+    `lazy_mode="catch_up"` catch up first. A state in `state_dtype` gets the
+    type that Keras gives it.
 
     Args:
         optimizer: A tf_opt optimizer that Keras has, too, such as `AdamW`; or a
@@ -92,6 +92,7 @@ def _counterpart(
     ):
         fixed["schedule_by"] = "steps"
     features.check(optimizer, "Keras", _LACKS, fixed)
+    optimizer.catch_up()
     if callable(optimizer.weight_decay):
         raise ValueError(
             "`weight_decay` must be a number to convert this optimizer, "

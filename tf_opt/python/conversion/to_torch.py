@@ -48,6 +48,7 @@ def to_torch(
     Args:
         optimizer: A built `tf_opt.Adam`, `AdamW`, `NAdam`, `AveragedSGD` (for
             `torch.optim.ASGD`) or `SGD`. A schedule becomes its present rate.
+            The rows of tables with `lazy_mode="catch_up"` catch up first.
         variables: All variables of the optimizer in the order of PyTorch's
             parameters, with None for other parameters; or a dictionary with
             the parameters' names as keys.
@@ -55,7 +56,8 @@ def to_torch(
 
     Returns:
         A `state_dict` with PyTorch's tensors. An `Adam` with decoupled weight
-        decay loads into `torch.optim.AdamW`.
+        decay loads into `torch.optim.AdamW`. As in PyTorch, gradients that
+        `gradient_accumulation_steps` has summed up aren't part of it.
 
     Raises:
         ImportError: If PyTorch isn't installed.
@@ -85,6 +87,7 @@ def to_torch(
 
     name, counterpart = _counterpart_of(optimizer)
     _check_features(name, counterpart, optimizer)
+    optimizer.catch_up()
     names = list(variables) if isinstance(variables, Mapping) else None
     if isinstance(variables, Mapping):
         variables = list(variables.values())
@@ -147,9 +150,7 @@ def _check_features(
         "global_clipnorm",
         "use_ema",
         "loss_scale_factor",
-        "gradient_accumulation_steps",
         "skip_nonfinite",
-        "lazy_mode",
         "master_weights",
         "stochastic_rounding",
     )

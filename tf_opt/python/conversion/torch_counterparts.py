@@ -51,7 +51,7 @@ COUNTERPARTS = {
 }
 # Arguments that have another name in PyTorch, or are one argument.
 BETAS = ("beta_1", "beta_2")
-TORCH_NAMES = {"epsilon": "eps"}
+TORCH_NAMES = {"learning_rate": "lr", "epsilon": "eps"}
 
 
 def layout_of(variable: Variable, layouts: Layouts | None) -> Layout:

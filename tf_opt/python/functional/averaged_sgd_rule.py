@@ -63,7 +63,7 @@ SPEC = rule_spec.RuleSpec(
         ax &\leftarrow ax + \mu (p - ax) \\
         \eta &\leftarrow \gamma / (1 + \lambda \gamma t)^\alpha
     """,
-    slots=[rule_spec.Slot("ax", "The variable's average", "average")],
+    slots=[rule_spec.Slot("ax", "The variable's average", "ax")],
     numbers=[
         rule_spec.STEP,
         rule_spec.learning_rate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import json
@@ -119,8 +120,9 @@ def library() -> Library:
     for wrapper in vars(ops):
         if wrapper.startswith("TfOpt_"):
             # A tape then treats results as constants; otherwise it would raise
-            # a LookupError.
-            tf.no_gradient(wrapper.replace("_", ">", 1))
+            # a LookupError. An earlier import may have registered it.
+            with contextlib.suppress(KeyError):
+                tf.no_gradient(wrapper.replace("_", ">", 1))
     handle.TfOptCpuTarget.restype = ctypes.c_char_p
     cpu_target = handle.TfOptCpuTarget().decode()
     wanted = os.environ.get(CPU_TARGET_VARIABLE)

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Sequence
 
 import keras
 
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.values import validation
 
+# Not the wrappers, such as SpectralNormalization, around a layer with weights.
+_NORMALIZATION = tuple(
+    cls
+    for name, cls in vars(keras.layers).items()
+    if name.endswith("Normalization")
+    and not issubclass(cls, keras.layers.Wrapper)
+)
 
-def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
+
+def layerwise_multipliers(
+    model: keras.Model, decay: float, blocks: Sequence[str] | None = None
+) -> dict[str, float]:
     r"""Returns factors for layer-wise learning rates, as used in fine-tuning.
 
-    The last layer with trainable variables gets the factor 1. Each layer before
-    it gets `decay` times the factor of the layer behind it. Layers are counted
-    as in `model.layers`: a layer made of other layers counts as one, and each
-    layer of an inner model counts.
+    With `blocks`, a variable in the $k$-th of $n$ blocks gets the factor
+    $\text{decay}^{n + 1 - k}$: `decay` in the last block, $\text{decay}^n$ in
+    the first. All other variables get the factor 1, such as those of a new
+    head. This is what `layer_decay` does in timm and BEiT.
+
+    Without `blocks`, each layer is a level. The last one gets the factor 1, and
+    each level before it `decay` times the factor of the next one. Layers are in
+    the order of `model.layers`: a layer made of other layers counts as one, and
+    each layer of an inner model counts. Keras' normalization layers belong to
+    the level of the layer before them. A deep model has many levels (82 in
+    EfficientNetB0), so its first layers hardly learn unless `decay` is close to
+    1: name blocks instead.
 
     Args:
         model: A built model.
-        decay: The factor between a layer and the one before it, in (0, 1].
+        decay: The factor between a block and the one before it, in (0, 1].
+        blocks: Regular expressions, from the first block to the last, such as
+            `["stem", "block1", "block2"]`. A variable belongs to the first one
+            that is found in its path. Include the stem or the embeddings, and
+            leave out the head.
 
     Returns:
         A dictionary for `learning_rate_multipliers`. It maps a regular
@@ -29,8 +52,9 @@ def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
 
     Raises:
         ValueError: If `model` isn't a model, has no trainable variables or has
-            variables of the same path in different layers, or `decay` isn't in
-            (0, 1].
+            variables of the same path in different layers; `decay` isn't in
+            (0, 1]; or a block has no trainable variable that isn't in an
+            earlier block.
 
     Example:
 
@@ -45,33 +69,57 @@ def layerwise_multipliers(model: keras.Model, decay: float) -> dict[str, float]:
 
     References:
         - [Howard and Ruder, 2018](https://arxiv.org/abs/1801.06146)
+        - [Bao et al., 2021](https://arxiv.org/abs/2106.08254), "BEiT"
     """
     if not isinstance(model, keras.Model):
         raise ValueError(
             f"`model` must be a `keras.Model`. Received: model={model!r}"
         )
     validation.check_factor("decay", decay)
-    layers = _layers_with_variables(model)
-    if not layers:
+    levels = _levels(model)
+    if not levels:
         raise ValueError(
             "`model` must be built and have trainable variables. Received: "
             f"{model}"
         )
-    variables = [variable for layer in layers for variable in layer]
-    factors = [
-        float(decay) ** (len(layers) - 1 - depth)
-        for depth, layer in enumerate(layers)
-        for _ in layer
-    ]
+    variables = [variable for level in levels for variable in level]
+    if blocks is None:
+        last = len(levels) - 1
+        depths = [depth for depth, level in enumerate(levels) for _ in level]
+    else:
+        depths = _depths_in(blocks, variables)
+        last = len(blocks)
+    factors = [float(decay) ** (last - depth) for depth in depths]
     return patterns.of_paths("model", variables, factors)
 
 
-def _layers_with_variables(
-    model: keras.Model,
-) -> list[list[keras.Variable]]:
-    """Returns each trainable layer's variables, from first to last."""
+def _depths_in(
+    blocks: Sequence[str], variables: Sequence[keras.Variable]
+) -> list[int]:
+    """Returns each variable's position in `blocks`, behind it if in none."""
+    if not isinstance(blocks, (list, tuple)) or not blocks:
+        raise ValueError(
+            "`blocks` must be a list of regular expressions. Received: "
+            f"blocks={blocks!r}"
+        )
+    patterns.check("blocks", blocks, "elements")
+    depth_of = {pattern: depth for depth, pattern in enumerate(blocks)}
+    depths = patterns.values_of("blocks", depth_of, variables, len(blocks))
+    for depth, pattern in enumerate(blocks):
+        if depth not in depths:
+            raise ValueError(
+                f"`blocks` has the regular expression {pattern!r}, which is "
+                "found in no trainable variable's path that isn't in an "
+                "earlier block. Write an expression that is found in fewer "
+                f"paths, such as 'block1/', before it. Received: {blocks}"
+            )
+    return depths
+
+
+def _levels(model: keras.Model) -> list[list[keras.Variable]]:
+    """Returns the trainable variables of each level, from first to last."""
     seen: set[int] = set()
-    layers = []
+    levels: list[list[keras.Variable]] = []
     for layer in [*_layers_of(model), model]:
         # The model comes last, for variables that are in no layer.
         own = [
@@ -80,9 +128,11 @@ def _layers_with_variables(
             if id(variable) not in seen
         ]
         seen.update(map(id, own))
-        if own:
-            layers.append(own)
-    return layers
+        if own and levels and isinstance(layer, _NORMALIZATION):
+            levels[-1].extend(own)
+        elif own:
+            levels.append(own)
+    return levels
 
 
 def _layers_of(model: keras.Model) -> Iterator[keras.Layer]:

@@ -73,7 +73,7 @@ class BuiltOptimizer(ConfiguredOptimizer):
         self._check_complex(var_list)
         # A loaded optimizer may be for other variables, of unfrozen layers.
         if self._by_position.excluded is None:
-            self._warn_of_unmatched_names(var_list)
+            self._warn_if_unmatched(var_list)
         saved = self._by_position = self._by_position.of(var_list)
         # Bypasses Keras, which would look for variables in it.
         object.__setattr__(
@@ -172,8 +172,9 @@ class BuiltOptimizer(ConfiguredOptimizer):
         Args:
             var_list: Variables to exclude.
             var_names: Regular expressions. A variable is excluded if one of
-                them is found in its name, such as `"dense/bias:0"`. One that
-                is found in no name is a warning, at the latest in `build`.
+                them is found in its name, such as `"dense/bias:0"`. If none of
+                them is found in any name, there is a warning, at the latest in
+                `build`.
         """
         super().exclude_from_weight_decay(
             var_list=var_list, var_names=var_names
@@ -184,11 +185,11 @@ class BuiltOptimizer(ConfiguredOptimizer):
             paths=tuple(sorted(map(path_of, var_list or ()))),
         )
         if self.built:
-            self._warn_of_unmatched_names(self._trainable_variables)
+            self._warn_if_unmatched(self._trainable_variables)
         self._change_state(decays=self._which_decay())
 
-    def _warn_of_unmatched_names(self, variables: Sequence[Variable]) -> None:
-        patterns.warn_of_unmatched(
+    def _warn_if_unmatched(self, variables: Sequence[Variable]) -> None:
+        patterns.warn_if_unmatched(
             "exclude_from_weight_decay(var_names=...)",
             self._exclusions.var_names,
             [

@@ -240,20 +240,23 @@ class ConfiguredOptimizer(KerasOptimizer):
     def __repr__(self) -> str:
         return representation.of_optimizer(self)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "lr":
-            raise AttributeError(
-                f"{type(self).__name__} has no attribute 'lr'. Assign to "
-                f"`learning_rate`. Received: lr={value!r}"
-            )
-        fixed = (
+    def _is_fixed(self, name: str) -> bool:
+        """Returns whether an attribute can't be assigned any more."""
+        return getattr(self, "built", False) and name in (
             "master_weights",
             "state_dtype",
             "state_device",
             "shard_state",
             *self._fixed_by_build,
         )
-        if name in fixed and getattr(self, "built", False):
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "lr":
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute 'lr'. Assign to "
+                f"`learning_rate`. Received: lr={value!r}"
+            )
+        if self._is_fixed(name):
             raise ValueError(
                 f"`{name}` can't be changed once the optimizer is built, as "
                 f"its state depends on it. Received: {name}={value!r}"

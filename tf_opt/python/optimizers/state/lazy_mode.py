@@ -69,6 +69,13 @@ def copy_of(lazy_mode: LazyMode) -> LazyMode:
     return lazy_mode if _is_mode(lazy_mode) else type(lazy_mode)(lazy_mode)
 
 
+def without_lazy(lazy_mode: LazyMode) -> LazyMode:
+    """Returns a checked `LazyMode` whose lazy tables (True) became exact."""
+    if isinstance(lazy_mode, Mapping):
+        return {pattern: without_lazy(x) for pattern, x in lazy_mode.items()}
+    return lazy_mode if lazy_mode == CATCH_UP else False
+
+
 def modes_of(
     lazy_mode: LazyMode, variables: Sequence[Variable]
 ) -> tuple[Mode, ...]:

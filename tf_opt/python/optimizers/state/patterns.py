@@ -71,18 +71,23 @@ def values_of(
     return list(map(value, paths))
 
 
-def warn_of_unmatched(
-    name: str, patterns: Iterable[str], names: Sequence[str]
+def warn_if_unmatched(
+    name: str, patterns: Sequence[str], names: Sequence[str]
 ) -> None:
-    """Warns of patterns that are found in no variable's name."""
-    for pattern in patterns:
-        if not any(re.search(pattern, each) for each in names):
-            warnings.warn(
-                f"`{name}` has the regular expression {pattern!r}, which is "
-                "found in no trainable variable's name. Some of the names "
-                f"are: {list(names[:4])}",
-                stacklevel=2,
-            )
+    """Warns if no variable's name matches any of the patterns.
+
+    One match is enough: a list of usual names, such as biases and
+    normalization, also serves models that lack some of them.
+    """
+    if patterns and not any(
+        re.search(pattern, each) for pattern in patterns for each in names
+    ):
+        warnings.warn(
+            f"`{name}` has the regular expressions {list(patterns)}, none of "
+            "which is found in a trainable variable's name. Some of the names "
+            f"are: {list(names[:4])}",
+            stacklevel=2,
+        )
 
 
 def of_paths(
