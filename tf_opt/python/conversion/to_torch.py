@@ -104,7 +104,7 @@ def to_torch(
     if name != "SGD":
         shared["step"] = float(steps)
     if name == "ASGD":
-        shared["mu"] = 1 / max(1, steps - optimizer.t0)
+        shared["mu"] = 1 / max(1, steps - float(optimizer.t0))
     state = {}
     for position, index in enumerate(indices):
         if index is None or not steps:
@@ -178,13 +178,15 @@ def _groups(
     name: str, optimizer: FusedOptimizer, indices: Sequence[int | None]
 ) -> list[dict[str, Any]]:
     """Returns a group for each run of variables with the same settings."""
+    # Variables in the place of numbers are numbers there.
+    config = optimizer.get_config()
     own: dict[str, Any] = {
-        TORCH_NAMES.get(argument, argument): getattr(optimizer, argument)
+        TORCH_NAMES.get(argument, argument): config[argument]
         for argument in type(optimizer)._own_arguments
         if argument not in (*BETAS, *COUNTERPARTS[name].fixed)
     }
     if "eps" in own:
-        own["betas"] = tuple(getattr(optimizer, x) for x in BETAS)
+        own["betas"] = tuple(config[name] for name in BETAS)
         own["decoupled_weight_decay"] = optimizer.decoupled_weight_decay
     own["maximize"] = optimizer.maximize
     known = [index for index in indices if index is not None]

@@ -241,14 +241,8 @@ class BuiltOptimizer(ConfiguredOptimizer):
         lazy = saved
         if lazy is None and self.built:
             lazy = lazy_modes.modes_of(value, self._trainable_variables)
-        if self.use_ema and any(lazy or ()):
-            raise ValueError(
-                "`use_ema` must be False with lazy tables: the average of a "
-                "row would stand still while the row waits, and `fit` writes "
-                "the averages into the model. Leave out `lazy_mode`, whose "
-                "default updates all rows, or `use_ema`. Received: "
-                f"use_ema=True, lazy_mode={value!r}"
-            )
+        if self.use_ema:
+            lazy_modes.check_none_is_lazy(value, lazy or ())
         self._by_position = self._by_position.replace(
             lazy_mode=None if isinstance(value, (bool, str)) else lazy
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.settings import UNSCALED
 from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.settings import clip_bound
 from tf_opt.python.optimizers.step.step import Step
 from tf_opt.python.optimizers.step.transfer import Transfer
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
@@ -67,9 +67,9 @@ class FusedOptimizer(CatchingUpOptimizer):
             implementation=self.implementation,
             learning_rate=lambda: self.learning_rate,
             weight_decay=self.weight_decay,
-            clipnorm=_bound(self.clipnorm),
-            clipvalue=_bound(self.clipvalue),
-            global_clipnorm=_bound(self.global_clipnorm),
+            clipnorm=clip_bound(self.clipnorm),
+            clipvalue=clip_bound(self.clipvalue),
+            global_clipnorm=clip_bound(self.global_clipnorm),
             use_ema=self.use_ema,
             ema_momentum=self.ema_momentum,
             ema_overwrite_frequency=self.ema_overwrite_frequency,
@@ -422,19 +422,6 @@ class FusedOptimizer(CatchingUpOptimizer):
             if bucket.catches_up and not bucket.sparse:
                 catch_up(rule, settings, state, [variable])
             launch(context, *step)
-
-
-def _bound(x: Any) -> Scalar | None:
-    """Returns a bound for clipping; None if nothing is clipped.
-
-    As in Keras, a number <= 0 doesn't clip.
-    """
-    if x is None:
-        return None
-    bound = access.as_number(x) if access.is_variable(x) else x
-    if tf.is_tensor(bound) and not tf.executing_eagerly():
-        return tf.where(bound > 0, bound, math.inf)
-    return float(bound) if bound > 0 else None
 
 
 def _check_none_is_overwritten(variables: Sequence[Variable]) -> None:

@@ -92,6 +92,18 @@ def modes_of(
     return tuple(patterns.values_of("lazy_mode", lazy_mode, variables, False))
 
 
+def check_none_is_lazy(lazy_mode: LazyMode, modes: Sequence[Mode]) -> None:
+    """Raises a ValueError if a variable is lazy, for `use_ema`."""
+    if any(modes):
+        raise ValueError(
+            "`use_ema` must be False with lazy tables: the average of a row "
+            "would stand still while the row waits, and `fit` writes the "
+            "averages into the model. Leave out `lazy_mode`, whose default "
+            "updates all rows, or `use_ema`. Received: use_ema=True, "
+            f"lazy_mode={lazy_mode!r}"
+        )
+
+
 def which_catch_up(
     lazy_mode: LazyMode,
     variables: Sequence[Variable],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -11,6 +13,7 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.storage import RoundingSettings
+from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
@@ -86,3 +89,16 @@ class Settings(NamedTuple):
 # The gradients' factor without loss scaling; compared by identity, since a
 # tensor can't be compared cheaply.
 UNSCALED = 1.0
+
+
+def clip_bound(x: Any) -> Scalar | None:
+    """Returns a bound for clipping; None if nothing is clipped.
+
+    As in Keras, a number <= 0 doesn't clip.
+    """
+    if x is None:
+        return None
+    bound = access.as_number(x) if access.is_variable(x) else x
+    if tf.is_tensor(bound) and not tf.executing_eagerly():
+        return tf.where(bound > 0, bound, math.inf)
+    return float(bound) if bound > 0 else None
