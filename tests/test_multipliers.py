@@ -223,7 +223,7 @@ def test_levels_of_an_efficient_net():
         found = tf_opt.layerwise_multipliers(model, 0.75, **arguments)
         optimizer = tf_opt.Adam(learning_rate_multipliers=found)
         optimizer.build(model.trainable_variables)
-        numbers = optimizer._unsaved.learning_rate_multipliers.numpy()
+        numbers = optimizer._unsaved.learning_rate.factors.numpy()
         return dict(zip(paths, numbers, strict=True))
 
     alone = factors()
@@ -316,11 +316,10 @@ def test_multipliers_that_come_between_two_fits(name, implementation):
         return bool((model.get_layer("first").bias.numpy() != before).any())
 
     assert moves()
-    if implementation == "composed":
-        with pytest.raises(ValueError, match=f"`{name}` must be set before"):
-            setattr(optimizer, name, {"first": 0.0})
-        assert getattr(optimizer, name) is None
-        model.compile(optimizer, "mse", jit_compile=False)
+    with pytest.raises(ValueError, match=f"`{name}` must be set before"):
+        setattr(optimizer, name, {"first": 0.0})
+    assert getattr(optimizer, name) is None
+    model.compile(optimizer, "mse", jit_compile=False)
     setattr(optimizer, name, {"first": 0.0})
     assert not moves()
     setattr(optimizer, name, None)

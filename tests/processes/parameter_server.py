@@ -102,7 +102,7 @@ def coordinate(
             # Behind the averages and accumulators, which aren't slots.
             continue
         find_slots = RULES[name].find_slots
-        slots = find_slots(optimizer, len(variables)).values()
+        slots = find_slots(optimizer).values()
         results["_".join([*case, "devices"])] = [
             list(map(device, each))
             for each in zip(variables, *slots, strict=True)

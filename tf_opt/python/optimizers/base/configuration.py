@@ -315,7 +315,8 @@ class ConfiguredOptimizer(KerasOptimizer):
         "learning_rate_multipliers",
         """Factors of the learning rate by regular expression, or None.
 
-        An assignment takes effect in the next step, traced or not.
+        An assignment takes effect in the next step, traced or not. It is an
+        error if a step was traced without factors.
         """,
     )
     weight_decay_multipliers: Mapping[str, float] | None = _multipliers(

@@ -409,7 +409,13 @@ class FusedOptimizer(CatchingUpOptimizer):
             # The caller's learning rate includes the multiplier.
             factors = factors._replace(learning_rate=1.0)
         grads = [
-            gradients.for_update(gradient, own, variable, sparse=bucket.sparse)
+            gradients.for_update(
+                gradient,
+                own,
+                variable,
+                sparse=bucket.sparse,
+                for_op=bucket.runs_op,
+            )
         ]
         scalars = rule.scalars(
             learning_rate, frames.update_count(settings, state)

@@ -65,14 +65,16 @@ class ByPosition:
         }
         if not config:
             return None
-        shapes = [shape and list(shape) for shape in self.shapes]
+        shapes = [None if x is None else list(x) for x in self.shapes]
         return {"shapes": shapes, **config}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Sequence[Any]]) -> ByPosition:
         """Creates the object from the result of `get_config`."""
         config = {name: tuple(value) for name, value in config.items()}
-        shapes = tuple(shape and tuple(shape) for shape in config["shapes"])
+        shapes = tuple(
+            None if x is None else tuple(x) for x in config["shapes"]
+        )
         return cls(**{**config, "shapes": shapes})
 
 

@@ -48,19 +48,12 @@ def weight_decays(
     weight_decay: WeightDecay | None,
     state: OptimizerState,
     indices: Sequence[int],
-    *,
-    may_be_set_later: bool = True,
 ) -> float | np.ndarray | tf.Tensor:
-    """Returns one weight decay for some variables, or a vector of them.
-
-    For `may_be_set_later` see `Multipliers.of`.
-    """
+    """Returns one weight decay for some variables, or a vector of them."""
     if weight_decay is None or is_known(weight_decay, 0):
         return 0.0
     applies = [state.decays[index] for index in indices]
-    factors = state.unsaved.weight_decay.of(
-        indices, may_be_set_later=may_be_set_later
-    )
+    factors = state.unsaved.weight_decay.of(indices)
     if factors is None and isinstance(weight_decay, (int, float, np.number)):
         decay = float(weight_decay)
         return decay if all(applies) else decay * np.array(applies)
@@ -71,11 +64,7 @@ def weight_decays(
 def learning_rate_factors(
     state: OptimizerState,
     indices: Sequence[int],
-    *,
-    may_be_set_later: bool = True,
 ) -> float | tf.Tensor:
     """Returns one factor for some variables, or a vector of them."""
-    factors = state.unsaved.learning_rate.of(
-        indices, may_be_set_later=may_be_set_later
-    )
+    factors = state.unsaved.learning_rate.of(indices)
     return 1.0 if factors is None else factors

@@ -136,15 +136,10 @@ def factors_of(
     """Returns the factors of a bucket's variables."""
     _, settings, state, _ = context
     decay = None if settings.decays_before_rule else settings.weight_decay
-    indices, runs_op = bucket.indices, bucket.runs_op
     return Factors(
         gradient=gradient,
-        learning_rate=factors.learning_rate_factors(
-            state, indices, may_be_set_later=runs_op
-        ),
-        weight_decay=factors.weight_decays(
-            decay, state, indices, may_be_set_later=runs_op
-        ),
+        learning_rate=factors.learning_rate_factors(state, bucket.indices),
+        weight_decay=factors.weight_decays(decay, state, bucket.indices),
     )
 
 

@@ -88,9 +88,7 @@ def decay(
     index = state.index_of(variable)
     if settings.weight_decay is None or not state.decays[index]:
         return
-    weight_decay = weight_decays(
-        settings.weight_decay, state, [index], may_be_set_later=False
-    )
+    weight_decay = weight_decays(settings.weight_decay, state, [index])
     weight = Weight(state, index, variable)
     dtype = arithmetic.slot_dtype(weight.stored.dtype)
     factor = tf.reshape(arithmetic.kept_part(learning_rate, weight_decay), [])

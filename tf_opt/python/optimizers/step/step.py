@@ -86,6 +86,7 @@ class Step:
                     plan.variables[i],
                     variables[i],
                     sparse=bucket.sparse,
+                    for_op=bucket.runs_op,
                 )
 
     def _after_awaited(self) -> contextlib.AbstractContextManager:

@@ -85,11 +85,18 @@ def for_update(
     user_variable: Variable,
     *,
     sparse: bool = False,
+    for_op: bool = False,
 ) -> Gradient:
     """Converts a user's gradient to the variable's type and shape.
 
-    It is broadcast, as in Keras. With `sparse`, slices stay slices. Errors name
-    the `user_variable`.
+    It is broadcast, as in Keras. Errors name the `user_variable`.
+
+    Args:
+        gradient: The gradient.
+        variable: What the step updates.
+        user_variable: The variable that the user gave.
+        sparse: Whether slices stay slices.
+        for_op: Whether the custom op takes it, which checks its shape.
 
     Raises:
         ValueError: If the gradient's shape doesn't broadcast to the variable's,
@@ -102,7 +109,9 @@ def for_update(
             f"must be dense. Received: {gradient!r}"
         )
     if sparse:
-        return _slices_for_update(gradient, variable, user_variable)
+        return _slices_for_update(
+            gradient, variable, user_variable, for_op=for_op
+        )
     if (
         isinstance(gradient, tf.Tensor)
         and gradient.dtype == variable.dtype
@@ -114,8 +123,9 @@ def for_update(
         as_gradient(gradient, user_variable), variable, variable.dtype
     )
     if gradient.shape.is_compatible_with(shape):
-        _check_known_inside_xla(gradient.shape, shape, user_variable)
-        return _with_shape(gradient, shape)
+        if for_op or gradient.shape.is_fully_defined():
+            return gradient
+        return _with_shape(gradient, shape, user_variable)
     try:
         fits = tf.broadcast_static_shape(gradient.shape, shape) == shape
     except ValueError:
@@ -128,16 +138,19 @@ def for_update(
     return tf.broadcast_to(gradient, shape)
 
 
-def _with_shape(tensor: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """Returns a tensor whose shape `check_when_run` checks.
+def _with_shape(
+    gradient: tf.Tensor, shape: tf.TensorShape, user_variable: Variable
+) -> tf.Tensor:
+    """Returns a gradient whose shape `check_when_run` checks.
 
     TensorFlow's graph optimizer concludes from later ops, such as assignments,
     that the shape is right, and then removes the check. It doesn't conclude
     anything from a slice.
     """
-    if tensor.shape.is_fully_defined() or not shape.is_fully_defined():
-        return tensor
-    return tf.slice(tensor, [0] * shape.rank, shape)
+    _check_known_inside_xla(gradient.shape, shape, user_variable)
+    if not shape.is_fully_defined():
+        return gradient
+    return tf.slice(gradient, [0] * shape.rank, shape)
 
 
 def _check_known_inside_xla(
@@ -183,16 +196,21 @@ def _checked_slices(
 
 
 def _slices_for_update(
-    slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
+    slices: tf.IndexedSlices,
+    variable: tf.Variable,
+    user_variable: Variable,
+    *,
+    for_op: bool,
 ) -> tf.IndexedSlices:
     values, indices = _checked_slices(slices, variable, user_variable)
     if indices.dtype not in (tf.int32, tf.int64):
         indices = tf.cast(indices, tf.int64)
     values = tf.cast(values, variable.dtype)
     row_shape = variable.shape[1:]
-    if inside_xla():
+    if inside_xla() and not for_op:
         _check_known_inside_xla(values.shape[1:], row_shape, user_variable)
-    else:
+    # For values of unknown rank. (XLA would accept rows of any size.)
+    if values.shape.rank is None or not inside_xla():
         values = tf.ensure_shape(values, [None, *row_shape])
     return tf.IndexedSlices(values, tf.ensure_shape(indices, [None]))
 
