@@ -231,8 +231,8 @@ def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):
         path = tf.train.Checkpoint(x=source).save(tmp_path / "checkpoint")
         tf.train.Checkpoint(x=target).restore(path).assert_consumed()
     # The rates are what the optimizer says.
-    assert others._unsaved.learning_rate.factors.numpy() == [4]
-    assert others._unsaved.weight_decay.factors.numpy() == [4]
+    assert others._unsaved.learning_rate_multipliers.factors.numpy() == [4]
+    assert others._unsaved.weight_decay_multipliers.factors.numpy() == [4]
 
 
 def test_a_saved_training_function_keeps_what_it_uses(tmp_path):

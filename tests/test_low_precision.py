@@ -40,7 +40,7 @@ def descent(**arguments) -> tf_opt.ASGD:
         ({"stochastic_rounding": None}, "`stochastic_rounding` must be True"),
         (
             {"master_weights": True, "stochastic_rounding": True},
-            "`stochastic_rounding` must be False with `master_weights`",
+            "Only one of `stochastic_rounding`, `master_weights` can be set",
         ),
         ({"seed": 1.0}, r"`seed` must be an integer.*seed=1.0"),
         ({"seed": True}, "`seed` must be an integer.*seed=True"),

@@ -150,7 +150,16 @@ def test_one_name_that_is_found_is_enough():
 
 
 @pytest.mark.parametrize(
-    "value", [{"(": 1.0}, {"x": -1.0}, {"x": "1"}, {1: 1.0}, ["x"], 2.0]
+    "value",
+    [
+        {"(": 1.0},
+        {"x": tf.Variable(1.0)},
+        {"x": -1.0},
+        {"x": "1"},
+        {1: 1.0},
+        ["x"],
+        2.0,
+    ],
 )
 def test_wrong_multipliers(value):
     for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
@@ -180,7 +189,9 @@ def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():
         optimizer = tf_opt.Adam(learning_rate_multipliers=multipliers)
         model.compile(optimizer, "mse", run_eagerly=True)
         model.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
-        return list(optimizer._unsaved.learning_rate.factors.numpy())
+        return list(
+            optimizer._unsaved.learning_rate_multipliers.factors.numpy()
+        )
 
     assert built(factors) == [0.25, 0.5, 0.5, 1.0, 1.0]
     # Layers may be frozen afterwards.
@@ -223,7 +234,7 @@ def test_levels_of_an_efficient_net():
         found = tf_opt.layerwise_multipliers(model, 0.75, **arguments)
         optimizer = tf_opt.Adam(learning_rate_multipliers=found)
         optimizer.build(model.trainable_variables)
-        numbers = optimizer._unsaved.learning_rate.factors.numpy()
+        numbers = optimizer._unsaved.learning_rate_multipliers.factors.numpy()
         return dict(zip(paths, numbers, strict=True))
 
     alone = factors()
@@ -246,8 +257,8 @@ def test_levels_of_an_efficient_net():
         (2, "must be a list of regular expressions"),
         (["(", "first"], "must have regular expressions as elements"),
         (["first", "nowhere"], "'nowhere', which is found in no"),
-        (["first", "^nowhere$"], "'^nowhere$', which is found in no"),
-        (["first1", "first10", "last"], "'first10', which is found in no"),
+        (["first", "^nowhere$"], "'^nowhere$' is found in no"),
+        (["first1", "first10", "last"], "'first10' is found in no"),
     ],
     ids=str,
 )

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-
-from registry import pairwise
+from allpairspy import AllPairs
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "nothing": {},
@@ -74,22 +73,23 @@ WRONG: dict[str, tuple[Any, Callable[[tf.Tensor], list[Any]]]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong", "options", "implementation", "how"),
-    pairwise(
-        [("Adam",)],
-        WRONG,
-        OPTIONS,
-        ["custom_op", "composed"],
-        ["eager", "tf.function"],
+    ("wrong", "options", "implementation", "how"),
+    AllPairs(
+        [
+            list(WRONG),
+            list(OPTIONS),
+            ["custom_op", "composed"],
+            ["eager", "tf.function"],
+        ]
     ),
 )
-def test_nothing_is_written(name, wrong, options, implementation, how):
+def test_nothing_is_written(wrong, options, implementation, how):
     described, gradients = WRONG[wrong]
     variables = [
         keras.Variable(np.ones(shape), dtype=dtype)
         for shape, dtype in described
     ]
-    optimizer = getattr(tf_opt, name)(
+    optimizer = tf_opt.Adam(
         0.1, implementation=implementation, **OPTIONS[options]
     )
     optimizer.build(variables)

@@ -165,7 +165,7 @@ def test_shards_need_a_mirrored_strategy(strategy):
         optimizer = tf_opt.Adam(shard_state=True)
         with pytest.raises(ValueError, match="a copy in each replica"):
             optimizer.build([variable])
-    with pytest.raises(ValueError, match="must be False with `state_device`"):
+    with pytest.raises(ValueError, match="Only one of `shard_state`"):
         tf_opt.Adam(shard_state=True, state_device="CPU:0")
 
 

@@ -72,8 +72,6 @@ def test_an_embedding_in_fit_equals_a_loop(jit_compile):
         assert fitted.optimizer.implementation_in_use == "custom_op"
 
 
-@pytest.mark.kernels
-@needs_sparse_kernels
 @pytest.mark.parametrize(
     ("clipping", "theirs", "ours"),
     [
@@ -93,6 +91,8 @@ def test_repeated_rows_are_clipped_as_a_sum_and_by_keras_before(
         assert table.numpy()[0, 0] == pytest.approx(-2 * left)
 
 
+@pytest.mark.kernels
+@needs_sparse_kernels
 def test_a_gather_beside_steps_never_sees_half_of_one():
     # All elements stay equal from step to step.
     table = tf.Variable(tf.zeros([4096, 16]))

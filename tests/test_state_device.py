@@ -171,7 +171,7 @@ def test_a_wrong_row_changes_nothing():
         optimizer.lazy_mode = lazy_mode
         for way in (lambda function: function, tf.function):
             with pytest.raises(
-                tf.errors.InvalidArgumentError, match="gradient of table must"
+                tf.errors.InvalidArgumentError, match="gradient of `table` must"
             ):
                 way(lambda: optimizer.apply([wrong, *dense], variables))()
             small_model.assert_same([x.numpy() for x in own], before)

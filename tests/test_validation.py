@@ -102,8 +102,13 @@ def test_arguments_that_are_wrong_in_their_own_way():
     with pytest.raises(AttributeError, match="Assign to `learning_rate`"):
         tf_opt.Adam().lr = 0.1
     optimizer = tf_opt.Adam(master_weights=True)
-    with pytest.raises(ValueError, match="`stochastic_rounding` must be False"):
+    with pytest.raises(ValueError, match="Only one of `stochastic_rounding`"):
         optimizer.stochastic_rounding = True
+    optimizer = tf_opt.Adam(clipnorm=1.0)
+    with pytest.raises(ValueError, match="Received: clipnorm=1.0, clipvalue=2"):
+        optimizer.clipvalue = 2.0
+    optimizer.clipnorm = None
+    optimizer.clipvalue = 2.0
     with pytest.raises(TypeError, match="unexpected keyword .*no_such_thing"):
         tf_opt.Adam(no_such_thing=True)
 
@@ -253,19 +258,22 @@ def test_without_averages_their_arguments_do_not_count(name):
         (tf_opt.AdamW, "master_weights", True),
         (tf_opt.NAdam, "state_dtype", "bfloat16"),
         (tf_opt.ASGD, "batch_num", 3),
+        (tf_opt.SGD, "use_ema", True),
+        (tf_opt.Lion, "gradient_accumulation_steps", 2),
     ],
 )
 def test_what_decides_about_the_state_stays_once_it_is_made(make, name, value):
     optimizer = make()
     setattr(optimizer, name, value)
     optimizer.build([keras.Variable(1.0, dtype="bfloat16")])
+    other = None if name == "gradient_accumulation_steps" else False
     with pytest.raises(
         ValueError,
         match=re.escape(
-            f"built, as its state depends on it. Received: {name}=False"
+            f"built, as its state depends on it. Received: {name}={other}"
         ),
     ):
-        setattr(optimizer, name, False)
+        setattr(optimizer, name, other)
     assert getattr(optimizer, name) == value
 
 

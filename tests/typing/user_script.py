@@ -27,6 +27,8 @@ model.compile(
 )
 model.fit(x, y, callbacks=[CatchUp(every_n_batches=10)])
 
+momentum = keras.Variable(0.9)
+optimizer = tf_opt.AdamW(1e-3, 0.01, momentum, clipnorm=keras.Variable(1.0))
 optimizer = tf_opt.AdamW(1e-3, 0.01, 0.9, clipnorm=1.0, skip_nonfinite=True)
 optimizer.exclude_from_weight_decay(var_names=["bias"])
 variables = model.trainable_variables

@@ -27,6 +27,8 @@ from keras.src.utils import tracking
 from tf_opt.python.tensorflow_internals import explains_later_traces
 
 Variable = keras.Variable | tf.Variable
+# A number, or a variable that may be assigned to between steps.
+Number = float | Variable
 
 # None if the installed Keras has no such class.
 MultiOptimizer = getattr(keras.optimizers, "MultiOptimizer", None)
@@ -160,7 +162,8 @@ def undone_by_errors(build: Callable[..., None]) -> Callable[..., None]:
         }
         own = list(self._variables)
         try:
-            build(self, variables)
+            with explains_later_traces():
+                build(self, variables)
         except BaseException:
             vars(self).clear()
             vars(self).update(attributes)

@@ -93,12 +93,6 @@ def _counterpart(
         fixed["schedule_by"] = "steps"
     features.check(optimizer, "Keras", _LACKS, fixed)
     optimizer.catch_up()
-    if callable(optimizer.weight_decay):
-        raise ValueError(
-            "`weight_decay` must be a number to convert this optimizer, "
-            "because Keras' optimizer has nothing else. Received: "
-            f"weight_decay={optimizer.weight_decay!r}"
-        )
     config = {k: x for k, x in optimizer.get_config().items() if k in taken}
     # get_config converts a schedule to a dictionary and loses a callable.
     config["learning_rate"] = learning_rate

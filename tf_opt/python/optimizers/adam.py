@@ -6,11 +6,11 @@ import keras
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import adam_rule
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.base.configuration import CommonArguments
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.values import validation
 
 
@@ -61,9 +61,9 @@ class Adam(FusedOptimizer):
     def __init__(
         self,
         learning_rate: LearningRate = 1e-3,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-8,
+        beta_1: Number = 0.9,
+        beta_2: Number = 0.999,
+        epsilon: Number = 1e-8,
         amsgrad: bool = False,
         *,
         epsilon_hat: bool = False,
@@ -80,7 +80,7 @@ class Adam(FusedOptimizer):
         self.amsgrad = amsgrad
 
 
-def _check_some_weight_decay(name: str, value: WeightDecay | None) -> None:
+def _check_some_weight_decay(name: str, value: Number | None) -> None:
     """Raises unless it is a number >= 0 or a scalar variable."""
     if value is None:
         raise ValueError(
@@ -132,10 +132,10 @@ class AdamW(Adam):
     def __init__(
         self,
         learning_rate: LearningRate = 1e-3,
-        weight_decay: WeightDecay = 0.01,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-8,
+        weight_decay: Number = 0.01,
+        beta_1: Number = 0.9,
+        beta_2: Number = 0.999,
+        epsilon: Number = 1e-8,
         amsgrad: bool = False,
         *,
         epsilon_hat: bool = False,

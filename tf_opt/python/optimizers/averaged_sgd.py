@@ -13,6 +13,7 @@ from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.base.configuration import CommonArguments
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
@@ -87,9 +88,9 @@ class AveragedSGD(FusedOptimizer):
         self,
         learning_rate: LearningRate = 1e-2,
         *,
-        lambd: float = 1e-4,
-        alpha: float = 0.75,
-        t0: float = 1e6,
+        lambd: Number = 1e-4,
+        alpha: Number = 0.75,
+        t0: Number = 1e6,
         **common: Unpack[CommonArguments],
     ) -> None:
         super().__init__(

@@ -96,7 +96,7 @@ def layerwise_multipliers(
 def _depths_in(
     blocks: Sequence[str], variables: Sequence[keras.Variable]
 ) -> list[int]:
-    """Returns each variable's position in `blocks`, behind it if in none."""
+    """Returns the position of each variable's block, or `len(blocks)`."""
     if not isinstance(blocks, (list, tuple)) or not blocks:
         raise ValueError(
             "`blocks` must be a list of regular expressions. Received: "
@@ -108,10 +108,10 @@ def _depths_in(
     for depth, pattern in enumerate(blocks):
         if depth not in depths:
             raise ValueError(
-                f"`blocks` has the regular expression {pattern!r}, which is "
-                "found in no trainable variable's path that isn't in an "
-                "earlier block. Write an expression that is found in fewer "
-                f"paths, such as 'block1/', before it. Received: {blocks}"
+                "`blocks` must have a variable for each regular expression, "
+                f"but {pattern!r} is found in no trainable variable's path, or "
+                "only in paths of earlier blocks. Write these more narrowly, "
+                f"such as 'block1/'. Received: blocks={blocks!r}"
             )
     return depths
 

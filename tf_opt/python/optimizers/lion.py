@@ -6,6 +6,7 @@ import keras
 from typing_extensions import Unpack
 
 from tf_opt.python.functional import lion_rule
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.base.configuration import CommonArguments
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
@@ -54,8 +55,8 @@ class Lion(FusedOptimizer):
     def __init__(
         self,
         learning_rate: LearningRate = 1e-3,
-        beta_1: float = 0.9,
-        beta_2: float = 0.99,
+        beta_1: Number = 0.9,
+        beta_2: Number = 0.99,
         **common: Unpack[CommonArguments],
     ) -> None:
         super().__init__(learning_rate, beta_1=beta_1, beta_2=beta_2, **common)

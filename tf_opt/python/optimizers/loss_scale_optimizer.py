@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import build_eagerly
 from tf_opt.python.keras_internals import undone_by_errors
+from tf_opt.python.optimizers.base import building
 from tf_opt.python.optimizers.base import representation
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
@@ -18,7 +18,6 @@ from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.gradients import GradientLike
-from tf_opt.python.tensorflow_internals import explains_later_traces
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -111,7 +110,6 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if isinstance(self.inner_optimizer, FusedOptimizer):
             self.inner_optimizer.catch_up(variables, rows)
 
-    @explains_later_traces()
     @undone_by_errors
     def build(self, var_list: Sequence[Variable]) -> None:
         """Creates the state; the inner optimizer counts skipped steps.
@@ -170,9 +168,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if not isinstance(self.inner_optimizer, FusedOptimizer):
             super().apply(grads, trainable_variables)
             return
-        if not self.built:
-            variables = list(trainable_variables)
-            access.once_for_all_replicas(lambda: build_eagerly(self, variables))
+        building.build_in_first_step(self, trainable_variables)
         # Read both before the step: replicas may share these variables, and
         # one replica must not read the values that another one has assigned.
         scale = tf.convert_to_tensor(self.dynamic_scale)

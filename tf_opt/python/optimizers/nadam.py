@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.base.configuration import CommonArguments
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
@@ -64,11 +65,11 @@ class NAdam(FusedOptimizer):
     def __init__(
         self,
         learning_rate: LearningRate = 2e-3,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-8,
+        beta_1: Number = 0.9,
+        beta_2: Number = 0.999,
+        epsilon: Number = 1e-8,
         *,
-        momentum_decay: float = 4e-3,
+        momentum_decay: Number = 4e-3,
         **common: Unpack[CommonArguments],
     ) -> None:
         super().__init__(

@@ -9,6 +9,7 @@ from typing_extensions import Unpack
 
 from tf_opt.python.functional import sgd_rule
 from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.base.configuration import CommonArguments
 from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
@@ -64,10 +65,10 @@ class SGD(FusedOptimizer):
     def __init__(
         self,
         learning_rate: LearningRate = 1e-2,
-        momentum: float = 0.0,
+        momentum: Number = 0.0,
         nesterov: bool = False,
         *,
-        dampening: float = 0.0,
+        dampening: Number = 0.0,
         torch_momentum: bool = False,
         **common: Unpack[CommonArguments],
     ) -> None:

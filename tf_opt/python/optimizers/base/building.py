@@ -29,7 +29,6 @@ from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.placement import placement_of
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
-from tf_opt.python.tensorflow_internals import explains_later_traces
 
 
 class BuiltOptimizer(ConfiguredOptimizer):
@@ -67,7 +66,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
             return
         access.once_for_all_replicas(lambda: self._build(var_list))
 
-    @explains_later_traces()
     @keras_internals.undone_by_errors
     def _build(self, var_list: Sequence[keras.Variable]) -> None:
         self._check_complex(var_list)
@@ -338,8 +336,9 @@ class BuiltOptimizer(ConfiguredOptimizer):
         shape = tf.TensorShape(variable.shape)
         if not shape.is_fully_defined():
             raise ValueError(
-                f"`{path_of(variable)}` must have a fully defined shape, which "
-                f"is that of its {name}, too. Received: shape={shape}"
+                f"`{path_of(variable)}` must have a fully defined shape, "
+                f"because its {name} has the same shape. Received: "
+                f"shape={shape}"
             )
         dtype = dtype or arithmetic.slot_dtype(variable.dtype)
         with self._placement.beside(keras_internals.tf_variable(variable)):
@@ -439,6 +438,18 @@ class BuiltOptimizer(ConfiguredOptimizer):
         add("since", self._state.since, zeros)
         add("coasting", self._state.coasting, zeros)
         return extras
+
+
+def build_in_first_step(
+    optimizer: keras.optimizers.Optimizer,
+    variables: Sequence[keras.Variable] | None,
+) -> None:
+    """Builds an optimizer that isn't built, once for all replicas."""
+    if not optimizer.built:
+        own = list(variables)
+        access.once_for_all_replicas(
+            lambda: keras_internals.build_eagerly(optimizer, own)
+        )
 
 
 def _prefix_of(variable: Variable) -> str:

@@ -20,6 +20,8 @@ from tf_opt.python.dispatch import IMPLEMENTATIONS
 from tf_opt.python.dispatch import Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import KerasOptimizer
+from tf_opt.python.keras_internals import Number
+from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import representation
 from tf_opt.python.optimizers.base.saved_options import ByPosition
 from tf_opt.python.optimizers.base.saved_options import Exclusions
@@ -27,7 +29,6 @@ from tf_opt.python.optimizers.state import factors
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state import placement
 from tf_opt.python.optimizers.state import storage
-from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.lazy_mode import LazyMode
 from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
 from tf_opt.python.optimizers.state.storage import StateDtype
@@ -59,7 +60,7 @@ COMMON_CHECKS: Mapping[str, Check] = {
         ),
         validation.check_boolean,
     ),
-    "learning_rate": validation.check_new_learning_rate,
+    "learning_rate": validation.check_assigned_learning_rate,
     "weight_decay": validation.check_weight_decay,
     "clipnorm": validation.check_clip_norm,
     "clipvalue": validation.check_clip_value,
@@ -82,24 +83,26 @@ COMMON_CHECKS: Mapping[str, Check] = {
     ),
 }
 
-# Pairs of arguments of which only one may be set, and why.
+# Arguments of which only one may be set, and why.
 _EXCLUSIVE = {
-    ("stochastic_rounding", "master_weights"): "which lose nothing by rounding",
-    ("shard_state", "state_device"): "which has one state for all replicas",
+    ("stochastic_rounding", "master_weights"): "master weights lose nothing by "
+    "rounding",
+    ("shard_state", "state_device"): "all replicas have one state there",
+    ("clipnorm", "clipvalue", "global_clipnorm"): "a step clips once",
 }
 
 
 class KerasArguments(TypedDict, total=False):
     """The arguments of all of Keras' optimizers, besides the learning rate."""
 
-    weight_decay: WeightDecay | None
-    clipnorm: float | None
-    clipvalue: float | None
-    global_clipnorm: float | None
+    weight_decay: Number | None
+    clipnorm: Number | None
+    clipvalue: Number | None
+    global_clipnorm: Number | None
     use_ema: bool
-    ema_momentum: float
+    ema_momentum: Number
     ema_overwrite_frequency: int | None
-    loss_scale_factor: float | None
+    loss_scale_factor: Number | None
     gradient_accumulation_steps: int | None
     name: str | None
 
@@ -155,14 +158,14 @@ class ConfiguredOptimizer(KerasOptimizer):
     def __init__(
         self,
         learning_rate: LearningRate,
-        weight_decay: WeightDecay | None = None,
-        clipnorm: float | None = None,
-        clipvalue: float | None = None,
-        global_clipnorm: float | None = None,
+        weight_decay: Number | None = None,
+        clipnorm: Number | None = None,
+        clipvalue: Number | None = None,
+        global_clipnorm: Number | None = None,
         use_ema: bool = False,
-        ema_momentum: float = 0.99,
+        ema_momentum: Number = 0.99,
         ema_overwrite_frequency: int | None = None,
-        loss_scale_factor: float | None = None,
+        loss_scale_factor: Number | None = None,
         gradient_accumulation_steps: int | None = None,
         name: str | None = None,
         *,
@@ -211,9 +214,9 @@ class ConfiguredOptimizer(KerasOptimizer):
         self.skip_nonfinite = skip_nonfinite
         self.track_gradient_norm = track_gradient_norm
         self.master_weights = master_weights
-        self.seed = seed
         self.stochastic_rounding = stochastic_rounding
         self.state_dtype = state_dtype
+        self.seed = seed
         self.state_device = state_device
         self.shard_state = shard_state
         self.implementation: Implementation = implementation
@@ -233,8 +236,8 @@ class ConfiguredOptimizer(KerasOptimizer):
         names = {each.name for each in named}
         if given.keys() != names:
             raise TypeError(
-                f"{type(self).__name__} takes the hyperparameters "
-                f"{sorted(names)}, got {sorted(given)}"
+                f"{type(self).__name__} must pass on the hyperparameters "
+                f"{sorted(names)}. Received: {sorted(given)}"
             )
 
     def __repr__(self) -> str:
@@ -243,6 +246,7 @@ class ConfiguredOptimizer(KerasOptimizer):
     def _is_fixed(self, name: str) -> bool:
         """Returns whether an attribute can't be assigned any more."""
         return getattr(self, "built", False) and name in (
+            "use_ema",
             "master_weights",
             "state_dtype",
             "state_device",
@@ -261,53 +265,63 @@ class ConfiguredOptimizer(KerasOptimizer):
                 f"`{name}` can't be changed once the optimizer is built, as "
                 f"its state depends on it. Received: {name}={value!r}"
             )
+        if (
+            name == "gradient_accumulation_steps"
+            and getattr(self, "built", False)
+            and bool(value) != bool(self.gradient_accumulation_steps)
+        ):
+            raise ValueError(
+                f"`{name}` can't begin or end once the optimizer is built, as "
+                f"its state depends on it. Received: {name}={value!r}"
+            )
         # As in Keras, `ema_` arguments are ignored without `use_ema`.
         if name in self._checks and (
             not name.startswith("ema_") or self.use_ema
         ):
             self._checks[name](name, value)
-            self._check_excludes_none(name, value)
+            self._check_exclusive(name, value)
         if name == "state_dtype":
             value = storage.standard_state_dtype(value)
         elif isinstance(value, (np.bool_, np.integer)):
             # Python's types can be serialized.
             value = value.item()
-        if name in self._checks and access.is_variable(value):
+        if name in self._checks and isinstance(value, Variable):
             # A variable in the place of a number isn't the optimizer's state.
             with keras_internals.untracked():
                 super().__setattr__(name, value)
         else:
             super().__setattr__(name, value)
-        if name in ("seed", "stochastic_rounding", "state_dtype"):
-            self._draw_needed_seed()
+        # An unneeded draw would change the random numbers of the user's layers.
+        if name in ("seed", "stochastic_rounding", "state_dtype") and (
+            getattr(self, "seed", 0) is None and self._rounding().needs_bits
+        ):
+            self.seed = keras_internals.next_seed()
 
-    def _check_excludes_none(self, name: str, value: Any) -> None:
+    def _check_exclusive(self, name: str, value: Any) -> None:
         """Raises if an argument is set together with one that excludes it."""
-        for pair, reason in _EXCLUSIVE.items():
-            if name not in pair:
-                continue
-            values = {x: getattr(self, x, None) for x in pair} | {name: value}
-            if all(values.values()):
-                one, other = pair
-                received = ", ".join(f"{x}={values[x]!r}" for x in pair)
+        for names, reason in _EXCLUSIVE.items():
+            values = {x: getattr(self, x, None) for x in names}
+            values = {
+                x: y
+                for x, y in (values | {name: value}).items()
+                if y is not None and y is not False
+            }
+            if name in values and len(values) > 1 and name in names:
+                listed = ", ".join(f"`{x}`" for x in names)
+                received = ", ".join(f"{x}={y!r}" for x, y in values.items())
                 raise ValueError(
-                    f"`{one}` must be False with `{other}`, {reason}. "
+                    f"Only one of {listed} can be set, because {reason}. "
                     f"Received: {received}"
                 )
 
-    def _draw_needed_seed(self) -> None:
-        """Draws Keras' next seed, if random bits are needed and none is given.
-
-        An unneeded draw would change the random numbers of the user's layers.
-        """
-        rounding = storage.RoundingSettings(
-            master_weights=False,
-            stochastic_rounding=getattr(self, "stochastic_rounding", False),
-            seed=self.seed,
-            state_dtype=getattr(self, "state_dtype", None),
+    def _rounding(self) -> storage.RoundingSettings:
+        """Returns the options of rounding."""
+        return storage.RoundingSettings(
+            self.master_weights,
+            self.stochastic_rounding,
+            self.seed,
+            self.state_dtype,
         )
-        if rounding.needs_bits and self.seed is None:
-            super().__setattr__("seed", keras_internals.next_seed())
 
     # ---- Multipliers. ----
 
@@ -341,11 +355,10 @@ class ConfiguredOptimizer(KerasOptimizer):
                 found = patterns.values_of(
                     name, value, self._trainable_variables, 1.0
                 )
-            multipliers = getattr(
-                self._unsaved, name.removesuffix("_multipliers")
-            )
             with access.creation_scope_of(self):
-                multipliers.set(found, len(self._trainable_variables))
+                getattr(self._unsaved, name).set(
+                    found, len(self._trainable_variables)
+                )
         self._by_position = self._by_position.replace(**{name: found})
         # Bypasses Keras, which would wrap the dictionary.
         object.__setattr__(self, f"_{name}", value)
@@ -358,7 +371,7 @@ class ConfiguredOptimizer(KerasOptimizer):
         for name in (*Options.__annotations__, *self._own_arguments):
             config[name] = getattr(self, name)
         for name, value in config.items():
-            if name in self._checks and access.is_variable(value):
+            if name in self._checks and isinstance(value, Variable):
                 config[name] = float(value.numpy())
         if self._exclusions != Exclusions():
             config["exclude_from_weight_decay"] = self._exclusions.get_config()

@@ -12,9 +12,9 @@ from tf_opt.python.functional.rule_spec import RuleSpec
 _KERAS_ARGUMENTS = """\
 weight_decay: Strength of the weight decay, >= 0, or None. Variables
     passed to `exclude_from_weight_decay()` don't decay, also after
-    saving and loading. This number, the bounds for clipping and the
-    numbers above may be a `tf.Variable` or `keras.Variable`, which every
-    step reads. A plain number is read when a step is traced, as in Keras.
+    saving and loading. `weight_decay`, the bounds for clipping and the
+    rule's numbers may be a `tf.Variable` or `keras.Variable`, which every
+    step reads; a plain number is read when a step is traced, as in Keras.
 clipnorm: The greatest norm of each variable's gradient, or None. At most
     one of `clipnorm`, `clipvalue` and `global_clipnorm` may be given.
 clipvalue: The greatest magnitude of a gradient's elements, or None.
@@ -61,14 +61,14 @@ lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
     the same results. True (lazy): a step only updates the rows that
     occur, with their moments and decay, so its cost doesn't depend on
     the size of the table. Results differ, because a row's moments and
-    decay wait until the row occurs. Not with `use_ema`. `"catch_up"`:
-    lazy, but
-    a row first makes up for the steps that it missed, with the results
-    of exact training; see `catch_up`. This is for Keras' `Embedding`
-    layers. Repeated rows are summed first in all modes. A dictionary,
-    such as `{"user_table": "catch_up", "tags": True}`: a variable has
-    the mode of the first regular expression that is found in its path,
-    and is exact otherwise. A list of expressions is for lazy variables.
+    decay wait until the row occurs. `"catch_up"`: lazy, but a row first
+    makes up for the steps that it missed, with the results of exact
+    training; see `catch_up`. This is for Keras' `Embedding` layers. Lazy
+    tables exclude `use_ema`. Repeated rows are summed first in all modes.
+    A dictionary, such as `{"user_table": "catch_up", "tags": True}`: a
+    variable has the mode of the first regular expression that is found
+    in its path, and is exact otherwise. A list of expressions is for
+    lazy variables.
     As for the multipliers, `build` raises an error if an expression
     matches nothing. An assignment to `optimizer.lazy_mode` takes effect
     in eager steps and in functions traced afterwards, and can't change

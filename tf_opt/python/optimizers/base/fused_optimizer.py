@@ -10,12 +10,11 @@ import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import build_eagerly
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import strategy_of
+from tf_opt.python.optimizers.base import building
 from tf_opt.python.optimizers.base.catching_up import CatchingUpOptimizer
 from tf_opt.python.optimizers.state.memory import memory_of
-from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import plan as plans
@@ -57,7 +56,7 @@ class FusedOptimizer(CatchingUpOptimizer):
         own = (*self._spec.hyperparameters, *self._spec.all_modes)
         values = {each.name: getattr(self, each.name) for each in own}
         return {
-            name: access.as_number(x) if access.is_variable(x) else x
+            name: access.as_number(x) if isinstance(x, Variable) else x
             for name, x in values.items()
         }
 
@@ -77,12 +76,7 @@ class FusedOptimizer(CatchingUpOptimizer):
             micro_steps=self.gradient_accumulation_steps or 1,
             skip_nonfinite=self.skip_nonfinite,
             track_gradient_norm=self.track_gradient_norm,
-            rounding=RoundingSettings(
-                self.master_weights,
-                self.stochastic_rounding,
-                self.seed,
-                self.state_dtype,
-            ),
+            rounding=self._rounding(),
             update_one=self._update_one,
             overrides_update_step=self._overrides_update_step(),
             decoupled_weight_decay=self.decoupled_weight_decay,
@@ -264,10 +258,7 @@ class FusedOptimizer(CatchingUpOptimizer):
             for gradient, x in zip(grads, variables, strict=True)
         ]
         if known is None and trainable_variables is not None:
-            if not self.built:
-                access.once_for_all_replicas(
-                    lambda: build_eagerly(self, variables)
-                )
+            building.build_in_first_step(self, variables)
             self._check_variables_are_known(variables)
         replicas.check_variables(variables)
         self._check_outside_of_xla()

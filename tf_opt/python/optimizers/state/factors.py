@@ -15,13 +15,10 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.values import validation
-
-# A number, or a variable that may be assigned to between steps.
-WeightDecay = float | Variable
 
 
 def check(name: str, multipliers: Any) -> dict[str, float] | None:
@@ -45,7 +42,7 @@ def check(name: str, multipliers: Any) -> dict[str, float] | None:
 
 
 def weight_decays(
-    weight_decay: WeightDecay | None,
+    weight_decay: Number | None,
     state: OptimizerState,
     indices: Sequence[int],
 ) -> float | np.ndarray | tf.Tensor:
@@ -53,7 +50,7 @@ def weight_decays(
     if weight_decay is None or is_known(weight_decay, 0):
         return 0.0
     applies = [state.decays[index] for index in indices]
-    factors = state.unsaved.weight_decay.of(indices)
+    factors = state.unsaved.weight_decay_multipliers.of(indices)
     if factors is None and isinstance(weight_decay, (int, float, np.number)):
         decay = float(weight_decay)
         return decay if all(applies) else decay * np.array(applies)
@@ -62,9 +59,8 @@ def weight_decays(
 
 
 def learning_rate_factors(
-    state: OptimizerState,
-    indices: Sequence[int],
+    state: OptimizerState, indices: Sequence[int]
 ) -> float | tf.Tensor:
     """Returns one factor for some variables, or a vector of them."""
-    factors = state.unsaved.learning_rate.of(indices)
+    factors = state.unsaved.learning_rate_multipliers.of(indices)
     return 1.0 if factors is None else factors

@@ -28,7 +28,7 @@ class Multipliers(tf.Module):
             # A traced step may read this variable.
             self.factors.assign([1.0] * count if factors is None else factors)
         elif factors is not None:
-            self._check_read()
+            self._check_no_step_lacks_them()
             self.factors = tf.Variable(
                 factors, dtype=tf.float64, trainable=False, name=self.name
             )
@@ -41,7 +41,7 @@ class Multipliers(tf.Module):
             self._traced_without.add(tf.compat.v1.get_default_graph())
         return None
 
-    def _check_read(self) -> None:
+    def _check_no_step_lacks_them(self) -> None:
         if self._traced_without:
             # A model that is compiled again drops its traced steps in a cycle.
             gc.collect()

@@ -36,8 +36,10 @@ class UnsavedState(tf.Module):
 
     def clear(self) -> None:
         """Drops the variables of an earlier build."""
-        self.learning_rate = Multipliers("learning_rate_multipliers")
-        self.weight_decay = Multipliers("weight_decay_multipliers")
+        self.learning_rate_multipliers = Multipliers(
+            "learning_rate_multipliers"
+        )
+        self.weight_decay_multipliers = Multipliers("weight_decay_multipliers")
         self.gradient_norm: tf.Variable | None = None
         self.skipped_steps: tf.Variable | None = None
         self.working_copies: Sequence[tf.Variable | None] = ()

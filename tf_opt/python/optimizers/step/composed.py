@@ -310,14 +310,12 @@ def rows_accumulated(accumulated: tf.Tensor) -> tf.Tensor:
 def occurring(
     gradient: tf.IndexedSlices,
     variable: Variable,
-    accumulator: Variable | None,
+    accumulator: Variable,
 ) -> tf.Tensor:
     """Returns for each row whether it has a gradient, now or accumulated."""
     ones = tf.ones_like(gradient.indices, tf.int32)
     counts = tf.math.unsorted_segment_sum(
         ones, gradient.indices, variable.shape[0]
     )
-    if accumulator is None:
-        return counts > 0
     accumulated = tf.convert_to_tensor(accumulator)
     return (counts > 0) | rows_accumulated(accumulated)

@@ -129,8 +129,8 @@ def run_quickly(
         and plan.buckets[0].runs_op
         and not plan.buckets[0].catches_up
         and settings.is_bare
-        and state.unsaved.learning_rate.factors is None
-        and state.unsaved.weight_decay.factors is None
+        and state.unsaved.learning_rate_multipliers.factors is None
+        and state.unsaved.weight_decay_multipliers.factors is None
         and all(type(gradient) is _EagerTensor for gradient in grads)
         # An op that runs asynchronously would refuse them too late.
         and (

@@ -140,8 +140,8 @@ def _shrinking(norm: Any, bound: Scalar) -> Any:
     return factor
 
 
-def _maximum(x: Any, bound: float) -> Any:
-    """Returns the larger one of each element and `bound`."""
+def _maximum(x: Any, bound: Scalar) -> Any:
+    """Returns the larger one of each element and `bound`; NaNs stay NaNs."""
     return (tf.maximum if tf.is_tensor(x) else np.maximum)(x, bound)
 
 

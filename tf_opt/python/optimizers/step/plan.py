@@ -255,9 +255,9 @@ def make(
                 catches_up=catches_up,
                 lists=lists,
                 is_measured_by_op=lists is not None
-                and can_run(
-                    OP_NAME if dense else SPARSE_OP_NAME, dtype, device
-                ),
+                and can_run(OP_NAME if dense else SPARSE_OP_NAME, dtype, device)
+                # The op must know how many rows a table has.
+                and all(x.shape[:1].is_fully_defined() for x in updated),
             )
         )
     return Plan(

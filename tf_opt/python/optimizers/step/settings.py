@@ -10,8 +10,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.state.factors import WeightDecay
 from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
@@ -24,8 +24,9 @@ class Settings(NamedTuple):
 
     Attributes:
         learning_rate: Returns the learning rate.
-        clipnorm: The bound, > 0, or None; so are the other two. Infinity is
-            that of a variable that doesn't clip now.
+        clipnorm: The bound, > 0, or None, as for `clipvalue` and
+            `global_clipnorm`. Infinity: the bound is a variable that doesn't
+            clip at the moment.
         gradient_scale: The factor of the gradients.
         micro_steps: The number of steps whose gradients one update sums.
         rounding: How 16-bit variables and state are rounded.
@@ -36,7 +37,7 @@ class Settings(NamedTuple):
 
     implementation: str
     learning_rate: Callable[[], Scalar]
-    weight_decay: WeightDecay | None
+    weight_decay: Number | None
     clipnorm: Scalar | None
     clipvalue: Scalar | None
     global_clipnorm: Scalar | None
@@ -98,7 +99,7 @@ def clip_bound(x: Any) -> Scalar | None:
     """
     if x is None:
         return None
-    bound = access.as_number(x) if access.is_variable(x) else x
+    bound = access.as_number(x) if isinstance(x, Variable) else x
     if tf.is_tensor(bound) and not tf.executing_eagerly():
         return tf.where(bound > 0, bound, math.inf)
     return float(bound) if bound > 0 else None

@@ -1,4 +1,4 @@
-"""Rows of sparse gradients: their accumulators and checks."""
+"""Rows of accumulators, and checks of a step before it writes."""
 
 from __future__ import annotations
 

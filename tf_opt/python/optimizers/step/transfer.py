@@ -79,9 +79,8 @@ def _moved(gradient: Gradient, variable: tf.Variable) -> Gradient:
 
 def once_where_state_is(state: OptimizerState, do: Callable[[], None]) -> None:
     """Calls `do`; once for all replicas, unless each has a state."""
-    if state.working_copies and access.in_several_replicas():
-        context = tf.distribute.get_replica_context()
-        context.merge_call(lambda _: do())
+    if state.working_copies:
+        access.once_for_all_replicas(do)
     else:
         do()
 

@@ -274,16 +274,16 @@ def _check_slices(
         tf.debugging.Assert(
             tf.reduce_all((indices >= 0) & (indices < rows)),
             [
-                f"The indices of the gradient of {name} must be in "
-                f"[0, {variable.shape[0]}), got",
+                f"The indices of the gradient of `{name}` must be in "
+                f"[0, {variable.shape[0] or 'its rows'}). Received:",
                 indices,
             ],
         ),
         tf.debugging.Assert(
             _are_equal(tf.shape(values), expected),
             [
-                f"The gradient of {name} must have one row of it for each of "
-                "its indices, got values of shape",
+                f"The gradient of `{name}` must have one row of it for each of "
+                "its `indices`. Received: values of shape",
                 tf.shape(values),
                 "and so many indices:",
                 tf.size(indices),

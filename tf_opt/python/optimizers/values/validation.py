@@ -1,4 +1,4 @@
-"""Checks of constructor arguments; each error names argument and value."""
+"""Checks of arguments; each error names argument and value."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import get_args
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -37,7 +37,7 @@ def check_variables(
 ) -> None:
     """Raises a TypeError unless all elements of an argument are variables."""
     for i, variable in enumerate(variables):
-        if not isinstance(variable, (keras.Variable, tf.Variable)):
+        if not isinstance(variable, Variable):
             raise TypeError(
                 f"`{name}` must be variables. Received: {name}[{i}]="
                 f"{variable!r} "
@@ -60,10 +60,8 @@ def check_number(
     It may be a scalar variable, which each step reads.
     """
     allowed = "a number" if range_ == ANY else f"a number {range_.text}"
-    may_be = _is_number(value) or isinstance(
-        value, (tf.Variable, keras.Variable)
-    )
-    _require(may_be, name, value, allowed)
+    is_known = _is_number(value) or isinstance(value, Variable)
+    _require(is_known, name, value, allowed)
     _check_real(
         name,
         value,
@@ -81,8 +79,9 @@ def check_factor(name: str, value: float) -> None:
 
 
 def check_not_negative(name: str, value: float) -> None:
-    """Raises unless `value` is a finite number >= 0."""
-    check_number(name, value, NON_NEGATIVE)
+    """Raises unless `value` is a finite number >= 0, and no variable."""
+    is_right = _is_number(value) and 0 <= value < math.inf
+    _require(is_right, name, value, "a number >= 0")
 
 
 def check_learning_rate(learning_rate: Any) -> None:
@@ -99,7 +98,7 @@ def check_learning_rate(learning_rate: Any) -> None:
     )
 
 
-def check_new_learning_rate(name: str, value: Any) -> None:
+def check_assigned_learning_rate(name: str, value: Any) -> None:
     """Raises unless it may replace an optimizer's learning rate.
 
     That may be a number of any type, unlike in the constructor.
@@ -116,7 +115,7 @@ def check_new_learning_rate(name: str, value: Any) -> None:
 def check_weight_decay(name: str, value: Any) -> None:
     """Raises unless it is None, a number >= 0 or a scalar variable."""
     if value is not None:
-        check_not_negative(name, value)
+        check_number(name, value, NON_NEGATIVE)
 
 
 def check_positive_integer(name: str, value: int) -> None:
@@ -155,7 +154,7 @@ def _check_real(
         return
     number = value
     # The numbers of variables and of a graph's tensors aren't known yet.
-    if isinstance(value, (tf.Variable, keras.Variable, tf.Tensor, np.ndarray)):
+    if isinstance(value, (*get_args(Variable), tf.Tensor, np.ndarray)):
         dtype = tf.as_dtype(value.dtype)
         if tuple(value.shape) != () or not (
             dtype.is_floating or dtype.is_integer

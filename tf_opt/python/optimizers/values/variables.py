@@ -23,11 +23,6 @@ from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
-def is_variable(x: Any) -> bool:
-    """Returns whether `x` is a variable of TensorFlow or Keras."""
-    return isinstance(x, (keras.Variable, tf.Variable))
-
-
 def in_replica() -> bool:
     """Returns whether this code runs in a replica of a strategy."""
     return (
@@ -106,7 +101,7 @@ def as_number(x: Any) -> Any:
     Eagerly it is a Python number where that waits for no device. Otherwise it
     is a tensor, in float64 unless it is an integer.
     """
-    if is_variable(x):
+    if isinstance(x, Variable):
         x = read(x) if eager_without_strategy() else tf.convert_to_tensor(x)
     elif isinstance(x, tf.Tensor):
         x = on_host(x)
