@@ -65,6 +65,10 @@ WRONG: dict[str, tuple[Any, Callable[[tf.Tensor], list[Any]]]] = {
         [((6, 2), "float32"), ((6, 2), "float64")],
         lambda x: [_slices(_rows(x)), _slices([0, 3], "float64")],
     ),
+    "number of rows, made dense": (
+        [((6, 2), "float32"), ((6, 2), "float16")],
+        lambda x: [tf.ones((6, 2)), _slices(tf.boolean_mask([0, 3], x[2:]))],
+    ),
     "width": (
         [((6, 2), "float32"), ((6, 2), "float64")],
         lambda x: [_slices([0, 3]), _columns(x)],
@@ -108,6 +112,26 @@ def test_nothing_is_written(wrong, options, implementation, how):
         step(tf.constant([True] * 4))
     for variable in variables:
         assert (variable.numpy()[0] != 1).all()
+
+
+def test_nothing_is_accumulated_in_replicas(strategy):
+    with strategy.scope():
+        variables = [keras.Variable(np.ones(size)) for size in (2, 4)]
+        optimizer = tf_opt.SGD(0.5, gradient_accumulation_steps=2)
+        optimizer.build(variables)
+
+    @tf.function
+    def step(chosen: tf.Tensor) -> None:
+        strategy.run(
+            lambda: optimizer.apply([tf.ones(2), _vector(chosen)], variables)
+        )
+
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        step(tf.constant([True, True, True, False]))
+    for _ in range(2):
+        step(tf.constant([True] * 4))
+    for variable in variables:
+        np.testing.assert_array_equal(variable.numpy(), 0.0)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Iterator
@@ -99,8 +100,9 @@ def test_arguments_that_are_wrong_in_their_own_way():
     for wrong in (tf.Variable([0.1, 0.2]), keras.Variable(True, dtype="bool")):
         with pytest.raises(ValueError, match="`weight_decay` must be a number"):
             tf_opt.Adam(weight_decay=wrong)
-    with pytest.raises(AttributeError, match="Assign to `learning_rate`"):
-        tf_opt.Adam().lr = 0.1
+    for optimizer in (tf_opt.Adam(), tf_opt.LossScaleOptimizer(tf_opt.Adam())):
+        with pytest.raises(AttributeError, match="Assign to `learning_rate`"):
+            optimizer.lr = 0.1
     optimizer = tf_opt.Adam(master_weights=True)
     with pytest.raises(ValueError, match="Only one of `stochastic_rounding`"):
         optimizer.stochastic_rounding = True
@@ -150,8 +152,8 @@ NO_COUNTS = [*NO_SCALARS, math.nan, -2, 2.5, 2**63, tf.constant(2)]
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("clipnorm", [*NO_BOUNDS, math.inf]),
-        ("global_clipnorm", [*NO_BOUNDS, math.inf]),
+        ("clipnorm", NO_BOUNDS),
+        ("global_clipnorm", NO_BOUNDS),
         ("clipvalue", NO_BOUNDS),
         (
             "ema_momentum",
@@ -258,23 +260,86 @@ def test_without_averages_their_arguments_do_not_count(name):
         (tf_opt.AdamW, "master_weights", True),
         (tf_opt.NAdam, "state_dtype", "bfloat16"),
         (tf_opt.ASGD, "batch_num", 3),
-        (tf_opt.SGD, "use_ema", True),
-        (tf_opt.Lion, "gradient_accumulation_steps", 2),
     ],
 )
 def test_what_decides_about_the_state_stays_once_it_is_made(make, name, value):
     optimizer = make()
     setattr(optimizer, name, value)
     optimizer.build([keras.Variable(1.0, dtype="bfloat16")])
-    other = None if name == "gradient_accumulation_steps" else False
     with pytest.raises(
         ValueError,
         match=re.escape(
-            f"built, as its state depends on it. Received: {name}={other}"
+            f"built, as its state depends on it. Received: {name}=False"
         ),
     ):
-        setattr(optimizer, name, other)
+        setattr(optimizer, name, False)
+    setattr(optimizer, name, value)
     assert getattr(optimizer, name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "off"),
+    [("use_ema", True, False), ("gradient_accumulation_steps", 2, None)],
+)
+def test_what_needs_state_may_end_and_not_begin(name, value, off):
+    variable = keras.Variable([1.0])
+    optimizer = tf_opt.SGD(0.5, **{name: value})
+    optimizer.build([variable])
+    setattr(optimizer, name, off)
+    optimizer.apply([tf.ones(1)], [variable])
+    assert variable.numpy() == [0.5]
+    without = tf_opt.SGD(0.5)
+    without.build([variable])
+    with pytest.raises(ValueError, match=f"`{name}` can't begin once"):
+        setattr(without, name, value)
+
+
+def test_averages_that_begin_later_have_checked_arguments():
+    optimizer = tf_opt.Adam(ema_momentum=5.0)
+    with pytest.raises(ValueError, match=refused("ema_momentum", 5.0)):
+        optimizer.use_ema = True
+
+
+@pytest.mark.parametrize("make", [tf.Variable, keras.Variable])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("beta_2", 1.5),
+        ("epsilon", -1.0),
+        ("weight_decay", math.nan),
+        ("clipnorm", math.nan),
+    ],
+)
+def test_the_number_in_a_variable_is_checked(name, value, make):
+    with pytest.raises(ValueError, match=f"`{name}` must be a number"):
+        tf_opt.Adam(**{name: make(value)})
+    with pytest.raises(ValueError, match=f"`{name}` must be a number"):
+        setattr(tf_opt.Adam(), name, make(value))
+    # 0.999 is 1 in bfloat16.
+    with pytest.raises(ValueError, match=r"`beta_2` must be .* in \[0, 1\)"):
+        tf_opt.Adam(beta_2=keras.Variable(0.999, dtype="bfloat16"))
+
+
+@pytest.mark.parametrize("name", ["clipnorm", "clipvalue", "global_clipnorm"])
+def test_infinity_does_not_clip(name):
+    bound = keras.Variable(1.0)
+    optimizer = tf_opt.SGD(0.5, **{name: bound})
+    bound.assign(math.inf)
+    again = tf_opt.SGD.from_config(optimizer.get_config())
+    for each in (optimizer, again):
+        variable = keras.Variable([1.0])
+        each.apply([tf.constant([8.0])], [variable])
+        assert variable.numpy() == [-3.0]
+
+
+def test_properties_without_a_value_are_no_obstacle():
+    optimizer = tf_opt.ASGD(batch_num=2)
+    names = {name for name, _ in inspect.getmembers(optimizer)}
+    assert "learning_rate" in names
+    assert not names & {"gradient_norm", "skipped_steps", "batch_index"}
+    assert not hasattr(optimizer, "gradient_norm")
+    with pytest.raises(ValueError, match="`gradient_norm` is known once"):
+        _ = optimizer.gradient_norm
 
 
 @pytest.mark.parametrize("model", [None, "model", keras.layers.Dense(1)])

@@ -168,8 +168,10 @@ def undone_by_errors(build: Callable[..., None]) -> Callable[..., None]:
             vars(self).clear()
             vars(self).update(attributes)
             self._trainable_variables_indices = {}
-            # A new list: TensorFlow doesn't save one that became shorter.
-            self._variables = []
+            # A new list: TensorFlow doesn't save one that became shorter, nor
+            # one that Keras tracks.
+            with untracked():
+                self._variables = []
             is_variable, _ = self._tracker.config["variables"]
             self._tracker = tracking.Tracker(
                 {"variables": (is_variable, self._variables)}
@@ -193,13 +195,22 @@ def build_eagerly(
         optimizer.build(variables)
 
 
+def refuse_lr(optimizer: Any, name: str, value: Any) -> None:
+    """Raises if an attribute that is assigned is Keras 2's `lr`."""
+    if name == "lr":
+        raise AttributeError(
+            f"{type(optimizer).__name__} has no attribute 'lr'. Assign to "
+            f"`learning_rate`. Received: lr={value!r}"
+        )
+
+
 def untracked() -> contextlib.AbstractContextManager:
     """Returns a context in which no attribute becomes an optimizer's state."""
     return tracking.DotNotTrackScope()
 
 
 def is_saving_model() -> bool:
-    """Whether Keras is writing a `.keras` file, or pickles.
+    """Whether Keras is writing a `.keras` file, or pickles or copies.
 
     Keras then asks an optimizer for its configuration before it writes any
     layer's weights.

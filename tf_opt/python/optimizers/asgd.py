@@ -20,6 +20,7 @@ from tf_opt.python.optimizers.base.configuration import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
+from tf_opt.python.optimizers.state.optimizer_state import UnknownValueError
 from tf_opt.python.optimizers.step.frame import update_count
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
@@ -180,7 +181,7 @@ class ASGD(FusedOptimizer):
 
     def _check_built(self, what: str) -> None:
         if not self.built:
-            raise ValueError(
+            raise UnknownValueError(
                 f"`{what}` is known once the optimizer is built: call "
                 "`optimizer.build(variables)` first."
             )

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import refuse_lr
 from tf_opt.python.keras_internals import undone_by_errors
 from tf_opt.python.optimizers.base import building
 from tf_opt.python.optimizers.base import representation
@@ -91,6 +92,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def __repr__(self) -> str:
         return representation.of_optimizer(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        refuse_lr(self, name, value)
+        super().__setattr__(name, value)
 
     @property
     def implementation_in_use(self) -> str | None:

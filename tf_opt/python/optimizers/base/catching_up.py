@@ -24,6 +24,8 @@ from tf_opt.python.optimizers.values import validation
 class CatchingUpOptimizer(AveragedOptimizer):
     """Base class: lets users bring rows up to date."""
 
+    _is_copied = False
+
     def _rule(self) -> UpdateRule:
         """Returns the rule with the hyperparameters of the next step."""
         raise NotImplementedError
@@ -120,9 +122,17 @@ class CatchingUpOptimizer(AveragedOptimizer):
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         # Keras has no other hook before it saves a model's variables.
-        if is_saving_model():
+        if is_saving_model() and not self._is_copied:
             self._bring_up_to_date()
         return super().get_config()
+
+    def __reduce__(self) -> Any:
+        # Keras saves what it copies or pickles. That must not change the model.
+        object.__setattr__(self, "_is_copied", True)
+        try:
+            return super().__reduce__()
+        finally:
+            object.__setattr__(self, "_is_copied", False)
 
     def _bring_up_to_date(self) -> None:
         """Lets all rows catch up, if that is possible now."""

@@ -62,9 +62,9 @@ COMMON_CHECKS: Mapping[str, Check] = {
     ),
     "learning_rate": validation.check_assigned_learning_rate,
     "weight_decay": validation.check_weight_decay,
-    "clipnorm": validation.check_clip_norm,
-    "clipvalue": validation.check_clip_value,
-    "global_clipnorm": validation.check_clip_norm,
+    "clipnorm": validation.check_clip_bound,
+    "clipvalue": validation.check_clip_bound,
+    "global_clipnorm": validation.check_clip_bound,
     "ema_momentum": validation.check_ema_momentum,
     "ema_overwrite_frequency": functools.partial(
         validation.check_count, least=1
@@ -246,7 +246,6 @@ class ConfiguredOptimizer(KerasOptimizer):
     def _is_fixed(self, name: str) -> bool:
         """Returns whether an attribute can't be assigned any more."""
         return getattr(self, "built", False) and name in (
-            "use_ema",
             "master_weights",
             "state_dtype",
             "state_device",
@@ -255,24 +254,21 @@ class ConfiguredOptimizer(KerasOptimizer):
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "lr":
-            raise AttributeError(
-                f"{type(self).__name__} has no attribute 'lr'. Assign to "
-                f"`learning_rate`. Received: lr={value!r}"
-            )
-        if self._is_fixed(name):
+        keras_internals.refuse_lr(self, name, value)
+        if self._is_fixed(name) and value != getattr(self, name):
             raise ValueError(
                 f"`{name}` can't be changed once the optimizer is built, as "
                 f"its state depends on it. Received: {name}={value!r}"
             )
         if (
-            name == "gradient_accumulation_steps"
+            name in ("use_ema", "gradient_accumulation_steps")
+            and value
             and getattr(self, "built", False)
-            and bool(value) != bool(self.gradient_accumulation_steps)
+            and not getattr(self, name)
         ):
             raise ValueError(
-                f"`{name}` can't begin or end once the optimizer is built, as "
-                f"its state depends on it. Received: {name}={value!r}"
+                f"`{name}` can't begin once the optimizer is built, as its "
+                f"state depends on it. Received: {name}={value!r}"
             )
         # As in Keras, `ema_` arguments are ignored without `use_ema`.
         if name in self._checks and (
@@ -280,6 +276,10 @@ class ConfiguredOptimizer(KerasOptimizer):
         ):
             self._checks[name](name, value)
             self._check_exclusive(name, value)
+            if name == "use_ema" and value:
+                for other in ("ema_momentum", "ema_overwrite_frequency"):
+                    if hasattr(self, other):
+                        self._checks[other](other, getattr(self, other))
         if name == "state_dtype":
             value = storage.standard_state_dtype(value)
         elif isinstance(value, (np.bool_, np.integer)):

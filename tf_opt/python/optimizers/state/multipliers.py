@@ -48,8 +48,8 @@ class Multipliers(tf.Module):
         if self._traced_without:
             raise ValueError(
                 f"`{self.name}` must be set before a step is traced, because "
-                "a step that was traced without them doesn't read them. Call "
-                "`model.compile` with this optimizer again and then set them. "
-                f"To change them at any time, begin with {self.name}="
-                "{'.': 1.0}"
+                "a step that was traced without them doesn't read them. Begin "
+                f"with {self.name}={{'.': 1.0}}, and they may change at any "
+                "time. Or call `model.compile` with this optimizer again and "
+                "then set them, except under a strategy"
             )

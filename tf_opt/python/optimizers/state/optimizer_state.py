@@ -22,6 +22,10 @@ from tf_opt.python.optimizers.values.flags import choose
 PerVariable = Sequence[keras.Variable | None]
 
 
+class UnknownValueError(AttributeError, ValueError):
+    """Error of a property that has no value yet; `hasattr` is then False."""
+
+
 class UnsavedState(tf.Module):
     """Variables that checkpoints don't contain.
 
@@ -63,11 +67,11 @@ class UnsavedState(tf.Module):
         """Returns a number that is kept if these arguments ask for it.
 
         Raises:
-            ValueError: If it isn't kept.
+            UnknownValueError: If it isn't kept.
         """
         variable = getattr(self, name)
         if variable is None:
-            raise ValueError(
+            raise UnknownValueError(
                 f"`{name}` is known once an optimizer with {arguments} has "
                 "been built."
             )

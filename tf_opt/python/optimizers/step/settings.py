@@ -95,11 +95,11 @@ UNSCALED = 1.0
 def clip_bound(x: Any) -> Scalar | None:
     """Returns a bound for clipping; None if nothing is clipped.
 
-    As in Keras, a number <= 0 doesn't clip.
+    As in Keras, a number <= 0 doesn't clip. Nor does infinity.
     """
     if x is None:
         return None
     bound = access.as_number(x) if isinstance(x, Variable) else x
     if tf.is_tensor(bound) and not tf.executing_eagerly():
         return tf.where(bound > 0, bound, math.inf)
-    return float(bound) if bound > 0 else None
+    return float(bound) if 0 < bound < math.inf else None

@@ -78,6 +78,8 @@ class Step:
             with self._after_awaited():
                 grads = list(map(gradients.identity, grads))
         self._given = grads
+        # Replicas that accumulate don't launch the op.
+        composes = self._accumulates_in_replicas()
         self._gradients: list[Any] = [None] * len(grads)
         for bucket in plan.buckets:
             for i in bucket.positions:
@@ -86,7 +88,7 @@ class Step:
                     plan.variables[i],
                     variables[i],
                     sparse=bucket.sparse,
-                    for_op=bucket.runs_op,
+                    for_op=bucket.runs_op and not composes,
                 )
 
     def _after_awaited(self) -> contextlib.AbstractContextManager:
@@ -117,7 +119,7 @@ class Step:
                 settings, self._given, self._variables
             )
             enabled = both(enabled, rows_exist)
-        if settings.accumulates and access.in_several_replicas():
+        if self._accumulates_in_replicas():
             enabled = self._run_in_replicas(enabled)
         else:
             enabled = self._update(
@@ -157,6 +159,14 @@ class Step:
         return self._count(enabled)
 
     # ---- Replicas that accumulate. ----
+
+    def _accumulates_in_replicas(self) -> bool:
+        _, settings, state, _ = self._context
+        return (
+            settings.accumulates
+            and access.in_several_replicas()
+            and not state.working_copies
+        )
 
     def _run_in_replicas(self, enabled: Flag) -> Flag:
         """Accumulates in each replica; an update sums over the replicas.

@@ -50,11 +50,28 @@ def to_dense(
     dtype = dtype or gradient.dtype
     if isinstance(gradient, tf.IndexedSlices):
         # The arithmetic type, because a 16-bit sum of many rows loses digits.
-        values = tf.cast(gradient.values, arithmetic.slot_dtype(gradient.dtype))
+        values = tf.cast(
+            _one_for_each_index(gradient),
+            arithmetic.slot_dtype(gradient.dtype),
+        )
         gradient = tf.math.unsorted_segment_sum(
             values, gradient.indices, _rows_of(variable)
         )
     return gradient if gradient.dtype == dtype else tf.cast(gradient, dtype)
+
+
+def _one_for_each_index(slices: tf.IndexedSlices) -> tf.Tensor:
+    """Returns the rows of slices; for the reason, see `_with_shape`."""
+    values, indices = slices.values, slices.indices
+    known = (
+        values.shape[:1].is_fully_defined()
+        and indices.shape[:1].is_fully_defined()
+    )
+    if known or inside_xla():
+        return values
+    count = tf.size(indices)
+    size = tf.concat([[count], tf.shape(values)[1:]], axis=0)
+    return tf.slice(values, tf.zeros_like(size), size)
 
 
 def _rows_of(variable: Variable) -> int | tf.Tensor:
@@ -143,9 +160,9 @@ def _with_shape(
 ) -> tf.Tensor:
     """Returns a gradient whose shape `check_when_run` checks.
 
-    TensorFlow's graph optimizer concludes from later ops, such as assignments,
-    that the shape is right, and then removes the check. It doesn't conclude
-    anything from a slice.
+    TensorFlow's graph optimizer concludes from later ops, such as assignments
+    and sums of segments, that the shape is right, and then removes the check.
+    It doesn't conclude anything from a slice.
     """
     _check_known_inside_xla(gradient.shape, shape, user_variable)
     if not shape.is_fully_defined():

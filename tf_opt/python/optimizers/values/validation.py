@@ -57,7 +57,7 @@ def check_number(
 ) -> None:
     """Raises unless `value` is a number in a range and, by default, finite.
 
-    It may be a scalar variable, which each step reads.
+    It may be a scalar variable, which each step reads; here its value counts.
     """
     allowed = "a number" if range_ == ANY else f"a number {range_.text}"
     is_known = _is_number(value) or isinstance(value, Variable)
@@ -153,29 +153,24 @@ def _check_real(
     if value is None:
         return
     number = value
-    # The numbers of variables and of a graph's tensors aren't known yet.
+    # While a step is traced, numbers of variables and tensors aren't known.
     if isinstance(value, (*get_args(Variable), tf.Tensor, np.ndarray)):
         dtype = tf.as_dtype(value.dtype)
         if tuple(value.shape) != () or not (
             dtype.is_floating or dtype.is_integer
         ):
             number = None
-        elif isinstance(value, (np.ndarray, tf.__internal__.EagerTensor)):
+        elif isinstance(value, np.ndarray) or tf.executing_eagerly():
             number = float(value)
         else:
             return
     _require(_is_number(number) and is_right(number), name, value, allowed)
 
 
-check_clip_norm = functools.partial(
-    _check_real,
-    is_right=lambda number: number < math.inf,
-    allowed="a finite number (<= 0 doesn't clip) or None",
-)
-check_clip_value = functools.partial(
+check_clip_bound = functools.partial(
     _check_real,
     is_right=lambda number: not math.isnan(number),
-    allowed="a number (<= 0 doesn't clip) or None",
+    allowed="a number (<= 0 and infinity don't clip) or None",
 )
 check_loss_scale = functools.partial(
     _check_real,
