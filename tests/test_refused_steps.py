@@ -78,14 +78,24 @@ WRONG: dict[str, tuple[Any, Callable[[tf.Tensor], list[Any]]]] = {
 
 @pytest.mark.parametrize(
     ("wrong", "options", "implementation", "how"),
-    AllPairs(
-        [
-            list(WRONG),
-            list(OPTIONS),
-            ["custom_op", "composed"],
-            ["eager", "tf.function"],
-        ]
-    ),
+    [
+        *AllPairs(
+            [
+                list(WRONG),
+                list(OPTIONS),
+                ["custom_op", "composed"],
+                ["eager", "tf.function"],
+            ]
+        ),
+        *AllPairs(
+            [
+                ["number of rows, made dense"],
+                ["nothing", "norm", "accumulation"],
+                ["custom_op", "composed"],
+                ["tf.function"],
+            ]
+        ),
+    ],
 )
 def test_nothing_is_written(wrong, options, implementation, how):
     described, gradients = WRONG[wrong]
