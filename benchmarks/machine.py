@@ -28,6 +28,16 @@ def describe() -> str:
     return f"{cpu}, {count_cores()} cores, {memory / 2**30:.1f} GiB"
 
 
+def processor() -> str:
+    """Returns the processor's maker, family and model, such as "AMD 25.17"."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    fields = dict(re.findall(r"^(.+?)\s*:\s*(.+)$", text, re.MULTILINE))
+    makers = {"AuthenticAMD": "AMD", "GenuineIntel": "Intel"}
+    maker = fields.get("vendor_id", platform.machine())
+    family, model = fields.get("cpu family", "?"), fields.get("model", "?")
+    return f"{makers.get(maker, maker)} {family}.{model}"
+
+
 def software() -> str:
     """Returns the versions, and the instruction set of the kernels."""
     versions = [f"python {platform.python_version()}"]

@@ -125,6 +125,19 @@ SUITES: dict[str, Suite] = {
         line="workload",
         column="contender",
     ),
+    "loop": Suite(
+        "The CPU engine's loop on arrays in memory, by block and prefetching",
+        tuple(
+            ("loop", size)
+            for size in ("2400000", "2097152", "25557032", "33554432")
+        ),
+        "memory floor",
+        module="loop",
+        unit="GB/s",
+        group="workload",
+        line="contender",
+        column="variant",
+    ),
     "clients": Suite(
         "Whole training steps",
         tuple(

@@ -27,7 +27,27 @@ CpuTarget Choose() {
   return supported.back();
 }
 
+// AMD's family 25 (Zen 3 and 4) prefetches the loops' streams by itself, and
+// software prefetches take a tenth to a quarter of its bandwidth. Other
+// processors stop at page boundaries and lag behind eight streams: there the
+// loops are up to a fifth slower without, and a quarter or four times this
+// distance costs a few percent. docs/benchmark.md has the numbers.
+int64_t ChoosePrefetchDistance() {
+#if defined(__x86_64__)
+  unsigned eax, ebx, ecx, edx;
+  __get_cpuid(0, &eax, &ebx, &ecx, &edx);
+  const bool is_amd = ebx == signature_AMD_ebx && ecx == signature_AMD_ecx;
+  __get_cpuid(1, &eax, &ebx, &ecx, &edx);
+  // The base family, at most 15, and the extended family.
+  const unsigned family = (eax >> 8 & 0xf) + (eax >> 20 & 0xff);
+  if (is_amd && family == 25) return 0;
+#endif
+  return 512;
+}
+
 }  // namespace
+
+int64_t prefetch_distance = ChoosePrefetchDistance();
 
 const char* CpuTargetName(CpuTarget target) {
 #if defined(__aarch64__)

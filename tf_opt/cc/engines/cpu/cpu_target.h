@@ -3,6 +3,7 @@
 #ifndef TF_OPT_CC_ENGINES_CPU_CPU_TARGET_H_
 #define TF_OPT_CC_ENGINES_CPU_CPU_TARGET_H_
 
+#include <cstdint>
 #include <vector>
 
 namespace tf_opt {
@@ -18,6 +19,10 @@ std::vector<CpuTarget> SupportedCpuTargets();
 // TF_OPT_CPU_TARGET=baseline|avx2|avx512 limits it on x86-64; an unknown or
 // unsupported name is ignored.
 CpuTarget ChosenCpuTarget();
+
+// How many elements ahead of a block the dense loops prefetch. 0: not at all,
+// because this processor needs no prefetching. Only benchmarks assign to it.
+extern int64_t prefetch_distance;
 
 // What is compiled for a target is in the namespace of the target's name.
 //

@@ -3,7 +3,7 @@
 load("//tf_opt:copts.bzl", "EXACT")
 
 # For the reasons see dense_cpu_range-inl.h.
-_COMMON = EXACT + [
+COPTS = EXACT + [
     "-O3",
     "-fno-math-errno",
     "-fno-trapping-math",
@@ -11,7 +11,7 @@ _COMMON = EXACT + [
 
 _AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 
-_TARGETS = {
+TARGETS = {
     "baseline": [],
     "avx2": _AVX2,
     "avx512": _AVX2 + ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"],
@@ -27,11 +27,11 @@ def cpu_target_library(name, srcs, deps, local_defines = [], **kwargs):
       local_defines: As for a cc_library.
       **kwargs: Passed on to the libraries.
     """
-    for target, flags in _TARGETS.items():
+    for target, flags in TARGETS.items():
         native.cc_library(
             name = name + "_" + target,
             srcs = srcs,
-            copts = _COMMON + flags,
+            copts = COPTS + flags,
             local_defines = local_defines + ["TF_OPT_CPU_TARGET=" + target],
             deps = deps,
             **kwargs
@@ -41,7 +41,7 @@ def cpu_target_library(name, srcs, deps, local_defines = [], **kwargs):
         deps = select({
             "//tf_opt/cc/engines/cpu:x86_64": [
                 ":" + name + "_" + target
-                for target in _TARGETS
+                for target in TARGETS
             ],
             "//conditions:default": [":" + name + "_baseline"],
         }),

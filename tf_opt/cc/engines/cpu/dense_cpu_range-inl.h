@@ -20,6 +20,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
 #include "tf_opt/cc/engines/stochastic_rounding.h"
@@ -39,7 +40,11 @@ namespace {
 // fetched, then of the next. Arrays whose sizes are powers of two share places
 // in the caches, and fetching one line of each in turn can cost a quarter more
 // time.
+#if defined(TF_OPT_BLOCK_SIZE)
+constexpr int64_t kBlockSize = TF_OPT_BLOCK_SIZE;  // For benchmarks.
+#else
 constexpr int64_t kBlockSize = 128;
+#endif
 
 // For 16-bit variables: the same cache lines hold twice as many elements, and
 // the cost per block matters more.
@@ -48,16 +53,10 @@ constexpr int64_t kLargestBlock = 2 * kBlockSize;
 template <typename T>
 constexpr int64_t kBlockSizeOf = kHas16Bits<T> ? kLargestBlock : kBlockSize;
 
-// Prefetch distance in elements. Without prefetching the loop is up to a fifth
-// slower: the processor's own prefetching stops at page boundaries and lags
-// behind eight streams. A quarter or four times this distance costs a few
-// percent.
-constexpr int64_t kPrefetchDistance = 512;
-
 template <bool kWritten, int64_t kSize, typename V>
 inline __attribute__((always_inline)) void PrefetchBlock(const V* block) {
   constexpr int kCacheLine = 64;
-  const char* bytes = reinterpret_cast<const char*>(block + kPrefetchDistance);
+  const char* bytes = reinterpret_cast<const char*>(block);
   for (std::size_t i = 0; i < kSize * sizeof(V); i += kCacheLine) {
     __builtin_prefetch(bytes + i, kWritten);
   }
@@ -610,14 +609,16 @@ inline __attribute__((always_inline)) void ApplyBlocks(
   int64_t start = begin;
   // Full blocks separately, so that the compiler knows their size.
   constexpr int64_t kSize = kBlockSizeOf<T>;
+  const int64_t distance = prefetch_distance;
   for (; start + kSize <= end; start += kSize) {
-    if (start + kPrefetchDistance < tensor.size) {
-      PrefetchBlock<true, kSize>(tensor.variable() + start);
-      PrefetchOptional<false, kSize>(tensor.gradient(), start);
-      (PrefetchState<kSize>(tensor.template slot<kIndices>(), start), ...);
-      PrefetchOptional<true, kSize>(tensor.accumulator(), start);
-      PrefetchOptional<true, kSize>(tensor.master_weight(), start);
-      PrefetchState<kSize>(tensor.average(), start);
+    const int64_t ahead = start + distance;
+    if (distance > 0 && ahead < tensor.size) {
+      PrefetchBlock<true, kSize>(tensor.variable() + ahead);
+      PrefetchOptional<false, kSize>(tensor.gradient(), ahead);
+      (PrefetchState<kSize>(tensor.template slot<kIndices>(), ahead), ...);
+      PrefetchOptional<true, kSize>(tensor.accumulator(), ahead);
+      PrefetchOptional<true, kSize>(tensor.master_weight(), ahead);
+      PrefetchState<kSize>(tensor.average(), ahead);
     }
     ApplyBlock(rule, tensor, start, kSize, transforms, indices);
   }
@@ -643,12 +644,14 @@ void AccumulateRange(const FramedRule<Rule>& rule,
                      int64_t end) {
   using V = ComputeType<T>;
   constexpr int64_t kSize = kBlockSizeOf<T>;
+  const int64_t distance = prefetch_distance;
   for (int64_t start = begin; start < end; start += kSize) {
     const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
-    if (start + kPrefetchDistance < tensor.size) {
-      PrefetchOptional<false, kSize>(tensor.gradient(), start);
-      PrefetchOptional<true, kSize>(tensor.accumulator(), start);
-      PrefetchState<kSize>(tensor.average(), start);
+    const int64_t ahead = start + distance;
+    if (distance > 0 && ahead < tensor.size) {
+      PrefetchOptional<false, kSize>(tensor.gradient(), ahead);
+      PrefetchOptional<true, kSize>(tensor.accumulator(), ahead);
+      PrefetchState<kSize>(tensor.average(), ahead);
     }
     if (tensor.accumulator() != nullptr) {
       const GradientBlock<V, T> gradient(tensor.gradient(), start, n);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
@@ -21,9 +22,10 @@ namespace {
 constexpr int kElementsAtATime = 4;
 constexpr int kChunk = kElementsAtATime * kLanes;
 
-// Prefetch distance of a chunk. Without prefetching a core gets half of the
-// bandwidth for float32; half of this distance costs a few percent. Prefetching
-// past the end of a tensor has no effect.
+// Prefetch distance of a chunk, on processors that need prefetching (see
+// cpu_target.h): without, a core gets half of the bandwidth for float32 there;
+// half of this distance costs a few percent. Prefetching past the end of a
+// tensor has no effect.
 constexpr uintptr_t kPrefetchBytes = 8192;
 
 template <typename E>
@@ -66,10 +68,13 @@ inline __attribute__((always_inline)) double SumOfSquares(
     int64_t size) {
   alignas(64) double lanes[kLanes] = {};
   alignas(64) ComputeType<T> copy[kChunk];
+  const bool prefetches = prefetch_distance > 0;
   int64_t start = 0;
   for (; start + kChunk <= size; start += kChunk) {
-    PrefetchAfter(gradient + start);
-    if (kAccumulated) PrefetchAfter(accumulator + start);
+    if (prefetches) {
+      PrefetchAfter(gradient + start);
+      if (kAccumulated) PrefetchAfter(accumulator + start);
+    }
     AddToLanes<kElementsAtATime, kAccumulated>(
         scale, Widened(gradient + start, kChunk, copy),
         kAccumulated ? accumulator + start : nullptr, kLanes, lanes);
