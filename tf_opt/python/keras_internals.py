@@ -76,6 +76,11 @@ def is_schedule(learning_rate: Any) -> bool:
     )
 
 
+def given_learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Returns what holds the learning rate; None if it isn't constructed."""
+    return getattr(optimizer, "_learning_rate", None)
+
+
 def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> Any:
     """Returns the learning rate: a number, a schedule or a callable."""
     learning_rate = optimizer._learning_rate

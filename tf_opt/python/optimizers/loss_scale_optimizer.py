@@ -11,7 +11,6 @@ import tensorflow as tf
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import refuse_lr
 from tf_opt.python.keras_internals import undone_by_errors
-from tf_opt.python.optimizers.base import building
 from tf_opt.python.optimizers.base import representation
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
@@ -173,7 +172,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if not isinstance(self.inner_optimizer, FusedOptimizer):
             super().apply(grads, trainable_variables)
             return
-        building.build_in_first_step(self, trainable_variables)
+        access.build_in_first_step(self, trainable_variables)
         # Read both before the step: replicas may share these variables, and
         # one replica must not read the values that another one has assigned.
         scale = tf.convert_to_tensor(self.dynamic_scale)

@@ -440,18 +440,6 @@ class BuiltOptimizer(ConfiguredOptimizer):
         return extras
 
 
-def build_in_first_step(
-    optimizer: keras.optimizers.Optimizer,
-    variables: Sequence[keras.Variable] | None,
-) -> None:
-    """Builds an optimizer that isn't built, once for all replicas."""
-    if not optimizer.built:
-        own = list(variables)
-        access.once_for_all_replicas(
-            lambda: keras_internals.build_eagerly(optimizer, own)
-        )
-
-
 def _prefix_of(variable: Variable) -> str:
     """Returns what the names of a variable's state begin with."""
     return path_of(variable).replace("/", "_").replace(":", "_")

@@ -12,7 +12,6 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import strategy_of
-from tf_opt.python.optimizers.base import building
 from tf_opt.python.optimizers.base.catching_up import CatchingUpOptimizer
 from tf_opt.python.optimizers.state.memory import memory_of
 from tf_opt.python.optimizers.step import frame as frames
@@ -258,7 +257,7 @@ class FusedOptimizer(CatchingUpOptimizer):
             for gradient, x in zip(grads, variables, strict=True)
         ]
         if known is None and trainable_variables is not None:
-            building.build_in_first_step(self, variables)
+            access.build_in_first_step(self, variables)
             self._check_variables_are_known(variables)
         replicas.check_variables(variables)
         self._check_outside_of_xla()

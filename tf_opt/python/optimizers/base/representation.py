@@ -12,6 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.keras_internals import given_learning_rate_of
+
 
 def of_optimizer(optimizer: keras.optimizers.Optimizer) -> str:
     """Returns an optimizer's class and the arguments that aren't defaults."""
@@ -26,8 +28,9 @@ def of_optimizer(optimizer: keras.optimizers.Optimizer) -> str:
         # rate of a schedule.
         if name != "learning_rate" and hasattr(optimizer, name)
     }
-    if hasattr(optimizer, "_learning_rate"):
-        values["learning_rate"] = optimizer._learning_rate
+    learning_rate = given_learning_rate_of(optimizer)
+    if learning_rate is not None:
+        values["learning_rate"] = learning_rate
     # Keras numbers the optimizers that were given no name.
     automatic = re.sub(r"_\d+$", "", values.get("name", "")).replace("_", "")
     if automatic == cls.__name__.lower():

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import build_eagerly
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.values.flags import Flag
@@ -45,6 +46,16 @@ def once_for_all_replicas(function: Callable[[], None]) -> None:
         replica.merge_call(lambda _: function())
     else:
         function()
+
+
+def build_in_first_step(
+    optimizer: keras.optimizers.Optimizer,
+    variables: Sequence[Variable] | None,
+) -> None:
+    """Builds an optimizer that isn't built, once for all replicas."""
+    if not optimizer.built:
+        own = list(variables)
+        once_for_all_replicas(lambda: build_eagerly(optimizer, own))
 
 
 def creation_scope_of(
