@@ -12,7 +12,7 @@ from measure import Measurement
 from measure import Options
 from results import Row
 
-PROGRAM = pathlib.Path(__file__).parents[1] / "bazel-bin/benchmarks/loop"
+PROGRAM = [pathlib.Path(__file__).parents[1] / "bazel-bin/benchmarks/loop"]
 
 
 def measure(variant: str, workload: str, options: Options) -> list[Row]:
@@ -22,7 +22,7 @@ def measure(variant: str, workload: str, options: Options) -> list[Row]:
     several processors may stand in one file.
     """
     output = subprocess.run(
-        [PROGRAM, str(options.rounds), workload],
+        [*PROGRAM, str(options.rounds), workload],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -22,6 +22,7 @@ import compiled_fit
 import contenders
 import gradients
 import in_cache
+import loop
 import measure
 import memory_floor
 import plots
@@ -207,6 +208,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "use_all_cores", lambda _: None)
     program = [sys.executable, "-c", "print('float32,avx2,1.5,2')"]
     monkeypatch.setattr(in_cache, "PROGRAM", program)
+    rates = "print('4096,Adam,memory floor,9.5,9.75')"
+    monkeypatch.setattr(loop, "PROGRAM", [sys.executable, "-c", rates])
     monkeypatch.setattr(run, "measure", once)
     # Tracing these with every feature takes a minute; "results" has them.
     slow = {variants.KERAS, variants.KERAS_EAGER, variants.TF_OPT_EAGER}

@@ -50,27 +50,24 @@ def to_dense(
     dtype = dtype or gradient.dtype
     if isinstance(gradient, tf.IndexedSlices):
         # The arithmetic type, because a 16-bit sum of many rows loses digits.
+        values = tf.convert_to_tensor(gradient.values)
+        indices = tf.convert_to_tensor(gradient.indices)
         values = tf.cast(
-            _one_for_each_index(gradient),
-            arithmetic.slot_dtype(gradient.dtype),
+            _one_for_each_index(values, indices),
+            arithmetic.slot_dtype(values.dtype),
         )
         gradient = tf.math.unsorted_segment_sum(
-            values, gradient.indices, _rows_of(variable)
+            values, indices, _rows_of(variable)
         )
     return gradient if gradient.dtype == dtype else tf.cast(gradient, dtype)
 
 
-def _one_for_each_index(slices: tf.IndexedSlices) -> tf.Tensor:
+def _one_for_each_index(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     """Returns the rows of slices; for the reason, see `_with_shape`."""
-    values, indices = slices.values, slices.indices
-    known = (
-        values.shape[:1].is_fully_defined()
-        and indices.shape[:1].is_fully_defined()
-    )
-    if known or inside_xla():
+    counts = values.shape[:1].concatenate(indices.shape)
+    if counts.is_fully_defined() or inside_xla():
         return values
-    count = tf.size(indices)
-    size = tf.concat([[count], tf.shape(values)[1:]], axis=0)
+    size = tf.concat([[tf.size(indices)], tf.shape(values)[1:]], axis=0)
     return tf.slice(values, tf.zeros_like(size), size)
 
 
