@@ -109,6 +109,15 @@ class Plan(NamedTuple):
     repeats: bool
 
 
+def accumulates_in_replicas(settings: Settings, state: OptimizerState) -> bool:
+    """Returns whether each of several replicas accumulates, without the op."""
+    return (
+        settings.accumulates
+        and access.in_several_replicas()
+        and not state.working_copies
+    )
+
+
 def other_rows_stay(settings: Settings, state: OptimizerState) -> bool:
     """Returns whether rows without a gradient don't change.
 
@@ -136,11 +145,7 @@ def may_stay_sparse(
         A bool for each gradient; None if no gradient may.
     """
     # Replicas that accumulate sum dense gradients.
-    sums_dense = (
-        settings.accumulates
-        and access.in_several_replicas()
-        and not state.working_copies
-    )
+    sums_dense = accumulates_in_replicas(settings, state)
     found = [
         isinstance(gradient, tf.IndexedSlices)
         and (

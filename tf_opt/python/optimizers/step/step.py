@@ -35,6 +35,7 @@ from tf_opt.python.optimizers.step.frame import Part
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.plan import Bucket
+from tf_opt.python.optimizers.step.plan import accumulates_in_replicas
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -79,7 +80,7 @@ class Step:
                 grads = list(map(gradients.identity, grads))
         self._given = grads
         # Replicas that accumulate don't launch the op.
-        composes = self._accumulates_in_replicas()
+        composes = accumulates_in_replicas(context.settings, context.state)
         self._gradients: list[Any] = [None] * len(grads)
         for bucket in plan.buckets:
             for i in bucket.positions:
@@ -119,7 +120,7 @@ class Step:
                 settings, self._given, self._variables
             )
             enabled = both(enabled, rows_exist)
-        if self._accumulates_in_replicas():
+        if accumulates_in_replicas(settings, state):
             enabled = self._run_in_replicas(enabled)
         else:
             enabled = self._update(
@@ -159,14 +160,6 @@ class Step:
         return self._count(enabled)
 
     # ---- Replicas that accumulate. ----
-
-    def _accumulates_in_replicas(self) -> bool:
-        _, settings, state, _ = self._context
-        return (
-            settings.accumulates
-            and access.in_several_replicas()
-            and not state.working_copies
-        )
 
     def _run_in_replicas(self, enabled: Flag) -> Flag:
         """Accumulates in each replica; an update sums over the replicas.
