@@ -219,10 +219,12 @@ class FusedOptimizer(CatchingUpOptimizer):
             # Keras raises an error that explains the problem.
             super().apply(grads, trainable_variables)
             return True
-        if trainable_variables is None:
-            variables = self._trainable_variables
-        else:
-            variables = list(trainable_variables)
+        # A list, because iterating over what TensorFlow tracks is slow.
+        variables = list(
+            self._trainable_variables
+            if trainable_variables is None
+            else trainable_variables
+        )
         settings = self._settings()
         if gradient_scale is not None:
             settings = settings._replace(
