@@ -82,9 +82,8 @@ lint: ## Checks style, formatting, and the types of the public API
 	$(bin)/clang-format --dry-run -Werror $(cc_files)
 
 .PHONY: format
-format: ## Formats all Python and C++, and writes stubs of generated functions
-	@tools/setup.sh lint build
-	PYTHONPATH=. $(bin)/python tools/write_stubs.py
+format: ## Formats all Python and C++
+	@tools/setup.sh lint
 	$(bin)/ruff check --fix-only
 	$(bin)/ruff format
 	$(bin)/clang-format -i $(cc_files)

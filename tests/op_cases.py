@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 import re
@@ -15,7 +14,8 @@ import tensorflow as tf
 import tf_opt
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rules import RULES
-from tf_opt.python.ops.optimizer_ops import wrapper
+from tf_opt.python.ops.resource_apply import ResourceApplyOp
+from tf_opt.python.ops.resource_apply import resource_apply
 
 SHAPES = ((2, 3), (4,))
 # Of ASGD's tables.
@@ -27,29 +27,34 @@ class Op:
 
     Attributes:
         spec: The rule's specification.
-        apply: The op's function.
         rule: The functional rule.
         slots: Its slots.
         optional_slots: Those that may be left out.
         tables: Those that are tables.
-        all_reals: Numbers, some of which only one of the two takes. All differ,
-            and a float16 has them exactly.
-        all_integers: The same of integers.
+        reals: Numbers of both. All differ, and a float16 has them exactly.
+        integers: The same of integers.
+        rule_numbers: All numbers that the rule takes.
+        op_numbers: All numbers that the op takes.
         out_of_range: By what is wrong: a number, what ops and rules refuse,
             and what they say.
     """
 
     def __init__(self, spec: RuleSpec) -> None:
         self.spec = spec
-        self.apply = getattr(tf_opt.ops, wrapper(spec).__name__)
         self.rule = getattr(tf_opt.functional, spec.name)
         self.slots = tuple(slot.name for slot in spec.slots)
         self.optional_slots = {x.name for x in spec.slots if x.needed_by}
         self.tables = {x.name for x in spec.slots if x.row_input}
         reals = [x.name for x in spec.numbers if not x.is_count]
         reals += [x.name for x in spec.shared]
-        self.all_reals = {x: (1 + i) / 8 for i, x in enumerate(reals)}
-        self.all_integers = {x.name: 3 for x in spec.numbers if x.is_count}
+        self.reals = {x: (1 + i) / 8 for i, x in enumerate(reals)}
+        self.integers = {x.name: 3 for x in spec.numbers if x.is_count}
+        numbers = {**self.reals, **self.integers}
+        of_rule_only = {x.name for x in spec.numbers if not x.in_op}
+        self.rule_numbers = {x: numbers[x] for x in numbers if x in spec.bound}
+        self.op_numbers = {
+            x: numbers[x] for x in numbers if x not in of_rule_only
+        }
         self.out_of_range: dict[str, tuple[str, float, str]] = {}
         for number in spec.numbers:
             least, bound = number.range.least, number.range.bound
@@ -65,18 +70,14 @@ class Op:
                         f"`{number.name}` must be {text}, got {wrong:g}",
                     )
 
-    def reals(self, function: Callable[..., Any]) -> dict[str, float]:
-        return _taken(function, self.all_reals)
-
-    def integers(self, function: Callable[..., Any]) -> dict[str, int]:
-        return _taken(function, self.all_integers)
-
-
-def _taken(
-    function: Callable[..., Any], arguments: dict[str, Any]
-) -> dict[str, Any]:
-    taken = inspect.signature(function).parameters
-    return {name: x for name, x in arguments.items() if name in taken}
+    def apply(self, **arguments: Any) -> None:
+        """Runs the op; what is left out has the rule's default."""
+        defaults = {
+            **dict.fromkeys(self.optional_slots, ()),
+            **self.rule.__kwdefaults__,
+        }
+        op = ResourceApplyOp(self.spec.op_name)
+        resource_apply(op, **{**defaults, **arguments})
 
 
 OPS = {spec.name: Op(spec) for spec in RULES}
@@ -129,8 +130,7 @@ class Launch:
         return {
             **self.lists,
             "gradients": self.gradients,
-            **self.op.reals(self.op.apply),
-            **self.op.integers(self.op.apply),
+            **self.op.op_numbers,
         }
 
     def apply(self, in_graph: bool = False, **changes: Any) -> Launch:
@@ -151,5 +151,5 @@ def call_rule(name: str, **changes: Any) -> tuple[tf.Tensor, ...]:
         argument: tf.constant([1.0, 2.0 + i])
         for i, argument in enumerate(["variable", "gradient", *op.slots])
     }
-    numbers = {**op.reals(op.rule), **op.integers(op.rule)}
-    return op.rule(**{**tensors, "weight_decay": 0.5, **numbers, **changes})
+    numbers = {**op.rule_numbers, "weight_decay": 0.5}
+    return op.rule(**{**tensors, **numbers, **changes})

@@ -82,8 +82,50 @@ TEST(ToyTest, DescendsByTheRule) {
     "tf_opt/python/functional/toy_rule.py": '''\
 """Toy on pure tensors."""
 
+from typing import NamedTuple
+
+import tensorflow as tf
+
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class ToyResult(NamedTuple):
+    """Result of a step."""
+
+    variable: tf.Tensor
+
+
+def toy(
+    variable,
+    gradient,
+    *,
+    learning_rate=1e-3,
+    weight_decay=0.0,
+    decoupled_weight_decay=True,
+    maximize=False,
+):
+    """Computes a step of Toy.
+
+    Args:
+        variable: The variable.
+        gradient: Its gradient.
+        learning_rate: The step size.
+        weight_decay: The decay.
+        decoupled_weight_decay: Whether it is decoupled.
+        maximize: Whether to ascend.
+
+    Raises:
+        ValueError: If an argument is wrong.
+
+    Example:
+
+    >>> import tf_opt
+    >>> float(tf_opt.functional.toy(1.0, 0.5, learning_rate=0.5).variable)
+    0.75
+    """
+    return ToyResult(**pure_step(SPEC, locals()))
 
 
 def toy_update(*, learning_rate, **decay):
@@ -96,15 +138,11 @@ def toy_update(*, learning_rate, **decay):
 
 
 SPEC = rule_spec.RuleSpec(
-    name="toy",
+    function=toy,
     class_name="Toy",
     update=toy_update,
-    formula=r"p &\\leftarrow p - \\eta g",
     slots=[],
-    numbers=[rule_spec.learning_rate(1e-3)],
-    example=["learning_rate=0.5"],
-    example_result="[0.75, 2.25]",
-    references="- None.",
+    numbers=[rule_spec.LEARNING_RATE],
 )
 ''',
     "tf_opt/python/optimizers/toy.py": '''\
@@ -120,7 +158,7 @@ class Toy(FusedOptimizer):
     """Toy.
 
     Args:
-        {{learning_rate}}
+        learning_rate: The step size.
 
     {{common_arguments}}
 
@@ -151,19 +189,28 @@ def step(state, g, *, t, learning_rate, **decay):
     return {"variable": p - learning_rate * g}
 ''',
 }
-# In each file, the line after which a new one comes.
-LINES = {
-    "tf_opt/optimizers.bzl": ('    "nadam": "NAdam",', '    "toy": "Toy",'),
-    "tf_opt/__init__.py": (
+# Files, and in each the line after which new ones come.
+LINES = [
+    (
+        "tf_opt/functional.py",
+        "from tf_opt.python.functional.sgd_rule import sgd",
+        "from tf_opt.python.functional.toy_rule import ToyResult\n"
+        "from tf_opt.python.functional.toy_rule import toy",
+    ),
+    ("tf_opt/functional.py", '    "sgd",', '    "toy",\n    "ToyResult",'),
+    ("tf_opt/optimizers.bzl", '    "nadam": "NAdam",', '    "toy": "Toy",'),
+    (
+        "tf_opt/__init__.py",
         "from tf_opt.python.optimizers.nadam import NAdam as NAdam",
         "from tf_opt.python.optimizers.toy import Toy as Toy",
     ),
-    "tests/registry.py": ('    "NAdam": "nadam",', '    "Toy": "toy",'),
-    "benchmarks/variants.py": (
+    ("tests/registry.py", '    "NAdam": "nadam",', '    "Toy": "toy",'),
+    (
+        "benchmarks/variants.py",
         '    "sgd": _like_keras("SGD", 0, *_TORCH),',
         '    "toy": _like_keras("Toy", 0),',
     ),
-}
+]
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +229,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     for name, text in FILES.items():
         assert not (copy / name).exists()
         (copy / name).write_text(text)
-    for name, (before, line) in LINES.items():
+    for name, before, line in LINES:
         text = (copy / name).read_text()
         assert text.count(before) == 1, name
         (copy / name).write_text(text.replace(before, f"{before}\n{line}"))

@@ -69,7 +69,7 @@ def _step_arguments() -> dict[str, tuple[str, Callable, Arrays]]:
         }
         plain = {key: x for key, x in own.items() if key not in optional}
         fixed = {key: x for key, x in whole.items() if key in numbers}
-        for mode in ({}, l2, *({mode.name: True} for mode in spec.modes)):
+        for mode in ({}, l2, *({mode: True} for mode in spec.modes)):
             bound = functools.partial(rule, **fixed, **mode)
             key = ", ".join([spec.name, *mode])
             found[key] = class_name, bound, plain

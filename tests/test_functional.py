@@ -5,6 +5,8 @@ Their derivatives are in test_differentiable.py.
 
 from __future__ import annotations
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -100,12 +102,106 @@ def test_rule_takes_what_tensorflow_makes_tensors_of(rule: str) -> None:
             assert slot.dtype == tf.float32
 
 
+REALS = {
+    "NumPy's": np.float32,
+    "NumPy's, 16 bits": np.float16,
+    "array": np.array,
+    "tensor": tf.constant,
+    "tensor, 16 bits": lambda x: tf.constant(x, tf.bfloat16),
+    "tf.Variable": tf.Variable,
+    "keras.Variable": keras.Variable,
+}
+INTEGERS = {
+    "NumPy's": np.int32,
+    "NumPy's, unsigned": np.uint64,
+    "array": np.array,
+    "tensor": tf.constant,
+    "tensor, 8 bits": lambda x: tf.constant(x, tf.uint8),
+    "tf.Variable": lambda x: tf.Variable(x, dtype=tf.int64),
+    "keras.Variable": lambda x: keras.Variable(x, dtype="int32"),
+}
+
+
+def numbers_of(rule: str) -> tuple[dict[str, float], dict[str, int]]:
+    numbers = {**OPS[rule].rule_numbers, "weight_decay": 0.5}
+    integers = OPS[rule].integers
+    return (
+        {name: x for name, x in numbers.items() if name not in integers},
+        {name: x for name, x in numbers.items() if name in integers},
+    )
+
+
+@every_rule
+def test_every_kind_of_number_is_the_number(rule: str) -> None:
+    expected = [x.numpy() for x in call_rule(rule)]
+    for makes, numbers in zip((REALS, INTEGERS), numbers_of(rule), strict=True):
+        for make in makes.values():
+            made = {key: make(x) for key, x in numbers.items()}
+            result = [x.numpy() for x in call_rule(rule, **made)]
+            np.testing.assert_equal(result, expected)
+
+
+# What is given for a number, and what is said of it.
+NO_NUMBER = {
+    "string": ("0.9", "'0.9'"),
+    "None": (None, "None"),
+    "bool": (True, "True"),
+    "complex": (0.5j, "0.5j"),
+    "tensor of strings": (tf.constant("0.9"), "0.9"),
+    "tensor of booleans": (tf.constant(True), "True"),
+    "object": (object(), "<object object"),
+    "too large": (10**400, "1000"),
+}
+NO_INTEGER = {
+    "float": (1.5, "1.5"),
+    "whole float": (2.0, "2.0"),
+    "NumPy's": (np.float32(1.5), "1.5"),
+    "array": (np.array(1.5), "1.5"),
+    "tensor": (tf.constant(1.5), "1.5"),
+    "tf.Variable": (tf.Variable(1.5), "1.5|float32"),
+    "too large": (2**63, "9223372036854775808"),
+    **{key: NO_NUMBER[key] for key in ("string", "None", "bool", "object")},
+}
+
+
+@every_rule
+def test_what_is_no_number_is_named(rule: str) -> None:
+    expected = "a number|a float64", "an integer"
+    cases = NO_NUMBER, NO_INTEGER
+    for text, numbers, wrong in zip(
+        expected, numbers_of(rule), cases, strict=True
+    ):
+        for key, (value, received) in itertools.product(
+            numbers, wrong.values()
+        ):
+            if (key, value) == ("eta", None):
+                # Then the step size is the learning rate.
+                continue
+            message = rf"(?s)`{key}` must be ({text}).*Received.*{received}"
+            with pytest.raises(ValueError, match=message):
+                call_rule(rule, **{key: value})
+        for key in numbers:
+            with pytest.raises(ValueError, match=rf"`{key}` must be a scalar"):
+                call_rule(rule, **{key: tf.ones(1, tf.int64)})
+
+
+@pytest.mark.parametrize(
+    "mode", ["decoupled_weight_decay", "maximize", "epsilon_hat"]
+)
+def test_a_mode_is_true_or_false(mode: str) -> None:
+    expected = call_rule("adam", **{mode: True}).variable
+    result = call_rule("adam", **{mode: np.True_}).variable
+    np.testing.assert_array_equal(result, expected)
+    for value in ("no", None, 1, tf.constant(True)):
+        with pytest.raises(ValueError, match=f"`{mode}` must be True or False"):
+            call_rule("adam", **{mode: value})
+
+
 @every_rule
 def test_rule_names_a_number_out_of_range(rule: str) -> None:
     op = OPS[rule]
-    taken = {**op.reals(op.rule), **op.integers(op.rule)}
     for name, value, message in op.out_of_range.values():
-        if name in taken:
+        if name in op.rule_numbers:
             with pytest.raises(ValueError, match=message):
                 call_rule(rule, **{name: value})
 
@@ -142,7 +238,7 @@ def test_rule_names_what_is_no_tensor(rule: str) -> None:
 def test_rule_returns_the_scalar_that_the_next_step_takes(
     rule: str, scalar: str, expected: float
 ) -> None:
-    numbers = dict.fromkeys(OPS[rule].all_reals, 0.5)
+    numbers = dict.fromkeys(OPS[rule].reals, 0.5)
     value = getattr(call_rule(rule, **{**numbers, scalar: 0.25}), scalar)
     assert value.dtype == tf.float64
     assert float(value) == pytest.approx(expected, rel=1e-14)

@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from op_cases import OPS
+
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 
 
@@ -146,11 +148,11 @@ def test_a_graph_of_tensorflow_1_trains():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         variable = tf.Variable([1.0, 2.0])
         slots = [tf.Variable([0.0, 0.0]) for _ in range(2)]
-        tf_opt.ops.resource_apply_adam_amsgrad(
-            [variable],
-            [slots[0]],
-            [slots[1]],
-            [tf.constant([0.5, -0.5])],
+        OPS["adam"].apply(
+            variables=[variable],
+            m=[slots[0]],
+            v=[slots[1]],
+            gradients=[tf.constant([0.5, -0.5])],
             step=1,
             learning_rate=0.1,
         )

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt.python.ops.resource_apply import BARE
 
 from devices import page_faults
+from op_cases import OPS
 from op_cases import Launch
 
 pytestmark = pytest.mark.kernels
@@ -24,13 +26,42 @@ def test_variables_that_share_an_initial_buffer_part_ways(device):
     )
     for step in (1, 2, 3):
         for lists in (shared, alone):
-            tf_opt.ops.resource_apply_adam_amsgrad(
-                **lists, gradients=[tf.fill(4, 0.125)], step=step
-            )
+            OPS["adam"].apply(**lists, gradients=[tf.fill(4, 0.125)], step=step)
     np.testing.assert_array_equal(zeros.numpy(), np.zeros(4))
     for name, (variable,) in shared.items():
         np.testing.assert_array_equal(variable, alone[name][0])
     assert (shared["m"][0].numpy() != shared["v"][0].numpy()).all()
+
+
+def test_tf_opt_ops_has_every_op():
+    found = {x for x in tf_opt.ops.__all__ if x.startswith("resource_apply_")}
+    assert {x.replace("_", "") for x in found} == {
+        op.spec.op_name.removeprefix("TfOpt>").lower() for op in OPS.values()
+    }
+
+
+def test_generated_function_takes_lists_of_handles():
+    variables, m = (
+        [tf.Variable(x) for x in ([1.0], [[2.0, 3.0]])] for _ in range(2)
+    )
+    expected = Launch("lion")
+    expected.lists = {
+        "variables": [tf.Variable(x) for x in variables],
+        "m": [tf.Variable(x) for x in m],
+    }
+    expected.gradients = [tf.fill(x.shape, 0.125) for x in variables]
+    expected.apply(weight_decay=0.5)
+    numbers = {**BARE, **expected.op.reals, "weight_decay": 0.5}
+    tf_opt.ops.resource_apply_lion(
+        variables=[x.handle for x in variables],
+        m=[x.handle for x in m],
+        gradients=expected.gradients,
+        **numbers,
+    )
+    for ours, theirs in zip(
+        (*variables, *m), expected.everything(), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_table_that_was_gathered_from_is_updated_in_place():

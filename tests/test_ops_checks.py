@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from tensorflow.python.framework import op_def_registry
+from tf_opt.python.ops.measure_gradients import measure_gradients
 
 from devices import EMULATED_GPU
 from devices import refusal
@@ -109,16 +110,14 @@ def _wrong_arguments(launch: Launch) -> dict[str, tuple[dict[str, Any], str]]:
     )
     masters = [tf.Variable(x) for x in variables]
     cases["master weights of float32"] = (
-        {"frame": tf_opt.ops.StepFrame(master_weights=masters)},
+        {"master_weights": masters},
         "`master_weights` must be empty where variables aren't half or "
         "bfloat16; these are float",
     )
     for name, (wrong, message) in _FRAMES.items():
-        frame = tf_opt.ops.StepFrame(
-            averages=[tf.Variable(x) for x in variables],
-            **{"ema_momentum": 0.5, **wrong},
-        )
-        cases[name] = ({"frame": frame}, message)
+        averages = [tf.Variable(x) for x in variables]
+        frame = {"averages": averages, "ema_momentum": 0.5, **wrong}
+        cases[name] = (frame, message)
     if "y" in slots:
         cases["a table that is a scalar"] = (
             {"y": [tf.Variable(1.0), lists["y"][1]]},
@@ -233,7 +232,7 @@ def test_to_a_tape_around_a_step_its_ops_are_constants(implementation):
     gradients = [tf.constant([1.0, 2.0])]
     with tf.GradientTape() as tape:
         tape.watch(gradients)
-        measured = tf_opt.ops.measure_gradients(gradients).sums_of_squares
+        measured = measure_gradients(gradients).sums_of_squares
     assert tape.gradient(measured, gradients) == [None]
 
 

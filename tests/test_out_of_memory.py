@@ -20,7 +20,10 @@ import resource
 import sys
 
 import tensorflow as tf
-import tf_opt
+from tf_opt.python.functional import adam_rule
+from tf_opt.python.ops.measure_gradients import measure_gradients
+from tf_opt.python.ops.resource_apply import ResourceApplyOp
+from tf_opt.python.ops.resource_apply import resource_apply
 
 IDS = 2**24
 REFUSED = tf.errors.ResourceExhaustedError
@@ -44,16 +47,21 @@ values, ids = tf.ones((IDS, 1)), tf.zeros(IDS, tf.int32)
 
 
 def step(enabled):
-    slices = tf.IndexedSlices(values, ids)
-    frame = tf_opt.ops.StepFrame(enabled=enabled)
-    tf_opt.ops.resource_apply_adam_amsgrad(
-        [p], [m], [v], [slices], step=1, lazy_mode=True, frame=frame
+    lists = {"variables": [p], "m": [m], "v": [v], "v_max": []}
+    resource_apply(
+        ResourceApplyOp(adam_rule.SPEC.op_name),
+        [tf.IndexedSlices(values, ids)],
+        **lists,
+        **adam_rule.adam.__kwdefaults__,
+        step=1,
+        lazy=True,
+        enabled=enabled,
     )
 
 
 def measure(enabled):
     slices = tf.IndexedSlices(values, ids)
-    return tf_opt.ops.measure_gradients(
+    return measure_gradients(
         [slices], rows=[4], enabled=enabled
     ).sums_of_squares
 

@@ -13,9 +13,8 @@ import keras
 import pytest
 import tf_opt
 from tf_opt.python.functional.rule_spec import SECOND_MOMENT
-from tf_opt.python.functional.rule_spec import Mode
 from tf_opt.python.functional.rules import RULES
-from tf_opt.python.ops.optimizer_ops import check_fits
+from tf_opt.python.ops.resource_apply import check_fits
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
@@ -73,7 +72,7 @@ def test_every_optimizer_is_exported_and_tested() -> None:
     assert_has("tests/registry.py", REFERENCES, defined)
 
 
-def test_every_rule_has_its_optimizer_op_and_function() -> None:
+def test_every_rule_has_its_optimizer_and_function() -> None:
     assert_has(
         "The class names in tf_opt/python/functional/*_rule.py",
         (spec.class_name for spec in RULES),
@@ -87,12 +86,6 @@ def test_every_rule_has_its_optimizer_op_and_function() -> None:
         "tf_opt.functional",
         functions - {"measure_gradients", "unroll"},
         RULE_NAMES,
-    )
-    ops = [x for x in tf_opt.ops.__all__ if x.startswith("resource_apply_")]
-    assert_has(
-        "tf_opt.ops",
-        (x.replace("_", "").lower() for x in ops),
-        (spec.op_name.removeprefix("TfOpt>").lower() for spec in RULES),
     )
 
 
@@ -117,13 +110,17 @@ def test_constructor_has_the_arguments_of_its_rule(name: str) -> None:
     under_test = OPTIMIZERS[name]
     parameters = inspect.signature(under_test.make).parameters
     spec = under_test.spec
-    numbers = [x for x in spec.numbers if not x.is_count]
-    for argument in (*numbers, *spec.all_modes):
-        assert argument.name in parameters, f"{name} lacks `{argument.name}`"
-        default = parameters[argument.name].default
-        assert default == argument.default, (
-            f"{name}: the default of `{argument.name}` is {default}, in its "
-            f"rule {argument.default}"
+    counts = {x.name for x in spec.numbers if x.is_count}
+    defaults = spec.function.__kwdefaults__
+    assert counts.isdisjoint(defaults)
+    for argument in spec.bound:
+        if argument in counts or argument in {x.name for x in spec.shared}:
+            continue
+        assert argument in parameters, f"{name} lacks `{argument}`"
+        default = parameters[argument].default
+        assert default == defaults[argument], (
+            f"{name}: the default of `{argument}` is {default}, in its rule "
+            f"{defaults[argument]}"
         )
 
 
@@ -218,7 +215,7 @@ def test_a_rule_that_its_op_does_not_fit_is_an_error() -> None:
         for changes in (
             {"slots": spec.slots[1:] or [SECOND_MOMENT]},
             {"numbers": spec.numbers[1:]},
-            {"modes": [*spec.modes, Mode("other", False, "")]},
+            {"modes": [*spec.modes, "other"]},
             {"op": "NoSuchOp"},
         ):
             wrong = dataclasses.replace(spec, **changes)

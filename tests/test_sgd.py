@@ -106,8 +106,6 @@ def test_momentum_needs_a_velocity(make):
     p, g, momentum = tf.Variable([1.0]), tf.constant([1.0]), make(0.5)
     with pytest.raises(ValueError, match="`velocity` must be given unless"):
         tf_opt.functional.sgd(p, g, step=1, momentum=momentum)
-    with pytest.raises(ValueError, match="`velocity` must be given unless"):
-        tf_opt.ops.resource_apply_sgd([p], [g], step=1, momentum=momentum)
 
 
 @pytest.mark.parametrize("momentum", [0.5, [0.5] * 3])

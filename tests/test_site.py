@@ -26,12 +26,12 @@ REFERENCE = [
     for page in ROOT.glob("docs/api/*.md")
     for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
 ]
-MODULES = ["tf_opt", "tf_opt.callbacks", "tf_opt.functional", "tf_opt.ops"]
+MODULES = ["tf_opt", "tf_opt.callbacks", "tf_opt.functional"]
 PUBLIC = {
     f"{module}.{name}"
     for module in MODULES
     for name in sys.modules[module].__all__
-} - {*MODULES, "tf_opt.__version__"}
+} - {"tf_opt.callbacks", "tf_opt.ops", "tf_opt.__version__"}
 # Methods and attributes of public classes.
 MEMBERS = {x for x in REFERENCE if x.rpartition(".")[0] in PUBLIC}
 

@@ -9,8 +9,8 @@ import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_opt
 from hypothesis import strategies
+from tf_opt.python.ops.measure_gradients import measure_gradients
 
 from devices import needs_sparse_kernels
 from op_cases import BATCHES
@@ -114,24 +114,22 @@ def _dense(
 
 def _apply(name: str, lists: Lists, gradients: list[Any], **frame: Any) -> None:
     op = OPS[name]
-    lazy_mode = frame.pop("lazy_mode", False)
+    arguments = {
+        **op.op_numbers,
+        "weight_decay": 0.1,
+        "gradient_scale": 0.5,
+        "gradient_factors": 0.75,
+        "clip_value": 1.5,
+        "ema_momentum": 0.9,
+    }
     op.apply(
-        lists.variables,
+        variables=lists.variables,
         gradients=gradients,
-        weight_decay=0.1,
-        lazy_mode=lazy_mode,
-        frame=tf_opt.ops.StepFrame(
-            accumulators=lists.accumulators,
-            averages=lists.averages,
-            gradient_scale=0.5,
-            gradient_factors=0.75,
-            clip_value=1.5,
-            ema_momentum=0.9,
-            **frame,
-        ),
+        accumulators=lists.accumulators,
+        averages=lists.averages,
         **lists.slots,
-        **op.reals(op.apply),
-        **op.integers(op.apply),
+        **arguments,
+        **frame,
     )
 
 
@@ -151,16 +149,16 @@ def properties(test: Any) -> Any:
 
 
 @every_op
-@pytest.mark.parametrize("lazy_mode", [False, True])
+@pytest.mark.parametrize("lazy", [False, True])
 @properties
 def test_rows_that_occur_have_the_bits_of_the_dense_gradient(
-    name, lazy_mode, drawn, dtype, index_dtype
+    name, lazy, drawn, dtype, index_dtype
 ):
     slices = _slices(drawn, dtype, index_dtype)
     # Every other one only accumulates.
     update = bool(drawn[0].seed % 2)
     sparse, dense, before = (_lists(drawn, name, dtype) for _ in range(3))
-    _apply(name, sparse, slices, lazy_mode=lazy_mode, update=update)
+    _apply(name, sparse, slices, lazy=lazy, update=update)
     _apply(name, dense, _dense(drawn, slices), update=update)
     for i, (a, b, old) in enumerate(
         zip(sparse.numpy(), dense.numpy(), before.numpy(), strict=True)
@@ -170,7 +168,7 @@ def test_rows_that_occur_have_the_bits_of_the_dense_gradient(
         # Behind the batches of ASGD's table.
         axis = a.ndim - len(table.shape)
         occurs = occurs.reshape([-1] + [1] * (len(table.shape) - 1))
-        changes = np.expand_dims(occurs, list(range(axis))) | (not lazy_mode)
+        changes = np.expand_dims(occurs, list(range(axis))) | (not lazy)
         expected = np.where(changes, b, old)
         assert a.tobytes() == expected.tobytes()
 
@@ -182,13 +180,13 @@ def test_the_measure_has_the_bits_of_the_dense_gradient(
     slices = _slices(drawn, dtype, index_dtype)
     accumulators = _lists(drawn, "adam", dtype).accumulators
     for given in ((), accumulators):
-        sparse = tf_opt.ops.measure_gradients(
+        sparse = measure_gradients(
             slices,
             given,
             gradient_scale=0.3,
             rows=[table.shape[0] for table in drawn],
         )
-        dense = tf_opt.ops.measure_gradients(
+        dense = measure_gradients(
             _dense(drawn, slices), given, gradient_scale=0.3
         )
         for a, b in zip(sparse, dense, strict=True):
@@ -208,7 +206,7 @@ SOME_TABLES = [
 @needs_sparse_xla_kernels
 @every_op
 @pytest.mark.parametrize(
-    ("dtype", "index_dtype", "lazy_mode", "update"),
+    ("dtype", "index_dtype", "lazy", "update"),
     [
         (tf.float32, tf.int64, False, True),
         (tf.bfloat16, tf.int32, True, True),
@@ -217,7 +215,7 @@ SOME_TABLES = [
     ],
 )
 def test_under_xla_it_has_the_bits_that_it_has_outside(
-    name, dtype, index_dtype, lazy_mode, update
+    name, dtype, index_dtype, lazy, update
 ):
     slices = _slices(SOME_TABLES, dtype, index_dtype)
     found = []
@@ -227,7 +225,7 @@ def test_under_xla_it_has_the_bits_that_it_has_outside(
 
         @way
         def step(slices, lists=lists):
-            _apply(name, lists, slices, lazy_mode=lazy_mode, update=update)
+            _apply(name, lists, slices, lazy=lazy, update=update)
 
         step(slices)
         found.append(lists.numpy())
@@ -241,21 +239,19 @@ def test_under_xla_it_has_the_bits_that_it_has_outside(
 
 @needs_sparse_xla_kernels
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize("lazy_mode", [False, True])
-def test_the_measure_under_xla_has_the_bits_that_it_has_outside(
-    dtype, lazy_mode
-):
+@pytest.mark.parametrize("lazy", [False, True])
+def test_the_measure_under_xla_has_the_bits_that_it_has_outside(dtype, lazy):
     slices = _slices(SOME_TABLES, dtype, tf.int32)
     accumulators = _lists(SOME_TABLES, "adam", dtype).accumulators
     more_rows = [tf.constant(x, tf.int32) for x in ([2, 2], [1], [], [])]
 
     def measure(slices, enabled):
-        return tf_opt.ops.measure_gradients(
+        return measure_gradients(
             slices,
             accumulators,
             gradient_scale=0.3,
             rows=[table.shape[0] for table in SOME_TABLES],
-            lazy_mode=lazy_mode,
+            lazy=lazy,
             accumulated_rows=more_rows,
             enabled=enabled,
         )
@@ -266,9 +262,8 @@ def test_the_measure_under_xla_has_the_bits_that_it_has_outside(
 def test_the_sum_is_that_of_the_order_in_which_rows_occur():
     values = tf.constant([[1e8], [1.0], [-1e8], [1.0]])
     p, m, v = (tf.Variable([[0.0]]) for _ in range(3))
-    tf_opt.ops.resource_apply_adam_amsgrad(
-        [p], [m], [v], [tf.IndexedSlices(values, [0, 0, 0, 0])], step=1
-    )
+    slices = tf.IndexedSlices(values, [0, 0, 0, 0])
+    OPS["adam"].apply(variables=[p], m=[m], v=[v], gradients=[slices], step=1)
     # (1e8 + 1) - 1e8 loses the first 1, but not the second.
     np.testing.assert_allclose(m.numpy(), [[0.1]], rtol=1e-6)
 
@@ -282,7 +277,7 @@ def test_a_scale_that_is_no_number_counts_in_all_rows_of_a_huge_table(
 ):
     measure = tf.function(
         lambda scale: tuple(
-            tf_opt.ops.measure_gradients(
+            measure_gradients(
                 [tf.IndexedSlices(tf.ones((1, 2)), [1])],
                 rows=[2**55],
                 gradient_scale=scale,
@@ -295,16 +290,14 @@ def test_a_scale_that_is_no_number_counts_in_all_rows_of_a_huge_table(
     assert not finite.numpy()[0]
 
 
-@pytest.mark.parametrize("lazy_mode", [False, True])
+@pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize(
     "values", [[np.nan, 1.0], [-np.inf, 1.0], [3e38, 3e38]]
 )
-def test_a_row_whose_sum_is_not_finite(values, lazy_mode):
+def test_a_row_whose_sum_is_not_finite(values, lazy):
     slices = [
         tf.IndexedSlices(tf.constant(x, shape=(3, 1)), [2, 0, 2])
         for x in ([3e38, 3e38, -3e38], [values[0], 0.0, values[1]])
     ]
-    measures = tf_opt.ops.measure_gradients(
-        slices, rows=[4, 4], lazy_mode=lazy_mode
-    )
+    measures = measure_gradients(slices, rows=[4, 4], lazy=lazy)
     assert measures.finite.numpy().tolist() == [True, False]

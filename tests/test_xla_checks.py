@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_opt
+from tf_opt.python.ops.measure_gradients import measure_gradients
 
+from op_cases import OPS
 from xla_kernels import needs_xla_kernels
 
 pytestmark = needs_xla_kernels
@@ -54,12 +55,12 @@ def test_what_is_wrong_with_the_last_variable_stops_all(
 
     @WAYS[way]
     def step(batch_index: tf.Tensor, numbers: tf.Tensor) -> None:
-        tf_opt.ops.resource_apply_asgd(
-            *lists,
-            [tf.ones(2)] * COUNT,
+        OPS["asgd"].apply(
+            **dict(zip(("variables", "d", "y"), lists, strict=True)),
+            gradients=[tf.ones(2)] * COUNT,
             batch_index=batch_index,
             seen_batches=1,
-            frame=tf_opt.ops.StepFrame(variable_numbers=numbers),
+            variable_numbers=numbers,
         )
 
     numbers = np.zeros(COUNT)
@@ -81,8 +82,8 @@ def test_slots_of_the_last_variable_of_two_types_stop_all(way):
 
     @WAYS[way]
     def step() -> None:
-        tf_opt.ops.resource_apply_adam_amsgrad(
-            p, m, v, [tf.ones(1)] * COUNT, step=1
+        OPS["adam"].apply(
+            variables=p, m=m, v=v, gradients=[tf.ones(1)] * COUNT, step=1
         )
 
     with pytest.raises(
@@ -100,11 +101,11 @@ def test_a_variable_without_elements_is_checked_too(way):
 
     @WAYS[way]
     def step(batch_index: tf.Tensor) -> None:
-        tf_opt.ops.resource_apply_asgd(
-            [p],
-            [d],
-            [y],
-            [tf.zeros(0)],
+        OPS["asgd"].apply(
+            variables=[p],
+            d=[d],
+            y=[y],
+            gradients=[tf.zeros(0)],
             batch_index=batch_index,
             seen_batches=1,
         )
@@ -129,9 +130,7 @@ def test_what_is_not_there_is_not_measured(
 
     def measure(mask: tf.Tensor) -> tuple[tf.Tensor, ...]:
         return tuple(
-            tf_opt.ops.measure_gradients(
-                [choose(values, mask)], gradient_scale=scale
-            )
+            measure_gradients([choose(values, mask)], gradient_scale=scale)
         )
 
     (square,), (finite,) = (x.numpy() for x in XLA(measure)(mask))
@@ -145,9 +144,7 @@ def test_what_is_not_there_is_not_measured(
 
 def test_an_accumulator_may_be_measured_once():
     a = tf.Variable([1.0])
-    measure = XLA(
-        lambda: tf_opt.ops.measure_gradients([tf.ones(1)] * 2, [a, a])
-    )
+    measure = XLA(lambda: measure_gradients([tf.ones(1)] * 2, [a, a]))
     with pytest.raises(
         tf.errors.InvalidArgumentError,
         match=r"`accumulators\[0\]` and `accumulators\[1\]` are the same",

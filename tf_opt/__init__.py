@@ -32,7 +32,7 @@ from tf_opt.python.conversion.torch_layouts import (
 )
 from tf_opt.python.functional import rules as _rules
 from tf_opt.python.ops import library as _library
-from tf_opt.python.ops import optimizer_ops as _optimizer_ops
+from tf_opt.python.ops import resource_apply as _resource_apply
 from tf_opt.python.optimizers.adam import Adam as Adam
 from tf_opt.python.optimizers.adam import AdamW as AdamW
 from tf_opt.python.optimizers.asgd import ASGD as ASGD
@@ -55,7 +55,7 @@ _tensorflow_internals.exclude_from_autograph(__name__)
 # Python.
 if _library.library().ops is not None:
     for _rule in _rules.RULES:
-        _optimizer_ops.check_fits(_rule)
+        _resource_apply.check_fits(_rule)
 
 __all__ = ["__version__", "callbacks", "functional", "ops"]
 __all__ += [x for x in globals() if x[0] != "_" and callable(globals()[x])]

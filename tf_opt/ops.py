@@ -1,19 +1,27 @@
-"""Wrappers of the registered custom ops."""
+"""The custom ops, as the Python functions that TensorFlow generates for them.
 
-from tf_opt.python.functional import rules as _rules
-from tf_opt.python.ops import optimizer_ops as _optimizer_ops
-from tf_opt.python.ops.measure_gradients import measure_gradients
-from tf_opt.python.ops.step_frame import StepFrame
+`resource_apply_adam_amsgrad` is the op `TfOpt>ResourceApplyAdamAmsgrad`, and so
+on. An op takes lists of variables' handles, so one launch updates many
+variables, and no argument has a default. docs/api/ops.md describes them.
+"""
 
-__all__ = ["StepFrame", "measure_gradients"]
+from collections.abc import Callable
+from typing import Any
 
-# One for each rule, such as `resource_apply_adam_amsgrad`.
-_wrappers = {
-    each.__name__: each for each in map(_optimizer_ops.wrapper, _rules.RULES)
-}
-globals().update(_wrappers)
-__all__ += _wrappers
+from tf_opt.python.ops import library as _library
+
+_functions = _library.functions()
+globals().update(_functions)
+__all__ = [*_functions]
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    """Raises an error that says why there are no ops, if so."""
+    message = f"module {__name__!r} has no attribute {name!r}"
+    if not _functions and not name.startswith("_"):
+        message += f": {_library.explain_problem()}"
+    raise AttributeError(message)

@@ -18,10 +18,7 @@ class Docstrings(griffe.Extension):
     """Rewrites docstrings for griffe's parser of Google's style."""
 
     def on_object(self, *, obj: griffe.Object, **_: object) -> None:
-        """Rewrites one object's docstring and shortens its defaults."""
-        for parameter in getattr(obj, "parameters", ()):
-            if str(parameter.default).startswith("StepFrame("):
-                parameter.default = "StepFrame()"
+        """Rewrites one object's docstring."""
         if obj.docstring is not None:
             text = _EXAMPLE.sub(_examples, obj.docstring.value)
             text = _REFERENCES.sub(_references, text)

@@ -52,10 +52,6 @@ p, m, v = (tf.Variable(tf.zeros(2)) for _ in range(3))
 new = adam(p, tf.ones(2), m, v, step=1)
 adam(1.0, 0.5, 0.0, np.zeros(()), step=1)
 assert_type(new.v_max, tf.Tensor | None)
-assert_type(
-    tf_opt.ops.resource_apply_adam_amsgrad([p], [m], [v], [[1.0, 2.0]], step=1),
-    None,
-)
 
 # Mistakes that pyright finds. Each comment without its error is an error.
 tf_opt.Adam(betas=(0.9, 0.999))  # pyright: ignore[reportCallIssue]

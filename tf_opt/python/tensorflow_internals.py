@@ -103,13 +103,11 @@ class OpSignature(NamedTuple):
 
     Attributes:
         handles: Inputs that are lists of resource handles.
-        optional_handles: The lists of `handles` that may be empty.
         scalars: Inputs that aren't lists, by type.
         modes: Boolean attributes.
     """
 
     handles: tuple[str, ...]
-    optional_handles: frozenset[str]
     scalars: dict[tf.DType, tuple[str, ...]]
     modes: tuple[str, ...]
 
@@ -123,20 +121,15 @@ def is_registered(op_name: str) -> bool:
 def signature_of(op_name: str) -> OpSignature:
     """Returns the signature of a registered op."""
     op = op_def_registry.get(op_name)
-    least = {attribute.name: attribute.minimum for attribute in op.attr}
-    handles, optional_handles = [], set()
+    handles = []
     scalars = collections.defaultdict(tuple)
     for argument in op.input_arg:
-        length = argument.number_attr
-        if not length:
+        if not argument.number_attr:
             scalars[tf.dtypes.as_dtype(argument.type)] += (argument.name,)
         elif argument.type == tf.resource.as_datatype_enum:
             handles.append(argument.name)
-            if least[length] == 0:
-                optional_handles.add(argument.name)
     return OpSignature(
         handles=tuple(handles),
-        optional_handles=frozenset(optional_handles),
         scalars=dict(scalars),
         modes=tuple(
             attribute.name for attribute in op.attr if attribute.type == "bool"

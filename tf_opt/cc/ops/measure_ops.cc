@@ -3,7 +3,6 @@
 
 namespace tf_opt {
 
-// tf_opt.ops.measure_gradients documents both.
 REGISTER_OP("TfOpt>MeasureGradients")
     .Input("gradients: N * T")
     .Input("accumulators: num_accumulators * resource")
@@ -15,7 +14,21 @@ REGISTER_OP("TfOpt>MeasureGradients")
     .Attr("num_accumulators: int >= 0")
     .Attr("T: {half, bfloat16, float, double}")
     .SetIsStateful()
-    .SetShapeFn(MeasureShapes);
+    .SetShapeFn(MeasureShapes)
+    .Doc(R"(
+Measures many gradients in one launch that reads each gradient once.
+
+Does what tf_opt.functional.measure_gradients does. The order of a sum depends
+only on the number of elements, so its bits are the same on any number of
+threads.
+
+gradients: Dense tensors of one type and of any shapes.
+accumulators: Variables to add, of the gradients' shapes; or empty.
+gradient_scale: Factor of the gradients.
+enabled: Whether to measure. If not, sums are 0 and all gradients are finite.
+sums_of_squares: A vector with one element for each gradient.
+finite: A vector with one element for each gradient.
+)");
 
 REGISTER_OP("TfOpt>MeasureSparseGradients")
     .Input("gradients: N * T")
@@ -35,6 +48,18 @@ REGISTER_OP("TfOpt>MeasureSparseGradients")
     .Attr("lazy: bool = false")
     .Attr("tables: list(string) = []")
     .SetIsStateful()
-    .SetShapeFn(MeasureSparseShapes);
+    .SetShapeFn(MeasureSparseShapes)
+    .Doc(R"(
+Measures gradients that are slices, as if they were dense.
+
+See MeasureGradients.
+
+gradients: The values of the slices, of one type.
+indices: The row of each of the values, a vector for each gradient.
+accumulated_rows: More rows that occur, a vector for each gradient; or empty.
+rows: The number of rows of each variable.
+lazy: Whether to read only the accumulators' rows that occur.
+tables: The variables' names in errors; or empty.
+)");
 
 }  // namespace tf_opt

@@ -1,6 +1,5 @@
 // Registers the resource-apply ops, for dense and for sparse gradients, each
 // from the description of its rule: what kernels read is what the op takes.
-// tf_opt.ops documents them.
 #include <string>
 #include <vector>
 
@@ -19,6 +18,49 @@
 
 namespace tf_opt {
 namespace {
+
+// Documentation of the generated functions. A line that begins with a name
+// documents that input or attribute.
+constexpr char kDoc[] = R"(
+Updates many variables in place by one step, in one launch.
+
+docs/formulas.md has the formulas, and tf_opt.functional describes the rule's
+numbers, modes and slots. Slots are float32, or float64 for float64 variables,
+or narrower (bfloat16, or float32 for float64), all slots alike. If an argument
+is wrong, nothing is written; only a GPU prints a wrong number instead.
+
+variables: Variables of one type and of any shapes, each once.
+gradients: A tensor for each variable, of its type.
+accumulators: Sums of gradients, of the variables' shapes; or empty.
+averages: Moving averages of the variables, of their shapes; or empty.
+master_weights: float32 copies of 16-bit variables; or empty.
+weight_decay: One number for all variables, or one for each.
+learning_rate_factors: Factors of the learning rate: one, or one for each.
+gradient_factors: Factors of the gradients after accumulators are added: one,
+  or one for each.
+gradient_scale: Factor of the gradients before accumulators are added.
+clip_value: The greatest magnitude of a gradient's elements, >= 0.
+ema_momentum: Weight of the old value in an average, in [0, 1].
+overwrite_with_average: Whether to assign the averages to the variables.
+enabled: Whether to do the step at all. If not, nothing is read or written.
+update: Whether to update. If not, the step only accumulates and averages.
+iteration: The number of steps before this one.
+seed: The seed of random bits. They also depend on the iteration, the variable's
+  number and the element.
+variable_numbers: Integers in [-2^53, 2^53]: one, or one for each variable.
+stochastic_rounding: Whether to round 16-bit variables at random.
+decoupled_weight_decay: Whether the decay shrinks the variables (as AdamW does)
+  or adds to the gradients (L2).
+maximize: Whether to ascend instead of descend.
+)";
+constexpr char kSlicesDoc[] = R"(
+indices: The row of each of the gradients' values, a vector for each variable.
+  Repeated rows are summed first.
+accumulated_rows: More rows to update, a vector for each variable; or empty.
+lazy: Whether to update only the rows that occur. Otherwise the other rows have
+  a gradient of zero.
+tables: The variables' names in errors; or empty.
+)";
 
 void AddOperand(const Operand& operand, tensorflow::OpDefBuilder* builder) {
   if (operand.role == Role::kRead) {
@@ -81,6 +123,7 @@ absl::Status Define(const RuleInfo& rule, bool sparse,
   for (const ScalarInfo& mode : rule.modes) {
     builder.Attr(absl::StrCat(mode.name, ": bool = false"));
   }
+  builder.Doc(absl::StrCat(kDoc, sparse ? kSlicesDoc : ""));
   builder.SetShapeFn([slots = rule.operands(sparse), scalars, sparse](
                          tensorflow::shape_inference::InferenceContext* c) {
     return CheckApplyShapes(c, slots, scalars, sparse);

@@ -2,13 +2,119 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import coasting
 from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class AdamResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        m: First moment.
+        v: Second moment.
+        v_max: Running maximum of `v`; or None.
+    """
+
+    variable: tf.Tensor
+    m: tf.Tensor
+    v: tf.Tensor
+    v_max: tf.Tensor | None = None
+
+
+def adam(
+    variable: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    v: TensorLike,
+    v_max: TensorLike | None = None,
+    *,
+    step: Scalar,
+    learning_rate: Scalar = 1e-3,
+    beta_1: Scalar = 0.9,
+    beta_2: Scalar = 0.999,
+    epsilon: Scalar = 1e-8,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+    epsilon_hat: bool = False,
+) -> AdamResult:
+    r"""Computes one step of Adam or AdamW on one tensor.
+
+    With $t$ = `step`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
+    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
+    v_{max} &\leftarrow \max(v_{max}, v)
+        && \text{AMSGrad; takes the place of } v \text{ below} \\
+    p &\leftarrow p - \frac{\eta}{1 - \beta_1^t} \cdot
+        \frac{m}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        m: First moment, of the variable's shape: float32 for a float16,
+            bfloat16 or float32 variable, the variable's type for others.
+            bfloat16, or float32 for float64, will do, too. Zeros at first.
+        v: Second moment, like `m`.
+        v_max: Running maximum of `v`, like `m`. None: without AMSGrad.
+        step: Number $t$ of this step, an integer counted from 1.
+        learning_rate: Step size $\eta$, a scalar.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Added to the denominator, >= 0.
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+        epsilon_hat: Whether to add epsilon before the bias correction, as Keras
+            and TensorFlow do. The step is then $\eta \sqrt{1 - \beta_2^t} /
+            (1 - \beta_1^t) \cdot m / (\sqrt{v} + \epsilon)$.
+
+    Returns:
+        An `AdamResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
+    >>> new = tf_opt.functional.adam(
+    ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
+    >>> print(new.variable.numpy().round(4))
+    [0.9 2.1]
+
+    References:
+        - [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)
+        - [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)
+        - [Reddi et al., 2018](https://arxiv.org/abs/1904.09237)
+    """
+    return AdamResult(**pure_step(SPEC, locals()))
 
 
 def adam_update(
@@ -69,28 +175,17 @@ def adam_update(
 
 
 SPEC = rule_spec.RuleSpec(
-    name="adam",
+    function=adam,
     class_name="Adam",
-    title="Adam or AdamW",
     op="AdamAmsgrad",
     update=adam_update,
     coasts=True,
     coasts_if_less=("beta_1", "beta_2"),
-    where="With $t$ = `step`:",
-    formula=r"""
-        m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
-        v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
-        v_{max} &\leftarrow \max(v_{max}, v)
-            && \text{AMSGrad; takes the place of } v \text{ below} \\
-        p &\leftarrow p - \frac{\eta}{1 - \beta_1^t} \cdot
-            \frac{m}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
-    """,
     slots=[
         rule_spec.FIRST_MOMENT,
         rule_spec.SECOND_MOMENT,
         rule_spec.Slot(
             "v_max",
-            "Running maximum of `v`",
             "velocity_hat",
             needed_by="amsgrad",
             # Random rounding would make the maximum grow too much.
@@ -99,24 +194,10 @@ SPEC = rule_spec.RuleSpec(
     ],
     numbers=[
         rule_spec.STEP,
-        rule_spec.learning_rate(1e-3),
+        rule_spec.LEARNING_RATE,
         rule_spec.BETA_1,
         rule_spec.BETA_2,
         rule_spec.EPSILON,
     ],
-    modes=[
-        rule_spec.Mode(
-            "epsilon_hat",
-            False,
-            "Whether to add epsilon before the bias correction, as Keras and "
-            r"TensorFlow do. The step is then $\eta \sqrt{1 - \beta_2^t} / "
-            r"(1 - \beta_1^t) \cdot m / (\sqrt{v} + \epsilon)$.",
-        )
-    ],
-    example=["step=1, learning_rate=0.1"],
-    example_result="[0.8999999761581421, 2.0999999046325684]",
-    references="""\
-- [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)
-- [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)
-- [Reddi et al., 2018](https://arxiv.org/abs/1904.09237)""",
+    modes=["epsilon_hat"],
 )

@@ -2,10 +2,103 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class ASGDResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        d: Sum of the last gradients of all batches.
+        y: Last gradient of this batch.
+    """
+
+    variable: tf.Tensor
+    d: tf.Tensor
+    y: tf.Tensor
+
+
+def asgd(
+    variable: TensorLike,
+    gradient: TensorLike,
+    d: TensorLike,
+    y: TensorLike,
+    *,
+    seen_batches: Scalar,
+    learning_rate: Scalar = 1e-3,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> ASGDResult:
+    r"""Computes one step of the stochastic average gradient on one tensor.
+
+    On batch $i$, with $n$ = `seen_batches`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    d &\leftarrow d - y_i + g \\
+    y_i &\leftarrow g \\
+    p &\leftarrow p - \frac{\eta}{n} d
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        d: Sum of the last gradients of all batches, of the variable's shape:
+            float32 for a float16, bfloat16 or float32 variable, the variable's
+            type for others. Zeros at first.
+        y: Last gradient $y_i$ of this batch, like `d`; zeros at first. It may
+            be bfloat16, or float32 for float64: the gradient is then rounded to
+            this type first.
+        seen_batches: The number of different batches seen, including this one,
+            an integer >= 1. If batches come in order: `min(step, number of
+            batches)`.
+        learning_rate: Step size $\eta$, a scalar.
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Returns:
+        An `ASGDResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
+    >>> new = tf_opt.functional.asgd(
+    ...     p, tf.constant([0.5, -0.5]), zero, zero,
+    ...     seen_batches=1, learning_rate=0.5)
+    >>> print(new.variable.numpy())
+    [0.75 2.25]
+
+    References:
+        - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
+          weight decay enters where Paddle adds it.
+    """
+    return ASGDResult(**pure_step(SPEC, locals()))
 
 
 def asgd_update(
@@ -45,60 +138,29 @@ def _replace_term(
 
 
 SPEC = rule_spec.RuleSpec(
-    name="asgd",
+    function=asgd,
     class_name="ASGD",
-    title="the stochastic average gradient",
     update=asgd_update,
-    where="On batch $i$, with $n$ = `seen_batches`:",
-    formula=r"""
-        d &\leftarrow d - y_i + g \\
-        y_i &\leftarrow g \\
-        p &\leftarrow p - \frac{\eta}{n} d
-    """,
     slots=[
-        rule_spec.Slot(
-            "d",
-            "Sum of the last gradients of all batches",
-            "gradient_sum",
-            # A rounding error would never leave the sum.
-            exact=True,
-        ),
+        # A rounding error would never leave the sum.
+        rule_spec.Slot("d", "gradient_sum", exact=True),
         rule_spec.Slot(
             "y",
-            "Last gradient of this batch",
             "gradients",
             # A new gradient replaces the old one, so small steps can't get
             # lost.
             rounded_to_nearest=True,
             row_input="batch_index",
-            table_doc="Last gradients of the batches",
         ),
     ],
     numbers=[
         rule_spec.Number(
             "seen_batches",
-            None,
             rule_spec.POSITIVE,
-            "The number of different batches seen, including this one; >= 1. "
-            "If batches come in order: `min(step, number of batches)`.",
+            is_count=True,
             in_unroll=lambda iteration: 1,
         ),
-        rule_spec.Number(
-            "batch_index",
-            None,
-            rule_spec.ANY,
-            "Number of the gradients' batch, an integer in [0, number of "
-            "batches).",
-            in_rule=False,
-        ),
-        rule_spec.learning_rate(1e-3),
+        rule_spec.Number("batch_index", is_count=True, in_rule=False),
+        rule_spec.LEARNING_RATE,
     ],
-    example=[
-        "seen_batches=1, learning_rate=0.5",
-        "batch_index=1, seen_batches=1, learning_rate=0.5",
-    ],
-    example_result="[0.75, 2.25]",
-    references="""\
-- [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
-  weight decay enters where Paddle adds it.""",
 )

@@ -2,12 +2,112 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class AveragedSGDResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        ax: The variable's average.
+        eta: Step size of the next step, a float64 scalar.
+    """
+
+    variable: tf.Tensor
+    ax: tf.Tensor
+    eta: tf.Tensor
+
+
+def averaged_sgd(
+    variable: TensorLike,
+    gradient: TensorLike,
+    ax: TensorLike,
+    eta: Scalar | None = None,
+    *,
+    step: Scalar,
+    learning_rate: Scalar = 1e-2,
+    lambd: Scalar = 1e-4,
+    alpha: Scalar = 0.75,
+    t0: Scalar = 1e6,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> AveragedSGDResult:
+    r"""Computes one step of AveragedSGD on one tensor.
+
+    With $t$ = `step`, $\eta$ = `eta`, $\gamma$ = `learning_rate` and $w$ =
+    `weight_decay`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \gamma w p && \text{decoupled decay, or} \\
+    g &\leftarrow g + w p && \text{L2 decay} \\
+    p &\leftarrow p (1 - \lambda \eta) - \eta g \\
+    \mu &= 1 / \max(1, t - 1 - t_0) \\
+    ax &\leftarrow p && \text{while } \mu = 1 \text{, else} \\
+    ax &\leftarrow ax + \mu (p - ax) \\
+    \eta &\leftarrow \gamma / (1 + \lambda \gamma t)^\alpha
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        ax: The variable's average, of its shape: float32 for a float16,
+            bfloat16 or float32 variable, the variable's type for others.
+            bfloat16, or float32 for float64, will do, too. Zeros at first.
+        eta: Step size $\eta$ that the previous step returned, a scalar. None in
+            the first step, which uses the learning rate.
+        step: Number $t$ of this step, an integer counted from 1.
+        learning_rate: Initial step size $\gamma$, a scalar; `eta` is computed
+            from it.
+        lambd: Strength $\lambda$ of the decay of variable and step size, >= 0.
+        alpha: Power $\alpha$ of the step size's decay, >= 0.
+        t0: Number of steps before averaging begins, >= 0.
+        weight_decay: Strength $w$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Returns:
+        An `AveragedSGDResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
+    >>> new = tf_opt.functional.averaged_sgd(
+    ...     p, tf.constant([0.5, -0.5]), zero,
+    ...     step=1, learning_rate=0.5, lambd=0.0)
+    >>> print(new.variable.numpy())
+    [0.75 2.25]
+
+    References:
+        - Polyak and Juditsky, 1992, "Acceleration of Stochastic Approximation
+          by Averaging"; step size and lag are PyTorch's
+          ([`torch.optim.ASGD`](https://docs.pytorch.org/docs/stable/generated/torch.optim.ASGD.html)).
+    """
+    return AveragedSGDResult(**pure_step(SPEC, locals()))
 
 
 def next_eta(
@@ -50,63 +150,16 @@ def averaged_sgd_update(
 
 
 SPEC = rule_spec.RuleSpec(
-    name="averaged_sgd",
+    function=averaged_sgd,
     class_name="AveragedSGD",
     update=averaged_sgd_update,
-    where=r"With $t$ = `step`, $\eta$ = `eta`, $\gamma$ = `learning_rate` and "
-    "$w$ = `weight_decay`:",
-    symbols=(r"\gamma", "w"),
-    formula=r"""
-        p &\leftarrow p (1 - \lambda \eta) - \eta g \\
-        \mu &= 1 / \max(1, t - 1 - t_0) \\
-        ax &\leftarrow p && \text{while } \mu = 1 \text{, else} \\
-        ax &\leftarrow ax + \mu (p - ax) \\
-        \eta &\leftarrow \gamma / (1 + \lambda \gamma t)^\alpha
-    """,
-    slots=[rule_spec.Slot("ax", "The variable's average", "ax")],
+    slots=[rule_spec.Slot("ax", "ax")],
     numbers=[
         rule_spec.STEP,
-        rule_spec.learning_rate(
-            1e-2, "Initial step size, a scalar; `eta` is computed from it."
-        ),
-        rule_spec.Number(
-            "lambd",
-            1e-4,
-            rule_spec.NON_NEGATIVE,
-            "Strength of the decay of variable and step size, >= 0.",
-        ),
-        rule_spec.Number(
-            "alpha",
-            0.75,
-            rule_spec.NON_NEGATIVE,
-            "Power of the step size's decay, >= 0.",
-            in_op=False,
-        ),
-        rule_spec.Number(
-            "t0",
-            1e6,
-            rule_spec.NON_NEGATIVE,
-            "Number of steps before averaging begins, >= 0.",
-            may_be_infinite=True,
-        ),
+        rule_spec.LEARNING_RATE,
+        rule_spec.Number("lambd", rule_spec.NON_NEGATIVE),
+        rule_spec.Number("alpha", rule_spec.NON_NEGATIVE, in_op=False),
+        rule_spec.Number("t0", rule_spec.NON_NEGATIVE, may_be_infinite=True),
     ],
-    shared=[
-        rule_spec.Shared(
-            "eta",
-            None,
-            "Step size that the previous step returned, a scalar. None in the "
-            "first step, which uses the learning rate.",
-            "Step size, >= 0.",
-            "Step size of the next step, a float64 scalar.",
-        )
-    ],
-    example=[
-        "step=1, learning_rate=0.5, lambd=0.0",
-        "step=1, eta=0.5, lambd=0.0",
-    ],
-    example_result="[0.75, 2.25]",
-    references="""\
-- Polyak and Juditsky, 1992, "Acceleration of Stochastic Approximation by
-  Averaging"; step size and lag are PyTorch's
-  ([`torch.optim.ASGD`](https://docs.pytorch.org/docs/stable/generated/torch.optim.ASGD.html)).""",
+    shared=[rule_spec.Shared("eta", first=None)],
 )

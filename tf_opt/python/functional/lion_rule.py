@@ -2,11 +2,93 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class LionResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        m: First moment.
+    """
+
+    variable: tf.Tensor
+    m: tf.Tensor
+
+
+def lion(
+    variable: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    *,
+    learning_rate: Scalar = 1e-3,
+    beta_1: Scalar = 0.9,
+    beta_2: Scalar = 0.99,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> LionResult:
+    r"""Computes one step of Lion on one tensor.
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    p &\leftarrow p - \eta \operatorname{sign}(\beta_1 m + (1 - \beta_1) g) \\
+    m &\leftarrow \beta_2 m + (1 - \beta_2) g
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        m: First moment, of the variable's shape: float32 for a float16,
+            bfloat16 or float32 variable, the variable's type for others.
+            bfloat16, or float32 for float64, will do, too. Zeros at first.
+        learning_rate: Step size $\eta$, a scalar.
+        beta_1: The moment's part of the direction, in [0, 1].
+        beta_2: Decay of the first moment, in [0, 1].
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Returns:
+        A `LionResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
+    >>> new = tf_opt.functional.lion(
+    ...     p, tf.constant([0.5, -0.5]), zero, learning_rate=0.25)
+    >>> print(new.variable.numpy())
+    [0.75 2.25]
+
+    References:
+        - [Chen et al., 2023](https://arxiv.org/abs/2302.06675)
+    """
+    return LionResult(**pure_step(SPEC, locals()))
 
 
 def lion_update(
@@ -44,32 +126,14 @@ def lion_update(
 
 
 SPEC = rule_spec.RuleSpec(
-    name="lion",
+    function=lion,
     class_name="Lion",
     update=lion_update,
     coasts=True,
-    formula=r"""
-        p &\leftarrow p - \eta \operatorname{sign}(\beta_1 m + (1 - \beta_1) g)
-        \\
-        m &\leftarrow \beta_2 m + (1 - \beta_2) g
-    """,
     slots=[rule_spec.FIRST_MOMENT],
     numbers=[
-        rule_spec.learning_rate(1e-3),
-        rule_spec.Number(
-            "beta_1",
-            0.9,
-            rule_spec.FRACTION,
-            "The moment's part of the direction, in [0, 1].",
-        ),
-        rule_spec.Number(
-            "beta_2",
-            0.99,
-            rule_spec.FRACTION,
-            "Decay of the first moment, in [0, 1].",
-        ),
+        rule_spec.LEARNING_RATE,
+        rule_spec.Number("beta_1", rule_spec.FRACTION),
+        rule_spec.Number("beta_2", rule_spec.FRACTION),
     ],
-    example=["learning_rate=0.25"],
-    example_result="[0.75, 2.25]",
-    references="- [Chen et al., 2023](https://arxiv.org/abs/2302.06675)",
 )

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python import docstrings
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.arithmetic import Scalar
@@ -30,7 +29,6 @@ class GradientMeasures(NamedTuple):
     finite: tf.Tensor
 
 
-@docstrings.with_parts(**docstrings.RULE_PARTS)
 def measure_gradients(
     gradients: Sequence[TensorLike],
     accumulators: Sequence[TensorLike] = (),
@@ -40,7 +38,16 @@ def measure_gradients(
 ) -> GradientMeasures:
     r"""Measures gradients: their sums of squares, and whether they are finite.
 
-    {{measures}}
+    For each gradient $g$, with $a$ = its accumulator or 0 and $s$ =
+    `gradient_scale`:
+
+    $$
+    \begin{aligned}
+    x &= s g + a \\
+    \text{sum of squares} &= \sum_i x_i^2 \\
+    \text{finite} &= \text{no } x_i \text{ is infinite or a NaN}
+    \end{aligned}
+    $$
 
     $x$ is computed in the gradient's arithmetic type, which is float32 for
     16-bit gradients; its squares and their sum are float64. A complex number is

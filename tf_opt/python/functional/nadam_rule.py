@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -9,7 +11,108 @@ from tf_opt.python.functional import coasting
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class NAdamResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        m: First moment.
+        v: Second moment.
+        momentum_product: Product of the momenta so far, a float64 scalar.
+    """
+
+    variable: tf.Tensor
+    m: tf.Tensor
+    v: tf.Tensor
+    momentum_product: tf.Tensor
+
+
+def nadam(
+    variable: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    v: TensorLike,
+    momentum_product: Scalar = 1.0,
+    *,
+    step: Scalar,
+    learning_rate: Scalar = 2e-3,
+    beta_1: Scalar = 0.9,
+    beta_2: Scalar = 0.999,
+    epsilon: Scalar = 1e-8,
+    momentum_decay: Scalar = 4e-3,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> NAdamResult:
+    r"""Computes one step of NAdam on one tensor.
+
+    With $t$ = `step` and $\psi$ = `momentum_decay`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    \mu_t &= \beta_1 (1 - \tfrac{1}{2} 0.96^{t \psi}) \\
+    P &\leftarrow P \mu_t \\
+    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
+    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
+    p &\leftarrow p - \eta \, \frac{\mu_{t+1} m / (1 - P \mu_{t+1})
+        + (1 - \mu_t) g / (1 - P)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        m: First moment, of the variable's shape: float32 for a float16,
+            bfloat16 or float32 variable, the variable's type for others.
+            bfloat16, or float32 for float64, will do, too. Zeros at first.
+        v: Second moment, like `m`.
+        momentum_product: $P$ after the previous step, a scalar; 1 at first.
+        step: Number $t$ of this step, an integer counted from 1.
+        learning_rate: Step size $\eta$, a scalar.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Added to the denominator, >= 0.
+        momentum_decay: Rate at which the momentum grows from half of `beta_1`
+            to `beta_1`, >= 0: 0.004 in PyTorch and Paddle, 1 in Keras.
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Returns:
+        An `NAdamResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
+    >>> new = tf_opt.functional.nadam(
+    ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
+    >>> print(new.variable.numpy().round(4))
+    [0.8944 2.1056]
+
+    References:
+        - [Dozat, 2016](https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ);
+          the schedule is PyTorch's and Paddle's.
+    """
+    return NAdamResult(**pure_step(SPEC, locals()))
 
 
 def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> tf.Tensor:
@@ -74,52 +177,19 @@ def nadam_update(
 
 
 SPEC = rule_spec.RuleSpec(
-    name="nadam",
+    function=nadam,
     class_name="NAdam",
     update=nadam_update,
     coasts=True,
     coasts_if_less=("beta_1", "beta_2"),
-    where=r"With $t$ = `step` and $\psi$ = `momentum_decay`:",
-    formula=r"""
-        \mu_t &= \beta_1 (1 - \tfrac{1}{2} 0.96^{t \psi}) \\
-        P &\leftarrow P \mu_t \\
-        m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
-        v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
-        p &\leftarrow p - \eta \, \frac{\mu_{t+1} m / (1 - P \mu_{t+1})
-            + (1 - \mu_t) g / (1 - P)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
-    """,
     slots=[rule_spec.FIRST_MOMENT, rule_spec.SECOND_MOMENT],
     numbers=[
         rule_spec.STEP,
-        rule_spec.learning_rate(2e-3),
+        rule_spec.LEARNING_RATE,
         rule_spec.BETA_1,
         rule_spec.BETA_2,
         rule_spec.EPSILON,
-        rule_spec.Number(
-            "momentum_decay",
-            4e-3,
-            rule_spec.NON_NEGATIVE,
-            "Rate at which the momentum grows from half of `beta_1` to "
-            "`beta_1`, >= 0: 0.004 in PyTorch and Paddle, 1 in Keras.",
-        ),
+        rule_spec.Number("momentum_decay", rule_spec.NON_NEGATIVE),
     ],
-    shared=[
-        rule_spec.Shared(
-            "momentum_product",
-            1.0,
-            "$P$ after the previous step, a scalar; 1 at first.",
-            "Product of the momenta of all previous steps; 1 in the first "
-            "step. The caller stores it, because all launches of a step share "
-            "it.",
-            "Product of the momenta so far, a float64 scalar.",
-        )
-    ],
-    example=[
-        "step=1, learning_rate=0.1",
-        "step=1, momentum_product=1.0, learning_rate=0.1",
-    ],
-    example_result="[0.8944000005722046, 2.105600118637085]",
-    references="""\
-- [Dozat, 2016](https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ);
-  the schedule is PyTorch's and Paddle's.""",
+    shared=[rule_spec.Shared("momentum_product", first=1.0)],
 )

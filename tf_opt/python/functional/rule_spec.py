@@ -1,8 +1,8 @@
-"""Rules as data: what each takes, with defaults, ranges and documentation.
+"""Rules as data: what checks, state and ops need to know of a rule's function.
 
-`tf_opt.functional`'s functions, the wrappers of the ops and the optimizers'
-configuration follow from this. `tf_opt/cc/rules/` has the same of the ops. When
-the library of custom ops is loaded, the names are compared.
+The function itself has defaults and documentation. `tf_opt/cc/rules/` has the
+same of the ops. When the library of custom ops is loaded, the names are
+compared.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import textwrap
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -60,24 +59,20 @@ class Slot:
 
     Attributes:
         name: The argument's name.
-        doc: What it is.
         keras_name: How the names of an optimizer's variables end.
         needed_by: For a slot that may be left out: the mode or number that
             needs it unless it is 0.
         exact: Whether it must have the arithmetic type.
         rounded_to_nearest: Whether 16-bit values are never rounded at random.
         row_input: For a row of a table: the op's input with the row's number.
-        table_doc: What the table is.
     """
 
     name: str
-    doc: str
     keras_name: str
     needed_by: str | None = None
     exact: bool = False
     rounded_to_nearest: bool = False
     row_input: str | None = None
-    table_doc: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,10 +81,8 @@ class Number:
 
     Attributes:
         name: The argument's name.
-        default: The default; None if the argument is required.
         range: The range.
-        doc: The documentation, which begins with the range where that isn't
-            obvious.
+        is_count: Whether it is an integer that only the step knows.
         may_be_infinite: Whether an optimizer takes infinity for it.
         in_rule: Whether the functional rule takes it.
         in_op: Whether the op takes it.
@@ -97,18 +90,12 @@ class Number:
     """
 
     name: str
-    default: float | None
-    range: Range
-    doc: str
+    range: Range = ANY
+    is_count: bool = False
     may_be_infinite: bool = False
     in_rule: bool = True
     in_op: bool = True
     in_unroll: Callable[[Scalar], Scalar] | None = None
-
-    @property
-    def is_count(self) -> bool:
-        """Whether it is an integer that only the step knows."""
-        return self.default is None
 
     def check(self, value: Any) -> float | int | tf.Tensor:
         """Converts a user's number; a tensor's range isn't checked.
@@ -126,123 +113,63 @@ class Number:
         return number
 
 
-class Mode(NamedTuple):
-    """Boolean argument that chooses the computation.
-
-    Attributes:
-        name: The argument's name.
-        default: The default.
-        doc: The documentation.
-    """
-
-    name: str
-    default: bool
-    doc: str
-
-
 class Shared(NamedTuple):
     """Number that a step returns for the next one; all variables share it.
 
     Attributes:
         name: The argument's name.
         first: The first step's value; None: its learning rate.
-        doc: The documentation of the functional rule's argument.
-        op_doc: The documentation of the op's argument.
-        result_doc: The documentation of the result.
     """
 
     name: str
     first: float | None
-    doc: str
-    op_doc: str
-    result_doc: str
 
 
 STEP = Number(
-    "step",
-    None,
-    POSITIVE,
-    "Number of this step, an integer counted from 1.",
-    in_unroll=lambda iteration: iteration + 1,
+    "step", POSITIVE, is_count=True, in_unroll=lambda iteration: iteration + 1
 )
-
-
-def learning_rate(default: float, doc: str = "Step size, a scalar.") -> Number:
-    """Returns the learning rate of a rule."""
-    return Number("learning_rate", default, ANY, doc)
-
-
-BETA_1 = Number(
-    "beta_1", 0.9, DECAY_RATE, "Decay of the first moment, in [0, 1)."
-)
-BETA_2 = Number(
-    "beta_2", 0.999, DECAY_RATE, "Decay of the second moment, in [0, 1)."
-)
-EPSILON = Number(
-    "epsilon", 1e-8, NON_NEGATIVE, "Added to the denominator, >= 0."
-)
-FIRST_MOMENT = Slot("m", "First moment", "momentum")
-SECOND_MOMENT = Slot("v", "Second moment", "velocity")
+LEARNING_RATE = Number("learning_rate")
+BETA_1 = Number("beta_1", DECAY_RATE)
+BETA_2 = Number("beta_2", DECAY_RATE)
+EPSILON = Number("epsilon", NON_NEGATIVE)
+FIRST_MOMENT = Slot("m", "momentum")
+SECOND_MOMENT = Slot("v", "velocity")
 
 # The modes of every rule.
-COMMON_MODES = (
-    Mode(
-        "decoupled_weight_decay",
-        True,
-        "Whether the decay shrinks the variable (as AdamW does) or adds to "
-        "the gradient (L2).",
-    ),
-    Mode("maximize", False, "Whether to ascend instead of descend."),
-)
+COMMON_MODES = ("decoupled_weight_decay", "maximize")
 
 
 @dataclasses.dataclass(frozen=True)
 class RuleSpec:
-    r"""Everything about a rule that isn't its formula in code.
+    """What there is to know about a rule besides its function.
 
     Attributes:
-        name: The function in `tf_opt.functional`.
+        function: The function in `tf_opt.functional`.
         class_name: The optimizer.
         update: Takes a step's numbers, float64 scalars, and modes, by name.
             Returns the `Update` of one variable.
-        formula: The steps after the decay, in LaTeX.
         numbers: Its numbers, in the op's order, the learning rate among them.
         slots: Its slots, in the op's order; those that may be left out come
             last, and only in a rule without `shared`.
-        title: Its name in sentences; empty: `class_name`.
         op: The op's name, after `TfOpt>ResourceApply`; empty: `class_name`.
-        modes: Its own modes.
+        modes: Its own boolean arguments, which choose the computation.
         shared: What a step returns for the next one.
         coasts: Whether rows of tables can catch up with the steps that they
             missed; see coasting.py.
         coasts_if_less: Two hyperparameters, of which the first must then be
             less than the second if there are no optional slots.
-        where: What the formula's symbols are.
-        symbols: The learning rate and the weight decay in the formula.
-        references: The sources, a list in Markdown.
-        example: For the docstrings' example, the arguments of the function, and
-            those of the op if they are others.
-        example_result: The variable [1, 2] after the example's step, with a
-            gradient of [0.5, -0.5].
     """
 
-    name: str
+    function: Callable[..., tuple]
     class_name: str
     update: Callable[..., Any]
-    formula: str
     numbers: Sequence[Number]
     slots: Sequence[Slot]
-    references: str
-    example: Sequence[str]
-    example_result: str
-    title: str = ""
     op: str = ""
-    modes: Sequence[Mode] = ()
+    modes: Sequence[str] = ()
     shared: Sequence[Shared] = ()
     coasts: bool = False
     coasts_if_less: tuple[str, str] | None = None
-    where: str = ""
-    symbols: tuple[str, str] = (r"\eta", r"\lambda")
 
     def __post_init__(self) -> None:
         optional = [slot.needed_by is not None for slot in self.slots]
@@ -251,6 +178,11 @@ class RuleSpec:
                 f"{self.class_name}: slots that may be left out must come "
                 "last, in a rule without `shared`"
             )
+
+    @functools.cached_property
+    def name(self) -> str:
+        """Name of the function."""
+        return self.function.__name__
 
     @functools.cached_property
     def op_name(self) -> str:
@@ -277,7 +209,7 @@ class RuleSpec:
         return tuple(slot for slot in self.slots if slot.needed_by)
 
     @functools.cached_property
-    def all_modes(self) -> tuple[Mode, ...]:
+    def all_modes(self) -> tuple[str, ...]:
         """The modes of every rule, then its own."""
         return (*COMMON_MODES, *self.modes)
 
@@ -287,7 +219,7 @@ class RuleSpec:
         return (
             *(number.name for number in self.numbers if number.in_rule),
             *(shared.name for shared in self.shared),
-            *(mode.name for mode in self.all_modes),
+            *self.all_modes,
         )
 
     @functools.cached_property
@@ -347,23 +279,3 @@ class RuleSpec:
                     "missed steps would grow. Received: "
                     f"{less}={values[0]}, {more}={values[1]}"
                 )
-
-    def latex(self, *, with_decay: bool) -> str:
-        """Returns the formula, perhaps with the weight decay before it."""
-        rate, decay = self.symbols
-        before = (
-            r"g &\leftarrow -g && \text{if maximize} \\",
-            rf"p &\leftarrow p - {rate} {decay} p && "
-            r"\text{decoupled decay, or} \\",
-            rf"g &\leftarrow g + {decay} p && \text{{L2 decay}} \\",
-        )
-        return "\n".join(
-            [
-                "$$",
-                r"\begin{aligned}",
-                *(before if with_decay else ()),
-                textwrap.dedent(self.formula).strip("\n"),
-                r"\end{aligned}",
-                "$$",
-            ]
-        )

@@ -2,12 +2,116 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class SGDResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        velocity: Velocity; or None.
+    """
+
+    variable: tf.Tensor
+    velocity: tf.Tensor | None = None
+
+
+def sgd(
+    variable: TensorLike,
+    gradient: TensorLike,
+    velocity: TensorLike | None = None,
+    *,
+    step: Scalar,
+    learning_rate: Scalar = 1e-2,
+    momentum: Scalar = 0.0,
+    dampening: Scalar = 0.0,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+    nesterov: bool = False,
+    torch_momentum: bool = False,
+) -> SGDResult:
+    r"""Computes one step of SGD on one tensor.
+
+    With momentum $\mu$ and velocity $b$:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    b &\leftarrow \mu b - \eta g && \text{Keras' momentum} \\
+    p &\leftarrow p + b && \text{or, with nesterov, } p + \mu b - \eta g \\
+    b &\leftarrow \mu b + (1 - \tau) g
+        && \text{PyTorch's; the first step has no dampening } \tau \\
+    p &\leftarrow p - \eta b
+        && \text{or, with nesterov, } p - \eta (g + \mu b) \\
+    p &\leftarrow p - \eta g && \text{without momentum}
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        velocity: Velocity $b$, of the variable's shape: float32 for a float16,
+            bfloat16 or float32 variable, the variable's type for others.
+            bfloat16, or float32 for float64, will do, too. Zeros at first.
+            None: without momentum.
+        step: Number of this step, an integer counted from 1.
+        learning_rate: Step size $\eta$, a scalar.
+        momentum: $\mu$, the part of the velocity that remains, in [0, 1]; 0 is
+            no momentum.
+        dampening: $\tau$, the part of a gradient that PyTorch's momentum leaves
+            out, except in the first step. Without `torch_momentum` it has no
+            effect.
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+        nesterov: Whether to apply Nesterov's momentum.
+        torch_momentum: Whether momentum has PyTorch's form, whose velocity is a
+            sum of gradients without the learning rate, and not Keras'.
+
+    Returns:
+        An `SGDResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> new = tf_opt.functional.sgd(
+    ...     tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5]),
+    ...     step=1, learning_rate=0.5)
+    >>> print(new.variable.numpy())
+    [0.75 2.25]
+
+    References:
+        - Polyak, 1964, "Some methods of speeding up the convergence of
+          iteration methods"
+        - [Sutskever et al.,
+          2013](https://proceedings.mlr.press/v28/sutskever13.html) for
+          Nesterov's form.
+    """
+    return SGDResult(**pure_step(SPEC, locals()))
 
 
 def sgd_update(
@@ -63,58 +167,16 @@ def sgd_update(
 
 
 SPEC = rule_spec.RuleSpec(
-    name="sgd",
+    function=sgd,
     class_name="SGD",
     update=sgd_update,
     coasts=True,
-    where=r"With momentum $\mu$ and velocity $b$:",
-    formula=r"""
-        b &\leftarrow \mu b - \eta g && \text{Keras' momentum} \\
-        p &\leftarrow p + b && \text{or, with nesterov, } p + \mu b - \eta g \\
-        b &\leftarrow \mu b + (1 - \tau) g
-            && \text{PyTorch's; the first step has no dampening } \tau \\
-        p &\leftarrow p - \eta b
-            && \text{or, with nesterov, } p - \eta (g + \mu b) \\
-        p &\leftarrow p - \eta g && \text{without momentum}
-    """,
-    slots=[
-        rule_spec.Slot("velocity", "Velocity", "momentum", needed_by="momentum")
-    ],
+    slots=[rule_spec.Slot("velocity", "momentum", needed_by="momentum")],
     numbers=[
         rule_spec.STEP,
-        rule_spec.learning_rate(1e-2),
-        rule_spec.Number(
-            "momentum",
-            0.0,
-            rule_spec.FRACTION,
-            r"$\mu$, the part of the velocity that remains, in [0, 1]; 0 is no "
-            "momentum.",
-        ),
-        rule_spec.Number(
-            "dampening",
-            0.0,
-            rule_spec.ANY,
-            r"$\tau$, the part of a gradient that PyTorch's momentum leaves "
-            "out, except in the first step (in PyTorch, in each parameter's "
-            "first step). Without `torch_momentum` it has no effect.",
-        ),
+        rule_spec.LEARNING_RATE,
+        rule_spec.Number("momentum", rule_spec.FRACTION),
+        rule_spec.Number("dampening"),
     ],
-    modes=[
-        rule_spec.Mode(
-            "nesterov", False, "Whether to apply Nesterov's momentum."
-        ),
-        rule_spec.Mode(
-            "torch_momentum",
-            False,
-            "Whether momentum has PyTorch's form, whose velocity is a sum of "
-            "gradients without the learning rate, and not Keras'.",
-        ),
-    ],
-    example=["step=1, learning_rate=0.5"],
-    example_result="[0.75, 2.25]",
-    references="""\
-- Polyak, 1964, "Some methods of speeding up the convergence of iteration
-  methods"
-- [Sutskever et al., 2013](https://proceedings.mlr.press/v28/sutskever13.html)
-  for Nesterov's form.""",
+    modes=["nesterov", "torch_momentum"],
 )

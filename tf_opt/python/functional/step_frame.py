@@ -1,6 +1,6 @@
 """Frame of a step (scaling, clipping, averaging), made of TensorFlow's ops.
 
-The formulas are those of `tf_opt.ops.StepFrame`. Features that are off add no
+`tf_opt/cc/rules/step_frame.h` has the formulas. Features that are off add no
 op.
 """
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional import scalars
+from tf_opt.python.functional.rules import RULES
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.functional.tensors import to_tensor
 
@@ -83,7 +84,7 @@ def unroll(
     leaves = flatten("variables", variables)
     loss_dtype = arithmetic.widest_real(leaf.dtype for leaf in leaves)
     taken = inspect.getfullargspec(rule)
-    spec = getattr(rule, "spec", None)
+    spec = next((each for each in RULES if each.function is rule), None)
     counts = {
         number.name: number.in_unroll
         for number in (spec.numbers if spec else [rule_spec.STEP])

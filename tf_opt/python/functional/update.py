@@ -131,7 +131,7 @@ class Update:
 
 
 def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Checks a public function's arguments and computes its step.
+    """Checks the arguments of a rule's function and computes its step.
 
     Returns by name the new variable and slots, in the types of the old ones,
     and the shared state. Raises a ValueError if an argument can't be used.
@@ -171,7 +171,7 @@ def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     checks = {
         **{number.name: number.check for number in spec.numbers},
         **{
-            mode.name: functools.partial(scalars.mode, mode.name)
+            mode: functools.partial(scalars.mode, mode)
             for mode in spec.all_modes
         },
         **{

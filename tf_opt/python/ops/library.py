@@ -145,6 +145,16 @@ def loaded_ops() -> types.ModuleType:
     return ops
 
 
+def functions() -> dict[str, Callable[..., Any]]:
+    """Returns the generated functions of all ops by name, without `tf_opt_`."""
+    ops, prefix = library().ops, "tf_opt_"
+    return {
+        name.removeprefix(prefix): function
+        for name, function in (vars(ops) if ops else {}).items()
+        if name.startswith(prefix) and not name.endswith("_eager_fallback")
+    }
+
+
 def wrapper_of(op_name: str) -> Callable[..., Any]:
     """Returns an op's generated wrapper; raises RuntimeError without it."""
     return _wrapper_of(loaded_ops(), op_name)

@@ -1,11 +1,11 @@
-"""Common part of the wrappers of all resource-apply ops."""
+"""The ops that update variables, one for each rule."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import sys
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -13,24 +13,36 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars as checked
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.functional.tensors import TensorLike
 from tf_opt.python.ops import library
-from tf_opt.python.ops.inputs import are_slices
-from tf_opt.python.ops.inputs import common_dtype
 from tf_opt.python.ops.inputs import slices_as_inputs
 from tf_opt.python.ops.inputs import to_handles
-from tf_opt.python.ops.inputs import to_list
-from tf_opt.python.ops.inputs import to_tensors
-from tf_opt.python.ops.step_frame import BARE
-from tf_opt.python.ops.step_frame import StepFrame
 from tf_opt.python.tensorflow_internals import has_op_callbacks
 from tf_opt.python.tensorflow_internals import is_registered
 from tf_opt.python.tensorflow_internals import signature_of
 
+# Frame of a step that only applies its rule. docs/api/ops.md describes it.
+BARE: Mapping[str, Any] = {
+    "accumulators": (),
+    "averages": (),
+    "master_weights": (),
+    "learning_rate_factors": 1.0,
+    "gradient_factors": 1.0,
+    "gradient_scale": 1.0,
+    "clip_value": math.inf,
+    "ema_momentum": 0.0,
+    "overwrite_with_average": False,
+    "enabled": True,
+    "update": True,
+    "variable_numbers": 0.0,
+    "iteration": 0,
+    "stochastic_rounding": False,
+    "seed": 0,
+}
+# What only the ops for slices take.
+_OF_SLICES: Mapping[str, Any] = {"since": (), "coasting": (), "lazy": False}
 # Inputs that are one number for all variables, or a vector with one number for
 # each.
 _PER_VARIABLE = (
@@ -39,16 +51,13 @@ _PER_VARIABLE = (
     "gradient_factors",
     "variable_numbers",
 )
-# Lists of variables for rows that catch up.
-_WAITING = {"since": (), "coasting": ()}
 _CHECKS = {
     tf.float64: checked.real,
     tf.int64: checked.integer,
     tf.bool: checked.flag,
 }
-_FRAME = frozenset(field.name for field in dataclasses.fields(StepFrame))
 # Inputs and attributes of all ops.
-_COMMON = _FRAME | {"variables", "lazy", *_WAITING, *_PER_VARIABLE}
+_COMMON = {"variables", *BARE, *_OF_SLICES, *_PER_VARIABLE}
 
 
 class ResourceApplyOp(NamedTuple):
@@ -99,12 +108,39 @@ def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in _COMMON)
 
 
+def check_fits(spec: RuleSpec) -> None:
+    """Raises an ImportError unless a rule's registered ops fit it."""
+    op = ResourceApplyOp(spec.op_name)
+    expected = {
+        "slots": [slot.name for slot in spec.slots],
+        "numbers": sorted(
+            [
+                *(number.name for number in spec.numbers if number.in_op),
+                *(shared.name for shared in spec.shared),
+            ]
+        ),
+        "modes": sorted(spec.all_modes),
+        "coasts": spec.coasts,
+    }
+    for each in (op, op.for_slices):
+        found = each.is_registered and {
+            "slots": list(each.slots),
+            "numbers": sorted(each.numbers),
+            "modes": sorted(each.modes),
+            "coasts": op.for_slices.coasts,
+        }
+        if found != expected:
+            raise ImportError(
+                "tf_opt's library of custom ops doesn't fit its Python files. "
+                f"Install tf_opt again. {each.name} must have {expected}, got "
+                f"{found or 'no such op'}"
+            )
+
+
 def resource_apply(
     op: ResourceApplyOp,
-    gradients: Sequence[TensorLike] | Sequence[tf.IndexedSlices],
+    gradients: Sequence[tf.Tensor] | Sequence[tf.IndexedSlices],
     *,
-    frame: StepFrame = BARE,
-    lazy_mode: bool = False,
     accumulated_rows: Sequence[tf.Tensor] = (),
     tables: Sequence[str] = (),
     **arguments: Any,
@@ -112,96 +148,45 @@ def resource_apply(
     """Runs an op that updates variables in place.
 
     Args:
-        op: The op.
+        op: The op for dense gradients.
         gradients: One for each variable: all `tf.IndexedSlices`, or all dense.
-        frame: The frame of the step.
-        lazy_mode: Whether to update only the rows that occur in slices.
         accumulated_rows: For each variable, indices of more rows to update,
             with their accumulated gradients. Or empty.
         tables: For slices, the variables' names in errors. Empty: their
             positions.
         **arguments: The op's other inputs and attributes, by name: lists of
-            variables and slots, numbers and modes. `weight_decay` may be one
-            number for all variables, or one number for each. What the op
-            doesn't have is ignored.
+            variables and slots, numbers and modes, and what differs from a
+            `BARE` frame. What the op doesn't have is ignored.
 
     Returns:
         The operation, in a graph.
-
-    Raises:
-        RuntimeError: If the library of custom ops isn't loaded.
-        TypeError: If a list of variables contains anything else.
-        ValueError: If a list is empty or has the wrong length, or a gradient
-            or number can't be used.
     """
-    library.loaded_ops()  # Or the error that says why not.
-    gradients = to_list(gradients, "gradients", "tensors")
-    count = len(gradients)
-    sparse = are_slices(gradients)
-    if sparse:
+    inputs: dict[str, Any] = {"gradients": list(gradients)}
+    if isinstance(gradients[0], tf.IndexedSlices):
         op = op.for_slices
-    given = {
-        **_WAITING,
-        **arguments,
-        **{name: getattr(frame, name) for name in _FRAME},
-    }
-    signature = signature_of(op.name)
-    lists = {
-        name: to_list(given[name], name, "variables")
-        for name in signature.handles
-    }
-    # The op converts Python numbers to float64 exactly and at almost no cost.
-    inputs: dict[str, Any] = {
-        "seed": checked.fixed_integer("seed", frame.seed),
-        **{
-            name: to_handles(
-                name,
-                variables,
-                count,
-                may_be_empty=name in signature.optional_handles,
-            )
-            for name, variables in lists.items()
-        },
-    }
-    dtype = common_dtype(lists["variables"])
-    if sparse:
-        inputs.update(slices_as_inputs(gradients, accumulated_rows, dtype))
+        inputs = slices_as_inputs(gradients, accumulated_rows)
         inputs["tables"] = list(tables)
-        given["lazy"] = checked.mode("lazy_mode", lazy_mode)
-    else:
-        inputs["gradients"] = to_tensors(gradients, dtype)
+    given = {**BARE, **_OF_SLICES, **arguments}
+    signature = signature_of(op.name)
+    for name in signature.handles:
+        inputs[name] = to_handles(given[name])
+    # The op converts Python numbers to float64 exactly and at almost no cost.
     for dtype, names in signature.scalars.items():
         for name in names:
             if name in _PER_VARIABLE:
-                inputs[name] = _one_for_each(name, given[name], count)
-            elif name not in inputs:
+                inputs[name] = _one_for_each(name, given[name])
+            else:
                 inputs[name] = _CHECKS[dtype](name, given[name])
     if has_op_callbacks() and is_known(inputs["clip_value"], math.inf):
         # `enable_check_numerics` must not report this infinity.
         inputs["clip_value"] = sys.float_info.max
-    modes = {name: checked.mode(name, given[name]) for name in signature.modes}
-    return library.run_op(library.wrapper_of(op.name), **inputs, **modes)
+    for name in signature.modes:
+        inputs[name] = bool(given[name])
+    return library.run_op(library.wrapper_of(op.name), **inputs)
 
 
-def _one_for_each(
-    name: str, value: Scalar | Sequence[Scalar], count: int
-) -> float | np.ndarray | tf.Tensor:
-    """Converts to a float64 scalar, or a vector of `count` elements."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        value = value.tolist()
-    if not isinstance(value, (list, tuple)):
-        return checked.real(name, value, may_be_vector=True)
-    if len(value) != count:
-        raise ValueError(
-            f"`{name}` must be one number, or have one element for each of "
-            f"the {count} `variables`, got {len(value)}"
-        )
-    if set(map(type, value)) == {float}:
-        # A list would take the op's slow path.
-        return np.array(value)
-    return tf.stack(
-        [
-            arithmetic.float64(checked.real(f"{name}[{i}]", x))
-            for i, x in enumerate(value)
-        ]
-    )
+def _one_for_each(name: str, value: Any) -> float | np.ndarray | tf.Tensor:
+    """Converts to a float64 scalar or vector."""
+    if isinstance(value, np.ndarray):
+        return np.asarray(value, np.float64)
+    return checked.real(name, value, may_be_vector=True)

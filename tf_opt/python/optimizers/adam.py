@@ -20,7 +20,16 @@ class Adam(FusedOptimizer):
 
     For a variable $p$ with gradient $g$, in step $t$ = 1, 2, ...:
 
-    {{formula}}
+    $$
+    \begin{aligned}
+    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
+    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
+    v_{max} &\leftarrow \max(v_{max}, v)
+        && \text{AMSGrad; takes the place of } v \text{ below} \\
+    p &\leftarrow p - \frac{\eta}{1 - \beta_1^t} \cdot
+        \frac{m}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    \end{aligned}
+    $$
 
     Results match PyTorch and Paddle; with `epsilon_hat=True` they match Keras,
     except where ids repeat in a batch (see `tf_opt.from_keras`). The moments
@@ -31,11 +40,17 @@ class Adam(FusedOptimizer):
     of `keras.optimizers.Adam(amsgrad=...)`.
 
     Args:
-        {{learning_rate}}
-        {{hyperparameters}}
+        learning_rate: Step size $\eta$, >= 0: a float, a
+            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+            without arguments.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Added to the denominator, >= 0.
         amsgrad: Whether to use the running maximum of the second moments. It is
             over uncorrected moments, as in PyTorch and Keras.
-        {{modes}}
+        epsilon_hat: Whether to add epsilon before the bias correction, as Keras
+            and TensorFlow do. The step is then $\eta \sqrt{1 - \beta_2^t} /
+            (1 - \beta_1^t) \cdot m / (\sqrt{v} + \epsilon)$.
 
     {{common_arguments}}
 
@@ -52,7 +67,9 @@ class Adam(FusedOptimizer):
     [0.8999999761581421, 2.0999999046325684]
 
     References:
-        {{references}}
+        - [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)
+        - [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)
+        - [Reddi et al., 2018](https://arxiv.org/abs/1904.09237)
     """
 
     _own_checks = {"amsgrad": validation.check_boolean}
@@ -102,10 +119,16 @@ class AdamW(Adam):
     $$
 
     Args:
-        {{learning_rate}}
-        {{hyperparameters}}
+        learning_rate: Step size $\eta$, >= 0: a float, a
+            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+            without arguments.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Added to the denominator, >= 0.
         amsgrad: Whether to use the running maximum of the second moments.
-        {{modes}}
+        epsilon_hat: Whether to add epsilon before the bias correction, as Keras
+            and TensorFlow do. The step is then $\eta \sqrt{1 - \beta_2^t} /
+            (1 - \beta_1^t) \cdot m / (\sqrt{v} + \epsilon)$.
 
     {{common_arguments}}
 

@@ -41,7 +41,13 @@ class ASGD(FusedOptimizer):
     as fast as full gradient descent. For a variable $p$ with gradient $g$ on
     batch $i$, with $n$ the number of different batches seen so far:
 
-    {{formula}}
+    $$
+    \begin{aligned}
+    d &\leftarrow d - y_i + g \\
+    y_i &\leftarrow g \\
+    p &\leftarrow p - \frac{\eta}{n} d
+    \end{aligned}
+    $$
 
     Results match Paddle's `ASGD` (with `decoupled_weight_decay=False`).
     PyTorch's `ASGD` is `tf_opt.AveragedSGD`.
@@ -68,7 +74,9 @@ class ASGD(FusedOptimizer):
     one batch's gradients.
 
     Args:
-        {{learning_rate}}
+        learning_rate: Step size $\eta$, >= 0: a float, a
+            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+            without arguments.
         batch_num: The number of batches in an epoch, >= 1. With 1, this is SGD
             (or gradient descent, if the one batch contains all data). Leaving
             it out is a warning.
@@ -89,7 +97,8 @@ class ASGD(FusedOptimizer):
     1.0
 
     References:
-        {{references}}
+        - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
+          weight decay enters where Paddle adds it.
     """
 
     _own_checks = {"batch_num": validation.check_positive_integer}

@@ -38,7 +38,15 @@ class AveragedSGD(FusedOptimizer):
     ..., with $\gamma$ = `learning_rate`, $\lambda$ = `lambd` and a step size
     $\eta$ that is $\gamma$ in the first step:
 
-    {{formula}}
+    $$
+    \begin{aligned}
+    p &\leftarrow p (1 - \lambda \eta) - \eta g \\
+    \mu &= 1 / \max(1, t - 1 - t_0) \\
+    ax &\leftarrow p && \text{while } \mu = 1 \text{, else} \\
+    ax &\leftarrow ax + \mu (p - ax) \\
+    \eta &\leftarrow \gamma / (1 + \lambda \gamma t)^\alpha
+    \end{aligned}
+    $$
 
     Results match `torch.optim.ASGD(foreach=False)` (with
     `decoupled_weight_decay=False`), including its `ax`: up to step `t0 + 2` the
@@ -57,7 +65,9 @@ class AveragedSGD(FusedOptimizer):
         learning_rate: $\gamma$, >= 0: a float, a
             `keras.optimizers.schedules.LearningRateSchedule`, or a callable
             without arguments. It determines the step size of the next step.
-        {{hyperparameters}}
+        lambd: Strength $\lambda$ of the decay of variable and step size, >= 0.
+        alpha: Power $\alpha$ of the step size's decay, >= 0.
+        t0: Number of steps before averaging begins, >= 0.
 
     {{common_arguments}}
 

@@ -19,7 +19,12 @@ class Lion(FusedOptimizer):
 
     For a variable $p$ with gradient $g$:
 
-    {{formula}}
+    $$
+    \begin{aligned}
+    p &\leftarrow p - \eta \operatorname{sign}(\beta_1 m + (1 - \beta_1) g) \\
+    m &\leftarrow \beta_2 m + (1 - \beta_2) g
+    \end{aligned}
+    $$
 
     Every element moves by the learning rate, whatever its gradient's size:
     take a learning rate that is 3 to 10 times smaller than AdamW's, and a
@@ -31,8 +36,11 @@ class Lion(FusedOptimizer):
     repeated rows are summed.
 
     Args:
-        {{learning_rate}}
-        {{hyperparameters}}
+        learning_rate: Step size $\eta$, >= 0: a float, a
+            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+            without arguments.
+        beta_1: The moment's part of the direction, in [0, 1].
+        beta_2: Decay of the first moment, in [0, 1].
 
     {{common_arguments}}
 
@@ -49,7 +57,7 @@ class Lion(FusedOptimizer):
     [0.625, 2.0]
 
     References:
-        {{references}}
+        - [Chen et al., 2023](https://arxiv.org/abs/2302.06675)
     """
 
     def __init__(

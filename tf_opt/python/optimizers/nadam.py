@@ -29,7 +29,16 @@ class NAdam(FusedOptimizer):
     For a variable $p$ with gradient $g$, in step $t$ = 1, 2, ..., with
     $\psi$ = `momentum_decay`:
 
-    {{formula}}
+    $$
+    \begin{aligned}
+    \mu_t &= \beta_1 (1 - \tfrac{1}{2} 0.96^{t \psi}) \\
+    P &\leftarrow P \mu_t \\
+    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
+    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
+    p &\leftarrow p - \eta \, \frac{\mu_{t+1} m / (1 - P \mu_{t+1})
+        + (1 - \mu_t) g / (1 - P)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    \end{aligned}
+    $$
 
     Results match PyTorch and Paddle; with `momentum_decay=1.0` they match
     `keras.optimizers.Nadam`, except where ids repeat in a batch (see
@@ -41,8 +50,14 @@ class NAdam(FusedOptimizer):
     repeated rows are summed.
 
     Args:
-        {{learning_rate}}
-        {{hyperparameters}}
+        learning_rate: Step size $\eta$, >= 0: a float, a
+            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+            without arguments.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Added to the denominator, >= 0.
+        momentum_decay: Rate at which the momentum grows from half of `beta_1`
+            to `beta_1`, >= 0: 0.004 in PyTorch and Paddle, 1 in Keras.
 
     {{common_arguments}}
 
@@ -59,7 +74,8 @@ class NAdam(FusedOptimizer):
     [0.8944000005722046, 2.105600118637085]
 
     References:
-        {{references}}
+        - [Dozat, 2016](https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ);
+          the schedule is PyTorch's and Paddle's.
     """
 
     def __init__(

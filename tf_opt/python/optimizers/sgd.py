@@ -23,7 +23,17 @@ class SGD(FusedOptimizer):
     For a variable $p$ with gradient $g$ and velocity $b$, with $\mu$ =
     `momentum`:
 
-    {{formula}}
+    $$
+    \begin{aligned}
+    b &\leftarrow \mu b - \eta g && \text{Keras' momentum} \\
+    p &\leftarrow p + b && \text{or, with nesterov, } p + \mu b - \eta g \\
+    b &\leftarrow \mu b + (1 - \tau) g
+        && \text{PyTorch's; the first step has no dampening } \tau \\
+    p &\leftarrow p - \eta b
+        && \text{or, with nesterov, } p - \eta (g + \mu b) \\
+    p &\leftarrow p - \eta g && \text{without momentum}
+    \end{aligned}
+    $$
 
     Results match Keras, whose `keras.optimizers.SGD` has interchangeable
     `variables`; with `torch_momentum=True` (and `decoupled_weight_decay=False`)
@@ -35,9 +45,17 @@ class SGD(FusedOptimizer):
     dense gradients; repeated rows are summed.
 
     Args:
-        {{learning_rate}}
-        {{hyperparameters}}
-        {{modes}}
+        learning_rate: Step size $\eta$, >= 0: a float, a
+            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+            without arguments.
+        momentum: $\mu$, the part of the velocity that remains, in [0, 1]; 0 is
+            no momentum.
+        dampening: $\tau$, the part of a gradient that PyTorch's momentum leaves
+            out, except in the first step (in PyTorch, in each parameter's first
+            step). Without `torch_momentum` it has no effect.
+        nesterov: Whether to apply Nesterov's momentum.
+        torch_momentum: Whether momentum has PyTorch's form, whose velocity is a
+            sum of gradients without the learning rate, and not Keras'.
 
     {{common_arguments}}
 
@@ -59,7 +77,11 @@ class SGD(FusedOptimizer):
     [0.375, 2.625]
 
     References:
-        {{references}}
+        - Polyak, 1964, "Some methods of speeding up the convergence of
+          iteration methods"
+        - [Sutskever et al.,
+          2013](https://proceedings.mlr.press/v28/sutskever13.html) for
+          Nesterov's form.
     """
 
     def __init__(

@@ -232,8 +232,8 @@ class ConfiguredOptimizer(KerasOptimizer):
 
     def _check_all_are_given(self, given: Mapping[str, Any]) -> None:
         """Raises unless a class passes on all numbers and modes of its rule."""
-        named = (*self._spec.hyperparameters, *self._spec.modes)
-        names = {each.name for each in named}
+        names = {each.name for each in self._spec.hyperparameters}
+        names.update(self._spec.modes)
         if given.keys() != names:
             raise TypeError(
                 f"{type(self).__name__} must pass on the hyperparameters "

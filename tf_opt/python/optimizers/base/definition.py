@@ -19,13 +19,12 @@ import keras
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.functional.signatures import bind
-from tf_opt.python.optimizers.base import docstrings
 from tf_opt.python.optimizers.base.configuration import COMMON_CHECKS
 from tf_opt.python.optimizers.base.configuration import Check
 from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
 from tf_opt.python.optimizers.base.configuration import KerasArguments
 from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.docstrings import fill_in
 from tf_opt.python.optimizers.values import validation
 
 Optimizer = TypeVar("Optimizer", bound=type)
@@ -67,7 +66,7 @@ def optimizer(
         _take_common_arguments(cls, keras_class)
         if keras_class is not None:
             COUNTERPARTS[keras_class] = Counterpart(cls, keras_arguments)
-        docstrings.for_optimizer(spec)(cls)
+        fill_in(cls)
         return keras.saving.register_keras_serializable("tf_opt")(cls)
 
     return define
@@ -83,8 +82,7 @@ def _checks_of(spec: RuleSpec) -> dict[str, Check]:
         )
         for number in spec.hyperparameters
     }
-    modes = {mode.name: validation.check_boolean for mode in spec.modes}
-    return {**numbers, **modes}
+    return {**numbers, **dict.fromkeys(spec.modes, validation.check_boolean)}
 
 
 def _take_common_arguments(cls: type, keras_class: type | None) -> None:
@@ -111,8 +109,11 @@ def _take_common_arguments(cls: type, keras_class: type | None) -> None:
 
     @functools.wraps(constructor)
     def take(self: Any, *args: Any, **kwargs: Any) -> None:
-        args = (self, *args)
-        given = bind(cls.__name__, signature, args, kwargs).arguments
+        try:
+            given = signature.bind(self, *args, **kwargs).arguments
+        except TypeError as error:
+            # Python's own errors name the function, too.
+            raise TypeError(f"{cls.__name__}() {error}") from None
         if keras_class and type(self) is cls and given.get("name") is None:
             # Keras derives the name from its own class.
             given["name"] = keras_internals.next_name(keras_class.__name__)

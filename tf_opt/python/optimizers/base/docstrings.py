@@ -1,13 +1,9 @@
-"""Parts that the optimizers' docstrings share."""
+"""The part that the optimizers' docstrings share."""
 
 from __future__ import annotations
 
+import inspect
 import textwrap
-from collections.abc import Callable
-
-from tf_opt.python.docstrings import item
-from tf_opt.python.docstrings import with_parts
-from tf_opt.python.functional.rule_spec import RuleSpec
 
 _KERAS_ARGUMENTS = """\
 weight_decay: Strength of the weight decay, >= 0, or None. Variables
@@ -108,29 +104,19 @@ implementation: `"auto"` runs the custom op where it can, and the
     `"custom_op"` and `"composed"` force one of them. If the custom op
     can't run, `"custom_op"` raises a `RuntimeError` with the reason."""
 
-_PARTS = {
-    "learning_rate": """\
-learning_rate: Step size $\\eta$, >= 0: a float, a
-    `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-    without arguments.""",
-    "common_arguments": "\n\n".join(
-        f"Args: {title}\n{textwrap.indent(arguments.strip(), '    ')}"
-        for title, arguments in (
-            ("Of every Keras optimizer", _KERAS_ARGUMENTS),
-            ("Of every tf_opt optimizer", _OPTIONS),
-        )
-    ),
-}
-
-
-def for_optimizer(spec: RuleSpec) -> Callable:
-    """Returns a decorator that fills the parts of an optimizer's docstring."""
-    return with_parts(
-        **_PARTS,
-        formula=spec.latex(with_decay=False),
-        hyperparameters="\n".join(
-            item(number.name, number.doc) for number in spec.hyperparameters
-        ),
-        modes="\n".join(item(mode.name, mode.doc) for mode in spec.modes),
-        references=spec.references,
+_COMMON_ARGUMENTS = "\n\n".join(
+    f"Args: {title}\n{textwrap.indent(arguments.strip(), '    ')}"
+    for title, arguments in (
+        ("Of every Keras optimizer", _KERAS_ARGUMENTS),
+        ("Of every tf_opt optimizer", _OPTIONS),
     )
+)
+
+
+def fill_in(cls: type) -> None:
+    """Puts the common arguments into a class' docstring, as Keras does."""
+    # `python -OO` removes docstrings.
+    if cls.__doc__ is not None:
+        cls.__doc__ = inspect.cleandoc(cls.__doc__).replace(
+            "{{common_arguments}}", _COMMON_ARGUMENTS
+        )

@@ -52,8 +52,8 @@ class FusedOptimizer(CatchingUpOptimizer):
 
     def _hyperparameters(self) -> dict[str, Any]:
         """Returns the rule's numbers and modes."""
-        own = (*self._spec.hyperparameters, *self._spec.all_modes)
-        values = {each.name: getattr(self, each.name) for each in own}
+        names = [each.name for each in self._spec.hyperparameters]
+        values = {x: getattr(self, x) for x in (*names, *self._spec.all_modes)}
         return {
             name: access.as_number(x) if isinstance(x, Variable) else x
             for name, x in values.items()

@@ -7,7 +7,6 @@ its rule. All other steps take the usual path, which also raises the errors.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +17,8 @@ import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
+from tf_opt.python.ops.resource_apply import BARE
 from tf_opt.python.ops.resource_apply import resource_apply
-from tf_opt.python.ops.step_frame import BARE
-from tf_opt.python.ops.step_frame import StepFrame
 from tf_opt.python.optimizers.state import factors as factors_of_variables
 from tf_opt.python.optimizers.step.frame import Factors
 from tf_opt.python.optimizers.step.frame import Frame
@@ -55,43 +53,43 @@ def launch(
     return resource_apply(
         rule.op,
         grads,
-        frame=StepFrame(
-            accumulators=lists["accumulators"] if frame.accumulates else (),
-            averages=lists["averages"] if averages else (),
-            learning_rate_factors=factors.learning_rate,
-            gradient_factors=factors.gradient,
-            gradient_scale=frame.gradient_scale,
-            clip_value=frame.clip_value,
-            ema_momentum=frame.ema_momentum,
-            overwrite_with_average=averages and frame.overwrite_with_average,
-            enabled=frame.enabled,
-            update=frame.update,
-            **_rounding_of(context, bucket),
-        ),
-        lazy_mode=bucket.lazy,
         accumulated_rows=accumulated_rows,
         tables=bucket.names if bucket.sparse else (),
-        weight_decay=factors.weight_decay,
-        **lists,
-        **rule.hyperparameters,
-        **scalars,
+        **{
+            **lists,
+            **rule.hyperparameters,
+            **scalars,
+            "lazy": bucket.lazy,
+            "accumulators": lists["accumulators"] if frame.accumulates else (),
+            "averages": lists["averages"] if averages else (),
+            "weight_decay": factors.weight_decay,
+            "learning_rate_factors": factors.learning_rate,
+            "gradient_factors": factors.gradient,
+            "gradient_scale": frame.gradient_scale,
+            "clip_value": frame.clip_value,
+            "ema_momentum": frame.ema_momentum,
+            "overwrite_with_average": averages and frame.overwrite_with_average,
+            "enabled": frame.enabled,
+            "update": frame.update,
+            **_rounding_of(context, bucket),
+        },
     )
 
 
 def _rounding_of(context: StepContext, bucket: Bucket) -> dict[str, Any]:
-    """Returns the fields of a `StepFrame` that tell how to round."""
+    """Returns the arguments of an op that tell how to round."""
     settings = context.settings.rounding
-    fields: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if bucket.lists["master_weights"]:
-        fields["master_weights"] = bucket.lists["master_weights"]
+        arguments["master_weights"] = bucket.lists["master_weights"]
     if settings.needs_bits:
-        fields.update(
+        arguments.update(
             variable_numbers=np.array(bucket.indices, np.float64),
             iteration=access.as_number(context.state.iterations),
             stochastic_rounding=settings.stochastic_rounding,
             seed=settings.seed,
         )
-    return fields
+    return arguments
 
 
 # ---- Quick eager steps. ----
@@ -103,7 +101,7 @@ def _bare() -> dict[str, Any]:
     with tf.init_scope(), tf.device("CPU"):
         return {
             name: tf.constant(x, tf.float64) if isinstance(x, float) else x
-            for name, x in dataclasses.asdict(BARE).items()
+            for name, x in BARE.items()
         }
 
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_opt import ops
+from tf_opt.python.functional import measure as composed
 from tf_opt.python.functional import slices
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.measure import measure_gradients
+from tf_opt.python.ops import measure_gradients as custom_op
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
@@ -65,11 +65,11 @@ def measure(
             if bucket.sparse:
                 of_slices = {
                     "rows": [x.shape[0] for x in bucket.variables],
-                    "lazy_mode": bucket.lazy,
+                    "lazy": bucket.lazy,
                     "accumulated_rows": more_rows,
                     "tables": bucket.names,
                 }
-            measured = ops.measure_gradients(
+            measured = custom_op.measure_gradients(
                 own,
                 bucket.lists["accumulators"] if accumulates else (),
                 gradient_scale=scale,
@@ -78,7 +78,7 @@ def measure(
             )
         else:
             with bucket.on_device(context.state):
-                measured = measure_gradients(
+                measured = composed.measure_gradients(
                     *_operands(context.state, bucket, own, accumulates),
                     gradient_scale=scale,
                     enabled=enabled,

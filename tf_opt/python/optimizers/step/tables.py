@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tf_opt import ops
 from tf_opt.python import dispatch
 from tf_opt.python.functional import slices
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
+from tf_opt.python.ops.measure_gradients import measure_gradients
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Plan
@@ -121,7 +121,7 @@ def exist_inside_xla(
     found: Flag = True
     for own in tables.values():
         # The op fails if a row doesn't exist.
-        measured = ops.measure_gradients(
+        measured = measure_gradients(
             [slices.without_elements(gradient) for gradient, _ in own],
             rows=[variable.shape[0] for _, variable in own],
             tables=[gradients.path_of(variable) for _, variable in own],
