@@ -118,9 +118,9 @@ quietly() {
 }
 quietly "$TF_OPT_PYTHON" -m build --wheel --no-isolation \
   --outdir "$temporary/built" "$temporary/staging"
-# TensorFlow's libraries are in the process already, and must not be there twice.
+# TensorFlow's library is in the process already, and must not be there twice.
 quietly auditwheel repair --strip --wheel-dir "$temporary/repaired" \
-  --exclude libtensorflow_framework.so.2 --exclude libtensorflow_cc.so.2 \
+  --exclude libtensorflow_framework.so.2 \
   "$temporary"/built/*.whl
 wheel=$(echo "$temporary"/repaired/*.whl)
 # A wheel to develop with may be for this system alone.

@@ -12,7 +12,6 @@ TF_OPT = "tf_opt, tf.function"
 TF_OPT_EAGER = "tf_opt, eager"
 TF_OPT_WITHOUT = "tf_opt without it, tf.function"
 TF_OPT_XLA = "tf_opt, XLA"
-COMPOSED_XLA = "tf_opt composed, XLA"
 COMPOSED_EAGER = "tf_opt composed, eager"
 KERAS = "Keras, tf.function"
 KERAS_XLA = "Keras, XLA"
@@ -245,7 +244,7 @@ FEATURES: dict[str, Variant] = {
 OTHERS: dict[str, Variant] = {
     "adam-compiled": _adam(
         "Adam under XLA",
-        contenders=(FLOOR, TF_OPT, TF_OPT_XLA, COMPOSED_XLA, KERAS_XLA),
+        contenders=(FLOOR, TF_OPT, TF_OPT_XLA, KERAS_XLA),
         workloads=("resnet-50", "bert-base", "1000x256", "single"),
     ),
     # The implementation for machines without the custom ops.

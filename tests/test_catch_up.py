@@ -17,7 +17,6 @@ from devices import sparse_implementations
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
 from registry import pairwise
-from xla_kernels import needs_sparse_xla_kernels
 
 pytestmark = pytest.mark.kernels
 
@@ -312,20 +311,11 @@ def test_gradients_of_any_rows_in_one_trace():
     assert len(traces) <= 3
 
 
-@pytest.mark.parametrize(
-    "implementation",
-    [
-        pytest.param("custom_op", marks=needs_sparse_xla_kernels),
-        "composed",
-    ],
-)
-def test_inside_xla(implementation):
+def test_inside_xla():
     def compiled(step: Callable) -> Callable:
         return tf.function(step, jit_compile=True)
 
-    found = Run(
-        "Adam", "catch_up", implementation=implementation, weight_decay=0.1
-    ).train(40, wrap=compiled)
+    found = Run("Adam", "catch_up", weight_decay=0.1).train(40, wrap=compiled)
     exact = Run("Adam", False, weight_decay=0.1).train(40)
     assert found.distance(exact) < 1e-9
 

@@ -54,10 +54,8 @@ def test_tensorflow_is_not_shipped(elf):
         for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")
         if "tensorflow" in tag.needed
     }
-    # By the names under which the process has them, not auditwheel's copies;
-    # the second one is XLA's.
-    assert "libtensorflow_framework.so.2" in needed
-    assert needed <= {"libtensorflow_framework.so.2", "libtensorflow_cc.so.2"}
+    # By the name under which the process has it, not auditwheel's copy.
+    assert needed == {"libtensorflow_framework.so.2"}
 
 
 @pytest.mark.skipif(

@@ -16,8 +16,6 @@ from devices import needs_sparse_kernels
 from devices import sparse_implementations
 from registry import RULES
 from trajectory import RUNS
-from xla_kernels import assert_same_under_xla
-from xla_kernels import needs_sparse_xla_kernels
 
 pytestmark = pytest.mark.kernels
 
@@ -270,28 +268,19 @@ COUNTED_LATE = {
 
 
 @pytest.mark.parametrize(
-    ("case", "lazy_mode", "implementation"),
+    ("case", "lazy_mode"),
     [
-        *(
-            pytest.param(*case, "custom_op", marks=needs_sparse_xla_kernels)
-            for case in AllPairs([list(COUNTED_LATE), [False, True]])
-        ),
-        # Exactly TensorFlow's sums want as much room for both, and say so.
-        ("some, in less room", True, "composed"),
-        ("each once", False, "composed"),
+        (case, lazy_mode)
+        for case in COUNTED_LATE
+        for lazy_mode in (False, True)
+        # TensorFlow's sums want as much room for both, and say so.
+        if lazy_mode or case != "some, in less room"
     ],
 )
-def test_xla_need_not_know_how_many_rows_there_are(
-    case, lazy_mode, implementation
-):
+def test_xla_need_not_know_how_many_rows_there_are(case, lazy_mode):
     def train(how: str) -> list[np.ndarray]:
         table = _table()
-        optimizer = tf_opt.Adam(
-            0.1,
-            lazy_mode=lazy_mode,
-            clipnorm=0.5,
-            implementation=implementation,
-        )
+        optimizer = tf_opt.Adam(0.1, lazy_mode=lazy_mode, clipnorm=0.5)
         optimizer.build([table])
 
         @RUNS[how]
@@ -307,11 +296,8 @@ def test_xla_need_not_know_how_many_rows_there_are(
     for outside, inside in zip(
         train("tf.function"), train("jit_compile"), strict=True
     ):
-        if implementation == "custom_op":
-            assert_same_under_xla(inside, outside)
-        else:
-            # XLA rounds what it fuses less often.
-            np.testing.assert_allclose(inside, outside, rtol=1e-6, atol=1e-6)
+        # XLA rounds what it fuses less often.
+        np.testing.assert_allclose(inside, outside, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -390,9 +376,7 @@ def _train_two_tables(how: str, strategy: Any, **arguments: Any) -> Any:
     [
         *AllPairs([list(FEATURES), ["eager"], ["auto", "composed"]]),
         *AllPairs([["measured"], ["replicas"], ["auto", "composed"]]),
-        pytest.param(
-            "measured", "jit_compile", "auto", marks=needs_sparse_xla_kernels
-        ),
+        ("measured", "jit_compile", "auto"),
     ],
 )
 def test_tables_are_lazy_by_pattern(features, how, implementation, strategy):

@@ -20,8 +20,6 @@ from tf_opt.python.ops.inputs import variable_group
 
 from op_cases import never_assigned
 from trajectory import RUNS
-from xla_kernels import assert_measures_same_under_xla
-from xla_kernels import needs_xla_kernels
 
 pytestmark = pytest.mark.kernels
 
@@ -252,16 +250,8 @@ WRONG: dict[str, tuple[Callable[[Model], dict[str, Any]], str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("wrong", "how"),
-    [
-        *((wrong, how) for wrong in WRONG for how in ("eager", "tf.function")),
-        *(
-            pytest.param(wrong, "jit_compile", marks=needs_xla_kernels)
-            for wrong in ("an accumulator's shape", "a group of too few")
-        ),
-    ],
-)
+@pytest.mark.parametrize("how", ["eager", "tf.function"])
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_argument_is_named(wrong, how, device):
     change, message = WRONG[wrong]
     model = Model.make([(2, 3), (4,)], tf.float32)
@@ -278,27 +268,6 @@ def test_a_wrong_argument_is_named(wrong, how, device):
     )
     with pytest.raises(errors, match=message):
         RUNS[how](run)()
-
-
-@needs_xla_kernels
-@pytest.mark.parametrize(
-    ("dtype", "accumulated"),
-    [(dtype, i % 2 == 1) for i, dtype in enumerate(DTYPES)],
-)
-def test_the_op_under_xla_is_what_it_is_outside(dtype, accumulated):
-    model = Model.make([(), (0,), (600,), (3, 5), (1000, 300)], dtype)
-    accumulators = model.accumulators if accumulated else ()
-
-    def measure(scale, enabled):
-        return custom_op(
-            model.gradients,
-            accumulators,
-            gradient_scale=scale,
-            enabled=enabled,
-        )
-
-    scale = tf.constant(SCALE, tf.float64)
-    assert_measures_same_under_xla(measure, scale)
 
 
 def _reads_while_measuring() -> int:

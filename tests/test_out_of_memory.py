@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from devices import needs_sparse_kernels
-from xla_kernels import HAS_SPARSE_XLA_KERNELS
 
 pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
 
@@ -69,7 +68,7 @@ def measure(enabled):
 def check(call, how):
     name = call.__name__
     if how != "eager":
-        call = tf.function(call, jit_compile=how == "xla")
+        call = tf.function(call)
     # Threads and programs are there before memory becomes scarce. A call that
     # isn't enabled sorts nothing.
     call(tf.constant(False))
@@ -91,7 +90,7 @@ for how in sys.argv[1:]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_without_memory_to_sort_nothing_is_written(tmp_path):
-    how = ["eager", "graph"] + ["xla"] * HAS_SPARSE_XLA_KERNELS
+    how = ["eager", "graph"]
     run = subprocess.run(
         [sys.executable, "-c", _SCRIPT, *how],
         capture_output=True,

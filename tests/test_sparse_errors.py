@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import keras
@@ -18,7 +17,6 @@ from devices import reads_numbers_on_device
 from devices import refusal
 from op_cases import OPS
 from trajectory import RUNS
-from xla_kernels import needs_sparse_xla_kernels
 
 pytestmark = pytest.mark.kernels
 
@@ -47,17 +45,12 @@ def _rows_out_of_range() -> list[Any]:
     for case in AllPairs(
         [
             ["custom_op", "composed"],
-            ["eager", "tf.function", "jit_compile"],
+            ["eager", "tf.function"],
             [False, True],
             list(WRONG_ROWS),
-        ],
-        # TensorFlow's ops check no index inside XLA.
-        filter_func=lambda row: row[:2] != ["composed", "jit_compile"],
+        ]
     ):
-        implementation, how, *_ = case
-        marks = [needs_sparse_kernels] if implementation == "custom_op" else []
-        if how == "jit_compile":
-            marks = [needs_sparse_xla_kernels]
+        marks = [needs_sparse_kernels] if case[0] == "custom_op" else []
         cases.append(pytest.param(*case, marks=marks))
     return cases
 
@@ -68,7 +61,6 @@ def _rows_out_of_range() -> list[Any]:
 def test_a_row_out_of_range_names_the_table_and_nothing_is_written(
     implementation, how, lazy_mode, row, device, capfd
 ):
-    compiled = how == "jit_compile"
     variables = [
         keras.Variable(np.ones(4), dtype="float64"),
         _table(),
@@ -89,20 +81,13 @@ def test_a_row_out_of_range_names_the_table_and_nothing_is_written(
         )
 
     kept = [*variables, *optimizer.variables]
-    if compiled:
-        # XLA may have used the count's memory for something else by then.
-        kept = [x for x in kept if x is not optimizer.iterations]
     before = [x.numpy() for x in kept]
     bounds = rf"must be in \[0, {ROWS}\)"
     message = rf"`indices\[0\]` \(of table\) {bounds}, .* got {row} at 1"
     if implementation == "composed" or reads_numbers_on_device(device):
         # The check is TensorFlow's there.
         message = f"indices of the gradient of .*table.* {bounds}"
-    with (
-        pytest.raises(tf.errors.InvalidArgumentError, match=message)
-        if compiled
-        else refusal(device, message, capfd, is_of_a_number=False)
-    ):
+    with refusal(device, message, capfd, is_of_a_number=False):
         RUNS[how](step)()
     for variable, old in zip(kept, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
@@ -130,16 +115,12 @@ def test_slices_that_do_not_fit_name_the_table(case, lazy_mode):
     np.testing.assert_array_equal(table.numpy(), before)
 
 
-@pytest.mark.parametrize(
-    "jit_compile", [False, pytest.param(True, marks=needs_sparse_xla_kernels)]
-)
-def test_a_length_that_is_known_late_names_the_table(jit_compile):
+def test_a_length_that_is_known_late_names_the_table():
     table = _table()
     optimizer = tf_opt.Adam(0.1, lazy_mode=True)
     optimizer.build([table])
 
     @tf.function(
-        jit_compile=jit_compile,
         input_signature=[
             tf.TensorSpec([None, WIDTH]),
             tf.TensorSpec([None], tf.int32),
@@ -160,23 +141,6 @@ def test_a_number_has_no_rows():
     slices = tf.IndexedSlices(tf.ones([1]), tf.constant([0]))
     with pytest.raises(ValueError, match="has no rows"):
         tf_opt.Adam(0.1, lazy_mode=True).apply([slices], [number])
-
-
-@needs_sparse_xla_kernels
-@pytest.mark.parametrize("name", ['a "b" \\ \u00e9\n\\00 }, x = 1', ""])
-def test_errors_under_xla_call_a_table_by_any_name(name):
-    @RUNS["jit_compile"]
-    def measure(indices):
-        # A table before it, that has a name too.
-        slices = [tf.IndexedSlices(tf.ones((1, 2)), x) for x in ([0], indices)]
-        return measure_gradients(slices, rows=[1, 4], tables=["first", name])
-
-    assert measure(tf.constant([3])).sums_of_squares.numpy().tolist() == [2, 2]
-    expected = f"`indices[1]` (of {name}) must be in [0, 4)"
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match=re.escape(expected)
-    ):
-        measure(tf.constant([4]))
 
 
 # ---- The ops. ----
@@ -213,22 +177,6 @@ def test_an_empty_table_that_is_too_wide_for_its_gradient():
         OPS["adam"].apply(
             variables=[p], m=[m], v=[v], gradients=[slices], step=1
         )
-
-
-@needs_sparse_xla_kernels
-def test_as_many_rows_as_indices_would_be_too_many_inside_xla():
-    p, m, v = (tf.Variable(tf.zeros((0, 2**61))) for _ in range(3))
-
-    @tf.function(jit_compile=True)
-    def step(values: tf.Tensor, chosen: tf.Tensor) -> None:
-        indices = tf.boolean_mask(tf.zeros(8, tf.int64), chosen)
-        slices = tf.IndexedSlices(values, indices)
-        OPS["adam"].apply(
-            variables=[p], m=[m], v=[v], gradients=[slices], step=1
-        )
-
-    with pytest.raises(tf.errors.InvalidArgumentError, match="one row of"):
-        step(tf.zeros((0, 2**61)), tf.ones(8, tf.bool))
 
 
 @needs_sparse_kernels

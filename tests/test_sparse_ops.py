@@ -15,9 +15,6 @@ from tf_opt.python.ops.measure_gradients import measure_gradients
 from devices import needs_sparse_kernels
 from op_cases import BATCHES
 from op_cases import OPS
-from xla_kernels import assert_measures_same_under_xla
-from xla_kernels import assert_same_under_xla
-from xla_kernels import needs_sparse_xla_kernels
 
 pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
 
@@ -193,72 +190,6 @@ def test_the_measure_has_the_bits_of_the_dense_gradient(
             assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
-# Of any ranks; with rows that occur often, once and never, and a table of which
-# none does, or which has none.
-SOME_TABLES = [
-    Table((7, 3), [1, 6, 1, 1, 0], 1),
-    Table((4,), [], 2),
-    Table((6, 2, 2), [0, 5, 2, 3, 4, 1], 4),
-    Table((0, 3), [], 5),
-]
-
-
-@needs_sparse_xla_kernels
-@every_op
-@pytest.mark.parametrize(
-    ("dtype", "index_dtype", "lazy", "update"),
-    [
-        (tf.float32, tf.int64, False, True),
-        (tf.bfloat16, tf.int32, True, True),
-        (tf.float16, tf.int64, True, False),
-        (tf.float64, tf.int32, False, False),
-    ],
-)
-def test_under_xla_it_has_the_bits_that_it_has_outside(
-    name, dtype, index_dtype, lazy, update
-):
-    slices = _slices(SOME_TABLES, dtype, index_dtype)
-    found = []
-    for way in (tf.function, tf.function(jit_compile=True)):
-        lists = _lists(SOME_TABLES, name, dtype)
-        before = lists.numpy()
-
-        @way
-        def step(slices, lists=lists):
-            _apply(name, lists, slices, lazy=lazy, update=update)
-
-        step(slices)
-        found.append(lists.numpy())
-    outside, inside = found
-    for a, b in zip(inside, outside, strict=True):
-        assert_same_under_xla(a, b)
-    assert any(
-        a.tobytes() != b.tobytes() for a, b in zip(outside, before, strict=True)
-    )
-
-
-@needs_sparse_xla_kernels
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize("lazy", [False, True])
-def test_the_measure_under_xla_has_the_bits_that_it_has_outside(dtype, lazy):
-    slices = _slices(SOME_TABLES, dtype, tf.int32)
-    accumulators = _lists(SOME_TABLES, "adam", dtype).accumulators
-    more_rows = [tf.constant(x, tf.int32) for x in ([2, 2], [1], [], [])]
-
-    def measure(slices, enabled):
-        return measure_gradients(
-            slices,
-            accumulators,
-            gradient_scale=0.3,
-            rows=[table.shape[0] for table in SOME_TABLES],
-            lazy=lazy,
-            accumulated_rows=more_rows,
-            enabled=enabled,
-        )
-
-    assert_measures_same_under_xla(measure, slices)
-
-
 def test_the_sum_is_that_of_the_order_in_which_rows_occur():
     values = tf.constant([[1e8], [1.0], [-1e8], [1.0]])
     p, m, v = (tf.Variable([[0.0]]) for _ in range(3))
@@ -268,12 +199,9 @@ def test_the_sum_is_that_of_the_order_in_which_rows_occur():
     np.testing.assert_allclose(m.numpy(), [[0.1]], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "jit_compile", [None, pytest.param(True, marks=needs_sparse_xla_kernels)]
-)
 @pytest.mark.parametrize("scale", [np.inf, np.nan, 1e300])
 def test_a_scale_that_is_no_number_counts_in_all_rows_of_a_huge_table(
-    scale, jit_compile
+    scale,
 ):
     measure = tf.function(
         lambda scale: tuple(
@@ -282,8 +210,7 @@ def test_a_scale_that_is_no_number_counts_in_all_rows_of_a_huge_table(
                 rows=[2**55],
                 gradient_scale=scale,
             )
-        ),
-        jit_compile=jit_compile,
+        )
     )
     sums_of_squares, finite = measure(tf.constant(scale, tf.float64))
     assert np.isnan(sums_of_squares.numpy()[0])

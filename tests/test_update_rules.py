@@ -22,7 +22,6 @@ from registry import MODES
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
 from registry import pairwise
-from xla_kernels import needs_xla_kernels
 
 SHAPES = [(0,), (), (3,), (17,), (17, 241)]
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
@@ -30,7 +29,6 @@ EAGER_OP = ("eager", "custom_op")
 # Where a mode may round otherwise than in the eager op.
 COMPILED_RUNS = [
     ("tf.function", "composed"),
-    ("jit_compile", "custom_op"),
     ("jit_compile", "composed"),
 ]
 # Where no mode does: the eager one has its bits, as a test below shows, and the
@@ -49,8 +47,6 @@ def _parametrize(
         marks = []
         if implementation == "custom_op":
             marks.append(pytest.mark.kernels)
-            if how == "jit_compile":
-                marks.append(needs_xla_kernels)
         parameters.append(
             pytest.param(name, mode, dtype, how, implementation, marks=marks)
         )
@@ -142,12 +138,7 @@ def test_each_step_is_the_reference_step(
     assert (below_maximum > 0) == is_amsgrad
 
 
-@_parametrize(
-    [
-        *every_type(THOROUGH_MODES),
-        *in_turn(THOROUGH_MODES, [("jit_compile", "custom_op")]),
-    ]
-)
+@_parametrize(every_type(THOROUGH_MODES))
 def test_so_are_the_steps_of_a_variable_for_all_threads(
     name: str, mode: str, dtype: str, how: str, implementation: str, device: str
 ) -> None:

@@ -23,8 +23,6 @@ from reference.whole_step import WholeStep
 from registry import OPTIMIZERS
 from registry import TWO_MODES
 from registry import pairwise
-from xla_kernels import HAS_SPARSE_XLA_KERNELS
-from xla_kernels import HAS_XLA_KERNELS
 
 pytestmark = pytest.mark.kernels
 
@@ -116,11 +114,14 @@ def _cases() -> list[Any]:
                 DTYPES,
                 *choices,
                 filter_func=lambda case: (
-                    case[-1] != "lazy"
-                    or (
-                        OPTIMIZERS[case[0][0]].has_lazy_mode
-                        # Averages need exact tables.
-                        and case[4 + names.index("averaging")] == "none"
+                    case[1:3] != ["custom_op", "jit_compile"]
+                    and (
+                        case[-1] != "lazy"
+                        or (
+                            OPTIMIZERS[case[0][0]].has_lazy_mode
+                            # Averages need exact tables.
+                            and case[4 + names.index("averaging")] == "none"
+                        )
                     )
                 ),
             )
@@ -249,13 +250,9 @@ def test_all_features_together(
         features.update(FEATURES[feature][choice])
     growth = features.pop("dynamic_growth_steps", None)
     skips = growth is not None or features.get("skip_nonfinite", False)
-    if implementation == "custom_op":
-        inside_xla = how == "jit_compile"
-        if inside_xla and not HAS_XLA_KERNELS:
-            pytest.skip("this build has no kernels for XLA")
-        if not (HAS_SPARSE_XLA_KERNELS if inside_xla else HAS_SPARSE_KERNELS):
-            # The op for dense gradients, the composed one for others.
-            implementation = "auto"
+    if implementation == "custom_op" and not HAS_SPARSE_KERNELS:
+        # The op for dense gradients, the composed one for others.
+        implementation = "auto"
     how, placement = ELSEWHERE.get(how, (how, {}))
     under_test = OPTIMIZERS[name]
     arguments = {

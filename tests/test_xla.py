@@ -1,4 +1,4 @@
-"""The ops under jit_compile=True, as those outside of it are used."""
+"""Steps under jit_compile=True, beside those outside of it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,8 @@ import tf_opt
 from registry import OPTIMIZERS
 from small_model import assert_close
 from small_model import assert_same
-from xla_kernels import needs_sparse_xla_kernels
-from xla_kernels import needs_xla_kernels
-
-pytestmark = needs_xla_kernels
 
 XLA = tf.function(jit_compile=True)
-# More than one call updates, and of each more than one element.
 SHAPES = [(2, 3), (), (0,), (5,)] * 9
 
 
@@ -42,9 +37,8 @@ def numbers(optimizer, variables):
     return [x.numpy() for x in (*variables, *optimizer.variables)]
 
 
-@pytest.mark.kernels
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_many_variables_with_numbers_of_their_own_take_several_calls(name):
+def test_many_variables_with_numbers_of_their_own(name):
     found = []
     for way in (tf.function, XLA):
         variables = variables_of(SHAPES)
@@ -58,12 +52,9 @@ def test_many_variables_with_numbers_of_their_own_take_several_calls(name):
         step = way(stepper(optimizer, variables))
         for _ in range(3):
             step()
-        assert optimizer.implementation_in_use == "custom_op"
         found.append(numbers(optimizer, variables))
-    # A number that these keep between steps is a power of TensorFlow's, or of
-    # XLA's.
-    tolerance = 1e-14 if name in ("AveragedSGD", "NAdam") else 0
-    assert_close(*found, rtol=tolerance)
+    assert optimizer.implementation_in_use == "composed"
+    assert_close(*found, rtol=1e-5, atol=1e-6)
 
 
 def test_what_was_read_before_a_step_stays_as_it_was():
@@ -102,7 +93,7 @@ def test_a_gradient_may_be_what_is_updated(what):
         results = [step().numpy() for _ in range(3)]
         return [*results, *numbers(optimizer, [a, b])]
 
-    assert_same(train(XLA), train(tf.function))
+    assert_close(train(XLA), train(tf.function), rtol=1e-5)
 
 
 def test_a_loop_inside_a_compiled_function():
@@ -142,7 +133,6 @@ def test_hyperparameters_count_that_changed_after_compiling():
 
 
 def test_threads_share_a_compiled_step():
-    # Large enough for all threads of XLA's to take part in each.
     variables = variables_of([(300, 1000)] * 3)
     optimizer = tf_opt.ASGD(0.1, global_clipnorm=1.0)
     optimizer.build(variables)
@@ -160,77 +150,23 @@ def test_threads_share_a_compiled_step():
     assert int(optimizer.iterations) == 41
 
 
-@pytest.mark.kernels
-@pytest.mark.parametrize(
-    ("chosen", "features"),
-    [
-        ([0, 2, 3, 5], {}),
-        ([2, 3, 4, 5], {"global_clipnorm": 1.0}),
-        ([0, 2, 3, 5], {"clipnorm": 1.0, "gradient_accumulation_steps": 2}),
-        ([2, 3, 4, 5], {"skip_nonfinite": True}),
-    ],
-)
-def test_a_gradient_may_be_of_what_an_op_chooses(chosen, features):
-    values = tf.constant([3.0, float("nan"), -2.0, 0.5, 1.0, 4.0])
-    mask = np.isin(np.arange(6), chosen)
+@pytest.mark.parametrize("lazy_mode", [False, True, {"table": "catch_up"}])
+def test_rows_that_a_table_does_not_have_are_ignored(lazy_mode):
+    def train(values, rows):
+        table = keras.Variable(np.ones((5, 2)), name="table")
+        optimizer = tf_opt.Adam(0.1, lazy_mode=lazy_mode)
+        optimizer.build([table])
 
-    def train(how) -> list[np.ndarray]:
-        variables = [tf.Variable(tf.zeros(4)), tf.Variable(tf.ones(2))]
-        optimizer = tf_opt.Adam(0.5, **features)
-        optimizer.build(variables)
-
-        @how
-        def step(mask: tf.Tensor) -> None:
-            gradient = tf.boolean_mask(values, mask)
-            optimizer.apply([gradient, tf.ones(2)], variables)
+        @XLA
+        def step(values: tf.Tensor, rows: tf.Tensor) -> None:
+            optimizer.apply([tf.IndexedSlices(values, rows)], [table])
 
         for _ in range(2):
-            step(tf.constant(mask))
-        found = numbers(optimizer, variables)
-        if how is XLA:
-            with pytest.raises(
-                tf.errors.InvalidArgumentError,
-                match=r"`gradients\[0\]`.*another size",
-            ):
-                step(tf.constant([True, False, True, True, False, False]))
-            assert_same([v.numpy() for v in variables], found[:2])
-        return found
+            step(tf.constant(values, shape=(len(rows), 2)), tf.constant(rows))
+        return numbers(optimizer, [table])
 
-    expected = train(tf.function)
-    assert not np.isnan(expected[0]).any() and expected[0].all()
-    assert_close(train(XLA), expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.kernels
-@needs_sparse_xla_kernels
-@pytest.mark.parametrize(
-    ("dtype", "of_gradient", "row", "features"),
-    [
-        ("bfloat16", "float32", 9, {}),
-        ("bfloat16", "float32", -1, {"skip_nonfinite": True}),
-        ("float32", "float64", -1, {}),
-        ("float32", "float64", 9, {"skip_nonfinite": True}),
-    ],
-)
-def test_a_wrong_row_is_found_in_a_gradient_of_another_type(
-    dtype, of_gradient, features, row
-):
-    table = keras.Variable(np.ones((5, 2)), dtype=dtype, name="table")
-    optimizer = tf_opt.Adam(0.1, **features)
-    optimizer.build([table])
-
-    @XLA
-    def step(values: tf.Tensor, rows: tf.Tensor) -> None:
-        optimizer.apply([tf.IndexedSlices(values, rows)], [table])
-
-    values = tf.ones((2, 2), of_gradient)
-    message = rf"\(of table\) must be in \[0, 5\), .* got {row}"
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        step(values, tf.constant([1, row]))
-    np.testing.assert_array_equal(table.numpy().astype("float32"), 1)
-    step(values, tf.constant([1, 4]))
-    changed = (table.numpy().astype("float32") != 1).any(axis=1)
-    assert changed.nonzero()[0].tolist() == [1, 4]
+    found = train([1.0, 2.0, 5.0, 6.0, 3.0, 4.0, 7.0, 8.0], [1, 9, 4, -1])
+    assert_close(found, train([1.0, 2.0, 3.0, 4.0], [1, 4]), rtol=1e-6)
 
 
 def test_rows_of_a_sparse_gradient_must_have_a_known_size():
@@ -246,6 +182,6 @@ def test_rows_of_a_sparse_gradient_must_have_a_known_size():
         )
         optimizer.apply([rows], [table])
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="size is known"):
+    with pytest.raises(ValueError, match="known shape inside XLA"):
         step(tf.ones((2, 4)), tf.constant([True, False, True, False]))
     np.testing.assert_array_equal(table, 0)

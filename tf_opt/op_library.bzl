@@ -1,14 +1,10 @@
 """A library of custom ops, as tf.load_op_library loads it."""
 
-load("@local_tensorflow//:version.bzl", "XLA_KERNELS")
-
 _EXPORTED_SYMBOLS = "//tf_opt:exported_symbols.lds"
 
 # Linked, never shipped: the process has it loaded already. As a file, because
 # Bazel would write a run path, which names the build's folders, for a library.
-_TENSORFLOW = [
-    "@local_tensorflow//:libtensorflow_framework.so.2",
-] + (["@local_tensorflow//:libtensorflow_cc.so.2"] if XLA_KERNELS else [])
+_TENSORFLOW = "@local_tensorflow//:libtensorflow_framework.so.2"
 
 def op_library(name, deps, **kwargs):
     """The shared library of `deps`.
@@ -20,10 +16,11 @@ def op_library(name, deps, **kwargs):
     """
     native.cc_binary(
         name = name,
-        additional_linker_inputs = [_EXPORTED_SYMBOLS] + _TENSORFLOW,
+        additional_linker_inputs = [_EXPORTED_SYMBOLS, _TENSORFLOW],
         linkopts = [
             "-Wl,--version-script=$(location %s)" % _EXPORTED_SYMBOLS,
-        ] + ["$(location %s)" % library for library in _TENSORFLOW],
+            "$(location %s)" % _TENSORFLOW,
+        ],
         linkshared = True,
         deps = deps + ["//build_deps/older_systems"],
         **kwargs

@@ -3,8 +3,8 @@
 def unity_library(name, together, srcs = [], **kwargs):
     """A cc_library of `srcs` and `together`.
 
-    TensorFlow's headers take eight seconds to compile and XLA's take a minute:
-    once for all files of `together`, not once for each.
+    TensorFlow's headers take eight seconds to compile: once for all files of
+    `together`, not once for each.
 
     Args:
       name: Name of the library.

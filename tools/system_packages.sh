@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # Installs what apt has to provide: Bazel, a C++ compiler, GoogleTest and, for the
-# Python given as first argument, the module venv; where that can be done also
-# headers for the kernels for XLA, without which these are left out. Further
-# arguments are commands to install, in packages of their names or, as
-# COMMAND:PACKAGE, of another. Does nothing where all of it is there, however it
-# came there.
+# Python given as first argument, the module venv. Further arguments are commands
+# to install, in packages of their names or, as COMMAND:PACKAGE, of another. Does
+# nothing where all of it is there, however it came there.
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,44 +22,24 @@ for command in "${@:2}"; do
   has "${command%:*}" || packages+=("${command#*:}")
 done
 
-# What XLA's headers include and TensorFlow's wheel leaves out.
-optional=()
-[[ -e /usr/include/farmhash.h ]] || optional+=(libfarmhash-dev)
-[[ -e /usr/include/highwayhash/highwayhash.h ]] ||
-  optional+=(libhighwayhash-dev)
-
-if ((${#packages[@]} + ${#optional[@]} == 0)); then
+if ((${#packages[@]} == 0)); then
   exit
 fi
-
-# Installs packages, if this user may.
+has apt-get ||
+  fail "these are missing, and there is no apt-get to install them with:" \
+    "${packages[*]} (Debian's names). Install them and try again."
 as_root=()
-((EUID == 0)) || as_root=(sudo -n)
-may_install() {
-  has apt-get && { ((EUID == 0)) || { has sudo && sudo -n true 2>/dev/null; }; }
-}
-install() {
-  local quiet=-qq
-  [[ -t 1 ]] && quiet=-q
-  say "Installing system packages: $*"
-  "${as_root[@]}" apt-get $quiet update &&
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-      apt-get $quiet install -y --no-install-recommends "$@"
-}
-
-if ((${#packages[@]} > 0)); then
-  has apt-get ||
-    fail "these are missing, and there is no apt-get to install them with:" \
-      "${packages[*]} (Debian's names). Install them and try again."
-  may_install || fail "system packages are missing. Run this, then try again:
+if ((EUID != 0)); then
+  { has sudo && sudo -n true 2>/dev/null; } ||
+    fail "system packages are missing. Run this, then try again:
 
     sudo apt-get update && sudo apt-get install -y ${packages[*]}
 "
-  install "${packages[@]}"
+  as_root=(sudo -n)
 fi
-
-if ((${#optional[@]} > 0)); then
-  { may_install && install "${optional[@]}"; } ||
-    say "Going on without ${optional[*]} (Debian's names): the library will" \
-      "have no kernels for XLA"
-fi
+quiet=-qq
+[[ -t 1 ]] && quiet=-q
+say "Installing system packages: ${packages[*]}"
+"${as_root[@]}" apt-get $quiet update
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get $quiet install -y --no-install-recommends "${packages[@]}"

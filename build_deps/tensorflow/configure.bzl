@@ -13,13 +13,6 @@ print(" ".join(
 print(sys.executable)
 """
 
-# What XLA's headers include and TensorFlow's wheel leaves out, and Debian's
-# packages that have it.
-_XLA_NEEDS = {
-    "/usr/include/farmhash.h": "libfarmhash-dev",
-    "/usr/include/highwayhash/highwayhash.h": "libhighwayhash-dev",
-}
-
 _BUILD = """
 package(default_visibility = ["//visibility:public"])
 
@@ -32,10 +25,7 @@ cc_library(
     includes = ["include"],
 )
 
-exports_files([
-    "libtensorflow_cc.so.2",
-    "libtensorflow_framework.so.2",
-])
+exports_files(["libtensorflow_framework.so.2"])
 
 py_runtime(
     name = "python_with_tensorflow",
@@ -73,8 +63,8 @@ def _configure(repository_ctx):
         for line in result.stdout.strip().split("\n")
     ][-6:]
     repository_ctx.symlink(include, "include")
-    for library in ["libtensorflow_cc.so.2", "libtensorflow_framework.so.2"]:
-        repository_ctx.symlink(lib + "/" + library, library)
+    library = "libtensorflow_framework.so.2"
+    repository_ctx.symlink(lib + "/" + library, library)
     repository_ctx.file(
         "BUILD",
         'load("@bazel_tools//tools/python:toolchain.bzl", "py_runtime_pair")\n' +
@@ -83,27 +73,7 @@ def _configure(repository_ctx):
             python = executable,
         ),
     )
-    problem = _problem_with_xla(repository_ctx, version)
-    if problem:
-        # buildifier: disable=print
-        print("The library is built without kernels for XLA, inside of which " +
-              "the composed implementation will run: " + problem)
-    repository_ctx.file(
-        "version.bzl",
-        'TENSORFLOW_VERSION = "%s"\nXLA_KERNELS = %s\n' %
-        (version, not problem),
-    )
-
-def _problem_with_xla(repository_ctx, version):
-    """Why kernels for XLA can't be built; None if they can."""
-    if int(version.split(".")[1]) < 20:
-        return ("they need TensorFlow 2.20, and this is %s. (2.19's headers " +
-                "need LLVM's, 2.18's XLA doesn't tell how many threads there " +
-                "are.)") % version
-    for header, package in _XLA_NEEDS.items():
-        if not repository_ctx.path(header).exists:
-            return "there is no %s. Install %s (Debian's name)." % (header, package)
-    return None
+    repository_ctx.file("version.bzl", 'TENSORFLOW_VERSION = "%s"\n' % version)
 
 tensorflow_configure = repository_rule(
     implementation = _configure,

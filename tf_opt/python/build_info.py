@@ -7,12 +7,10 @@ import pathlib
 import keras
 import tensorflow as tf
 
-from tf_opt.python import dispatch
 from tf_opt.python.ops import gpu
 from tf_opt.python.ops import library
 from tf_opt.version import __version__
 
-_COMPOSED = "the composed implementation runs"
 # Only a wheel has this file (tools/stage_package.py).
 _COMMIT = pathlib.Path(__file__).parents[1] / "commit.txt"
 
@@ -49,7 +47,6 @@ def build_info() -> dict[str, str]:
         - `custom_ops`: `"loaded"`, or the reason why they aren't.
         - `cpu_kernels`: the instruction set chosen at run time (`baseline`,
           `avx2` or `avx512`; on ARM `neon`).
-        - `xla`: what runs inside `jit_compile=True`.
         - `cuda_kernels`: `"loaded"`, or the reason why they aren't used. In
           that case GPUs run the composed implementation.
         - `gpus`: the GPUs that TensorFlow found.
@@ -62,9 +59,6 @@ def build_info() -> dict[str, str]:
     """
     loaded = library.library()
     gpu_problem = gpu.problem()
-    inside_xla = _COMPOSED
-    if dispatch.has_xla_kernels():
-        inside_xla = f"the custom ops run on CPUs; elsewhere {_COMPOSED}"
     return {
         "tf_opt": __version__,
         "commit": _COMMIT.read_text() if _COMMIT.exists() else "unknown",
@@ -74,8 +68,8 @@ def build_info() -> dict[str, str]:
         "libraries": "for TensorFlow " + (", ".join(loaded.minors) or "none"),
         "built_against": loaded.built_against or "none for this TensorFlow",
         "custom_ops": loaded.problem or "loaded",
-        "cpu_kernels": loaded.cpu_target or f"none: {_COMPOSED}",
-        "xla": inside_xla,
+        "cpu_kernels": loaded.cpu_target
+        or "none: the composed implementation runs",
         "cuda_kernels": (f"unused: {gpu_problem}" if gpu_problem else "loaded"),
         "gpus": ", ".join(gpu.names()) or "none found",
     }

@@ -29,32 +29,18 @@ def _warn_once(message: str) -> None:
     )
 
 
-# The device type under which TensorFlow registers kernels for programs that XLA
-# compiles for a CPU. tf_opt has no such kernels for other devices.
-_XLA_CPU = "XLA_CPU_JIT"
-
-
-def has_xla_kernels(op_name: str = "TfOpt>ResourceApplyAdamAmsgrad") -> bool:
-    """Whether the custom ops can run inside XLA on a CPU."""
-    return library.library().ops is not None and (
-        _XLA_CPU,
-        tf.float32,
-    ) in tensorflow_internals.registered_kernels(op_name)
-
-
 def _obstacle(op_name: str, dtype: tf.DType, device: str) -> str | None:
     """Returns the reason why the custom op can't run, or None."""
     if library.library().ops is None:
         return library.explain_problem()
+    if tensorflow_internals.inside_xla():
+        return (
+            "this is inside a function compiled by XLA (jit_compile=True), "
+            "where the composed implementation runs. Compile with "
+            "jit_compile=False for the custom op"
+        )
     device_type = tf.DeviceSpec.from_string(device).device_type or "CPU"
     available = tensorflow_internals.registered_kernels(op_name)
-    if tensorflow_internals.inside_xla():
-        if device_type == "CPU" and (_XLA_CPU, dtype) in available:
-            return None
-        return (
-            f"it has no XLA kernel for {device_type} and {dtype.name}, and "
-            "this is inside a function compiled by XLA (jit_compile=True)"
-        )
     if (device_type, dtype) not in available:
         return f"it has no {device_type} kernel for {dtype.name}"
     if device_type == "GPU" and gpu.problem() is not None:

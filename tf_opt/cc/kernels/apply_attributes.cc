@@ -26,6 +26,7 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
         absl::StrCat("no optimizer has the op `", node.op(), "`"));
   }
   const tensorflow::AttrSlice attributes(node);
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "N", &count));
   TF_RETURN_IF_ERROR(slices.Read(attributes));
   int bit = 1;
   for (const Operand& slot : optimizer->rule.operands(slices.sparse())) {

@@ -14,10 +14,11 @@
 namespace tf_opt {
 
 struct ApplyAttributes {
-  // Reads the node of an op, or of a call compiled from one.
+  // Reads the node of an op.
   absl::Status Read(const tensorflow::NodeDef& node);
 
   const Optimizer* optimizer = nullptr;
+  int count = 0;  // Of the op's variables.
   // Slots that the op has, in the rule's order, and operands of waiting rows.
   std::vector<Operand> slots;
   int variant = 0;        // Of the rule; see rules/description.h.

@@ -1,9 +1,11 @@
 #include "tf_opt/cc/kernels/apply_launch.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/ops/operand_checks.h"
@@ -28,7 +30,72 @@ ApplyLaunch::ApplyLaunch(const std::vector<Operand>& slots, int size)
   }
 }
 
-int64_t ApplyLaunch::SmallestTable() const {
+absl::Status ApplyLaunch::Prepare(tensorflow::OpKernelContext* context,
+                                  const SliceAttributes& attributes,
+                                  bool updates, const CopyBytes& copy_bytes) {
+  TF_RETURN_IF_ERROR(LockVariables(context));
+  TF_RETURN_IF_ERROR(FindGradients(context, attributes));
+  const bool catches_up = since_ >= 0 && lists_[kAccumulator].size() == 0;
+  for (int k = 0; k < static_cast<int>(lists_.size()); ++k) {
+    const bool written = updates || catches_up || IsWrittenWithoutUpdate(k);
+    for (int i = 0; i < lists_[k].size(); ++i) {
+      if (written) {
+        TF_RETURN_IF_ERROR(MakeExclusive(context, lists_[k][i], copy_bytes));
+      }
+      array(k, i) = ArrayOf(*lists_[k][i]->tensor());
+    }
+  }
+  return CheckTypes();
+}
+
+absl::Status ApplyLaunch::LockVariables(tensorflow::OpKernelContext* context) {
+  lists_.resize(operands_.size());
+  std::vector<const VariableList*> present;
+  for (std::size_t k = 0; k < lists_.size(); ++k) {
+    const Operand& operand = operands_[k];
+    if (operand.role == Role::kRead) continue;
+    TF_RETURN_IF_ERROR(lists_[k].Lookup(context, operand.name));
+    TF_RETURN_IF_ERROR(CheckLength(operand.name, "variable", operand.optional,
+                                   size_, lists_[k].size()));
+    present.push_back(&lists_[k]);
+  }
+  return locks_.Lock(present);
+}
+
+absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context,
+                                        const SliceAttributes& attributes) {
+  tensorflow::OpInputList gradients;
+  TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients));
+  const char* const whose = attributes.sparse() ? "variables" : "gradients";
+  std::vector<tensorflow::TensorShape> tables;
+  for (int i = 0; i < size_; ++i) {
+    const tensorflow::TensorShape& shape =
+        attributes.sparse() ? lists_[kVariable][i]->tensor()->shape()
+                            : gradients[i].shape();
+    for (std::size_t k = 0; k < lists_.size(); ++k) {
+      if (lists_[k].size() == 0) continue;
+      TF_RETURN_IF_ERROR(CheckVariable(lists_[k], i, operands_[k],
+                                       gradients[i].dtype(), shape, whose));
+    }
+    if (attributes.sparse()) {
+      tables.push_back(shape);
+    } else {
+      array(kGradient, i) = ArrayOf(gradients[i]);
+    }
+  }
+  return attributes.sparse() ? FindSlices(context, attributes, tables, &slices)
+                             : absl::OkStatus();
+}
+
+// A step that only accumulates writes no slot, and a variable only where it
+// stores an average.
+bool ApplyLaunch::IsWrittenWithoutUpdate(int operand) const {
+  return operand == kAccumulator || operand == kAverage ||
+         ((operand == kVariable || operand == kMasterWeight) &&
+          lists_[kAverage].size() > 0);
+}
+
+int64_t ApplyLaunch::TableRows() const {
   int64_t rows = array(table_, 0).rows;
   for (int i = 1; i < size_; ++i) {
     rows = std::min(rows, array(table_, i).rows);
@@ -77,23 +144,11 @@ absl::Status ApplyLaunch::CheckTypes() const {
 absl::Status ApplyLaunch::CheckRow(int64_t* number) const {
   if (!has_table()) return absl::OkStatus();
   *number = ReadOnce(row);
-  if (*number >= 0 && *number < table_rows) return absl::OkStatus();
+  const int64_t rows = TableRows();
+  if (*number >= 0 && *number < rows) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "`", row_input(), "` must be in [0, ", table_rows, "), the rows of `",
+      "`", row_input(), "` must be in [0, ", rows, "), the rows of `",
       operands_[table_].name, "`, got ", *number));
-}
-
-absl::Status ApplyLaunch::CheckVariableNumbers() const {
-  const PerVariable& numbers = vectors[3];
-  for (int64_t k = 0; k < numbers.count; ++k) {
-    VariableInputs own;
-    own.number = ReadOnce(numbers.numbers + k);
-    if (own.HasNumber()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "`variable_numbers` must be integers in [-2^53, 2^53], got ",
-        own.number));
-  }
-  return absl::OkStatus();
 }
 
 bool ApplyLaunch::UsesRandomBits(const FrameInputs& frame) const {

@@ -14,26 +14,20 @@
 
 namespace tf_opt {
 
-// Calls run() and returns its status or that of an exception: TensorFlow and
-// XLA are compiled without exceptions, which would end the process.
-template <typename Run>
-absl::Status StatusOf(const Run& run) {
-  try {
-    return run();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("out of memory");
-  } catch (const std::exception& exception) {
-    return absl::InternalError(exception.what());
-  }
-}
-
-// A kernel whose work returns a status or throws.
+// A kernel whose work returns a status or throws. TensorFlow is compiled
+// without exceptions: one that leaves a kernel would end the process.
 class Kernel : public tensorflow::OpKernel {
  public:
   using OpKernel::OpKernel;
 
   void Compute(tensorflow::OpKernelContext* context) final {
-    OP_REQUIRES_OK(context, StatusOf([&] { return Run(context); }));
+    try {
+      OP_REQUIRES_OK(context, Run(context));
+    } catch (const std::bad_alloc&) {
+      context->CtxFailure(absl::ResourceExhaustedError("out of memory"));
+    } catch (const std::exception& exception) {
+      context->CtxFailure(absl::InternalError(exception.what()));
+    }
   }
 
  private:

@@ -1,11 +1,11 @@
-// Arrays in the device's memory, of a running op or of a call inside XLA.
+// Arrays in the device's memory.
 #ifndef TF_OPT_CC_KERNELS_LAUNCH_ARRAY_H_
 #define TF_OPT_CC_KERNELS_LAUNCH_ARRAY_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace tf_opt {
@@ -20,19 +20,14 @@ struct LaunchArray {
   int64_t width = 1;  // Elements of a row.
 };
 
-// `sizes` are the array's dimensions.
-template <typename Sizes>
-LaunchArray MakeArray(void* data, tensorflow::DataType type,
-                      const Sizes& sizes) {
+inline LaunchArray ArrayOf(const tensorflow::Tensor& tensor) {
+  const tensorflow::TensorShape& shape = tensor.shape();
   // Unsigned: without rows, the product of the other dimensions may overflow.
   uint64_t width = 1;
-  for (std::size_t k = 1; k < sizes.size(); ++k) width *= sizes[k];
-  return {data, type, sizes.size() > 0 ? sizes[0] : 1,
+  for (int k = 1; k < shape.dims(); ++k) width *= shape.dim_size(k);
+  return {tensor.data(), tensor.dtype(),
+          shape.dims() > 0 ? shape.dim_size(0) : 1,
           static_cast<int64_t>(width)};
-}
-
-inline LaunchArray ArrayOf(const tensorflow::Tensor& tensor) {
-  return MakeArray(tensor.data(), tensor.dtype(), tensor.shape().dim_sizes());
 }
 
 }  // namespace tf_opt

@@ -1,4 +1,4 @@
-// Measuring gradients, as running ops and as calls inside XLA.
+// Measuring gradients.
 #ifndef TF_OPT_CC_KERNELS_MEASURE_H_
 #define TF_OPT_CC_KERNELS_MEASURE_H_
 

@@ -74,10 +74,9 @@ class MeasureOp : public Kernel {
                                        launch.type, shapes[i], "gradients"));
       launch.accumulators.push_back(ArrayOf(*accumulators[i]->tensor()));
     }
-    OpNumbers numbers(context);
     const void *scale, *enabled;
-    TF_RETURN_IF_ERROR(numbers.Scalar("gradient_scale", &scale));
-    TF_RETURN_IF_ERROR(numbers.Scalar("enabled", &enabled));
+    TF_RETURN_IF_ERROR(FindScalar(context, "gradient_scale", &scale));
+    TF_RETURN_IF_ERROR(FindScalar(context, "enabled", &enabled));
     launch.gradient_scale = static_cast<const double*>(scale);
     launch.enabled = static_cast<const bool*>(enabled);
     Tensor *sums, *finite;

@@ -9,6 +9,9 @@
 namespace tf_opt {
 namespace {
 
+using ::tensorflow::OpKernelContext;
+using ::tensorflow::Tensor;
+
 absl::Status CheckRange(const ScalarInfo& scalar, double value) {
   if (IsInRange(scalar.range, value)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -17,56 +20,54 @@ absl::Status CheckRange(const ScalarInfo& scalar, double value) {
 
 }  // namespace
 
-absl::Status OpNumbers::Scalar(const char* name, const void** data) {
-  const tensorflow::Tensor* tensor;
-  TF_RETURN_IF_ERROR(context_->input(name, &tensor));
+absl::Status FindScalar(OpKernelContext* context, const char* name,
+                        const void** data) {
+  const Tensor* tensor;
+  TF_RETURN_IF_ERROR(context->input(name, &tensor));
   *data = tensor->data();
   return CheckScalarShape(name, tensor->shape());
 }
 
-absl::Status OpNumbers::OfVariables(const char* name, int count,
-                                    PerVariable* vector) {
-  const tensorflow::Tensor* tensor;
-  TF_RETURN_IF_ERROR(context_->input(name, &tensor));
-  *vector = {static_cast<const double*>(tensor->data()), tensor->NumElements()};
-  return CheckPerVariableShape(name, count, tensor->shape());
-}
-
-absl::Status FindVectors(NumberSource& source, ApplyLaunch* launch) {
+absl::Status FindVectors(OpKernelContext* context, ApplyLaunch* launch) {
   if (launch->has_table()) {
     const void* row;
-    TF_RETURN_IF_ERROR(source.Scalar(launch->row_input(), &row));
+    TF_RETURN_IF_ERROR(FindScalar(context, launch->row_input(), &row));
     launch->row = static_cast<const int64_t*>(row);
   }
   PerVariable* vector = launch->vectors.data();
   for (const char* name : kPerVariableInputs) {
-    TF_RETURN_IF_ERROR(source.OfVariables(name, launch->size(), vector++));
+    const Tensor* tensor;
+    TF_RETURN_IF_ERROR(context->input(name, &tensor));
+    TF_RETURN_IF_ERROR(
+        CheckPerVariableShape(name, launch->size(), tensor->shape()));
+    *vector++ = {static_cast<const double*>(tensor->data()),
+                 tensor->NumElements() == 1};
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadSeed(NumberSource& source, int64_t* seed) {
+absl::Status ReadSeed(OpKernelContext* context, int64_t* seed) {
   const void* data;
-  TF_RETURN_IF_ERROR(source.Scalar("seed", &data));
+  TF_RETURN_IF_ERROR(FindScalar(context, "seed", &data));
   *seed = ReadOnce(static_cast<const int64_t*>(data));
   return absl::OkStatus();
 }
 
 absl::Status StepNumbers::Read(const ApplyAttributes& attributes,
-                               NumberSource& source, ApplyLaunch* launch) {
+                               OpKernelContext* context, ApplyLaunch* launch) {
   values = attributes.values;
   const void* data;
   for (const ScalarInfo& scalar : attributes.optimizer->rule.scalars) {
-    TF_RETURN_IF_ERROR(source.Scalar(scalar.name, &data));
+    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     values.scalars.push_back(ReadScalar(scalar.type, data));
   }
-  TF_RETURN_IF_ERROR(FindVectors(source, launch));
+  TF_RETURN_IF_ERROR(FindVectors(context, launch));
   frame.stochastic_rounding = attributes.stochastic_rounding;
   for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
-    TF_RETURN_IF_ERROR(source.Scalar(scalar.name, &data));
+    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     scalar.Read(data, &frame);
   }
-  return ReadSeed(source, &frame.seed);
+  return ReadSeed(context, &frame.seed);
 }
 
 absl::Status StepNumbers::CheckRanges(const RuleInfo& rule) const {

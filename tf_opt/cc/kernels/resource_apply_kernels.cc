@@ -1,7 +1,5 @@
 // The kernels of the resource-apply ops: those of the CPU or those of a GPU;
 // see kKernelDevice.
-#include <cstddef>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -10,16 +8,14 @@
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/apply_attributes.h"
 #include "tf_opt/cc/kernels/kernel.h"
-#include "tf_opt/cc/kernels/numbers.h"
 #include "tf_opt/cc/kernels/optimizers.h"
-#include "tf_opt/cc/kernels/resource_apply_launch.h"
 #include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_info.h"
 #if defined(TF_OPT_GPU_DEVICE)
-#include "tf_opt/cc/kernels/apply_on_gpu.h"
+#include "tf_opt/cc/kernels/launch_on_gpu.h"
 #else
-#include "tf_opt/cc/kernels/apply_on_cpu.h"
+#include "tf_opt/cc/kernels/launch_on_cpu.h"
 #endif
 
 namespace tf_opt {
@@ -30,31 +26,18 @@ class ResourceApplyOp : public Kernel {
   explicit ResourceApplyOp(tensorflow::OpKernelConstruction* context)
       : Kernel(context) {
     OP_REQUIRES_OK(context, attributes_.Read(context->def()));
-    OP_REQUIRES_OK(context, context->GetAttr("N", &count_));
   }
 
  private:
   absl::Status Run(tensorflow::OpKernelContext* context) override {
-    ResourceApplyLaunch launch(attributes_.slots, count_);
 #if defined(TF_OPT_GPU_DEVICE)
-    return ApplyOnGpu(context, attributes_, &launch);
+    return LaunchOnGpu(context, attributes_);
 #else
-    OpNumbers source(context);
-    StepNumbers numbers;
-    TF_RETURN_IF_ERROR(numbers.Read(attributes_, source, &launch));
-    if (!numbers.frame.enabled) return absl::OkStatus();
-    TF_RETURN_IF_ERROR(
-        launch.Prepare(context, attributes_.slices, numbers.frame.update,
-                       [](void* to, const void* from, std::size_t bytes) {
-                         std::memcpy(to, from, bytes);
-                         return absl::OkStatus();
-                       }));
-    return ApplyOnCpu(attributes_, numbers, launch, ThreadsOf(context));
+    return LaunchOnCpu(context, attributes_);
 #endif
   }
 
   ApplyAttributes attributes_;
-  int count_ = 0;
 };
 
 void Register(const RuleInfo& rule, bool sparse) {

@@ -111,7 +111,6 @@ absl::Status SortRows(const std::vector<Slices>& slices,
   }
   const int64_t bytes =
       narrow ? sizeof(RowEntry<int32_t>) : sizeof(RowEntry<int64_t>);
-  // From TensorFlow's allocator; a call inside XLA has no OpKernelContext.
   sorted->memory = tensorflow::Tensor(
       tensorflow::cpu_allocator(), tensorflow::DT_INT8, {2 * entries * bytes});
   if (!sorted->memory.IsInitialized()) {

@@ -102,7 +102,9 @@ absl::Status ScopedVariableLocks::Lock(
     const auto name = [](const Entry& entry) {
       return absl::StrCat(entry.list->name(), "[", entry.index, "]");
     };
-    return SameVariable(name(*same), name(*(same + 1)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", name(*same), "` and `", name(*(same + 1)),
+                     "` are the same variable; each must occur once"));
   }
   locked_.reserve(entries.size());
   shared_ = shared;

@@ -37,7 +37,7 @@ REGISTER_OP("TfOpt>MeasureSparseGradients")
     .Input("accumulators: num_accumulators * resource")
     .Input("gradient_scale: double")
     .Input("enabled: bool")
-    .Input("rows: int64")  // In the host's memory; a constant inside XLA.
+    .Input("rows: int64")  // In the host's memory.
     .Output("sums_of_squares: double")
     .Output("finite: bool")
     .Attr("N: int >= 1")

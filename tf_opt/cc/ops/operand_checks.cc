@@ -104,12 +104,6 @@ absl::Status CheckOperand(const Operand& operand, int i, DataType variable,
       found.DebugString()));
 }
 
-absl::Status SameVariable(const std::string& one, const std::string& other) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("`", one, "` and `", other,
-                   "` are the same variable; each must occur once"));
-}
-
 absl::Status CheckScalarShape(const std::string& name,
                               const PartialTensorShape& found) {
   if (found.dims() <= 0) return absl::OkStatus();

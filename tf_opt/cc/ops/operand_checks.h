@@ -44,9 +44,6 @@ absl::Status CheckOperand(const Operand& operand, int i,
                           const std::string& whose,
                           const tensorflow::PartialTensorShape& found);
 
-// The error for one variable in two places.
-absl::Status SameVariable(const std::string& one, const std::string& other);
-
 // Checks that the input `name` is a scalar.
 absl::Status CheckScalarShape(const std::string& name,
                               const tensorflow::PartialTensorShape& found);

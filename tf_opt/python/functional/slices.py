@@ -60,12 +60,6 @@ def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
     )
 
 
-def without_elements(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Returns slices of the same rows, each with no elements."""
-    values = tf.expand_dims(slices.values, 1)[:, :0]
-    return tf.IndexedSlices(values, slices.indices)
-
-
 def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     """Converts slices for gathering, which takes no bfloat16."""
     if slices.values.dtype == tf.bfloat16:

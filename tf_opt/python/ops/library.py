@@ -172,8 +172,7 @@ def run_op(op: Callable[..., Any], **arguments: Any) -> Any:
     """Calls an op's generated wrapper, outside of XLA's auto-clustering."""
     if tf.executing_eagerly():
         return op(**arguments)
-    # XLA would compile a cluster again for every new shape. This has no effect
-    # inside `jit_compile=True`.
+    # XLA can't compile it, so it must not be part of a cluster.
     with tf.xla.experimental.jit_scope(compile_ops=False):
         return op(**arguments)
 

@@ -99,8 +99,8 @@ shard_state: Whether the replicas of a `MirroredStrategy` share the
     Results and checkpoints are the same. Not inside XLA, either.
 implementation: `"auto"` runs the custom op where it can, and the
     composed implementation elsewhere (on devices and types without a
-    kernel, such as tables on a GPU with `lazy_mode`; inside XLA except
-    on CPUs; without the compiled library). Results are the same.
+    kernel, such as tables on a GPU with `lazy_mode`; inside XLA;
+    without the compiled library). Results are the same.
     `"custom_op"` and `"composed"` force one of them. If the custom op
     can't run, `"custom_op"` raises a `RuntimeError` with the reason."""
 

@@ -44,7 +44,6 @@ from tf_opt.python.optimizers.values.flags import both
 from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
-from tf_opt.python.tensorflow_internals import inside_xla
 
 
 class Step:
@@ -78,7 +77,6 @@ class Step:
         if self._awaited:
             with self._after_awaited():
                 grads = list(map(gradients.identity, grads))
-        self._given = grads
         # Replicas that accumulate don't launch the op.
         composes = accumulates_in_replicas(context.settings, context.state)
         self._gradients: list[Any] = [None] * len(grads)
@@ -113,21 +111,14 @@ class Step:
             return transfer.with_sums(
                 self._context, self._gradients, self._run_where_state_is
             )
-        enabled = self._may_step
-        # Outside of XLA, the op that finds a wrong row stops all later ops.
-        if inside_xla():
-            rows_exist = tables.exist_inside_xla(
-                settings, self._given, self._variables
-            )
-            enabled = both(enabled, rows_exist)
         if accumulates_in_replicas(settings, state):
-            enabled = self._run_in_replicas(enabled)
+            enabled = self._run_in_replicas(self._may_step)
         else:
             enabled = self._update(
                 self._context,
                 replicas.sum_gradients(plan, self._gradients),
                 frames.is_update(settings, state),
-                enabled,
+                self._may_step,
             )
         self._constrain(enabled)
         return self._count(enabled)

@@ -6,23 +6,14 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tf_opt.python import dispatch
-from tf_opt.python.functional import slices
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
-from tf_opt.python.ops.measure_gradients import measure_gradients
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Plan
-from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import gradients
-from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import both
 from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
-from tf_opt.python.tensorflow_internals import inside_xla
 
 
 def accumulated_rows(
@@ -57,9 +48,6 @@ def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
     def nothing() -> tf.Tensor:
         return tf.zeros([0], tf.int64)
 
-    # XLA can't compile branches with different shapes.
-    if inside_xla() and tf.is_tensor(needed):
-        return scan()
     return cond(needed, scan, nothing)
 
 
@@ -89,42 +77,3 @@ def check(
                 grads[i], variables[i], rows=not checks_itself
             )
     return checks
-
-
-# ---- Inside XLA. ----
-#
-# XLA keeps no order except that of data. A wrong row must stop the whole step,
-# so the step's flag depends on an op that checks the rows.
-
-
-def exist_inside_xla(
-    settings: Settings,
-    grads: Sequence[Gradient],
-    variables: Sequence[Variable],
-) -> Flag:
-    """Returns whether the rows of all sparse gradients exist; if not, fails.
-
-    Gradients and variables are those that the user gave.
-    """
-    tables: dict[tf.DType, list[tuple[tf.IndexedSlices, Variable]]] = {}
-    for gradient, variable in zip(grads, variables, strict=True):
-        if isinstance(
-            gradient, tf.IndexedSlices
-        ) and dispatch.could_run_custom_op(
-            settings.implementation,
-            SPARSE_OP_NAME,
-            gradient.values.dtype,
-            tf_variable(variable).device,
-        ):
-            own = tables.setdefault(gradient.values.dtype, [])
-            own.append((gradient, variable))
-    found: Flag = True
-    for own in tables.values():
-        # The op fails if a row doesn't exist.
-        measured = measure_gradients(
-            [slices.without_elements(gradient) for gradient, _ in own],
-            rows=[variable.shape[0] for _, variable in own],
-            tables=[gradients.path_of(variable) for _, variable in own],
-        )
-        found = both(found, tf.reduce_all(measured.finite))
-    return found if found is True else access.in_all_replicas(found)

@@ -123,9 +123,7 @@ def for_update(
             f"must be dense. Received: {gradient!r}"
         )
     if sparse:
-        return _slices_for_update(
-            gradient, variable, user_variable, for_op=for_op
-        )
+        return _slices_for_update(gradient, variable, user_variable)
     if (
         isinstance(gradient, tf.Tensor)
         and gradient.dtype == variable.dtype
@@ -210,22 +208,15 @@ def _checked_slices(
 
 
 def _slices_for_update(
-    slices: tf.IndexedSlices,
-    variable: tf.Variable,
-    user_variable: Variable,
-    *,
-    for_op: bool,
+    slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
 ) -> tf.IndexedSlices:
     values, indices = _checked_slices(slices, variable, user_variable)
     if indices.dtype not in (tf.int32, tf.int64):
         indices = tf.cast(indices, tf.int64)
     values = tf.cast(values, variable.dtype)
     row_shape = variable.shape[1:]
-    if inside_xla() and not for_op:
-        _check_known_inside_xla(values.shape[1:], row_shape, user_variable)
-    # For values of unknown rank. (XLA would accept rows of any size.)
-    if values.shape.rank is None or not inside_xla():
-        values = tf.ensure_shape(values, [None, *row_shape])
+    _check_known_inside_xla(values.shape[1:], row_shape, user_variable)
+    values = tf.ensure_shape(values, [None, *row_shape])
     return tf.IndexedSlices(values, tf.ensure_shape(indices, [None]))
 
 

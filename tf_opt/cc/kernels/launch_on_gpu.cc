@@ -1,4 +1,4 @@
-#include "tf_opt/cc/kernels/apply_on_gpu.h"
+#include "tf_opt/cc/kernels/launch_on_gpu.h"
 
 #include <cstddef>
 #include <string>
@@ -7,6 +7,7 @@
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #include "tf_opt/cc/kernels/numbers.h"
 #include "tf_opt/cc/rules/all_rules.h"
@@ -16,7 +17,7 @@ namespace tf_opt {
 namespace {
 
 GpuVector OnGpu(const PerVariable& vector) {
-  return {vector.numbers, vector.one_for_all()};
+  return {vector.numbers, vector.one_for_all};
 }
 
 // The engine's step of the rule with this op.
@@ -38,41 +39,40 @@ absl::Status Apply(tensorflow::OpKernelContext* context, const std::string& op,
 
 }  // namespace
 
-absl::Status ApplyOnGpu(tensorflow::OpKernelContext* context,
-                        const ApplyAttributes& attributes,
-                        ResourceApplyLaunch* launch) {
+absl::Status LaunchOnGpu(tensorflow::OpKernelContext* context,
+                         const ApplyAttributes& attributes) {
+  ApplyLaunch launch(attributes.slots, attributes.count);
   const RuleInfo& rule = attributes.optimizer->rule;
   GpuStep step;
   step.variant = attributes.variant;
   step.values = attributes.values;
   step.frame.stochastic_rounding = attributes.stochastic_rounding;
-  OpNumbers source(context);
-  TF_RETURN_IF_ERROR(ReadSeed(source, &step.frame.seed));
+  TF_RETURN_IF_ERROR(ReadSeed(context, &step.frame.seed));
   const void* data;
   for (const ScalarInfo& scalar : rule.scalars) {
-    TF_RETURN_IF_ERROR(source.Scalar(scalar.name, &data));
+    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     step.scalars.push_back(data);
   }
   for (const ScalarInfo& scalar : kFrameScalars) {
-    TF_RETURN_IF_ERROR(source.Scalar(scalar.name, &data));
+    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     step.frame_scalars.push_back(data);
   }
-  TF_RETURN_IF_ERROR(FindVectors(source, launch));
+  TF_RETURN_IF_ERROR(FindVectors(context, &launch));
   void* const stream = GpuStream(context);
   TF_RETURN_IF_ERROR(
       // Only the device knows whether the step updates.
-      launch->Prepare(context, SliceAttributes(), /*updates=*/true,
-                      [stream](void* to, const void* from, std::size_t bytes) {
-                        return CudaStatus(CopyOnGpu(to, from, bytes, stream));
-                      }));
-  step.variables = {OnGpu(launch->vectors[0]), OnGpu(launch->vectors[1]),
-                    OnGpu(launch->vectors[2]), OnGpu(launch->vectors[3])};
-  step.frame.uses_random_bits = launch->UsesRandomBits(step.frame);
-  step.has_accumulators = launch->has(kAccumulator);
-  if (launch->has_table()) {
-    step.row = GpuRow(launch->row_input(), launch->table_rows, launch->row);
+      launch.Prepare(context, SliceAttributes(), /*updates=*/true,
+                     [stream](void* to, const void* from, std::size_t bytes) {
+                       return CudaStatus(CopyOnGpu(to, from, bytes, stream));
+                     }));
+  step.variables = {OnGpu(launch.vectors[0]), OnGpu(launch.vectors[1]),
+                    OnGpu(launch.vectors[2]), OnGpu(launch.vectors[3])};
+  step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
+  step.has_accumulators = launch.has(kAccumulator);
+  if (launch.has_table()) {
+    step.row = GpuRow(launch.row_input(), launch.TableRows(), launch.row);
   }
-  TF_RETURN_IF_ERROR(launch->GetArrays(&step.arrays));
+  TF_RETURN_IF_ERROR(launch.GetArrays(&step.arrays));
   return Apply(context, rule.op, step);
 }
 

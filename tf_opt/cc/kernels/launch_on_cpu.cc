@@ -1,0 +1,113 @@
+#include "tf_opt/cc/kernels/launch_on_cpu.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/platform/denormal.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
+#include "tf_opt/cc/kernels/cpu_threads.h"
+#include "tf_opt/cc/kernels/numbers.h"
+#include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/rules/step_frame.h"
+
+namespace tf_opt {
+namespace {
+
+absl::Status CopyOnCpu(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+  return absl::OkStatus();
+}
+
+// Checks the numbers of each variable and adds them to the step.
+absl::Status AddVariables(const ApplyAttributes& attributes,
+                          const ApplyLaunch& launch, CpuStep* step) {
+  step->variables.reserve(launch.size());
+  for (int i = 0; i < launch.size(); ++i) {
+    const VariableInputs own = launch.inputs(i);
+    if (!own.HasNumber()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "`variable_numbers` must be integers in [-2^53, 2^53], got ",
+          own.number));
+    }
+    if (launch.waits() && attributes.l2_decay && own.weight_decay != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`weight_decay` must be 0 where rows wait (`since`) and "
+                       "`decoupled_weight_decay` is false, got ",
+                       own.weight_decay));
+    }
+    step->variables.push_back(own);
+  }
+  return absl::OkStatus();
+}
+
+// Checks and sorts the rows of the gradients, which are sparse, and adds the
+// gradients to the step; `sorted` holds their rows.
+absl::Status AddSlices(const ApplyAttributes& attributes,
+                       const ApplyLaunch& launch, const CpuThreads& threads,
+                       SortedRows* sorted, CpuStep* step) {
+  std::vector<int64_t> rows;
+  for (int i = 0; i < launch.size(); ++i) {
+    rows.push_back(launch.array(kVariable, i).rows);
+  }
+  TF_RETURN_IF_ERROR(
+      SortRows(launch.slices, rows, attributes.slices, threads, sorted));
+  for (int i = 0; i < launch.size(); ++i) {
+    const LaunchArray& values = launch.slices[i].values;
+    step->slices.push_back({values.data, values.width, sorted->tables[i]});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
+                         const ApplyAttributes& attributes) {
+  ApplyLaunch launch(attributes.slots, attributes.count);
+  StepNumbers numbers;
+  TF_RETURN_IF_ERROR(numbers.Read(attributes, context, &launch));
+  if (!numbers.frame.enabled) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(launch.Prepare(context, attributes.slices,
+                                    numbers.frame.update, CopyOnCpu));
+  const bool accumulates = launch.has(kAccumulator);
+  if (!numbers.frame.update && !accumulates && !launch.waits()) {
+    return absl::InvalidArgumentError(
+        "`accumulators` must hold one variable for each gradient where "
+        "`update` is false, got none");
+  }
+  CpuStep step;
+  TF_RETURN_IF_ERROR(launch.CheckRow(&step.row));
+  // After the row, because a wrong row leads to a wrong count.
+  TF_RETURN_IF_ERROR(numbers.CheckRanges(attributes.optimizer->rule));
+  TF_RETURN_IF_ERROR(AddVariables(attributes, launch, &step));
+  TF_RETURN_IF_ERROR(launch.GetArrays(&step.arrays));
+  // TensorFlow's pool threads flush denormals to zero, and a small step runs
+  // on this thread: it must give the same numbers. It also keeps a moment that
+  // decays towards zero from slowing the loop down a hundredfold.
+  const tensorflow::port::ScopedFlushDenormal flush_denormals;
+  const CpuThreads threads = ThreadsOf(context);
+  step.variant = attributes.variant;
+  step.values = numbers.values;
+  step.frame = numbers.frame;
+  step.frame.uses_random_bits = launch.UsesRandomBits(numbers.frame);
+  step.sparse = attributes.slices.sparse();
+  step.lazy = attributes.slices.lazy();
+  step.threads = threads.count;
+  step.parallel_for = threads.parallel_for;
+  SortedRows sorted;
+  if (step.sparse) {
+    TF_RETURN_IF_ERROR(AddSlices(attributes, launch, threads, &sorted, &step));
+  }
+  // While gradients are accumulated, rows go on waiting.
+  if (launch.waits() && (numbers.frame.update || !accumulates)) {
+    step.waiting = launch.waiting_rows();
+  }
+  attributes.optimizer->apply_on_cpu(step);
+  return absl::OkStatus();
+}
+
+}  // namespace tf_opt
