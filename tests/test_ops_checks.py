@@ -200,8 +200,12 @@ def test_a_row_must_be_in_the_smallest_table(device, capfd):
     before = [x.numpy() for x in sum(lists, [])]
     message = r"`batch_index` must be in \[0, 2\).*got 3"
     with refusal(device, message, capfd, is_of_a_number=True):
-        tf_opt.ops.resource_apply_asgd(
-            *lists, [tf.ones(2)] * 3, batch_index=3, seen_batches=1
+        names = ("variables", *OPS["asgd"].slots)
+        OPS["asgd"].apply(
+            **dict(zip(names, lists, strict=True)),
+            gradients=[tf.ones(2)] * 3,
+            batch_index=3,
+            seen_batches=1,
         )
     np.testing.assert_equal([x.numpy() for x in sum(lists, [])], before)
 
