@@ -19,6 +19,7 @@ from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
 from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.flags import cond
+from tf_opt.python.tensorflow_internals import inside_xla
 
 
 class WaitingTable:
@@ -51,9 +52,19 @@ class WaitingTable:
         if rows is None:
             self._catch_up_all(enabled)
             return
-        entries = access.value_of(self._coasting)
-        cond(coasting.is_full(entries), lambda: self._catch_up_all(enabled))
+        if inside_xla():
+            # XLA copies the table for a condition, but not for a loop.
+            tf.while_loop(
+                lambda _: both(enabled, self._is_full()),
+                lambda count: (self._catch_up_all(enabled), count + 1)[1:],
+                [0],
+            )
+        else:
+            cond(self._is_full(), lambda: self._catch_up_all(enabled))
         self._catch_up(rows, enabled)
+
+    def _is_full(self) -> tf.Tensor:
+        return coasting.is_full(access.value_of(self._coasting))
 
     def _catch_up_all(self, enabled: Flag) -> None:
         self._catch_up(None, enabled)
