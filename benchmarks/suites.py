@@ -111,7 +111,7 @@ SUITES: dict[str, Suite] = {
     "compiled-fit": Suite(
         "Epochs of Keras' fit of the digits network, compiled by XLA and not",
         (("AdamW", "digits"),),
-        variants.TF_OPT_XLA,
+        "tf_opt, XLA",
         module="compiled_fit",
         unit="ms per epoch",
         first_calls=True,
