@@ -311,7 +311,12 @@ def test_gradients_of_any_rows_in_one_trace():
     assert len(traces) <= 3
 
 
-def test_inside_xla():
+@pytest.mark.parametrize("room", [1024, 8])
+def test_inside_xla(room, monkeypatch):
+    monkeypatch.setattr(
+        "tf_opt.python.optimizers.state.lazy_mode.MOST_MISSED_STEPS", room
+    )
+
     def compiled(step: Callable) -> Callable:
         return tf.function(step, jit_compile=True)
 

@@ -22,10 +22,8 @@ class NotForXlaOp : public tensorflow::OpKernel {
         " can't be compiled by XLA. If this is an optimizer's step, it was "
         "traced in a tf.function without jit_compile=True and is now called "
         "inside one with it: give the optimizer implementation=\"composed\", "
-        "or "
-        "the inner tf.function jit_compile=True as well. In place of "
-        "tf_opt.ops, "
-        "call tf_opt.functional")));
+        "or the inner tf.function jit_compile=True as well. In place of "
+        "tf_opt.ops, call tf_opt.functional")));
   }
 
   void Compute(tensorflow::OpKernelContext*) override {}

@@ -52,19 +52,17 @@ class WaitingTable:
         if rows is None:
             self._catch_up_all(enabled)
             return
-        if inside_xla():
-            # XLA copies the table for a condition, but not for a loop.
-            tf.while_loop(
-                lambda _: both(enabled, self._is_full()),
-                lambda count: (self._catch_up_all(enabled), count + 1)[1:],
-                [0],
-            )
+        is_full = coasting.is_full(access.value_of(self._coasting))
+        if not inside_xla():
+            cond(is_full, lambda: self._catch_up_all(enabled))
         else:
-            cond(self._is_full(), lambda: self._catch_up_all(enabled))
-        self._catch_up(rows, enabled)
+            # XLA copies the table for a condition, but not for a loop.
+            def once(_: tf.Tensor) -> list[bool]:
+                self._catch_up_all(enabled)
+                return [False]
 
-    def _is_full(self) -> tf.Tensor:
-        return coasting.is_full(access.value_of(self._coasting))
+            tf.while_loop(lambda due: due, once, [both(enabled, is_full)])
+        self._catch_up(rows, enabled)
 
     def _catch_up_all(self, enabled: Flag) -> None:
         self._catch_up(None, enabled)
