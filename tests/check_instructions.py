@@ -37,10 +37,8 @@ _LOOPS = {
     ): re.compile(r"^(vmulp[sd]|fmul)$"),
     re.compile("::SumRow<"): re.compile(r"^(vaddp[sd]|fadd)$"),
     re.compile("::RandomBlock::Fill"): re.compile("^(vpmulld|mul)$"),
-    re.compile("::NarrowAtRandom<|::StorePairs"): re.compile(
-        "^(vpaddd|add|uaddw)$"
-    ),
-    re.compile("::HasNan"): re.compile("^(vcmpunordps|fcmeq)$"),
+    re.compile("::NarrowAtRandom<"): re.compile("^(vpaddd|add|uaddw)$"),
+    re.compile("::StateBlock<float>::Widen"): re.compile("^(vpslld|shll2?)$"),
     re.compile("::Reconcile<"): re.compile("^(vp?cmp|fcm)"),
 }
 _WIDE = re.compile(r"%[yz]mm|\bv\d+\.(4s|2d)")
