@@ -176,7 +176,7 @@ def test_in_another_structure_names_decide():
     assert by_position == {
         "shapes": [[1]] * 3,
         "learning_rate_multipliers": [0.0, 0.5, 1.0],
-        "excluded": [1, 2],
+        "excluded": [False, True, True],
     }
 
 
@@ -207,7 +207,7 @@ def test_what_is_set_after_loading_counts(tmp_path):
     assert optimizer.get_config()["by_position"] == {
         "shapes": [[1], []],
         "weight_decay_multipliers": [1.0, 3.0],
-        "excluded": [0],
+        "excluded": [True, False],
     }
 
 

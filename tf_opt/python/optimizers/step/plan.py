@@ -26,6 +26,7 @@ from tf_opt.python.optimizers.state.lazy_mode import CATCH_UP
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -108,6 +109,13 @@ class Plan(NamedTuple):
     one_by_one: bool
     repeats: bool
 
+    @property
+    def implementation(self) -> str:
+        """The implementations that update these variables."""
+        runs_op = {bucket.runs_op for bucket in self.buckets}
+        names = {"custom_op": True, "composed": False}
+        return " and ".join(x for x in names if names[x] in runs_op)
+
 
 def accumulates_in_replicas(settings: Settings, state: OptimizerState) -> bool:
     """Returns whether each of several replicas accumulates, without the op."""
@@ -149,7 +157,7 @@ def may_stay_sparse(
     found = [
         isinstance(gradient, tf.IndexedSlices)
         and (
-            state.lazy[state.index_of(variable)]
+            state.lazy_mode[state.index_of(variable)]
             # An exact update sums in the gradient's type, then casts.
             or (not sums_dense and gradient.values.dtype == variable.dtype)
         )
@@ -199,7 +207,7 @@ def make(
         # Without an op for sparse gradients, a dense one gives the same result.
         may_stay = are_sparse is not None and are_sparse[i]
         index = state.index_of(variable)
-        lazy = may_stay and state.lazy[index]
+        lazy = may_stay and state.lazy_mode[index]
         if lazy == CATCH_UP and not state.waits(index):
             path = path_of(variables[i])
             raise ValueError(
@@ -329,10 +337,6 @@ class PlanKeeper:
         # The plan of the last step that ran eagerly or was traced.
         self.last: Plan | None = None
 
-    def __deepcopy__(self, memo: dict) -> PlanKeeper:
-        # A copied optimizer has other variables.
-        return PlanKeeper()
-
     def clear(self) -> None:
         """Drops all plans, because they hold other slots."""
         self._plans.clear()
@@ -347,12 +351,46 @@ class PlanKeeper:
         kept = self._plans.get((mode, *map(id, variables)))
         return None if kept is None else kept[1]
 
-    def keep(
-        self, variables: Sequence[Variable], mode: Hashable, plan: Plan
+    def of_step(
+        self,
+        rule: UpdateRule,
+        settings: Settings,
+        state: OptimizerState,
+        grads: Sequence[Gradient],
+        variables: Sequence[Variable],
     ) -> Plan:
-        """Keeps a plan, which `find` then returns, and returns it."""
-        if len(self._plans) >= self.LIMIT:
-            self._plans.clear()
-        # The list keeps the variables alive, so their ids stay unique.
-        self._plans[(mode, *map(id, variables))] = (list(variables), plan)
+        """Returns the plan of a step, a kept one in eager mode."""
+        rule.check_coasts(settings.weight_decay, state)
+        are_sparse = may_stay_sparse(settings, state, grads, variables)
+        one_by_one = (
+            settings.overrides_update_step
+            # Without gradients to sum, each copy of each variable is updated.
+            or (
+                tf.distribute.in_cross_replica_context()
+                and not state.working_copies
+            )
+        )
+        keeps = access.eager_without_strategy() and not one_by_one
+        mode: Hashable = settings.implementation
+        if are_sparse is not None:
+            only_rows_change = other_rows_stay(settings, state)
+            mode = (mode, only_rows_change, state.lazy_mode, *are_sparse)
+        plan = self.find(variables, mode) if keeps else None
+        if plan is None:
+            plan = make(
+                rule.op,
+                settings,
+                state,
+                variables,
+                are_sparse,
+                groups=keeps,
+                one_by_one=one_by_one,
+            )
+            if keeps:
+                if len(self._plans) >= self.LIMIT:
+                    self._plans.clear()
+                # The list keeps the variables alive, so their ids stay unique.
+                key = (mode, *map(id, variables))
+                self._plans[key] = (list(variables), plan)
+        self.last = plan
         return plan

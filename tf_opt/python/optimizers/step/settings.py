@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
+from typing import get_args
 
 import tensorflow as tf
 
@@ -103,3 +104,12 @@ def clip_bound(x: Any) -> Scalar | None:
     if tf.is_tensor(bound) and not tf.executing_eagerly():
         return tf.where(bound > 0, bound, math.inf)
     return float(bound) if 0 < bound < math.inf else None
+
+
+def inverse_scale(loss_scale: Any) -> Scalar:
+    """Returns the gradients' factor for a `loss_scale_factor`."""
+    if loss_scale is None:
+        return UNSCALED
+    if isinstance(loss_scale, (*get_args(Variable), tf.Tensor)):
+        return 1 / access.as_number(loss_scale)
+    return 1.0 / loss_scale

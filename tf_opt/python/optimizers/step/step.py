@@ -246,7 +246,6 @@ class Step:
     ) -> None:
         rule, settings, state, plan = context
         commits = frame.commits
-        rule.begin(state, plan.variables, commits)
         scalars = rule.scalars(
             settings.learning_rate(), frames.update_count(settings, state)
         )
@@ -290,7 +289,7 @@ class Step:
         with self._after_awaited():
             if frame.averages:
                 self._composed.average_others(averaged, frame)
-            shared = list(rule.next_shared(scalars))
+            shared = rule.next_shared(scalars, state, plan.variables)
             norm = state.unsaved.gradient_norm
             # Options changed after `build` may leave the norm unmeasured.
             if norm is not None and measures is not None:

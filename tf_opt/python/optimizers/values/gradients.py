@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -23,13 +24,27 @@ def path_of(variable: Variable) -> str:
     return getattr(variable, "path", variable.name)
 
 
-def as_gradient(gradient: GradientLike, variable: Variable) -> Gradient:
-    """Converts a user's gradient to a tensor or `tf.IndexedSlices`.
+def as_gradients(
+    grads: Sequence[GradientLike | None], variables: Sequence[Variable]
+) -> list[Gradient | None]:
+    """Converts a user's gradients to tensors or `tf.IndexedSlices`.
 
     Raises:
-        TypeError: If the value doesn't convert; the error names the variable.
+        ValueError: If there are more gradients than variables, or fewer.
+        TypeError: If a value doesn't convert; the error names the variable.
     """
-    if isinstance(gradient, (tf.Tensor, tf.IndexedSlices)):
+    if len(grads) != len(variables):
+        raise ValueError(
+            "`grads` must have one gradient for each of the "
+            f"{len(variables)} variables. Received: {len(grads)}"
+        )
+    return list(map(_as_gradient, grads, variables))
+
+
+def _as_gradient(
+    gradient: GradientLike | None, variable: Variable
+) -> Gradient | None:
+    if gradient is None or isinstance(gradient, (tf.Tensor, tf.IndexedSlices)):
         return gradient
     try:
         return tf.convert_to_tensor(gradient)
@@ -132,7 +147,7 @@ def for_update(
         # The usual case, kept quick for eager steps.
         return gradient
     gradient = to_dense(
-        as_gradient(gradient, user_variable), variable, variable.dtype
+        _as_gradient(gradient, user_variable), variable, variable.dtype
     )
     if gradient.shape.is_compatible_with(shape):
         if for_op or gradient.shape.is_fully_defined():
