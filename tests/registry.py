@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -14,7 +13,6 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
@@ -36,7 +34,6 @@ REFERENCES = {
 }
 
 Arguments = Mapping[str, Any]
-State = dict[str, tf.Tensor]
 
 
 class Row(NamedTuple):
@@ -117,29 +114,6 @@ class OptimizerUnderTest:
             elif named:
                 found[slot.name] = named
         return found
-
-    def functional(
-        self, state: State, gradient: tf.Tensor, *, t: int, **arguments: Any
-    ) -> State:
-        """The same step by `tf_opt.functional`, on tensors."""
-        rule = getattr(tf_opt.functional, self.spec.name)
-        numbers = {"step": t, **arguments}
-        if hasattr(self.reference, "functional_arguments"):
-            numbers |= self.reference.functional_arguments(t, **arguments)
-        taken = inspect.signature(rule).parameters
-        row = (t - 1) % arguments.get("batch_num", 1)
-        names = {
-            slot.name: f"{slot.name}_{row}" if slot.row_input else slot.name
-            for slot in self.spec.slots
-        }
-        result = rule(
-            state["variable"],
-            gradient,
-            **{slot: state[x] for slot, x in names.items() if x in state},
-            **{name: x for name, x in numbers.items() if name in taken},
-        )._asdict()
-        new = {name: result[slot] for slot, name in names.items()}
-        return {**state, **new, "variable": result["variable"]}
 
     def torch(self, arguments: Arguments) -> tuple[str, Arguments] | None:
         """PyTorch's class and arguments of a mode; None where it has none."""

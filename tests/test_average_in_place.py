@@ -288,13 +288,6 @@ def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
         assert_same(state(loaded), state(model))
 
 
-def test_the_callback_needs_an_average_in_each_part():
-    model = trained(multi(tf_opt.Adam(), MAKES["AveragedSGD"]()))
-    swap = tf_opt.callbacks.SwapAveragedWeights()
-    with pytest.raises(ValueError, match="that has `use_ema=True`"):
-        model.evaluate(X, Y, callbacks=[swap], verbose=0)
-
-
 @pytest.mark.parametrize("by_map", [True, False], ids=["map", "function"])
 def test_from_keras_of_several_optimizers(by_map):
     first, ours = keras.optimizers.Nadam(0.1), tf_opt.Adam(0.1)

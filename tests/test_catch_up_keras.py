@@ -157,28 +157,6 @@ def test_state_of_exact_training_loads_as_up_to_date(tmp_path, format):
     np.testing.assert_array_equal(table(exact), table(other))
 
 
-def test_master_weights_and_waiting_rows_in_one_store(tmp_path):
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("bfloat16")
-    try:
-        model = make_model(adam(master_weights=True))
-        steps(model, 3)
-        model.save_weights(tmp_path / "x.weights.h5")
-        same = another_model(adam(master_weights=True))
-        plain = another_model(adam())
-        for other in (same, plain):
-            other.load_weights(tmp_path / "x.weights.h5")
-    finally:
-        keras.config.set_dtype_policy(policy)
-    assert_same(
-        [x.numpy() for x in same.optimizer.variables],
-        [x.numpy() for x in model.optimizer.variables],
-    )
-    assert len(plain.optimizer.variables) + len(
-        model.trainable_variables
-    ) == len(model.optimizer.variables)
-
-
 @pytest.mark.parametrize("how", ["pickle", "config", "clone"])
 def test_copies(how):
     optimizer = adam({"table": "catch_up"})
@@ -264,34 +242,6 @@ def test_a_subclass_with_its_own_update_step():
         fit(models[-1], epochs=1)
     assert Subclass.calls
     assert_close([table(models[1])], [table(models[0])], rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("implementation", ["auto", "composed"])
-def test_replicas_wait_alike(implementation, strategy):
-    def train(mode: Any, scope: tf.distribute.Strategy) -> list[Any]:
-        with scope.scope():
-            model = make_model(adam(mode, implementation=implementation))
-        fit(model, callbacks=[tf_opt.callbacks.CatchUp(1)])
-        steps(model, 3)
-        model.optimizer.catch_up()
-        copies = [
-            [copy.numpy() for copy in x.value.values]
-            for x in [*model.variables, *model.optimizer.variables]
-            # Sums over a dense gradient's elements differ by rounding.
-            if "embeddings" in x.path and hasattr(x.value, "values")
-        ]
-        for own in copies:
-            assert_same(own[1:], own[:-1])
-        return [table(model)]
-
-    found = train("catch_up", strategy)
-    assert_close(
-        found,
-        train("catch_up", tf.distribute.get_strategy()),
-        rtol=1e-4,
-        atol=1e-5,
-    )
-    assert_close(found, train(False, strategy), rtol=1e-2, atol=1e-3)
 
 
 @pytest.mark.parametrize("replicas", [False, True])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 
 import keras
 import numpy as np
@@ -12,7 +11,6 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
-import small_model
 from registry import RULES
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
@@ -21,29 +19,6 @@ MODES = {
     name: (under_test.make, under_test.thorough)
     for name, under_test in RULES.items()
 }
-
-
-@pytest.mark.core
-@pytest.mark.parametrize(
-    ("mode", "implementation"),
-    list(zip(MODES, itertools.cycle(IMPLEMENTATIONS), strict=False)),
-)
-def test_fit_equals_one_device(strategy, mode, implementation):
-    make, arguments = MODES[mode]
-
-    def fit() -> list[keras.Variable]:
-        optimizer = make(0.02, implementation=implementation, **arguments)
-        model = small_model.fit(optimizer, jit_compile=False)
-        return [*model.variables, *optimizer.variables]
-
-    expected = fit()
-    with strategy.scope():
-        ours = fit()
-    for a, b in zip(ours, expected, strict=True):
-        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=2e-6)
-        copies = strategy.experimental_local_results(a.value)
-        assert len(copies) == 2
-        np.testing.assert_array_equal(copies[0].numpy(), copies[1].numpy())
 
 
 def test_one_launch_for_each_replica(strategy):

@@ -128,7 +128,7 @@ def test_it_is_what_pytorchs_sparse_adam_does(dtype, implementation):
     )
 
 
-@pytest.mark.parametrize("lazy_mode", [False, True])
+@pytest.mark.parametrize("lazy_mode", [False, True, {"table": "catch_up"}])
 def test_any_number_of_rows_is_traced_once(lazy_mode):
     table = _table()
     optimizer = tf_opt.Adam(0.1, lazy_mode=lazy_mode, global_clipnorm=1.0)

@@ -17,7 +17,6 @@ import tf_opt
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 import small_model
-from registry import OPTIMIZERS
 
 HOST = {"state_device": "CPU:0"}
 DEVICE = "CPU:1"
@@ -108,16 +107,6 @@ def test_the_same_bits_as_beside_the_variables(feature, in_graph):
     assert all(x.value.device.endswith("CPU:0") for x in state)
 
 
-@pytest.mark.kernels
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_optimizer_has_the_same_bits(name):
-    under_test = OPTIMIZERS[name]
-    arguments = {"in_graph": True, **under_test.thorough}
-    expected, _ = trained(under_test.make, **arguments)
-    found, _ = trained(under_test.make, **arguments, **HOST)
-    small_model.assert_same(found, expected)
-
-
 def test_rows_have_the_same_bits_when_all_catch_up(monkeypatch):
     monkeypatch.setattr(
         "tf_opt.python.optimizers.state.lazy_mode.MOST_MISSED_STEPS", 4
@@ -157,24 +146,6 @@ def test_a_constraint_goes_over_a_whole_lazy_table():
         results.append(variables[0].numpy())
     assert results[0].min() >= 0
     small_model.assert_same(results[:1], results[1:])
-
-
-def test_a_wrong_row_changes_nothing():
-    variables = variables_of()
-    optimizer = tf_opt.Adam(0.05, **HOST)
-    optimizer.build(variables)
-    table, *dense = gradients_of(variables, 0)
-    wrong = tf.IndexedSlices(table.values, tf.constant([0, 1, 9, 2]))
-    own = [*variables, *optimizer.variables]
-    before = [x.numpy() for x in own]
-    for lazy_mode in (False, True):
-        optimizer.lazy_mode = lazy_mode
-        for way in (lambda function: function, tf.function):
-            with pytest.raises(
-                tf.errors.InvalidArgumentError, match="gradient of `table` must"
-            ):
-                way(lambda: optimizer.apply([wrong, *dense], variables))()
-            small_model.assert_same([x.numpy() for x in own], before)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
-"""The numbers are PyTorch's: live where it is installed, else as recorded."""
+"""The numbers are PyTorch's, as recorded by golden/make_torch_golden.py.
+
+test_torch_conversion.py compares with the PyTorch that is installed.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 
 import keras
@@ -14,10 +16,8 @@ from registry import OPTIMIZERS
 from torch_trajectory import LEARNING_RATE
 from torch_trajectory import STEPS
 from torch_trajectory import TORCH_MODES
-from torch_trajectory import State
 from torch_trajectory import gradient
 from torch_trajectory import initial_value
-from torch_trajectory import torch_states
 
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "torch.npz"
 
@@ -27,9 +27,15 @@ GOLDEN = pathlib.Path(__file__).parent / "golden" / "torch.npz"
 TOLERANCES = {"float32": 2e-6, "float64": 1e-12}
 
 
-def tf_opt_states(
+@pytest.mark.parametrize(
+    ("implementation", "dtype"),
+    # The other combinations have the same bits, as test_update_rules.py shows.
+    [("custom_op", "float32"), ("composed", "float64")],
+)
+@pytest.mark.parametrize(("name", "mode"), TORCH_MODES)
+def test_equals_torch_as_recorded(
     name: str, mode: str, dtype: str, implementation: str
-) -> list[State]:
+) -> None:
     under_test = OPTIMIZERS[name]
     arguments = under_test.modes[mode]
     variable = keras.Variable(initial_value(dtype), dtype=dtype)
@@ -37,55 +43,22 @@ def tf_opt_states(
         LEARNING_RATE, implementation=implementation, **arguments
     )
     optimizer.build([variable])
-    slots = under_test.find_slots(optimizer)
+    columns = {"variable": [variable], **under_test.find_slots(optimizer)}
     apply = tf.function(lambda g: optimizer.apply([g], [variable]))
-    states = []
+    with np.load(GOLDEN) as golden:
+        recorded = golden["recorded_steps"].tolist()
+        assert recorded[-1] == STEPS
+        expected = {
+            key: golden[f"{name}/{mode}/{dtype}/{key}"] for key in columns
+        }
     for step in range(1, STEPS + 1):
         apply(tf.constant(gradient(step, dtype, arguments)))
-        states.append(
-            {
-                "variable": variable.numpy(),
-                **{slot: column[0].numpy() for slot, column in slots.items()},
-            }
-        )
-    return states
-
-
-@pytest.mark.parametrize(
-    ("name", "mode", "dtype", "implementation"),
-    [
-        *((*mode, "float32", "custom_op") for mode in TORCH_MODES),
-        *((*mode, "float64", "custom_op") for mode in TORCH_MODES),
-        # The same bits, as test_update_rules.py shows.
-        *(
-            (*mode, list(TOLERANCES)[i % 2], "composed")
-            for i, mode in enumerate(TORCH_MODES)
-        ),
-    ],
-)
-def test_equals_torch_as_recorded_and_live(
-    name: str, mode: str, dtype: str, implementation: str
-) -> None:
-    states = tf_opt_states(name, mode, dtype, implementation)
-    with np.load(GOLDEN) as golden:
-        steps = golden["recorded_steps"].tolist()
-        recorded = [
-            {
-                key: golden[f"{name}/{mode}/{dtype}/{key}"][i]
-                for key in states[0]
-            }
-            for i in range(len(steps))
-        ]
-    assert steps[-1] == STEPS
-    comparisons = [*zip(steps, recorded, strict=True)]
-    if importlib.util.find_spec("torch"):
-        comparisons += enumerate(torch_states(name, mode, dtype), start=1)
-    for step, expected in comparisons:
-        for key, array in expected.items():
-            assert states[step - 1][key].dtype == array.dtype
+        if step not in recorded:
+            continue
+        for key, (found,) in columns.items():
             np.testing.assert_allclose(
-                states[step - 1][key],
-                array,
+                found.numpy(),
+                expected[key][recorded.index(step)],
                 rtol=TOLERANCES[dtype],
                 atol=0,
                 err_msg=f"{key} after step {step}",

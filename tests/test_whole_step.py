@@ -1,11 +1,14 @@
-"""The whole of `apply`: every pair of features, ways to run and optimizers.
+"""Steps beside NumPy in float64 (reference/whole_step.py).
 
-Against NumPy in float64 (reference/whole_step.py).
+Each mode of each optimizer in each type, and every pair of features, ways to
+run and optimizers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -20,6 +23,7 @@ from devices import HAS_SPARSE_KERNELS
 from low_precision_cases import masters_of
 from reference.storage import Storage
 from reference.whole_step import WholeStep
+from registry import MODES
 from registry import OPTIMIZERS
 from registry import TWO_MODES
 from registry import pairwise
@@ -28,6 +32,8 @@ pytestmark = pytest.mark.kernels
 
 LEARNING_RATE = 0.05
 STEPS = 16
+# Before this step somebody sets a part of a variable.
+SET_BEFORE = 7
 # Of these steps one gradient is no number.
 NONFINITE = {4: np.inf, 5: np.nan}
 SHAPES = ((7, 5), (70,), ())
@@ -75,6 +81,11 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
             "state_dtype": "bfloat16",
             "seed": 5,
         },
+        "stochastic, state": {
+            "stochastic_rounding": True,
+            "state_dtype": "bfloat16",
+            "seed": -6,
+        },
     },
     "slices": {"none": {}, "exact": {}, "lazy": {"lazy_mode": True}},
 }
@@ -86,7 +97,7 @@ ELSEWHERE: dict[str, tuple[str, dict[str, Any]]] = {
     "replicas, shards": ("replicas", {"shard_state": True}),
 }
 RUNS = (*trajectory.RUNS, "replicas", *ELSEWHERE)
-DTYPES = ("float32", "float64", "mixed", "bfloat16")
+DTYPES = ("float32", "float64", "mixed", "bfloat16", "float16")
 # The arguments that say what is stored in fewer bits.
 STORAGE = {
     "master_weights": False,
@@ -129,11 +140,28 @@ def _cases() -> list[Any]:
     ]
 
 
+def _modes() -> list[tuple[str, ...]]:
+    """Modes in the eager op and every type; in other runs, in turn."""
+    other_runs = [
+        ("eager", "composed"),
+        ("tf.function", "custom_op"),
+        ("tf.function", "composed"),
+        ("jit_compile", "composed"),
+    ]
+    types = ("float16", "bfloat16", "float32", "float64")
+    cases = []
+    for i, mode in enumerate(MODES):
+        cases += [(*mode, "custom_op", "eager", dtype) for dtype in types]
+        how, implementation = other_runs[i % 4]
+        cases.append((*mode, implementation, how, types[i // 4 % 4]))
+    return cases
+
+
 def _dtypes(dtype: str) -> list[str]:
     if dtype == "mixed":
         return ["float32", "float64", "float32"]
-    if dtype == "bfloat16":
-        return ["bfloat16", "bfloat16", "float32"]
+    if "16" in dtype:
+        return [dtype, dtype, "float32"]
     return [dtype] * len(SHAPES)
 
 
@@ -153,13 +181,18 @@ class Slices(NamedTuple):
 
 
 def _gradients(
-    step: int, wrong: bool, sparse: bool
+    shapes: Sequence[tuple[int, ...]],
+    step: int,
+    wrong: bool = False,
+    sparse: bool = False,
 ) -> list[np.ndarray | Slices]:
     random = np.random.default_rng(step)
     # With few digits, so that they, and sums of some, are numbers in 16 bits.
+    # They shrink for a while, so that second moments fall below their maximum.
     gradients = [
         np.asarray(np.round(random.normal(size=shape) * 8) / 8)
-        for shape in SHAPES
+        * 0.5 ** (step % 4)
+        for shape in shapes
     ]
     if wrong and step in NONFINITE:
         gradients[1][7] = NONFINITE[step]
@@ -211,26 +244,177 @@ def _numbers(variable: keras.Variable) -> np.ndarray:
 
 
 def _assert_close(
-    found: list[keras.Variable],
+    found: list[Any],
     expected: list[np.ndarray],
     tolerance: float,
     rounds: bool,
 ) -> None:
-    """Compares variables; if rounded to 16 bits, nearly all of them.
+    """Compares arrays to a part of their size; if rounded, nearly all numbers.
 
     A number that in float32 is on the other side of where the rounding changes
     is another one in 16 bits, and so is what follows of it.
     """
-    found = np.concatenate([_numbers(x).ravel() for x in found])
-    expected = np.concatenate([np.ravel(x) for x in expected])
+    errors = [np.zeros(0)]
+    for x, y in zip(found, expected, strict=True):
+        size = np.max(np.abs(y), initial=1e-30)
+        errors.append(np.ravel(np.abs(_numbers(x) - y) / size))
+    errors = np.concatenate(errors)
     if not rounds:
-        np.testing.assert_allclose(
-            found, expected, rtol=tolerance, atol=tolerance
-        )
+        # A NaN is wrong, too.
+        assert (errors <= tolerance).all()
         return
-    error = np.abs(found - expected) / (1 + np.abs(expected))
-    assert np.mean(error < 2e-5) > 0.9
-    assert error.max() < 0.05
+    assert np.mean(errors < 2e-5) > 0.9
+    assert errors.max() < 0.05
+
+
+class Trained:
+    """An optimizer and NumPy's, which take the same steps.
+
+    `arguments` are the rule's; `features` what `apply` does besides.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        features: Mapping[str, Any],
+        shapes: Sequence[tuple[int, ...]],
+        dtypes: Sequence[str],
+        **own: Any,
+    ) -> None:
+        features = dict(features)
+        growth = features.pop("dynamic_growth_steps", None)
+        self.under_test = OPTIMIZERS[name]
+        random = np.random.default_rng(0)
+        self.variables = [
+            keras.Variable(random.normal(size=shape), dtype=dtype, name=path)
+            for shape, dtype, path in zip(shapes, dtypes, "abcd", strict=False)
+        ]
+        self.inner = self.optimizer = self.under_test.make(
+            learning_rate=LEARNING_RATE, **arguments, **features, **own
+        )
+        if growth is not None:
+            self.optimizer = tf_opt.LossScaleOptimizer(self.inner, 4.0, growth)
+        self.optimizer.build(self.variables)
+        self.slots = self.under_test.slots(arguments)
+        self._tracks_norm = features.pop("track_gradient_norm", False)
+        self._norms: list[tuple[float, float]] = []
+        features.pop("lazy_mode", None)
+        stored = {
+            argument: features.pop(argument, default)
+            for argument, default in STORAGE.items()
+        }
+        self._rounds = stored["state_dtype"] is not None or any(
+            "16" in dtype for dtype in dtypes
+        )
+        self._storages = [
+            Storage(v.dtype, i, self.under_test, **stored)
+            for i, v in enumerate(self.variables)
+        ]
+        self.reference = WholeStep(
+            rule=self.under_test.step,
+            states=[
+                {"variable": _numbers(v)}
+                | {slot: np.zeros(v.shape) for slot in self.slots}
+                for v in self.variables
+            ],
+            paths=[v.path for v in self.variables],
+            learning_rate=float(np.float32(LEARNING_RATE)),
+            arguments=arguments,
+            storages=self._storages,
+            **features,
+            dynamic_growth_steps=growth,
+        )
+        if growth is not None:
+            self.reference.scale = 4.0
+
+    def set_a_part(self, i: int) -> None:
+        """Assigns to some elements of a variable."""
+        part = slice(3, 9)
+        value = self.variables[i].numpy()
+        value[part] = np.arange(6) - 2.5
+        self.variables[i].assign(value)
+        expected = self.reference.states[i]["variable"].copy()
+        expected[part] = value[part]
+        self.reference.states[i]["variable"] = expected
+
+    def step(
+        self,
+        step: Callable[[list[Any]], None],
+        gradients: list[np.ndarray | Slices],
+        lazy: bool = False,
+    ) -> None:
+        step(list(map(_tensor, gradients, self.variables)))
+        occurs = None
+        if isinstance(gradients[0], Slices):
+            if lazy:
+                occurs = [gradients[0].occurs(), True, True]
+            gradients = [gradients[0].dense(), *gradients[1:]]
+        updates = self.reference.updates
+        self.reference.apply(gradients, occurs)
+        if self._tracks_norm and self.reference.updates > updates:
+            norm = float(self.inner.gradient_norm)
+            self._norms.append((norm, self.reference.norm))
+
+    def assert_equal(self, tolerance: float) -> None:
+        """Compares variables, masters, slots, averages and counters."""
+        reference = self.reference
+        found, expected = [], []
+        masters = iter(masters_of(self.inner))
+        for variable, storage, state in zip(
+            self.variables, self._storages, reference.states, strict=True
+        ):
+            if storage.has_master:
+                # The variable is the rounded master, which is compared.
+                master = next(masters)
+                np.testing.assert_array_equal(
+                    _numbers(variable), storage.copy(_numbers(master))
+                )
+                variable = master
+            found.append(variable)
+            expected.append(state["variable"])
+        slots = self.under_test.find_slots(self.inner)
+        assert tuple(slots) == self.slots
+        for slot, of_variables in slots.items():
+            found += of_variables
+            expected += [state[slot] for state in reference.states]
+        if "v_max" in slots:
+            # Otherwise AMSGrad would change nothing.
+            v, v_max = (_numbers(slots[x][1]) for x in ("v", "v_max"))
+            assert (v_max > v).any()
+        if reference.use_ema:
+            found += self.inner._model_variables_moving_average
+            expected += reference.averages
+        _assert_close(found, expected, tolerance, self._rounds)
+        if reference.skip_nonfinite:
+            assert int(self.inner.skipped_steps) == reference.skipped
+        if reference.dynamic_growth_steps is not None:
+            scale = self.optimizer.dynamic_scale.numpy()
+            assert scale == reference.scale
+        iterations = keras.ops.convert_to_numpy(self.inner.iterations)
+        assert iterations == reference.updates
+        if self._norms:
+            np.testing.assert_allclose(*np.transpose(self._norms), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "implementation", "how", "dtype"), _modes()
+)
+def test_each_mode_in_each_type(
+    name: str, mode: str, implementation: str, how: str, dtype: str, device: str
+) -> None:
+    shapes = ((0,), (70,), (17, 241), ())
+    arguments = OPTIMIZERS[name].modes[mode]
+    trained = Trained(
+        *(name, arguments, {}, shapes, [dtype] * len(shapes)),
+        implementation=implementation,
+    )
+    step = trajectory.RUNS[how](
+        lambda gradients: trained.optimizer.apply(gradients, trained.variables)
+    )
+    for i in range(STEPS):
+        trained.step(step, _gradients(shapes, i))
+    trained.assert_equal(1e-12 if dtype == "float64" else 2e-5)
 
 
 @pytest.mark.parametrize(
@@ -248,8 +432,7 @@ def test_all_features_together(
     features = {}
     for feature, choice in chosen.items():
         features.update(FEATURES[feature][choice])
-    growth = features.pop("dynamic_growth_steps", None)
-    skips = growth is not None or features.get("skip_nonfinite", False)
+    skips = "dynamic_growth_steps" in features or "skip_nonfinite" in features
     if implementation == "custom_op" and not HAS_SPARSE_KERNELS:
         # The op for dense gradients, the composed one for others.
         implementation = "auto"
@@ -260,109 +443,29 @@ def test_all_features_together(
         **under_test.modes[mode],
         **under_test.proportional,
     }
-    random = np.random.default_rng(0)
-    begins = [random.normal(size=shape) for shape in SHAPES]
     scope = strategy if how == "replicas" else tf.distribute.get_strategy()
     on_device = how == "tf.function" and bool(placement)
     with scope.scope(), tf.device("CPU:1" if on_device else "CPU:0"):
-        variables = [
-            keras.Variable(value, dtype=dtype_, name=variable_name)
-            for value, dtype_, variable_name in zip(
-                begins, _dtypes(dtype), "abc", strict=True
-            )
-        ]
-        inner = optimizer = under_test.make(
-            learning_rate=LEARNING_RATE,
+        trained = Trained(
+            *(name, arguments, features, SHAPES, _dtypes(dtype)),
             implementation=implementation,
-            **arguments,
-            **features,
             **placement,
         )
-        if growth is not None:
-            optimizer = tf_opt.LossScaleOptimizer(inner, 4.0, growth)
-        optimizer.build(variables)
-    slots = under_test.slots(arguments)
-    tracks = features.pop("track_gradient_norm", False)
-    features.pop("lazy_mode", None)
-    stored = {
-        argument: features.pop(argument, default)
-        for argument, default in STORAGE.items()
-    }
-    reference = WholeStep(
-        rule=under_test.step,
-        states=[
-            {"variable": v.numpy().astype(float)}
-            | {slot: np.zeros(v.shape) for slot in slots}
-            for v in variables
-        ],
-        paths=[v.path for v in variables],
-        learning_rate=float(np.float32(LEARNING_RATE)),
-        arguments=arguments,
-        **features,
-        dynamic_growth_steps=growth,
-        storages=[
-            Storage(v.dtype, i, under_test, **stored)
-            for i, v in enumerate(variables)
-        ],
-    )
-    if growth is not None:
-        reference.scale = 4.0
-    step = _stepper(how, optimizer, variables, strategy)
-    accumulates = inner.gradient_accumulation_steps is not None
-    if (
-        how == "replicas"
-        and not placement
-        and chosen["slices"] == "lazy"
-        and accumulates
-    ):
-        gradients = map(_tensor, _gradients(0, skips, True), variables)
+    step = _stepper(how, trained.optimizer, trained.variables, strategy)
+    accumulates = "gradient_accumulation_steps" in features
+    slices, lazy = chosen["slices"] != "none", chosen["slices"] == "lazy"
+    if how == "replicas" and not placement and lazy and accumulates:
+        gradients = _gradients(SHAPES, 0, skips, slices)
         with pytest.raises(ValueError, match="`lazy_mode` must be False"):
-            step(list(gradients))
+            step(list(map(_tensor, gradients, trained.variables)))
         return
 
-    norms = []
     for i in range(STEPS):
-        gradients = _gradients(i, skips, chosen["slices"] != "none")
-        step(list(map(_tensor, gradients, variables)))
-        occurs = None
-        if isinstance(gradients[0], Slices):
-            if chosen["slices"] == "lazy":
-                occurs = [gradients[0].occurs(), True, True]
-            gradients[0] = gradients[0].dense()
-        updates = reference.updates
-        reference.apply(gradients, occurs)
-        if tracks and reference.updates > updates:
-            norms.append((float(inner.gradient_norm), reference.norm))
-
+        if i == SET_BEFORE:
+            with scope.scope():
+                trained.set_a_part(1)
+        trained.step(step, _gradients(SHAPES, i, skips, slices), lazy)
+    reference = trained.reference
     assert reference.updates > 3
     assert bool(reference.skipped) == skips
-    tolerance = 1e-12 if dtype == "float64" else 2e-5
-    rounds = dtype == "bfloat16" or stored["state_dtype"] is not None
-    found, expected = [], []
-    masters = iter(masters_of(inner))
-    for i, (variable, state) in enumerate(
-        zip(variables, reference.states, strict=True)
-    ):
-        storage = Storage(variable.dtype, i, under_test, **stored)
-        if storage.has_master:
-            # The variable is the rounded master, and that is what is compared.
-            master = next(masters)
-            np.testing.assert_array_equal(
-                _numbers(variable), storage.copy(_numbers(master))
-            )
-            variable = master
-        found.append(variable)
-        expected.append(state["variable"])
-    if features.get("use_ema"):
-        found += inner._model_variables_moving_average
-        expected += reference.averages
-    _assert_close(found, expected, tolerance, rounds)
-    if features.get("skip_nonfinite"):
-        assert int(inner.skipped_steps) == reference.skipped
-    if growth is not None:
-        assert optimizer.dynamic_scale.numpy() == reference.scale
-    each = features.get("gradient_accumulation_steps", 1)
-    iterations = keras.ops.convert_to_numpy(inner.iterations)
-    assert iterations == (STEPS - reference.skipped) // each
-    if norms:
-        np.testing.assert_allclose(*np.transpose(norms), rtol=1e-5)
+    trained.assert_equal(1e-12 if dtype == "float64" else 2e-5)

@@ -10,12 +10,10 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from registry import OPTIMIZERS
 from small_model import assert_close
 from small_model import assert_same
 
 XLA = tf.function(jit_compile=True)
-SHAPES = [(2, 3), (), (0,), (5,)] * 9
 
 
 def variables_of(shapes):
@@ -35,26 +33,6 @@ def stepper(optimizer, variables):
 
 def numbers(optimizer, variables):
     return [x.numpy() for x in (*variables, *optimizer.variables)]
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_many_variables_with_numbers_of_their_own(name):
-    found = []
-    for way in (tf.function, XLA):
-        variables = variables_of(SHAPES)
-        optimizer = OPTIMIZERS[name].make(
-            0.1,
-            weight_decay=0.1,
-            learning_rate_multipliers={f"v{i}$": i % 7 for i in range(36)},
-            weight_decay_multipliers={f"v{i}$": i % 5 for i in range(36)},
-        )
-        optimizer.build(variables)
-        step = way(stepper(optimizer, variables))
-        for _ in range(3):
-            step()
-        found.append(numbers(optimizer, variables))
-    assert optimizer.implementation_in_use == "composed"
-    assert_close(*found, rtol=1e-5, atol=1e-6)
 
 
 def test_what_was_read_before_a_step_stays_as_it_was():
@@ -167,21 +145,3 @@ def test_rows_that_a_table_does_not_have_are_ignored(lazy_mode):
 
     found = train([1.0, 2.0, 5.0, 6.0, 3.0, 4.0, 7.0, 8.0], [1, 9, 4, -1])
     assert_close(found, train([1.0, 2.0, 3.0, 4.0], [1, 4]), rtol=1e-6)
-
-
-def test_rows_of_a_sparse_gradient_must_have_a_known_size():
-    table = tf.Variable(tf.zeros((5, 4)))
-    optimizer = tf_opt.Adam(0.1)
-    optimizer.build([table])
-
-    @XLA
-    def step(values: tf.Tensor, chosen: tf.Tensor) -> None:
-        values = tf.boolean_mask(values, chosen, axis=1)
-        rows = tf.IndexedSlices(
-            values, tf.constant([1, 2]), tf.constant([5, 4])
-        )
-        optimizer.apply([rows], [table])
-
-    with pytest.raises(ValueError, match="known shape inside XLA"):
-        step(tf.ones((2, 4)), tf.constant([True, False, True, False]))
-    np.testing.assert_array_equal(table, 0)

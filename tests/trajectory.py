@@ -1,12 +1,10 @@
-"""Steps of an optimizer on known numbers, with everything it remembers."""
+"""Steps of an optimizer on known numbers, and ways to run a step."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -15,9 +13,8 @@ import tensorflow as tf
 from registry import OPTIMIZERS
 
 LEARNING_RATE = 0.01
-# Keras holds it in a float32 variable.
-STORED_LEARNING_RATE = float(np.float32(LEARNING_RATE))
 
+# A variable and its slots, by name.
 State = dict[str, np.ndarray]
 
 RUNS: dict[str, Callable[[Callable], Callable]] = {
@@ -25,22 +22,6 @@ RUNS: dict[str, Callable[[Callable], Callable]] = {
     "tf.function": tf.function,
     "jit_compile": tf.function(jit_compile=True),
 }
-
-
-class Step(NamedTuple):
-    """One step, as seen from outside; each list has an item per variable.
-
-    Attributes:
-        number: Counted from 1.
-        gradients: What the optimizer was given.
-        before: The variable and its slots, by name, before the step.
-        after: The same after it.
-    """
-
-    number: int
-    gradients: list[np.ndarray]
-    before: list[State]
-    after: list[State]
 
 
 @functools.cache
@@ -74,7 +55,7 @@ def _unchanged(gradient: np.ndarray, step: int) -> np.ndarray:
     return gradient
 
 
-def run(
+def last(
     name: str,
     mode: str,
     dtype: str,
@@ -82,11 +63,11 @@ def run(
     *,
     how: str = "eager",
     implementation: str = "auto",
-    steps: int = 20,
+    steps: int,
     change_gradient: Callable[[np.ndarray, int], np.ndarray] = _unchanged,
     **overrides: object,
-) -> Iterator[Step]:
-    """Runs an optimizer on variables of these shapes, all in each step.
+) -> list[State]:
+    """Steps variables of these shapes together; returns their last states.
 
     `overrides` are more arguments of the optimizer.
     """
@@ -102,29 +83,15 @@ def run(
         **{**under_test.modes[mode], **overrides},
     )
     optimizer.build(variables)
-    slots = under_test.find_slots(optimizer)
     apply = RUNS[how](lambda gradients: optimizer.apply(gradients, variables))
-
-    def states() -> list[State]:
-        columns = {"variable": variables, **slots}
-        return [
-            {key: column[i].numpy() for key, column in columns.items()}
-            for i in range(len(variables))
-        ]
-
-    before = states()
     for number in range(1, steps + 1):
         gradients = [
             change_gradient(gradient(shape, number).astype(numpy_dtype), number)
             for shape in shapes
         ]
         apply([tf.constant(g) for g in gradients])
-        after = states()
-        yield Step(number, gradients, before, after)
-        before = after
-
-
-def last(*args: object, **kwargs: object) -> list[State]:
-    """The states after the last step of `run(...)`."""
-    *_, step = run(*args, **kwargs)
-    return step.after
+    columns = {"variable": variables, **under_test.find_slots(optimizer)}
+    return [
+        {key: column[i].numpy() for key, column in columns.items()}
+        for i in range(len(variables))
+    ]
