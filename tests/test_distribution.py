@@ -15,10 +15,6 @@ from registry import RULES
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 IMPLEMENTATIONS = ["custom_op", "composed"]
-MODES = {
-    name: (under_test.make, under_test.thorough)
-    for name, under_test in RULES.items()
-}
 
 
 def test_one_launch_for_each_replica(strategy):
@@ -90,8 +86,8 @@ def test_the_average_swaps_in_on_all_replicas(strategy):
         assert copy.numpy() == [3.0]
 
 
-MORE_MODES = {
-    **MODES,
+MODES = {
+    **{name: (x.make, x.thorough) for name, x in RULES.items()},
     "average": (tf_opt.AdamW, {"use_ema": True, "ema_momentum": 0.5}),
     "lazy": (tf_opt.Adam, {"lazy_mode": True}),
     "accumulates": (
@@ -109,15 +105,13 @@ MORE_MODES = {
 @pytest.mark.parametrize(
     ("mode", "implementation", "in_graph", "in_scope"),
     list(
-        AllPairs(
-            [list(MORE_MODES), IMPLEMENTATIONS, [False, True], [False, True]]
-        )
+        AllPairs([list(MODES), IMPLEMENTATIONS, [False, True], [False, True]])
     ),
 )
 def test_steps_in_replicas_and_outside_equal_one_device(
     strategy, mode, implementation, in_graph, in_scope
 ):
-    make, arguments = MORE_MODES[mode]
+    make, arguments = MODES[mode]
     dtype = "bfloat16" if mode == "masters" else "float32"
 
     def train(scope, run) -> list:

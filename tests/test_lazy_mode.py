@@ -258,12 +258,6 @@ COUNTED_LATE = {
             tf.concat([indices > 2, indices < 0], 0),
         ),
     ),
-    "each once": lambda values, indices: (
-        tf.math.unsorted_segment_sum(
-            values, tf.unique(indices).idx, tf.size(tf.unique(indices).y)
-        ),
-        tf.unique(indices).y,
-    ),
 }
 
 

@@ -5,18 +5,11 @@ test_whole_step.py compares them with NumPy.
 
 from __future__ import annotations
 
-import functools
-import os
-import pathlib
-import pickle
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_opt
 
 import trajectory
 from registry import MODES
@@ -60,24 +53,6 @@ def test_one_launch_for_all_variables_of_a_type(
     operations = step.get_concrete_function().graph.get_operations()
     types = [operation.type for operation in operations]
     assert types.count(under_test.spec.op_name) == 2 * launches
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize(("name", "mode"), THOROUGH_MODES)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_result_does_not_depend_on_which_variables_share_a_launch(
-    name: str, mode: str, dtype: str, device: str
-) -> None:
-    # Together they are enough for several threads, and the pieces that these
-    # get begin and end elsewhere than alone.
-    shapes = [(17,), (50_001,), (4097,)]
-    together = trajectory.last(name, mode, dtype, shapes, steps=3)
-    alone = [
-        state
-        for shape in shapes
-        for state in trajectory.last(name, mode, dtype, [shape], steps=3)
-    ]
-    assert_same_bits(together, alone)
 
 
 FEATURES = {
@@ -174,71 +149,3 @@ def test_an_infinite_learning_rate_without_decay_is_no_nan(
         variable = tf.Variable([1.0, 2.0])
         optimizer.apply([tf.constant([3.0, -4.0])], [variable])
         assert variable.numpy().tolist() == [-np.inf, np.inf]
-
-
-# In this process these kernels were chosen, and it chooses once.
-CPU_TARGET = tf_opt.build_info()["cpu_kernels"]
-
-_SAVE_LAST_STATES = """
-import sys
-
-sys.path.insert(0, sys.argv[1])
-import conftest
-import test_update_rules
-
-test_update_rules.save_last_states(sys.argv[2])
-"""
-
-
-@functools.cache
-def last_states() -> list[list[trajectory.State]]:
-    """What the custom ops compute in every type."""
-    return [
-        trajectory.last(
-            name,
-            mode,
-            dtype,
-            [(17,), (4097,)],
-            implementation="custom_op",
-            steps=5,
-        )
-        for name, mode in THOROUGH_MODES
-        for dtype in DTYPES
-    ]
-
-
-def save_last_states(path: str) -> None:
-    """Writes this process' CPU target and `last_states`."""
-    pathlib.Path(path).write_bytes(pickle.dumps((CPU_TARGET, last_states())))
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        pytest.param(
-            target,
-            marks=pytest.mark.skipif(
-                target == CPU_TARGET or CPU_TARGET in ("baseline", "neon"),
-                reason=f"this process runs {CPU_TARGET} anyway",
-            ),
-        )
-        for target in ["baseline", "avx2"]
-    ],
-)
-def test_other_cpu_target_computes_the_same_bits(
-    target: str, tmp_path: pathlib.Path
-) -> None:
-    path = tmp_path / "states"
-    tests = str(pathlib.Path(__file__).parent)
-    subprocess.run(
-        [sys.executable, "-c", _SAVE_LAST_STATES, tests, str(path)],
-        env={**os.environ, "TF_OPT_CPU_TARGET": target},
-        # Not the source tree, whose package `python -c` would import.
-        cwd=tmp_path,
-        check=True,
-    )
-    ran, states = pickle.loads(path.read_bytes())
-    assert ran == target
-    expected = last_states()
-    for actual, wanted in zip(states, expected, strict=True):
-        assert_same_bits(actual, wanted)

@@ -16,14 +16,6 @@ from small_model import assert_same
 XLA = tf.function(jit_compile=True)
 
 
-def variables_of(shapes):
-    random = np.random.default_rng(1)
-    return [
-        keras.Variable(random.normal(size=shape), name=f"v{i}")
-        for i, shape in enumerate(shapes)
-    ]
-
-
 def stepper(optimizer, variables):
     def step():
         optimizer.apply([v * 0.5 for v in variables], variables)
@@ -111,7 +103,7 @@ def test_hyperparameters_count_that_changed_after_compiling():
 
 
 def test_threads_share_a_compiled_step():
-    variables = variables_of([(300, 1000)] * 3)
+    variables = [keras.Variable(np.ones((300, 1000))) for _ in range(3)]
     optimizer = tf_opt.ASGD(0.1, global_clipnorm=1.0)
     optimizer.build(variables)
     gradients = [tf.ones(v.shape) for v in variables]
