@@ -166,16 +166,16 @@ def pairwise(
 ) -> list[tuple[Any, ...]]:
     """Cases in which every pair of choices occurs, also with each mode.
 
-    Each optimizer with more state than its slots has its own pairs. The others
-    are but formulas for what an element becomes; they share theirs. A mode is a
-    tuple that begins with an optimizer's name. `filter_func` says whether a
-    case, or its beginning, may occur.
+    Optimizers with more state than their slots share their pairs, and so do
+    those that are but formulas for what an element becomes. A mode is a tuple
+    that begins with an optimizer's name. `filter_func` says whether a case, or
+    its beginning, may occur.
     """
-    groups: dict[str, list[tuple[str, ...]]] = {}
+    groups: dict[bool, list[tuple[str, ...]]] = {}
     for mode in modes:
         spec = OPTIMIZERS[mode[0]].spec
         has_more = spec.shared or any(slot.row_input for slot in spec.slots)
-        groups.setdefault(mode[0] if has_more else "", []).append(mode)
+        groups.setdefault(bool(has_more), []).append(mode)
     return [
         (*mode, *chosen)
         for group in groups.values()

@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -233,30 +232,6 @@ def test_build_info_names_what_runs():
     assert info["built_against"].split(".")[:2] == tf.__version__.split(".")[:2]
     found = tf.config.list_physical_devices("GPU")
     assert (info["gpus"] == "none found") == (not found)
-
-
-@pytest.mark.skipif(not shutil.which("git"), reason="git was not found")
-def test_a_wheel_is_made_from_a_commit(tmp_path):
-    tool = pathlib.Path(__file__).parents[1] / "tools/stage_package.py"
-    commit_of = runpy.run_path(str(tool))["commit_of"]
-
-    def git(*arguments: str) -> str:
-        author = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
-        command = ["git", "-C", str(tmp_path), *author, *arguments]
-        return subprocess.check_output(command, text=True).strip()
-
-    git("init", "--quiet")
-    file = tmp_path / "inside" / "file"
-    file.parent.mkdir()
-    file.write_text("1")
-    assert commit_of(tmp_path) == "unknown"
-    git("add", ".")
-    git("commit", "--quiet", "--message", "one")
-    commit = git("rev-parse", "HEAD")
-    assert commit_of(tmp_path) == commit
-    assert commit_of(file.parent) == "unknown"
-    file.write_text("2")
-    assert commit_of(tmp_path) == f"{commit}+changes"
 
 
 def test_build_info_tells_the_wheels_apart(tmp_path):

@@ -234,51 +234,6 @@ def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):
     assert others._unsaved.weight_decay_multipliers.factors.numpy() == [4]
 
 
-def test_a_saved_training_function_keeps_what_it_uses(tmp_path):
-    class Trainer(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.variable = tf.Variable([0.0], name="x")
-            self.optimizer = tf_opt.AveragedSGD(
-                1.0,
-                lambd=0.0,
-                learning_rate_multipliers={"x": 2.0},
-                skip_nonfinite=True,
-                track_gradient_norm=True,
-            )
-            self.optimizer.build([self.variable])
-
-        @tf.function(input_signature=[tf.TensorSpec([1])])
-        def step(self, gradient):
-            self.optimizer.apply([gradient], [self.variable])
-            state = self.optimizer
-            return self.variable, state.gradient_norm, state.skipped_steps
-
-    trainer = Trainer()
-    trainer.step(tf.constant([np.inf]))
-    trainer.step(tf.constant([1.0]))
-    tf.saved_model.save(trainer, tmp_path)
-    loaded = tf.saved_model.load(tmp_path)
-    variable, norm, skipped = loaded.step(tf.constant([3.0]))
-    assert (variable.numpy(), norm.numpy(), skipped.numpy()) == (-8, 3, 1)
-
-
-def test_everything_is_in_the_configuration():
-    arguments = {
-        "learning_rate_multipliers": {".": 0.5},
-        "weight_decay_multipliers": {".": 0.0},
-        "skip_nonfinite": True,
-        "track_gradient_norm": True,
-        "use_ema": True,
-        "global_clipnorm": 1.0,
-    }
-    config = tf_opt.AdamW(0.01, **arguments).get_config()
-    again = tf_opt.AdamW.from_config(config)
-    assert arguments.items() <= again.get_config().items()
-    again.apply([tf.constant([3.0])], _variables([1.0]))
-    assert float(again.gradient_norm) == 3
-
-
 class Halving(tf_opt.Adam):
     """An optimizer with a rule of its own."""
 

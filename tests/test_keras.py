@@ -13,7 +13,6 @@ import tf_opt
 from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
-from registry import OPTIMIZERS
 from registry import RULES
 from small_model import assert_close
 from small_model import assert_same
@@ -188,31 +187,6 @@ def test_a_schedule_counts_steps_or_updates(name, schedule_by, how):
             their_step(tf.constant(batches.mean(axis=0)))
         np.testing.assert_allclose(*variables, **TOLERANCE)
     assert abs(variables[0].numpy() - [1.0, -2.0, 0.5]).min() > 0.01
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_mixed_precision_skips_a_step_that_overflows(name):
-    variable = keras.Variable([1.0, 2.0])
-    inner = OPTIMIZERS[name].make(0.1)
-    optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=16.0)
-    optimizer.build([variable])
-
-    @tf.function
-    def step(gradient) -> None:
-        optimizer.apply([gradient], [variable])
-
-    def state() -> list[np.ndarray]:
-        return [v.numpy() for v in (variable, *inner.variables)]
-
-    before = state()
-    step(tf.constant([16.0, -16.0]))
-    after = state()
-    assert after[0][0] < before[0][0]
-    assert after[0][1] > before[0][1]
-    # Nothing advances, what all variables share included.
-    step(tf.constant([np.inf, 1.0]))
-    assert_same(state(), after)
-    assert int(inner.iterations.numpy()) == 1
 
 
 def test_constraints_are_applied_after_the_step(implementation):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -268,32 +265,3 @@ def test_a_wrong_argument_is_named(wrong, how, device):
     )
     with pytest.raises(errors, match=message):
         RUNS[how](run)()
-
-
-def _reads_while_measuring() -> int:
-    """How often a variable is read in the middle half of one measurement."""
-    small, large = tf.Variable(1.0), tf.Variable(tf.zeros(2**25))
-    gradients = [tf.ones((), tf.float16), tf.ones(2**25, tf.float16)]
-    times = []
-
-    def run():
-        times.append(time.perf_counter())
-        custom_op(gradients, [small, large])
-        times.append(time.perf_counter())
-
-    measuring = threading.Thread(target=run)
-    measuring.start()
-    reads = []
-    while measuring.is_alive():
-        small.numpy()
-        reads.append(time.perf_counter())
-    begin, end = times
-    quarter = (end - begin) / 4
-    return sum(begin + quarter < read < end - quarter for read in reads)
-
-
-def test_accumulators_can_be_read_meanwhile():
-    # Mostly hundreds; none if readers waited. The first call takes longer for
-    # other reasons, and a busy machine may have no processor for a reader.
-    reads = [_reads_while_measuring() for _ in range(4)]
-    assert statistics.median(reads[1:]) > 3

@@ -16,33 +16,6 @@ from counterparts import COUNTERPARTS
 pytestmark = pytest.mark.core
 
 
-@pytest.mark.parametrize("make", [tf.Variable, keras.Variable])
-def test_a_variable_takes_effect_in_the_next_traced_step(implementation, make):
-    pair = COUNTERPARTS["AdamW"]
-
-    def train(make_optimizer, **arguments) -> list[float]:
-        decay = make(0.5)
-        optimizer = make_optimizer(weight_decay=decay, **arguments)
-        variable, bias = keras.Variable([1.0, 2.0]), keras.Variable([3.0])
-        optimizer.exclude_from_weight_decay(var_list=[bias])
-        optimizer.build([variable, bias])
-
-        @tf.function
-        def step() -> None:
-            optimizer.apply([tf.ones(2), tf.ones(1)], [variable, bias])
-
-        for value in (0.5, 0.25, 0.0, 2.0):
-            decay.assign(value)
-            step()
-        return [*variable.numpy(), *bias.numpy()]
-
-    np.testing.assert_allclose(
-        train(pair.ours, implementation=implementation),
-        train(pair.keras),
-        rtol=1e-6,
-    )
-
-
 def test_a_number_takes_effect_in_the_next_eager_step():
     variable = keras.Variable([1.0])
     optimizer = tf_opt.Adam(0.5, weight_decay=0.5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import keras
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import tensorflow as tf
 import tf_opt
 
 from small_model import assert_close
-from small_model import assert_same
 
 XLA = tf.function(jit_compile=True)
 
@@ -25,22 +22,6 @@ def stepper(optimizer, variables):
 
 def numbers(optimizer, variables):
     return [x.numpy() for x in (*variables, *optimizer.variables)]
-
-
-def test_what_was_read_before_a_step_stays_as_it_was():
-    variable = keras.Variable([1.0, 2.0])
-    optimizer = tf_opt.Adam(0.1)
-    optimizer.build([variable])
-    step = XLA(lambda: optimizer.apply([tf.ones(2)], [variable]))
-    step()
-    kept = [variable, *optimizer.variables]
-    read = [tf.identity(tf.convert_to_tensor(x)) for x in kept]
-    shared = [x.value.read_value() for x in kept]
-    expected = [x.numpy().copy() for x in shared]
-    step()
-    assert_same([x.numpy() for x in shared], expected)
-    assert_same([x.numpy() for x in read], expected)
-    assert (variable.numpy() != expected[0]).all()
 
 
 @pytest.mark.parametrize("what", ["variables", "slots", "each other's"])
@@ -66,26 +47,6 @@ def test_a_gradient_may_be_what_is_updated(what):
     assert_close(train(XLA), train(tf.function), rtol=1e-5)
 
 
-def test_a_loop_inside_a_compiled_function():
-    def train(way):
-        variable = keras.Variable([1.0, -2.0])
-        optimizer = tf_opt.AdamW(0.1, use_ema=True, clipnorm=0.5)
-        optimizer.build([variable])
-
-        @way
-        def loop(count):
-            i = tf.constant(0)
-            while i < count:
-                optimizer.apply([variable * 0.5], [variable])
-                i += 1
-
-        loop(tf.constant(5))
-        assert int(optimizer.iterations) == 5
-        return numbers(optimizer, [variable])
-
-    assert_close(train(XLA), train(tf.function), rtol=1e-6)
-
-
 def test_hyperparameters_count_that_changed_after_compiling():
     variable = keras.Variable([1.0])
     decay = keras.Variable(0.0)
@@ -100,24 +61,6 @@ def test_hyperparameters_count_that_changed_after_compiling():
     optimizer.learning_rate = 0.0
     step()
     assert variable.numpy() == pytest.approx(0.95)
-
-
-def test_threads_share_a_compiled_step():
-    variables = [keras.Variable(np.ones((300, 1000))) for _ in range(3)]
-    optimizer = tf_opt.ASGD(0.1, global_clipnorm=1.0)
-    optimizer.build(variables)
-    gradients = [tf.ones(v.shape) for v in variables]
-    step = XLA(lambda: optimizer.apply(gradients, variables))
-    step()
-    threads = [
-        threading.Thread(target=lambda: [step() for _ in range(10)])
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert int(optimizer.iterations) == 41
 
 
 @pytest.mark.parametrize("lazy_mode", [False, True, {"table": "catch_up"}])
