@@ -157,25 +157,10 @@ def test_state_of_exact_training_loads_as_up_to_date(tmp_path, format):
     np.testing.assert_array_equal(table(exact), table(other))
 
 
-@pytest.mark.parametrize("how", ["pickle", "config", "clone"])
-def test_copies(how):
-    optimizer = adam({"table": "catch_up"})
-    model = make_model(optimizer)
+def test_a_copy_trains_on():
+    model = make_model(adam({"table": "catch_up"}))
     steps(model, 3)
-    if how == "pickle":
-        other = pickle.loads(pickle.dumps(model))
-    else:
-        config = optimizer.get_config()
-        other = another_model(tf_opt.Adam.from_config(config))
-        if how == "clone":
-            other = keras.models.clone_model(model)
-            other.compile(tf_opt.Adam.from_config(config), "mse")
-            other.optimizer.build(other.trainable_variables)
-        other.set_weights(model.get_weights())
-        for a, b in zip(
-            other.optimizer.variables, optimizer.variables, strict=True
-        ):
-            a.assign(b)
+    other = pickle.loads(pickle.dumps(model))
     assert other.optimizer.lazy_mode == {"table": "catch_up"}
     for each in (model, other):
         fit(each)

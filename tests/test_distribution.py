@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
-
-from registry import RULES
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 IMPLEMENTATIONS = ["custom_op", "composed"]
@@ -84,80 +79,6 @@ def test_the_average_swaps_in_on_all_replicas(strategy):
             assert copy.numpy() == [2.5]  # Of 1 (twice weightless), 2 and 3.
     for copy in strategy.experimental_local_results(variable.value):
         assert copy.numpy() == [3.0]
-
-
-MODES = {
-    **{name: (x.make, x.thorough) for name, x in RULES.items()},
-    "average": (tf_opt.AdamW, {"use_ema": True, "ema_momentum": 0.5}),
-    "lazy": (tf_opt.Adam, {"lazy_mode": True}),
-    "accumulates": (
-        tf_opt.Adam,
-        {"gradient_accumulation_steps": 2, "global_clipnorm": 1.0},
-    ),
-    "skips": (
-        tf_opt.NAdam,
-        {"gradient_accumulation_steps": 2, "skip_nonfinite": True},
-    ),
-    "masters": (tf_opt.AdamW, {"master_weights": True}),
-}
-
-
-@pytest.mark.parametrize(
-    ("mode", "implementation", "in_graph", "in_scope"),
-    list(
-        AllPairs([list(MODES), IMPLEMENTATIONS, [False, True], [False, True]])
-    ),
-)
-def test_steps_in_replicas_and_outside_equal_one_device(
-    strategy, mode, implementation, in_graph, in_scope
-):
-    make, arguments = MODES[mode]
-    dtype = "bfloat16" if mode == "masters" else "float32"
-
-    def train(scope, run) -> list:
-        with scope():
-            variables = [
-                keras.Variable([[1.0, 2.0], [3.0, 4.0]], dtype=dtype),
-                keras.Variable([1.0, 2.0], dtype="bfloat16"),
-            ]
-            optimizer = make(0.125, implementation=implementation, **arguments)
-            optimizer.build(variables)
-
-        def step(gradient: tf.Tensor) -> None:
-            values = tf.fill((1, 2), tf.cast(gradient, dtype))
-            rows = tf.IndexedSlices(values, tf.constant([1]))
-            optimizer.apply([rows, tf.cast(values[0], "bfloat16")], variables)
-
-        way = tf.function if in_graph else lambda function: function
-        outside, inside = way(step), way(lambda: run(step))
-        with scope() if in_scope else contextlib.nullcontext():
-            for gradient in (
-                (1.0, np.inf, 1.0) if mode == "skips" else (1.0, 1.0)
-            ):
-                outside(tf.constant(gradient))
-        for _ in range(2):
-            inside()
-        return [*variables, *optimizer.variables]
-
-    def on_replica(step) -> None:
-        replica = tf.distribute.get_replica_context()
-        # 1/4 and 3/4: their sum is the single device's gradient.
-        replica_id = tf.cast(replica.replica_id_in_sync_group, tf.float32)
-        step((1 + 2 * replica_id) / 4)
-
-    alone = train(contextlib.nullcontext, lambda step: step(tf.constant(1.0)))
-    found = train(
-        strategy.scope, lambda step: strategy.run(on_replica, (step,))
-    )
-    for variable, expected in zip(found, alone, strict=True):
-        copies = strategy.experimental_local_results(variable.value)
-        assert len(copies) == 2
-        for copy in copies:
-            np.testing.assert_allclose(
-                copy.numpy().astype("float64"),
-                expected.numpy().astype("float64"),
-                rtol=1e-6,
-            )
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")

@@ -137,26 +137,6 @@ def test_a_loaded_model_trains_on_bit_for_bit(make, optimizer, tmp_path):
     assert_go_on(model, again, pickle.loads(pickle.dumps(model)))
 
 
-@pytest.mark.parametrize(
-    "optimizer", [layerwise, by_the_models_name, with_exclusions]
-)
-def test_a_configuration_is_for_models_of_the_same_structure(optimizer):
-    model = trained("sequential", optimizer)
-    config = model.optimizer.get_config()
-    twin = keras.Sequential(
-        [keras.layers.Dense(3), keras.layers.Dense(2)], name="other"
-    )
-    twin(X)
-    twin.compile(type(model.optimizer).from_config(config), "mse")
-    twin.optimizer.build(twin.trainable_variables)
-    twin.set_weights(model.get_weights())
-    for target, source in zip(
-        twin.optimizer.variables, model.optimizer.variables, strict=True
-    ):
-        target.assign(source)
-    assert_go_on(model, twin)
-
-
 def test_in_another_structure_names_decide():
     model = trained("sequential", by_the_models_name)
     model.optimizer.exclude_from_weight_decay(var_names=["bias"])

@@ -62,6 +62,9 @@ def test_a_keras_file_and_a_checkpoint_continue_bit_for_bit(
 
     model, restored = make(), make()
     train(model)
+    if name == "ASGD":
+        # Batches in an order of their own for the rest of the epoch.
+        model.optimizer.batch_order = [2, 0, 1]
     model.save(tmp_path / "model.keras")
     path = checkpoint_of(model).save(tmp_path / "checkpoint")
 

@@ -261,13 +261,16 @@ def test_in_a_strategys_scope(strategy):
         variables = keras_variables(START)
         ours = tf_opt.from_torch(theirs, variables, LAYOUTS)
     back = tf_opt.to_torch(ours, variables, LAYOUTS)
-    expected = theirs.state_dict()
     assert [g["lr"] for g in back["param_groups"]] == [2.0**-6, 2.0**-5]
-    for index, state in expected["state"].items():
+    assert_same_state(back, theirs)
+
+
+def assert_same_state(found: dict, optimizer: torch.optim.Optimizer) -> None:
+    expected = optimizer.state_dict()["state"]
+    for index, state in expected.items():
         for key, value in state.items():
-            torch.testing.assert_close(
-                back["state"][index][key].to(value.dtype), value
-            )
+            got = found["state"][index][key]
+            torch.testing.assert_close(got.to(value.dtype), value)
 
 
 LAYERS = [
@@ -353,12 +356,17 @@ def test_other_types(dtype):
     variable = tf.Variable(tf.ones(2, tf.dtypes.as_dtype(dtype)), name="v")
     ours = tf_opt.from_torch(theirs, [variable])
     back = tf_opt.to_torch(ours, [variable])
-    for key, value in theirs.state[parameter].items():
-        torch.testing.assert_close(back["state"][0][key].to(value.dtype), value)
+    assert_same_state(back, theirs)
 
 
 class _MyAdam(torch.optim.Adam):
     """May compute anything."""
+
+
+def two_groups(name: str, **second) -> torch.optim.Optimizer:
+    own = [torch.nn.Parameter(torch.tensor(value)) for value in START]
+    groups = [{"params": own[:1]}, {"params": own[1:], **second}]
+    return getattr(torch.optim, name)(groups)
 
 
 @pytest.mark.parametrize(
@@ -366,6 +374,18 @@ class _MyAdam(torch.optim.Adam):
     [
         ({"optimizer": "adam"}, TypeError, "an optimizer of torch.optim"),
         ({"optimizer": ("Adagrad", {})}, TypeError, "one of Adam, AdamW"),
+        (
+            {"optimizer": _MyAdam([torch.nn.Parameter(torch.ones(1))])},
+            *(TypeError, "an optimizer of torch.optim"),
+        ),
+        (
+            {"optimizer": two_groups("Adam", eps=0.5)},
+            *(ValueError, "`eps` must be the same"),
+        ),
+        (
+            {"optimizer": two_groups("ASGD", lr=0.5)},
+            *(ValueError, "`lr` must be the same for all"),
+        ),
         ({"variables": []}, ValueError, "Expected: 2. Received: 0"),
         ({"variables": [None, None]}, ValueError, "must have a variable"),
         ({"layouts": None}, ValueError, "must have the shapes"),
@@ -384,20 +404,6 @@ def test_what_from_torch_refuses(changed, error, message):
     }
     with pytest.raises(error, match=message):
         tf_opt.from_torch(**arguments)
-
-
-def test_groups_and_classes_that_from_torch_refuses():
-    parameters = [torch.nn.Parameter(torch.ones(1)) for _ in range(2)]
-    variables = [keras.Variable([1.0], name=name) for name in "ab"]
-    first, second = ({"params": [x]} for x in parameters)
-    theirs = torch.optim.Adam([first, {**second, "eps": 0.5}])
-    with pytest.raises(ValueError, match="`eps` must be the same"):
-        tf_opt.from_torch(theirs, variables)
-    theirs = torch.optim.ASGD([first, {**second, "lr": 0.5}])
-    with pytest.raises(ValueError, match="`lr` must be the same for all"):
-        tf_opt.from_torch(theirs, variables)
-    with pytest.raises(TypeError, match="an optimizer of torch.optim"):
-        tf_opt.from_torch(_MyAdam(parameters), variables)
 
 
 @pytest.mark.parametrize(
