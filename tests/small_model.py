@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Sequence
 
 import keras
@@ -62,6 +63,24 @@ def train(model: keras.Model, epochs: int = 2) -> None:
 def checkpoint_of(model: keras.Model) -> tf.train.Checkpoint:
     """Of the model and its optimizer."""
     return tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+
+
+def loaded(
+    source: keras.Model, target: keras.Model, kind: str, folder: pathlib.Path
+) -> keras.Model:
+    """Saves a model and loads it, into another one unless the file has all."""
+    path = str(folder / f"saved.{kind}")
+    if kind == "keras":
+        source.save(path)
+        return keras.saving.load_model(path)
+    target.optimizer.build(target.trainable_variables)
+    if kind == "weights.h5":
+        source.save_weights(path)
+        target.load_weights(path)
+    else:
+        written = checkpoint_of(source).save(path)
+        checkpoint_of(target).restore(written).assert_existing_objects_matched()
+    return target
 
 
 def state(model: keras.Model) -> list[np.ndarray]:

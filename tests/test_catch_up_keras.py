@@ -14,6 +14,7 @@ import tf_opt
 
 from small_model import assert_close
 from small_model import assert_same
+from small_model import loaded
 from small_model import state
 
 pytestmark = pytest.mark.kernels
@@ -36,13 +37,6 @@ def make_model(optimizer: Any, seed: int = 3, **arguments: Any) -> keras.Model:
         ]
     )
     model.compile(optimizer, "mse", **arguments)
-    return model
-
-
-def another_model(optimizer: Any) -> keras.Model:
-    """One with other numbers, which is built and so can be loaded into."""
-    model = make_model(optimizer, seed=8)
-    optimizer.build(model.trainable_variables)
     return model
 
 
@@ -102,47 +96,32 @@ def test_rows_are_up_to_date_after_fit():
     assert (table(model) != before).any()
 
 
-def test_training_goes_on_from_keras_files_and_checkpoints(tmp_path):
-    def start() -> keras.Model:
-        model = make_model(adam())
-        steps(model, 5)
-        return model
-
-    model = start()
-    path = tmp_path / "model.keras"
-    model.save(path)
-    saved = table(model)
-    # The rows had to catch up first: the file is what exact training has.
-    assert (saved != table(start())).any()
-    for name in ("weights.weights.h5", "checkpoint"):
-        model = start()
-        if name == "checkpoint":
-            checkpoint = tf.train.Checkpoint(model=model)
-            prefix = checkpoint.write(str(tmp_path / name))
-        else:
-            model.save_weights(tmp_path / name)
-        other = another_model(adam())
-        if name == "checkpoint":
-            tf.train.Checkpoint(model=other).read(prefix).assert_consumed()
-        else:
-            other.load_weights(tmp_path / name)
-        for each in (model, other):
-            fit(each)
-        assert_same(state(other), state(model))
-    loaded = keras.models.load_model(path)
-    np.testing.assert_array_equal(table(loaded), saved)
-    assert loaded.optimizer.lazy_mode == "catch_up"
+@pytest.mark.parametrize("kind", ["keras", "weights.h5", "checkpoint"])
+def test_training_goes_on_from_files_and_checkpoints(kind, tmp_path):
+    model, waiting = (make_model(adam()) for _ in range(2))
+    for each in (model, waiting):
+        steps(each, 5)
+    other = loaded(model, make_model(adam(), seed=8), kind, tmp_path)
+    assert other.optimizer.lazy_mode == "catch_up"
+    if kind == "keras":
+        # The rows had to catch up first: the file is what exact training has.
+        assert (table(other) != table(waiting)).any()
+        waiting.optimizer.catch_up()
+        np.testing.assert_array_equal(table(other), table(waiting))
+    for each in (model, other):
+        fit(each)
+    assert_same(state(other), state(model))
 
 
-@pytest.mark.parametrize("format", ["keras", "checkpoint"])
-def test_state_of_exact_training_loads_as_up_to_date(tmp_path, format):
+@pytest.mark.parametrize("kind", ["weights.h5", "checkpoint"])
+def test_state_of_exact_training_loads_as_up_to_date(tmp_path, kind):
     exact = make_model(tf_opt.Adam(0.05))
     fit(exact)
-    other = another_model(adam())
-    if format == "keras":
-        exact.save_weights(tmp_path / "exact.weights.h5")
-        other.load_weights(tmp_path / "exact.weights.h5")
+    if kind == "weights.h5":
+        other = loaded(exact, make_model(adam(), seed=8), kind, tmp_path)
     else:
+        other = make_model(adam(), seed=8)
+        other.optimizer.build(other.trainable_variables)
         prefix = tf.train.Checkpoint(model=exact).write(str(tmp_path / "exact"))
         tf.train.Checkpoint(model=other).read(prefix).expect_partial()
     before = table(other)
@@ -152,8 +131,7 @@ def test_state_of_exact_training_loads_as_up_to_date(tmp_path, format):
         fit(model, callbacks=[tf_opt.callbacks.CatchUp(1)])
     assert_close([table(other)], [table(exact)], rtol=1e-3, atol=1e-5)
     # And back again.
-    other.save_weights(tmp_path / "other.weights.h5")
-    exact.load_weights(tmp_path / "other.weights.h5")
+    loaded(other, exact, "weights.h5", tmp_path)
     np.testing.assert_array_equal(table(exact), table(other))
 
 

@@ -13,6 +13,7 @@ from allpairspy import AllPairs
 
 from low_precision_cases import SETTINGS
 from registry import RULES
+from small_model import assert_close
 from trajectory import RUNS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -200,8 +201,7 @@ def test_variables_that_are_overwritten_by_gradients(steps):
                 [tf.constant([1.0]), tf.constant([value])], variables
             )
         results.append([v.numpy() for v in variables])
-    for ours, theirs in zip(*results, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    assert_close(*results, rtol=1e-4)
 
 
 def test_checkpoints_move_whatever_is_kept_beside_the_variables(tmp_path):

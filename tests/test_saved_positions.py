@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from small_model import assert_same
+
 X = np.random.default_rng(7).standard_normal((16, 4)).astype("float32")
 Y = X[:, :2] ** 2
 
@@ -100,12 +102,10 @@ def assert_go_on(model: keras.Model, *others: keras.Model) -> None:
     """The same variables, now and after training on."""
     for _ in range(2):
         for other in others:
-            for a, b in zip(
+            assert_same(
                 [*other.variables, *other.optimizer.variables],
                 [*model.variables, *model.optimizer.variables],
-                strict=True,
-            ):
-                np.testing.assert_array_equal(a.numpy(), b.numpy())
+            )
             fit(other)
         fit(model)
 

@@ -16,6 +16,7 @@ import tf_opt
 from tf_opt.python import tensorflow_internals
 
 from devices import EMULATED_GPU
+from small_model import assert_close
 from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
@@ -77,8 +78,7 @@ def test_the_op_gets_the_dense_gradient_or_lazily_none(lazy_mode, how):
     assert found[0].implementation_in_use == (
         "custom_op and composed" if lazy_mode else "custom_op"
     )
-    for a, b in zip(found[1], expected[1], strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert_close(found[1], expected[1], rtol=1e-5, atol=1e-6)
 
 
 def test_lazily_custom_op_is_an_error_that_says_what_to_do(how):

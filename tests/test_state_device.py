@@ -20,25 +20,6 @@ import small_model
 HOST = {"state_device": "CPU:0"}
 DEVICE = "CPU:1"
 
-FEATURES: dict[str, dict[str, Any]] = {
-    "bare": {},
-    "masters": {"master_weights": True, "state_dtype": "bfloat16"},
-    "norms, averages": {
-        "global_clipnorm": 0.5,
-        "use_ema": True,
-        "ema_overwrite_frequency": 2,
-    },
-    "accumulation": {"gradient_accumulation_steps": 2, "clipnorm": 0.5},
-    "random rounding": {"stochastic_rounding": True, "skip_nonfinite": True},
-    "lazy": {"lazy_mode": {"^table$": True}, "global_clipnorm": 0.5},
-    "lazy, accumulation": {
-        "lazy_mode": {"^table$": True},
-        "gradient_accumulation_steps": 2,
-    },
-    "catch up": {"lazy_mode": {"^table$": "catch_up"}},
-    "composed": {"implementation": "composed"},
-}
-
 
 def variables_of(dtype: str = "float32") -> list[keras.Variable]:
     random = np.random.default_rng(1)
@@ -88,22 +69,6 @@ def trained(
         assert variable.value.device.endswith(DEVICE)
     all_variables = (*variables, *optimizer.variables)
     return [x.numpy() for x in all_variables], optimizer
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize("in_graph", [False, True])
-@pytest.mark.parametrize("feature", FEATURES)
-def test_the_same_bits_as_beside_the_variables(feature, in_graph):
-    arguments = {
-        "dtype": "float32" if "lazy" in feature else "bfloat16",
-        "in_graph": in_graph,
-        **FEATURES[feature],
-    }
-    expected, _ = trained(tf_opt.AdamW, **arguments)
-    found, optimizer = trained(tf_opt.AdamW, **arguments, **HOST)
-    small_model.assert_same(found, expected)
-    state = optimizer.variables[2:]  # After the counter and the learning rate.
-    assert all(x.value.device.endswith("CPU:0") for x in state)
 
 
 def test_rows_have_the_same_bits_when_all_catch_up(monkeypatch):
@@ -228,21 +193,10 @@ def test_saved_state_loads_with_and_without(tmp_path, kind, before, after):
             return small_model.fit(optimizer, jit_compile=False)
 
     source, target = make(before), make(after)
-    path = str(tmp_path / f"model.{kind}")
-    if kind == "checkpoint":
-        saved = tf.train.Checkpoint(model=source, optimizer=source.optimizer)
-        written = saved.save(path)
-        tf.train.Checkpoint(model=target, optimizer=target.optimizer).restore(
-            written
-        ).assert_consumed()
-    elif kind == "keras":
-        source.save(path)
-        with tf.device(DEVICE):
-            target = keras.saving.load_model(path)
-        assert target.optimizer.state_device == source.optimizer.state_device
-    else:
-        source.save_weights(path)
-        target.load_weights(path)
+    with tf.device(DEVICE):
+        target = small_model.loaded(source, target, kind, tmp_path)
+    expected = before if kind == "keras" else after
+    assert target.optimizer.state_device == expected.get("state_device")
     small_model.assert_same(
         small_model.state(target), small_model.state(source)
     )
