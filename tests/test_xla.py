@@ -13,13 +13,6 @@ from small_model import assert_close
 XLA = tf.function(jit_compile=True)
 
 
-def stepper(optimizer, variables):
-    def step():
-        optimizer.apply([v * 0.5 for v in variables], variables)
-
-    return step
-
-
 def numbers(optimizer, variables):
     return [x.numpy() for x in (*variables, *optimizer.variables)]
 
