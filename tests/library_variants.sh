@@ -15,7 +15,7 @@ trap 'rm -rf "$temporary"' EXIT
 
 # What meets the kernels; the other tests are about Python, which is the same.
 # What runs none of them needs no other library.
-with_kernels=(tests/test_{measure,ops,ops_checks,sparse_errors,sparse_on_gpu}.py
+with_kernels=(tests/test_{measure,ops,ops_checks,sparse_errors}.py
   tests/test_{update_rules,whole_step}.py)
 
 bazel build //tf_opt:binaries //tests:emulated_gpu/_tf_opt_ops.so

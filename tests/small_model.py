@@ -16,25 +16,6 @@ Y = X[:, :2] ** 2
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
 
 
-def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
-    """Compiles a model and trains it from the same start, every time."""
-    keras.utils.set_random_seed(9)
-    model = keras.Sequential(
-        [
-            keras.layers.Input((5,)),
-            keras.layers.Dense(7, activation="tanh"),
-            keras.layers.Dense(2),
-        ]
-    )
-    model.compile(optimizer, "mse", **arguments)
-    random = np.random.default_rng(3)
-    x = random.standard_normal((64, 5)).astype("float32")
-    model.fit(
-        x, x[:, :2] ** 2, batch_size=16, epochs=3, shuffle=False, verbose=0
-    )
-    return model
-
-
 def compiled(
     optimizer: keras.optimizers.Optimizer,
     dtype: str | None = "float32",
@@ -58,6 +39,14 @@ def compiled(
 def train(model: keras.Model, epochs: int = 2) -> None:
     """Four steps an epoch, the same each time."""
     model.fit(X, Y, epochs=epochs, **FIT)
+
+
+def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
+    """Compiles a model and trains it from the same start, every time."""
+    model = compiled(optimizer)
+    model.compile(optimizer, "mse", **arguments)
+    train(model, epochs=3)
+    return model
 
 
 def checkpoint_of(model: keras.Model) -> tf.train.Checkpoint:

@@ -89,29 +89,20 @@ def _assign(optimizer: Any, name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "how", "values", "expected"),
+    ("name", "make", "how", "values"),
     [
-        ("clipvalue", float, "eager", [9.0, 0.5], [-1, -1.5]),
-        ("loss_scale_factor", float, "eager", [1.0, 2.0], [-1, -1.5]),
-        ("loss_scale_factor", tf.Variable, "eager", [1.0, 2.0], [-1, -1.5]),
+        ("clipvalue", float, "eager", [9.0, 0.5]),
+        ("loss_scale_factor", float, "eager", [1.0, 2.0]),
+        ("loss_scale_factor", tf.Variable, "eager", [1.0, 2.0]),
+        ("loss_scale_factor", keras.Variable, "tf.function", [1.0, 2.0]),
         (
-            "loss_scale_factor",
-            keras.Variable,
-            "tf.function",
-            [1.0, 2.0],
-            [-1, -1.5],
-        ),
-        (
-            "learning_rate_multipliers",
-            dict,
-            "tf.function",
-            [{"x": 1.0}, {"x": 4.0}, None],
-            [-1, -5, -6],
+            *("learning_rate_multipliers", dict, "tf.function"),
+            [{"x": 1.0}, {"x": 0.5}],
         ),
     ],
 )
 def test_what_changes_counts_in_the_next_step(
-    name, make, how, values, expected, implementation
+    name, make, how, values, implementation
 ):
     variable = keras.Variable([0.0], name="x")
     optimizer = tf_opt.AveragedSGD(
@@ -122,7 +113,7 @@ def test_what_changes_counts_in_the_next_step(
     )
     optimizer.build([variable])
     step = RUNS[how](lambda: optimizer.apply([tf.ones(1)], [variable]))
-    for value, end in zip(values, expected, strict=True):
+    for value, end in zip(values, [-1, -1.5], strict=True):
         _assign(optimizer, name, value)
         step()
         assert variable.numpy() == [end]

@@ -25,16 +25,6 @@ def test_a_number_takes_effect_in_the_next_eager_step():
         assert variable.numpy() == [expected]
 
 
-@pytest.mark.parametrize("make", [tf.Variable, keras.Variable])
-def test_a_variable_is_saved_as_its_number(make):
-    decay = make(0.5)
-    optimizer = tf_opt.AdamW(0.1, weight_decay=decay)
-    decay.assign(0.25)
-    config = optimizer.get_config()
-    assert config["weight_decay"] == 0.25
-    assert tf_opt.AdamW.from_config(config).weight_decay == 0.25
-
-
 def decayed(optimizer, variables) -> list[bool]:
     """Which of the variables a step without gradients shrinks."""
     before = [float(tf.reduce_sum(v)) for v in variables]
@@ -140,14 +130,6 @@ def test_wrong_multipliers(value):
             tf_opt.Adam(**{name: value})
 
 
-def test_multipliers_of_no_variable_are_an_error():
-    optimizer = tf_opt.Adam(learning_rate_multipliers={"nowhere": 2.0})
-    with pytest.raises(
-        ValueError, match="`learning_rate_multipliers`.*'nowhere'.*no trainable"
-    ):
-        optimizer.build([keras.Variable([1.0], name="x")])
-
-
 def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():
     inner = keras.Sequential([keras.layers.Dense(3, name=x) for x in "ab"])
     last = keras.layers.Dense(2, name="c")
@@ -246,7 +228,7 @@ def test_a_pattern_that_matches_nothing_can_be_mended():
     ):
         optimizer = tf_opt.Adam(0.5, **{name: wrong})
         for _ in range(2):
-            with pytest.raises(ValueError, match=f"`{name}`.*'nope'"):
+            with pytest.raises(ValueError, match=f"`{name}`.*'nope'.*no train"):
                 optimizer.apply([tf.constant([1.0])], [variable])
         setattr(optimizer, name, right)
         optimizer.apply([tf.constant([1.0])], [variable])

@@ -134,7 +134,7 @@ def test_fit_has_the_same_bits(wrap, arguments):
             # With the averages.
             swap = tf_opt.callbacks.SwapAveragedWeights()
             predicted = model.predict(
-                np.ones((2, 5)), verbose=0, callbacks=[swap]
+                np.ones((2, 4)), verbose=0, callbacks=[swap]
             )
         return [predicted, *small_model.state(model)]
 

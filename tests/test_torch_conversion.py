@@ -118,38 +118,6 @@ def test_a_new_optimizer_and_a_state_dict():
     assert_steps(our_steps(ours, variables, GRADIENTS), expected)
 
 
-# What PyTorch's optimizers got over the years; they set these themselves when
-# they load the state of an older one.
-NEW_KEYS = {
-    "amsgrad",
-    "capturable",
-    "decoupled_weight_decay",
-    "differentiable",
-    "foreach",
-    "fused",
-    "maximize",
-    "nesterov",
-}
-
-
-@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "ASGD", "SGD"])
-def test_state_dicts_of_older_versions(name):
-    arguments = {"weight_decay": 0.25}
-    arguments |= {"momentum": 0.5} if name == "SGD" else {}
-    make = grouped(name, **arguments)
-    theirs, halfway = torch_run(make, START, GRADIENTS[:STEPS])
-    older = theirs.state_dict()
-    for group in older["param_groups"]:
-        for key in NEW_KEYS & group.keys():
-            del group[key]
-    variables = keras_variables(halfway)
-    ours = tf_opt.from_torch((name, older), variables, LAYOUTS)
-    theirs, _ = torch_run(make, halfway, [])
-    theirs.load_state_dict(older)
-    expected = torch_steps(theirs, GRADIENTS[STEPS:])
-    assert_steps(our_steps(ours, variables, GRADIENTS[STEPS:]), expected)
-
-
 @pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "ASGD", "SGD"])
 def test_settings_that_are_missing_are_pytorchs_defaults(name):
     theirs = getattr(torch.optim, name)([torch.nn.Parameter(torch.ones(1))])
@@ -275,12 +243,6 @@ def assert_same_state(found: dict, optimizer: torch.optim.Optimizer) -> None:
 
 LAYERS = [
     (keras.layers.Dense(3), torch.nn.Linear(4, 3), (5, 4)),
-    (keras.layers.Conv1D(3, 2), torch.nn.Conv1d(4, 3, 2), (2, 6, 4)),
-    (
-        keras.layers.Conv2D(3, (2, 1)),
-        torch.nn.Conv2d(4, 3, (2, 1)),
-        (2, 6, 5, 4),
-    ),
     (keras.layers.Conv3D(3, 2), torch.nn.Conv3d(4, 3, 2), (2, 3, 4, 5, 4)),
     (
         keras.layers.Conv2D(6, 2, groups=2),

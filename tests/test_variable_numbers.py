@@ -25,13 +25,15 @@ def _cases() -> list[tuple[type, str]]:
         for under_test in RULES.values()
         for number in under_test.spec.hyperparameters
     ]
-    of_all = ("weight_decay", *CLIPPING)
+    of_all = ("weight_decay", "ema_momentum", *CLIPPING)
     return [*numbers, *((tf_opt.Adam, name) for name in of_all)]
 
 
 def _make(cls: type, **arguments: Any) -> Any:
     if "dampening" in arguments:
         arguments.update(momentum=0.5, torch_momentum=True)
+    if "ema_momentum" in arguments:
+        arguments["use_ema"] = True
     if cls is tf_opt.AveragedSGD:
         arguments.setdefault("t0", 1)
     return cls(0.1, **arguments)

@@ -131,19 +131,13 @@ def _cases() -> list[Any]:
 
 
 def _modes() -> list[tuple[str, ...]]:
-    """Modes in the eager op and every type; in other runs, in turn."""
-    other_runs = [
-        ("eager", "composed"),
-        ("tf.function", "custom_op"),
-        ("tf.function", "composed"),
-        ("jit_compile", "composed"),
-    ]
+    """Modes in the eager op and every type; composed in some run and type."""
     types = ("float16", "bfloat16", "float32", "float64")
     cases = []
     for i, mode in enumerate(MODES):
         cases += [(*mode, "custom_op", "eager", dtype) for dtype in types]
-        how, implementation = other_runs[i % 4]
-        cases.append((*mode, implementation, how, types[i // 4 % 4]))
+        how = [*trajectory.RUNS][i % 3]
+        cases.append((*mode, "composed", how, types[i // 3 % 4]))
     return cases
 
 
