@@ -126,7 +126,7 @@ def test_dry_run_of_the_measurement_on_gpus_prints_and_draws(tmp_path) -> None:
     picture = tmp_path / "timeline.png"
     size = ["--dtype=float32", "--width=64", "--batch=8", "--steps=1"]
     printed = run(
-        *("tests/gpu/offload.py", tmp_path, "--dry-run", *size),
+        *("benchmarks/offload_on_gpu.py", tmp_path, "--dry-run", *size),
         f"--timeline={picture}",
     )
     rows = cells(printed, "|")

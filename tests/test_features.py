@@ -13,6 +13,11 @@ import tf_opt
 from low_precision_cases import SETTINGS
 from registry import RULES
 from small_model import assert_close
+from small_model import assert_same
+from small_model import compiled
+from small_model import loaded
+from small_model import state
+from small_model import train
 from trajectory import RUNS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]
@@ -315,3 +320,59 @@ def test_clipping_by_the_global_norm_tells_it(how):
     # What is switched off later isn't measured.
     optimizer.global_clipnorm = None
     optimizer.apply([gradient], [variable])
+
+
+# ---- Loss scaling. ----
+
+
+@pytest.mark.parametrize("inner", [tf_opt.Adam, keras.optimizers.Adam])
+def test_wrong_arguments_of_loss_scaling(inner):
+    for name in ("initial_scale", "dynamic_growth_steps"):
+        for value in (0, np.inf, "x"):
+            with pytest.raises(ValueError, match=f"`{name}`"):
+                tf_opt.LossScaleOptimizer(inner(), **{name: value})
+    with pytest.raises(TypeError, match="`inner_optimizer`"):
+        tf_opt.LossScaleOptimizer("adam")
+    with pytest.raises(ValueError, match=r"call `optimizer\.build\("):
+        tf_opt.LossScaleOptimizer(inner()).apply([tf.constant(1.0)])
+
+
+def test_mixed_float16_leaves_our_loss_scaling_and_saves_it(tmp_path):
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        optimizer = tf_opt.LossScaleOptimizer(tf_opt.AdamW(0.01))
+        model = compiled(optimizer, dtype=None)
+        assert model.optimizer is optimizer
+        train(model)
+        inner = optimizer.inner_optimizer
+        for each in (optimizer, inner):
+            assert each.implementation_in_use == "custom_op"
+        other = loaded(model, model, "keras", tmp_path)
+        assert type(other.optimizer) is tf_opt.LossScaleOptimizer
+        assert_same(state(other), state(model))
+        train(other)
+    finally:
+        keras.config.set_dtype_policy("float32")
+
+
+def test_loss_scaling_around_another_optimizer_is_keras_own():
+    (variable,) = variables = _variables([1.0])
+    optimizer = tf_opt.LossScaleOptimizer(keras.optimizers.SGD(1.0), 4.0)
+    assert optimizer.implementation_in_use is None
+    optimizer.apply([tf.constant([4.0])], variables)
+    assert variable.numpy().item() == 0
+    optimizer.apply([tf.constant([np.inf])], variables)
+    assert variable.numpy().item() == 0
+    assert float(optimizer.dynamic_scale) == 2
+
+
+@pytest.mark.parametrize("scales_loss", [False, True])
+def test_steps_with_float8_variables_are_not_skipped(scales_loss):
+    variables = _variables([1.0], [2.0])
+    variables[1].overwrite_with_gradient = True
+    optimizer = tf_opt.Adam(0.1, skip_nonfinite=not scales_loss)
+    if scales_loss:
+        optimizer = tf_opt.LossScaleOptimizer(optimizer)
+    with pytest.raises(ValueError, match="keras.optimizers.LossScaleOptimizer"):
+        optimizer.apply([tf.constant([1.0]), tf.constant([3.0])], variables)
+    assert [v.numpy().item() for v in variables] == [1, 2]

@@ -43,73 +43,69 @@ def gradients_of(
         return [tf.IndexedSlices(table[:4], rows), *dense]
 
 
+def assert_alike(train: Callable[..., list[np.ndarray]]) -> None:
+    """Compares state beside the variables with state on the host."""
+    small_model.assert_same(train(), train(**HOST))
+
+
 def trained(
     make: Callable[..., keras.optimizers.Optimizer],
-    *,
-    dtype: str = "float32",
-    in_graph: bool = False,
+    wrap: Callable = lambda function: function,
     **arguments: Any,
-) -> tuple[list[np.ndarray], keras.optimizers.Optimizer]:
-    """Returns all values after some steps, and the optimizer."""
-    variables = variables_of(dtype)
-    optimizer = make(0.05, seed=7, **arguments)
+) -> list[np.ndarray]:
+    """Returns all values after some steps."""
+    variables = variables_of()
+    optimizer = make(0.05, **arguments)
     optimizer.build(variables)
-
-    def step(gradients: list[tf.Tensor | tf.IndexedSlices]) -> None:
-        optimizer.apply(gradients, variables)
-
-    run = tf.function(step) if in_graph else step
+    step = wrap(lambda gradients: optimizer.apply(gradients, variables))
     for number in range(6):
-        if number == 3:
-            # Seen by the next step, with and without master weights.
-            variables[0].assign(variables[0] * 0.5)
-            variables[1].assign(variables[1] * 0.5)
-        run(gradients_of(variables, number))
+        step(gradients_of(variables, number))
     for variable in variables:
         assert variable.value.device.endswith(DEVICE)
-    all_variables = (*variables, *optimizer.variables)
-    return [x.numpy() for x in all_variables], optimizer
+    return [x.numpy() for x in (*variables, *optimizer.variables)]
 
 
-def test_rows_have_the_same_bits_when_all_catch_up(monkeypatch):
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+def test_rows_have_the_same_bits_when_all_catch_up(implementation, monkeypatch):
     monkeypatch.setattr(
         "tf_opt.python.optimizers.state.lazy_mode.MOST_MISSED_STEPS", 4
     )
-    arguments = {"lazy_mode": {"^table$": "catch_up"}, "in_graph": True}
-    for implementation in ("custom_op", "composed"):
-        arguments["implementation"] = implementation
-        expected, _ = trained(tf_opt.Adam, **arguments)
-        found, _ = trained(tf_opt.Adam, **arguments, **HOST)
-        small_model.assert_same(found, expected)
+    arguments = {
+        "lazy_mode": {"^table$": "catch_up"},
+        "implementation": implementation,
+    }
+    assert_alike(
+        lambda **where: trained(tf_opt.Adam, tf.function, **arguments, **where)
+    )
 
 
 @pytest.mark.parametrize("rows", [None, [0, 2, 8]])
 def test_rows_catch_up_outside_of_a_step(rows):
-    results = []
-    for arguments in ({}, HOST):
+    def train(**where: str) -> list[np.ndarray]:
         variables = variables_of()
         optimizer = tf_opt.Adam(
-            0.05, lazy_mode={"^table$": "catch_up"}, **arguments
+            0.05, lazy_mode={"^table$": "catch_up"}, **where
         )
         for number in range(3):
             optimizer.apply(gradients_of(variables, number), variables)
         before = variables[0].numpy()
         optimizer.catch_up(variables[0], rows)
         assert np.any(before != variables[0].numpy())
-        results.append([variables[0].numpy()])
-    small_model.assert_same(*results)
+        return [variables[0].numpy()]
+
+    assert_alike(train)
 
 
 def test_a_constraint_goes_over_a_whole_lazy_table():
-    results = []
-    for arguments in ({}, HOST):
+    def train(**where: str) -> list[np.ndarray]:
         variables = variables_of()
         variables[0].constraint = keras.constraints.NonNeg()
-        optimizer = tf_opt.Adam(0.05, lazy_mode={"^table$": True}, **arguments)
+        optimizer = tf_opt.Adam(0.05, lazy_mode={"^table$": True}, **where)
         optimizer.apply(gradients_of(variables, 0), variables)
-        results.append([variables[0].numpy()])
-    assert results[0][0].min() >= 0
-    small_model.assert_same(*results)
+        assert variables[0].numpy().min() >= 0
+        return [variables[0].numpy()]
+
+    assert_alike(train)
 
 
 def keras_loss_scale(optimizer):
@@ -138,7 +134,7 @@ def test_fit_has_the_same_bits(wrap, arguments):
             )
         return [predicted, *small_model.state(model)]
 
-    small_model.assert_same(fit(**HOST), fit())
+    assert_alike(fit)
 
 
 def test_inside_xla_it_says_what_to_do():
@@ -170,9 +166,7 @@ def test_an_overridden_update_step_updates_the_working_copy():
                 variable, learning_rate * tf.cast(gradient, "float32")
             )
 
-    expected, _ = trained(Own, weight_decay=0.1)
-    found, _ = trained(Own, weight_decay=0.1, **HOST)
-    small_model.assert_same(found, expected)
+    assert_alike(lambda **where: trained(Own, weight_decay=0.1, **where))
     # By itself, it updates the variable.
     variables = variables_of()
     optimizer = tf_opt.SGD(1.0, **HOST)
