@@ -21,13 +21,11 @@ import in_cache
 import loop
 import measure
 import memory_floor
-import results
 import run
 import shapes
 import suites
 import variants
 from results import Results
-from results import Row
 
 
 @pytest.mark.parametrize(
@@ -73,37 +71,6 @@ def test_zipf_ids_follow_their_law_wherever_the_rows_are() -> None:
     counts = np.sort(np.bincount(ids))[::-1]
     np.testing.assert_allclose(counts[0] / counts[9], 10**1.1, rtol=0.1)
     assert np.argmax(np.bincount(ids)) != 0
-
-
-def row(workload: str, name: str, ms: float, variant: str = "adam") -> Row:
-    times = measure.Measurement([ms], 9 * ms)
-    return results.row(workload, variant, name, times)
-
-
-def results_of(*rows: Row) -> Results:
-    return Results("a processor", "software 1, other 2", "`make`", [*rows])
-
-
-def rows_of(text: str) -> list[dict[str, str]]:
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return list(csv.DictReader(lines))
-
-
-def test_tables_have_ratios_gaps_and_first_calls() -> None:
-    name = variants.TF_OPT_XLA
-    found = results_of(
-        row("resnet-50", name, 10, "adam-compiled"),
-        row("resnet-50", variants.KERAS_XLA, 500, "adam-compiled"),
-        row("single", name, 0.5, "adam-compiled"),
-    )
-    step, first_call = results.tables(suites.SUITES["compiled"], found)
-    assert step.header == ["contender", "ResNet-50", "one of 33.5 M"]
-    assert step.lines == [
-        [name, "10", "0.5"],
-        [variants.KERAS_XLA, "500 (50.00)", ""],
-    ]
-    assert first_call.title == "Adam under XLA, first call"
-    assert first_call.lines[1][1] == "4,500 (50.00)"
 
 
 def move(gradient, rows, arrays) -> None:
@@ -161,7 +128,9 @@ def test_quick_run_writes_a_table_a_csv_and_a_picture(
     )
     options.append(f"--output={tmp_path}")
     run.main([*options, "--quick", "--workloads", *workloads])
-    rows = rows_of((tmp_path / f"{name}.csv").read_text())
+    text = (tmp_path / f"{name}.csv").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    rows = list(csv.DictReader(lines))
     if suite.module == "contenders":
         quick = suites.cases_of(["adam"])
         cases = quick if name == suites.DEFAULT else suite.cases

@@ -71,6 +71,7 @@ class Job:
         self._logs = logs
         self._arguments = arguments
         self._processes: dict[str, multiprocessing.Process] = {}
+        self._deadline = time.monotonic() + TIME_LIMIT
 
     def __enter__(self) -> Job:
         ports = iter(_free_ports(sum(self._tasks.values())))
@@ -110,21 +111,24 @@ class Job:
             process.join()
 
     def wait(self, *names: str) -> None:
-        """Waits until these have ended well.
+        """Waits until these have ended well; raises as `check` does."""
+        while any(self._processes[n].exitcode != 0 for n in names):
+            self.check()
+
+    def check(self) -> None:
+        """Waits for a moment.
 
         If a process of the job failed, or it took too long, the error has what
         they printed.
         """
-        deadline = time.monotonic() + TIME_LIMIT
-        while any(self._processes[n].exitcode != 0 for n in names):
-            codes = {n: p.exitcode for n, p in self._processes.items()}
-            failed = [name for name, code in codes.items() if code]
-            if failed or time.monotonic() > deadline:
-                output = "\n".join(
-                    f"{name}: {self._output(name)}" for name in failed or codes
-                )
-                raise AssertionError(f"exit codes: {codes}\n{output}")
-            time.sleep(POLL_INTERVAL)
+        time.sleep(POLL_INTERVAL)
+        codes = {n: p.exitcode for n, p in self._processes.items()}
+        failed = [name for name, code in codes.items() if code]
+        if failed or time.monotonic() > self._deadline:
+            output = "\n".join(
+                f"{name}: {self._output(name)}" for name in failed or codes
+            )
+            raise AssertionError(f"exit codes: {codes}\n{output}")
 
     def _log(self, name: str) -> pathlib.Path:
         return self._logs / f"{name}.log"

@@ -1,0 +1,67 @@
+"""Training that goes on from its last checkpoint."""
+
+from __future__ import annotations
+
+import pathlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from registry import RULES
+
+STEPS = 300
+STEPS_BETWEEN_CHECKPOINTS = 3
+BATCHES = 5
+# Of these, each rule has one.
+FEATURES = (
+    {
+        "learning_rate": keras.optimizers.schedules.CosineDecay(0.01, STEPS),
+        "use_ema": True,
+    },
+    {"learning_rate": 0.01, "global_clipnorm": 0.5},
+)
+
+
+def work(folder: pathlib.Path) -> None:
+    """Trains to the end, each rule a variable of its own.
+
+    Adds a line to starts.txt, how many steps had been done; in the end it
+    writes all variables into final.npz.
+    """
+    optimizers, variables = {}, {}
+    for i, (name, rule) in enumerate(RULES.items()):
+        arguments = {**rule.thorough, **FEATURES[i % 2]}
+        if "batch_num" in arguments:
+            arguments["batch_num"] = BATCHES
+        optimizers[name] = rule.make(**arguments)
+        variables[name] = keras.Variable(np.ones(7), name=name)
+        optimizers[name].build([variables[name]])
+    asgd = optimizers["ASGD"]
+    checkpoint = tf.train.Checkpoint(**optimizers, variables=variables)
+    manager = tf.train.CheckpointManager(
+        checkpoint, folder / "checkpoints", max_to_keep=2
+    )
+    if manager.latest_checkpoint:
+        checkpoint.restore(manager.latest_checkpoint).assert_consumed()
+
+    @tf.function
+    def step(target: tf.Tensor) -> None:
+        for name, optimizer in optimizers.items():
+            variable = variables[name]
+            optimizer.apply([variable - target], [variable])
+
+    done = int(asgd.iterations.numpy())
+    with (folder / "starts.txt").open("a") as starts:
+        starts.write(f"{done}\n")
+    for number in range(done, STEPS):
+        random = np.random.default_rng(number)
+        if number % BATCHES == 0:
+            asgd.batch_order = random.permutation(BATCHES)
+        step(tf.constant(random.normal(size=7), tf.float32))
+        if (number + 1) % STEPS_BETWEEN_CHECKPOINTS == 0:
+            manager.save()
+    values = [*variables.values()]
+    for optimizer in optimizers.values():
+        values += optimizer.variables
+    np.savez(folder / "final.npz", *[x.numpy() for x in values])
