@@ -250,7 +250,7 @@ REFUSED = {
         *(tf_opt.Adam, {}, {"constraint": keras.constraints.NonNeg()}),
     ),
     "is complex": (tf_opt.Adam, {}, {"dtype": "complex64"}),
-    "is a scalar": (tf_opt.Adam, {}, {"value": 1.0}),
+    "is a scalar": (tf_opt.Adam, {}, {"initializer": 1.0}),
     "'my_table': 'catch_up'": (tf_opt.Adam, {}, {"name": "my_table"}),
 }
 
@@ -261,7 +261,7 @@ def test_what_cannot_catch_up_is_refused(message):
     own = dict(own)
     constraint = own.pop("constraint", None)
     table = keras.Variable(
-        **{"value": np.ones((5, 2)), "name": "embeddings", **own}
+        **{"initializer": np.ones((5, 2)), "name": "embeddings", **own}
     )
     table.constraint = constraint
     before = table.numpy()

@@ -180,7 +180,7 @@ def test_normalization_is_on_the_level_of_the_layer_before_it():
     expected = [0.125] * 2 + [0.25] * 6 + [0.5] * 3 + [1.0] * 2
     assert list(factors.values()) == expected
     # By blocks, of which a level may have several layers.
-    factors = tf_opt.layerwise_multipliers(model, 0.5, blocks=["first", "^a"])
+    factors = tf_opt.layerwise_multipliers(model, 0.5, blocks=["/first", "/a"])
     assert list(factors.values()) == [0.25] * 2 + [0.5] * 6 + [1.0] * 5
 
 
