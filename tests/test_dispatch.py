@@ -346,7 +346,7 @@ def test_lazily_nothing_runs_where_there_is_no_sparse_kernel(monkeypatch):
         "registered_kernels",
         lambda op: frozenset() if "Sparse" in op else registered(op),
     )
-    variables = [keras.Variable(np.ones((4, 2))), keras.Variable([1.0])]
+    variables = [keras.Variable(tf.ones((4, 2))), keras.Variable([1.0])]
     gradients = [
         tf.IndexedSlices(tf.ones((1, 2)), tf.constant([1])),
         tf.ones(1),

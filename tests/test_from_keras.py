@@ -157,6 +157,20 @@ def test_a_loss_scale_optimizer_goes_on(move, built):
     assert_close(*outcomes, rtol=TOLERANCE)
 
 
+def replicated_steps(strategy, optimizer, variable, gradients) -> None:
+    """Does them in all replicas."""
+
+    @tf.function
+    def step(gradient: tf.Tensor) -> None:
+        # A copy of its own, as that of another replica, for the sum.
+        strategy.run(
+            lambda: optimizer.apply([tf.identity(gradient)], [variable])
+        )
+
+    for gradient in gradients:
+        step(tf.constant(gradient))
+
+
 @pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
 def test_outside_of_the_strategys_scope(move, strategy, scaled):
     outcomes = []
@@ -169,18 +183,10 @@ def test_outside_of_the_strategys_scope(move, strategy, scaled):
             if scaled:
                 optimizer = LOSS_SCALE[move.source](optimizer)
             optimizer.build([variable])
-        for i, gradient in enumerate([[3.0, 1.0], [1.0, -2.0], [2.0, 0.5]]):
-            if i == 1:
-                optimizer = continues_with(optimizer)
-
-            @tf.function
-            def step(gradient, optimizer=optimizer, variable=variable):
-                # A copy of its own, as that of another replica, for the sum.
-                strategy.run(
-                    lambda: optimizer.apply([tf.identity(gradient)], [variable])
-                )
-
-            step(tf.constant(gradient))
+        replicated_steps(strategy, optimizer, variable, [[3.0, 1.0]])
+        optimizer = continues_with(optimizer)
+        gradients = [[1.0, -2.0], [2.0, 0.5]]
+        replicated_steps(strategy, optimizer, variable, gradients)
         copies = strategy.experimental_local_results(variable.value)
         np.testing.assert_array_equal(copies[0], copies[1])
         outcomes.append(copies[0].numpy())
