@@ -362,17 +362,6 @@ def test_tables_are_lazy_by_pattern(features, how, implementation, strategy):
     assert (lazy["item"] != exact["item"]).any()
 
 
-def test_replicas_accumulate_for_exact_tables(strategy):
-    features = FEATURES["accumulated"]
-    exact, other = (
-        _train_two_tables("replicas", strategy, lazy_mode=mode, **features)
-        for mode in (False, ["dense"])
-    )
-    np.testing.assert_array_equal(other["user"], exact["user"])
-    with pytest.raises(ValueError, match=r"the lazy tables \['user'\]"):
-        _train_two_tables("replicas", strategy, lazy_mode=["user"], **features)
-
-
 def test_another_table_may_become_lazy():
     tables = [_table(name="user"), _table(name="item")]
     optimizer = tf_opt.Adam(0.1, lazy_mode=("user",))

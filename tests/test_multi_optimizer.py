@@ -134,12 +134,3 @@ def test_callbacks(tmp_path):
     batches = tf_opt.callbacks.ShuffledBatches(IDS, Y)
     with pytest.raises(ValueError, match="compiled with tf_opt.ASGD"):
         fit(models[1], callbacks=[batches])
-
-
-def test_each_part_has_a_norm_of_its_own():
-    parts = [tf_opt.Adam(0.1, global_clipnorm=1.0) for _ in range(2)]
-    variables = [keras.Variable([0.0, 0.0], name=x) for x in ("table", "rest")]
-    optimizer = multi(*parts)
-    gradients = [tf.constant([3.0, 4.0]), tf.constant([5.0, 12.0])]
-    optimizer.apply(gradients, variables)
-    assert [float(part.gradient_norm) for part in parts] == [5.0, 13.0]

@@ -186,11 +186,18 @@ def _stepper(
         optimizer.apply(gradients, variables)
 
     def replica(gradients: list[tf.Tensor]) -> None:
-        # A quarter of the gradient in one, the rest in the other.
+        # A quarter of the gradient in one, the rest in the other, which alone
+        # has what isn't finite.
         context = tf.distribute.get_replica_context()
-        part = 2 * context.replica_id_in_sync_group + 1
-        scale = tf.math.scalar_mul
-        step([scale(tf.cast(part / 4, g.dtype), g) for g in gradients])
+        number = context.replica_id_in_sync_group
+
+        def part(g: tf.Tensor | tf.IndexedSlices) -> Any:
+            g = tf.math.scalar_mul(tf.cast((2 * number + 1) / 4, g.dtype), g)
+            if isinstance(g, tf.IndexedSlices):
+                return g
+            return tf.where((number > 0) | tf.math.is_finite(g), g, 0)
+
+        step(list(map(part, gradients)))
 
     if how == "replicas":
         inside = tf.function(lambda values: strategy.run(replica, (values,)))
