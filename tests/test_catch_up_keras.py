@@ -61,8 +61,9 @@ def steps(model: keras.Model, count: int) -> None:
         model.train_on_batch(*(x[4 * k : 4 * k + 4] for x in make_data()))
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("every", [None, 1])
+@pytest.mark.parametrize(
+    ("every", "jit_compile"), [(None, False), (1, False), (1, True)]
+)
 def test_fit_and_what_evaluation_reads(every, jit_compile):
     x, y = make_data(16)
 

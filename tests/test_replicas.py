@@ -136,6 +136,9 @@ def test_rows_catch_up_in_replicas(strategy):
         step = tf.function(lambda: strategy.run(on_replica))
         for _ in range(3):
             step()
+        for variable in (table, *optimizer.variables) if not arguments else ():
+            copies = strategy.experimental_local_results(variable.value)
+            np.testing.assert_array_equal(copies[0], copies[-1])
         optimizer.catch_up()
         return table.numpy()
 

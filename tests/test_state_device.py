@@ -108,6 +108,20 @@ def test_a_constraint_goes_over_a_whole_lazy_table():
     assert_alike(train)
 
 
+def test_averages_of_variables_without_a_gradient_move():
+    def train(**where: str) -> list[np.ndarray]:
+        variables = variables_of()
+        optimizer = tf_opt.SGD(0.1, use_ema=True, ema_momentum=0.5, **where)
+        optimizer.build(variables)
+        for number in range(2):
+            variables[2].assign(np.full(5, number))
+            gradient = gradients_of(variables, number)[1]
+            optimizer.apply([gradient], [variables[1]])
+        return [x.numpy() for x in (*variables, *optimizer.variables)]
+
+    assert_alike(train)
+
+
 def keras_loss_scale(optimizer):
     return keras.optimizers.LossScaleOptimizer(optimizer)
 
