@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 from tf_opt.python.ops.measure_gradients import measure_gradients
 
 from devices import needs_sparse_kernels
-from devices import reads_numbers_on_device
-from devices import refusal
 from op_cases import OPS
 from trajectory import RUNS
 
@@ -31,66 +28,6 @@ def _slices(*rows: int) -> tf.IndexedSlices:
     return tf.IndexedSlices(
         tf.ones((len(rows), WIDTH)), tf.constant(rows, tf.int64)
     )
-
-
-WRONG_ROWS = {
-    -1: {},
-    ROWS: {"clipnorm": 1.0},
-    2**40: {"gradient_accumulation_steps": 2},
-}
-
-
-def _rows_out_of_range() -> list[Any]:
-    cases = []
-    for case in AllPairs(
-        [
-            ["custom_op", "composed"],
-            ["eager", "tf.function"],
-            [False, True],
-            list(WRONG_ROWS),
-        ]
-    ):
-        marks = [needs_sparse_kernels] if case[0] == "custom_op" else []
-        cases.append(pytest.param(*case, marks=marks))
-    return cases
-
-
-@pytest.mark.parametrize(
-    ("implementation", "how", "lazy_mode", "row"), _rows_out_of_range()
-)
-def test_a_row_out_of_range_names_the_table_and_nothing_is_written(
-    implementation, how, lazy_mode, row, device, capfd
-):
-    variables = [
-        keras.Variable(np.ones(4), dtype="float64"),
-        _table(),
-        keras.Variable(np.ones((2, 2)), dtype="float32"),
-    ]
-    optimizer = tf_opt.Adam(
-        0.1,
-        lazy_mode=lazy_mode,
-        implementation=implementation,
-        **WRONG_ROWS[row],
-    )
-    optimizer.build(variables)
-
-    def step():
-        optimizer.apply(
-            [tf.ones(4, tf.float64), _slices(2, row), tf.ones((2, 2))],
-            variables,
-        )
-
-    kept = [*variables, *optimizer.variables]
-    before = [x.numpy() for x in kept]
-    bounds = rf"must be in \[0, {ROWS}\)"
-    message = rf"`indices\[0\]` \(of table\) {bounds}, .* got {row} at 1"
-    if implementation == "composed" or reads_numbers_on_device(device):
-        # The check is TensorFlow's there.
-        message = f"indices of the gradient of .*table.* {bounds}"
-    with refusal(device, message, capfd, is_of_a_number=False):
-        RUNS[how](step)()
-    for variable, old in zip(kept, before, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), old)
 
 
 WRONG = {
