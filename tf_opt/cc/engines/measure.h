@@ -57,13 +57,6 @@ TF_OPT_RULE_INLINE bool IsFinite(V x) {
   return x - x == 0;
 }
 
-// Returns whether the rows of a sparse gradient that don't occur must be
-// measured: if there is an accumulator, or if the scale turns zero into NaN.
-template <typename V>
-TF_OPT_RULE_INLINE bool ZerosCount(bool lazy, const V* accumulator, V scale) {
-  return !lazy && (accumulator != nullptr || !IsFinite(scale));
-}
-
 // Adds kCount lanes, a power of two: the second half is added to the first,
 // again and again. Overwrites them.
 template <int kCount>

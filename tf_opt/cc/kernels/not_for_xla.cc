@@ -45,7 +45,7 @@ void Register(const std::string& op) {
     Register(OpName(optimizer.rule.op, /*sparse=*/true));
   }
   Register("TfOpt>MeasureGradients");
-  Register("TfOpt>MeasureSparseGradients");
+  Register("TfOpt>MergeSlices");
   return true;
 }();
 

@@ -60,17 +60,6 @@ WrongRow SortEntries(const Slices& slices, int64_t rows, void* memory,
 
 }  // namespace
 
-absl::Status CheckTableRows(int count, const std::vector<int64_t>& rows) {
-  TF_RETURN_IF_ERROR(
-      CheckLength("rows", "element", /*optional=*/false, count, rows.size()));
-  for (const int64_t number : rows) {
-    if (number >= 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("`rows` must not be negative, got ", number));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status FindSlices(tensorflow::OpKernelContext* context,
                         const SliceAttributes& attributes,
                         const std::vector<tensorflow::TensorShape>& tables,

@@ -12,7 +12,6 @@ using ::tensorflow::DataType;
 using ::tensorflow::DataTypeSet;
 using ::tensorflow::DataTypeString;
 using ::tensorflow::PartialTensorShape;
-using ::tensorflow::TensorShape;
 
 // Types that an operand may have if the variables are of type `variable`.
 DataTypeSet TypesOf(const Operand& operand, DataType variable) {
@@ -123,15 +122,6 @@ absl::Status CheckPerVariableShape(const std::string& name, int count,
   }
   return CheckLength(name, "element", /*optional=*/false, count,
                      found.dim_size(0));
-}
-
-absl::StatusOr<TensorShape> TableShape(int64_t rows,
-                                       const TensorShape& values) {
-  TensorShape shape = values;
-  // One without rows is for CheckSliceShapes to refuse.
-  if (shape.dims() == 0) return shape;
-  TF_RETURN_IF_ERROR(shape.SetDimWithStatus(0, rows));
-  return shape;
 }
 
 absl::Status CheckIsVector(const std::string& list, int i,

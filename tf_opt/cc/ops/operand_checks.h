@@ -7,7 +7,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -52,11 +51,6 @@ absl::Status CheckScalarShape(const std::string& name,
 // variables.
 absl::Status CheckPerVariableShape(const std::string& name, int count,
                                    const tensorflow::PartialTensorShape& found);
-
-// Returns the shape of a table with this many rows whose gradient has the shape
-// `values`.
-absl::StatusOr<tensorflow::TensorShape> TableShape(
-    int64_t rows, const tensorflow::TensorShape& values);
 
 // Checks that the i-th array of the list `list` is a vector; errors call the
 // table `name`.

@@ -106,14 +106,6 @@ absl::Status CheckPerVariable(InferenceContext* c, const std::string& name,
   return CheckPerVariableShape(name, count, shapes[0]);
 }
 
-// Checks what both measuring ops have and sets their outputs' shapes.
-absl::Status FinishMeasure(InferenceContext* c, int count) {
-  TF_RETURN_IF_ERROR(CheckScalars(c, {"gradient_scale", "enabled"}));
-  c->set_output(0, c->Vector(count));
-  c->set_output(1, c->Vector(count));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 std::vector<Operand> InputOrder(const std::vector<Operand>& slots) {
@@ -168,17 +160,29 @@ absl::Status MeasureShapes(InferenceContext* c) {
   int unused;
   TF_RETURN_IF_ERROR(CheckHandles(c, kFrameOperands[kAccumulator], count,
                                   gradients, "gradients", &unused));
-  return FinishMeasure(c, count);
+  TF_RETURN_IF_ERROR(CheckScalars(c, {"gradient_scale", "enabled"}));
+  c->set_output(0, c->Vector(count));
+  c->set_output(1, c->Vector(count));
+  return absl::OkStatus();
 }
 
-absl::Status MeasureSparseShapes(InferenceContext* c) {
-  // The tables' own shapes differ in the number of rows, which isn't checked
-  // here.
+absl::Status MergeShapes(InferenceContext* c) {
+  // The tables differ from their gradients in the number of rows, which isn't
+  // checked here.
   std::vector<PartialTensorShape> gradients;
   TF_RETURN_IF_ERROR(FindShapes(c, "gradients", &gradients));
   TF_RETURN_IF_ERROR(CheckSlices(c, gradients));
-  TF_RETURN_IF_ERROR(CheckPerVariable(c, "rows", gradients.size()));
-  return FinishMeasure(c, gradients.size());
+  const int count = gradients.size();
+  TF_RETURN_IF_ERROR(CheckPerVariable(c, "table_rows", count));
+  for (int i = 0; i < count; ++i) {
+    c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+    ShapeHandle sums = c->input(i);
+    if (c->RankKnown(sums)) {
+      TF_RETURN_IF_ERROR(c->ReplaceDim(sums, 0, c->UnknownDim(), &sums));
+    }
+    c->set_output(count + i, sums);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tf_opt

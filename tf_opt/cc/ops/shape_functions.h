@@ -21,10 +21,9 @@ absl::Status CheckApplyShapes(tensorflow::shape_inference::InferenceContext* c,
                               const std::vector<std::string>& scalars,
                               bool sparse);
 
-// The same for the ops that measure gradients.
+// The same for MeasureGradients and MergeSlices.
 absl::Status MeasureShapes(tensorflow::shape_inference::InferenceContext* c);
-absl::Status MeasureSparseShapes(
-    tensorflow::shape_inference::InferenceContext* c);
+absl::Status MergeShapes(tensorflow::shape_inference::InferenceContext* c);
 
 }  // namespace tf_opt
 

@@ -28,22 +28,6 @@ namespace tf_opt {
 TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
 #undef TF_OPT_DECLARE_CPU_TARGET
 
-// Adds up a tensor's measure from its tiles, in their order; absent tiles add
-// nothing.
-class MeasureOfTiles {
- public:
-  void Add(int64_t tile, const Measure& measure) {
-    lanes_[tile % kLanes] += measure.sum_of_squares;
-    finite_ &= measure.finite;
-  }
-
-  Measure Total() { return {CanonicalNan(AddLanes<kLanes>(lanes_)), finite_}; }
-
- private:
-  double lanes_[kLanes] = {};
-  bool finite_ = true;
-};
-
 // Measures tensors[i], for all i.
 template <typename T>
 std::vector<Measure> MeasureGradients(
@@ -90,11 +74,13 @@ std::vector<Measure> MeasureGradients(
   std::vector<Measure> measures;
   measures.reserve(tensors.size());
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
-    MeasureOfTiles total;
+    double lanes[kLanes] = {};
+    bool finite = true;
     for (int64_t k = table.begin(i); k < table.end(i); ++k) {
-      total.Add(k - table.begin(i), tiles[k]);
+      lanes[(k - table.begin(i)) % kLanes] += tiles[k].sum_of_squares;
+      finite &= tiles[k].finite;
     }
-    measures.push_back(total.Total());
+    measures.push_back({CanonicalNan(AddLanes<kLanes>(lanes)), finite});
   }
   return measures;
 }

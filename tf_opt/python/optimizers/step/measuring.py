@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from tf_opt.python.functional import measure as composed
 from tf_opt.python.functional import slices
+from tf_opt.python.functional import step_frame
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.ops import measure_gradients as custom_op
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import Settings
@@ -41,7 +41,6 @@ class Measures(NamedTuple):
 def measure(
     context: StepContext,
     grads: Sequence[Gradient],
-    rows: Sequence[Sequence[tf.Tensor]],
     *,
     accumulates: bool,
     enabled: Flag,
@@ -50,39 +49,24 @@ def measure(
 
     Args:
         context: The step's context.
-        grads: The gradients.
-        rows: The result of `tables.accumulated_rows`.
+        grads: The gradients, merged by `tables.merged`.
         accumulates: Whether accumulators are added.
         enabled: Whether to measure; if not, norms are 0.
     """
     settings = context.settings
-    scale = settings.gradient_scale
     norms, squares, finite = [], [], []
-    for bucket, more_rows in zip(context.plan.buckets, rows, strict=True):
+    for bucket in context.plan.buckets:
+        measure_gradients = (
+            custom_op if bucket.runs_op else composed
+        ).measure_gradients
         own = [grads[i] for i in bucket.positions]
-        if bucket.is_measured_by_op:
-            of_slices: dict[str, Any] = {}
-            if bucket.sparse:
-                of_slices = {
-                    "rows": [x.shape[0] for x in bucket.variables],
-                    "lazy": bucket.lazy,
-                    "accumulated_rows": more_rows,
-                    "tables": bucket.names,
-                }
-            measured = custom_op.measure_gradients(
-                own,
-                bucket.lists["accumulators"] if accumulates else (),
-                gradient_scale=scale,
-                enabled=enabled,
-                **of_slices,
+        with bucket.on_device(context.state):
+            operands, accumulators, scale = _operands(
+                context, bucket, own, accumulates
             )
-        else:
-            with bucket.on_device(context.state):
-                measured = composed.measure_gradients(
-                    *_operands(context.state, bucket, own, accumulates),
-                    gradient_scale=scale,
-                    enabled=enabled,
-                )
+            measured = measure_gradients(
+                operands, accumulators, gradient_scale=scale, enabled=enabled
+            )
         sums = access.on_host(measured.sums_of_squares)
         root, total, all_ = _functions_of(sums)
         norms.append(root(sums) / settings.micro_steps)
@@ -97,19 +81,39 @@ def measure(
 
 
 def _operands(
-    state: OptimizerState,
+    context: StepContext,
     bucket: Bucket,
     grads: Sequence[Gradient],
     accumulates: bool,
-) -> tuple[Sequence[tf.Tensor], Sequence[tf.Tensor]]:
-    """Returns a bucket's gradients and accumulators as dense tensors."""
-    if accumulates:
-        return list(map(gradients.to_dense, grads, bucket.variables)), [
-            tf.convert_to_tensor(state.accumulators[i]) for i in bucket.indices
-        ]
-    if bucket.sparse:
-        grads = [slices.merge(x.values, x.indices).once() for x in grads]
-    return grads, ()
+) -> tuple[Sequence[tf.Tensor], Sequence[Any], Scalar]:
+    """Returns a bucket's gradients, accumulators, and the gradients' factor."""
+    _, settings, state, _ = context
+    scale = settings.gradient_scale
+    accumulators = [
+        state.accumulators[i] for i in bucket.indices if accumulates
+    ]
+    if not bucket.sparse:
+        if bucket.runs_op and accumulates:
+            accumulators = bucket.lists["accumulators"]
+        return grads, accumulators, scale
+    if not bucket.runs_op:
+        if accumulates:
+            grads = map(gradients.to_dense, grads, bucket.variables)
+            return list(grads), accumulators, scale
+        merged = [slices.merge(x.values, x.indices) for x in grads]
+        return [x.once() for x in merged], (), scale
+    if not accumulates:
+        return [x.values for x in grads], (), scale
+    # Other rows have no gradient, now or accumulated.
+    sums = [
+        step_frame.accumulate(
+            access.read_rows(accumulator, gradient.indices),
+            gradient.values,
+            scale,
+        )
+        for accumulator, gradient in zip(accumulators, grads, strict=True)
+    ]
+    return sums, (), 1.0
 
 
 # An infinite norm makes a factor that is NaN.

@@ -30,36 +30,33 @@ sums_of_squares: A vector with one element for each gradient.
 finite: A vector with one element for each gradient.
 )");
 
-REGISTER_OP("TfOpt>MeasureSparseGradients")
+REGISTER_OP("TfOpt>MergeSlices")
     .Input("gradients: N * T")
     .Input("indices: N * Tindices")
     .Input("accumulated_rows: num_accumulated_rows * Tindices")
-    .Input("accumulators: num_accumulators * resource")
-    .Input("gradient_scale: double")
-    .Input("enabled: bool")
-    .Input("rows: int64")  // In the host's memory.
-    .Output("sums_of_squares: double")
-    .Output("finite: bool")
+    .Input("table_rows: int64")
+    .Output("rows: N * Tindices")
+    .Output("sums: N * T")
     .Attr("N: int >= 1")
     .Attr("num_accumulated_rows: int >= 0")
-    .Attr("num_accumulators: int >= 0")
     .Attr("T: {half, bfloat16, float, double}")
     .Attr("Tindices: {int32, int64}")
-    .Attr("lazy: bool = false")
     .Attr("tables: list(string) = []")
-    .SetIsStateful()
-    .SetShapeFn(MeasureSparseShapes)
+    .SetShapeFn(MergeShapes)
     .Doc(R"(
-Measures gradients that are slices, as if they were dense.
+Sums the repeated rows of many gradients that are slices, in one launch.
 
-See MeasureGradients.
+Rows are summed in the order of their occurrence, in float32 or float64, and
+rounded once.
 
 gradients: The values of the slices, of one type.
 indices: The row of each of the values, a vector for each gradient.
-accumulated_rows: More rows that occur, a vector for each gradient; or empty.
-rows: The number of rows of each variable.
-lazy: Whether to read only the accumulators' rows that occur.
+accumulated_rows: More rows that occur, with a gradient of zero, a vector for
+  each gradient; or empty.
+table_rows: The number of rows of each variable.
 tables: The variables' names in errors; or empty.
+rows: The rows that occur, sorted, each once: a vector for each gradient.
+sums: The sums of these rows.
 )");
 
 }  // namespace tf_opt
