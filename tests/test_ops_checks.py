@@ -155,14 +155,6 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(
     np.testing.assert_equal(launch.numpy(), before)
 
 
-def test_the_shape_function_checks_a_graph_before_it_runs():
-    launch = Launch("adam")
-    change, message = _wrong_arguments(launch)["m's shape"]
-    step = tf.function(lambda: launch.apply(**change) and None)
-    with pytest.raises(ValueError, match=message):
-        step.get_concrete_function()
-
-
 @pytest.mark.parametrize("name", OPS)
 def test_a_tensor_read_before_the_step_does_not_change(name, device):
     for i in range(len(Launch(name).everything())):

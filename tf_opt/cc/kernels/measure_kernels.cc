@@ -12,10 +12,7 @@
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/launch_array.h"
-#include "tf_opt/cc/kernels/numbers.h"
-#include "tf_opt/cc/kernels/storage_type.h"
 #include "tf_opt/cc/kernels/variable_access.h"
-#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/operand.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/engines/gpu/measure_gpu_launch.h"

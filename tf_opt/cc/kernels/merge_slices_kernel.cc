@@ -14,9 +14,9 @@
 #include "tf_opt/cc/engines/cpu/merge_cpu.h"
 #include "tf_opt/cc/kernels/cpu_threads.h"
 #include "tf_opt/cc/kernels/kernel.h"
+#include "tf_opt/cc/kernels/launch_array.h"
 #include "tf_opt/cc/kernels/slices.h"
-#include "tf_opt/cc/kernels/storage_type.h"
-#include "tf_opt/cc/ops/operand_checks.h"
+#include "tf_opt/cc/kernels/variable_access.h"
 
 namespace tf_opt {
 namespace {

@@ -1,7 +1,38 @@
+#include "absl/status/status.h"
 #include "tensorflow/core/framework/op.h"
-#include "tf_opt/cc/ops/shape_functions.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
+namespace {
+
+using ::tensorflow::shape_inference::InferenceContext;
+using ::tensorflow::shape_inference::ShapeHandle;
+
+// Kernels check the inputs' shapes.
+absl::Status MeasureShapes(InferenceContext* c) {
+  int count;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &count));
+  c->set_output(0, c->Vector(count));
+  c->set_output(1, c->Vector(count));
+  return absl::OkStatus();
+}
+
+absl::Status MergeShapes(InferenceContext* c) {
+  int count;
+  TF_RETURN_IF_ERROR(c->GetAttr("N", &count));
+  for (int i = 0; i < count; ++i) {
+    ShapeHandle sums = c->input(i);
+    if (c->RankKnown(sums) && c->Rank(sums) > 0) {
+      TF_RETURN_IF_ERROR(c->ReplaceDim(sums, 0, c->UnknownDim(), &sums));
+    }
+    c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+    c->set_output(count + i, sums);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 REGISTER_OP("TfOpt>MeasureGradients")
     .Input("gradients: N * T")

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
-#include "tf_opt/cc/engines/cpu/dense_cpu.h"
 #include "tf_opt/cc/engines/cpu/parallel_for.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 
