@@ -5,7 +5,6 @@
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
-#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #include "tf_opt/cc/kernels/kernel.h"

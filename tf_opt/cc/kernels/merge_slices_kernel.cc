@@ -49,19 +49,20 @@ absl::Status Merge(OpKernelContext* context, const std::vector<Slices>& slices,
   TF_RETURN_IF_ERROR(context->output_list("sums", &sums));
   std::vector<MergedSlices<T>> tables;
   for (int i = 0; i < values.size(); ++i) {
-    const RowEntries& entries = sorted.tables[i];
-    std::vector<int64_t> firsts = FirstEntries(entries);
-    TF_RETURN_IF_ERROR(slices[i].indices.type == tensorflow::DT_INT64
-                           ? WriteRows<int64_t>(entries, firsts, i, &rows)
-                           : WriteRows<int32_t>(entries, firsts, i, &rows));
+    const LaunchArray& array = slices[i].values;
+    const SparseGradient<T> gradient = {static_cast<const T*>(array.data),
+                                        array.width, sorted.tables[i]};
+    std::vector<int64_t> firsts = FirstEntries(gradient);
+    const auto write_rows = slices[i].indices.type == tensorflow::DT_INT64
+                                ? WriteRows<int64_t>
+                                : WriteRows<int32_t>;
+    TF_RETURN_IF_ERROR(write_rows(gradient.entries, firsts, i, &rows));
     TensorShape shape = values[i].shape();
     TF_RETURN_IF_ERROR(shape.SetDimWithStatus(0, firsts.size()));
     Tensor* output;
     TF_RETURN_IF_ERROR(sums.allocate(i, shape, &output));
-    const LaunchArray& array = slices[i].values;
-    tables.push_back({{static_cast<const T*>(array.data), array.width, entries},
-                      std::move(firsts),
-                      static_cast<T*>(output->data())});
+    tables.push_back(
+        {gradient, std::move(firsts), static_cast<T*>(output->data())});
   }
   // As when gradients are applied; see LaunchOnCpu.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;

@@ -21,10 +21,11 @@ struct MergedSlices {
   T* sums;                      // Of these rows, one after the other.
 };
 
-inline std::vector<int64_t> FirstEntries(const RowEntries& entries) {
+template <typename T>
+std::vector<int64_t> FirstEntries(const SparseGradient<T>& gradient) {
   std::vector<int64_t> firsts;
-  for (int64_t k = 0; k < entries.count(); ++k) {
-    if (k == 0 || entries.row(k) != entries.row(k - 1)) firsts.push_back(k);
+  for (int64_t k = 0; k < gradient.count(); ++k) {
+    if (gradient.BeginsSegment(k)) firsts.push_back(k);
   }
   return firsts;
 }

@@ -36,7 +36,7 @@ TYPED_TEST(MergeCpuTest, SumsHaveTheBitsOfTheDenseGradient) {
       std::vector<std::vector<T>> sums;
       for (const auto& model : models) {
         const SparseGradient<T> gradient = model.Gradient();
-        const std::vector<int64_t> firsts = FirstEntries(gradient.entries);
+        const std::vector<int64_t> firsts = FirstEntries(gradient);
         sums.emplace_back(firsts.size() * model.width());
         merged.push_back({gradient, firsts, sums.back().data()});
       }
