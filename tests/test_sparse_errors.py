@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
+from tf_opt.python.ops.measure_gradients import measure_gradients
 from tf_opt.python.ops.merge_slices import merge_slices
 
 from devices import needs_sparse_kernels
@@ -157,6 +158,18 @@ def test_tables_that_cannot_be_have_no_rows(how):
             (ValueError, tf.errors.InvalidArgumentError), match=message
         ):
             RUNS[how](lambda counts=counts: merge_slices(slices, counts))()
+
+
+@needs_sparse_kernels
+@pytest.mark.parametrize("rows", [[1, 1], [0, ROWS], [-1, 0], [1, 0], [0]])
+def test_rows_to_measure_must_be_those_of_a_merged_gradient(rows):
+    accumulator = tf.Variable(tf.zeros((ROWS, WIDTH)))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"`rows\[0\]` must be ascending"
+    ):
+        measure_gradients([tf.ones((2, WIDTH))], [accumulator], rows=[rows])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`accumulators`"):
+        measure_gradients([tf.ones((2, WIDTH))], rows=[rows])
 
 
 @needs_sparse_kernels

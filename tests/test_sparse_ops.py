@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import strategies
+from tf_opt.python.ops.measure_gradients import measure_gradients
 from tf_opt.python.ops.merge_slices import merge_slices
 
 from devices import needs_sparse_kernels
@@ -191,6 +192,26 @@ def test_merged_rows_are_sorted_and_have_the_bits_of_the_dense_gradient(
             assert merged[i].indices.dtype == index_dtype
             expected = dense.numpy()[rows].tobytes()
             assert merged[i].values.numpy().tobytes() == expected
+
+
+@properties
+def test_the_measure_of_rows_has_the_bits_of_the_dense_gradient(
+    drawn, dtype, index_dtype
+):
+    slices = _slices(drawn, dtype, index_dtype)
+    accumulators = _lists(drawn, "adam", dtype).accumulators
+    merged = merge_slices(slices, [table.shape[0] for table in drawn])
+    sparse = measure_gradients(
+        [x.values for x in merged],
+        accumulators,
+        rows=[x.indices for x in merged],
+        gradient_scale=0.3,
+    )
+    dense = measure_gradients(
+        _dense(drawn, slices), accumulators, gradient_scale=0.3
+    )
+    for a, b in zip(sparse, dense, strict=True):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
 def test_the_sum_is_that_of_the_order_in_which_rows_occur():

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
@@ -30,6 +32,7 @@ namespace {
 
 using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
+using ::tensorflow::TensorShape;
 
 // Inputs and results, in the device's memory.
 struct MeasureLaunch {
@@ -40,16 +43,17 @@ struct MeasureLaunch {
     std::vector<MeasuredTensor<Element>> tensors;
     tensors.reserve(gradients.size());
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      tensors.push_back({static_cast<const Element*>(gradients[i].data),
-                         accumulators.empty()
-                             ? nullptr
-                             : static_cast<const V*>(accumulators[i].data),
-                         gradients[i].elements()});
+      tensors.push_back(
+          {static_cast<const Element*>(gradients[i].data),
+           accumulators.empty() ? nullptr
+                                : static_cast<const V*>(accumulators[i].data),
+           (accumulators.empty() ? gradients : accumulators)[i].elements()});
     }
     return tensors;
   }
 
   std::vector<LaunchArray> gradients;
+  std::vector<GradientRows> rows;         // May be empty.
   std::vector<LaunchArray> accumulators;  // May be empty.
   const double* gradient_scale = nullptr;
   const bool* enabled = nullptr;
@@ -79,7 +83,7 @@ absl::Status MeasureAll(OpKernelContext* context, const MeasureLaunch& launch) {
     const CpuThreads threads = ThreadsOf(context);
     measures = MeasureGradients<Element>(
         launch.Tensors<Element>(), ReadOnce(launch.gradient_scale),
-        ChosenCpuTarget(), threads.count, threads.parallel_for);
+        ChosenCpuTarget(), threads.count, threads.parallel_for, launch.rows);
   }
   for (std::size_t i = 0; i < measures.size(); ++i) {
     launch.sums_of_squares[i] = measures[i].sum_of_squares;
@@ -89,6 +93,28 @@ absl::Status MeasureAll(OpKernelContext* context, const MeasureLaunch& launch) {
 #endif
 }
 
+// Adds the rows that a gradient has of its accumulator, of shape `table`.
+absl::Status AddRows(int i, const Tensor& gradient, const Tensor& rows,
+                     const TensorShape& table, MeasureLaunch* launch) {
+  bool fits = rows.dims() == 1 && table.dims() > 0 &&
+              DimensionsFit(gradient.shape(), 1, table, 1) &&
+              gradient.dim_size(0) == rows.dim_size(0);
+  const auto* const numbers = static_cast<const int64_t*>(rows.data());
+  for (int64_t k = 0; fits && k < rows.NumElements(); ++k) {
+    fits = (k == 0 ? 0 : numbers[k - 1] + 1) <= numbers[k] &&
+           numbers[k] < table.dim_size(0);
+  }
+  if (!fits) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`rows[", i, "]` must be ascending rows of `accumulators[", i,
+        "]`, shape ", table.DebugString(), ", one for each row of `gradients[",
+        i, "]`, shape ", gradient.shape().DebugString()));
+  }
+  launch->rows.push_back(
+      {{numbers, numbers + rows.NumElements()}, launch->gradients[i].width});
+  return absl::OkStatus();
+}
+
 class MeasureOp : public Kernel {
  public:
   using Kernel::Kernel;
@@ -96,14 +122,23 @@ class MeasureOp : public Kernel {
  private:
   // It reads only the host's memory, whatever the device.
   absl::Status Run(OpKernelContext* context) override {
-    tensorflow::OpInputList gradients;
+    tensorflow::OpInputList gradients, rows;
     TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients));
+    TF_RETURN_IF_ERROR(context->input_list("rows", &rows));
     const int count = gradients.size();
     const tensorflow::DataType type = gradients[0].dtype();
+    const bool has_rows = rows.size() > 0;
+#if defined(TF_OPT_GPU_DEVICE)
+    if (has_rows) {
+      return absl::InvalidArgumentError("`rows` must be empty on a GPU");
+    }
+#endif
+    TF_RETURN_IF_ERROR(
+        CheckLength("rows", "vector", /*optional=*/true, count, rows.size()));
     VariableList accumulators;
     TF_RETURN_IF_ERROR(accumulators.Lookup(context, "accumulators"));
     TF_RETURN_IF_ERROR(CheckLength("accumulators", "variable",
-                                   /*optional=*/true, count,
+                                   /*optional=*/!has_rows, count,
                                    accumulators.size()));
     ScopedVariableLocks locks;
     TF_RETURN_IF_ERROR(locks.Lock({&accumulators}, /*shared=*/true));
@@ -112,10 +147,14 @@ class MeasureOp : public Kernel {
       launch.gradients.push_back(ArrayOf(gradient));
     }
     for (int i = 0; i < accumulators.size(); ++i) {
-      TF_RETURN_IF_ERROR(CheckVariable(accumulators, i,
-                                       kFrameOperands[kAccumulator], type,
-                                       gradients[i].shape(), "gradients"));
-      launch.accumulators.push_back(ArrayOf(*accumulators[i]->tensor()));
+      const Tensor& accumulator = *accumulators[i]->tensor();
+      TF_RETURN_IF_ERROR(CheckVariable(
+          accumulators, i, kFrameOperands[kAccumulator], type,
+          has_rows ? accumulator.shape() : gradients[i].shape(), "gradients"));
+      launch.accumulators.push_back(ArrayOf(accumulator));
+      if (!has_rows) continue;
+      TF_RETURN_IF_ERROR(
+          AddRows(i, gradients[i], rows[i], accumulator.shape(), &launch));
     }
     const void *scale, *enabled;
     TF_RETURN_IF_ERROR(FindScalar(context, "gradient_scale", &scale));

@@ -36,12 +36,14 @@ absl::Status MergeShapes(InferenceContext* c) {
 
 REGISTER_OP("TfOpt>MeasureGradients")
     .Input("gradients: N * T")
+    .Input("rows: num_rows * int64")
     .Input("accumulators: num_accumulators * resource")
     .Input("gradient_scale: double")
     .Input("enabled: bool")
     .Output("sums_of_squares: double")
     .Output("finite: bool")
     .Attr("N: int >= 1")
+    .Attr("num_rows: int >= 0")
     .Attr("num_accumulators: int >= 0")
     .Attr("T: {half, bfloat16, float, double}")
     .SetIsStateful()
@@ -54,6 +56,8 @@ only on the number of elements, so its bits are the same on any number of
 threads.
 
 gradients: Dense tensors of one type and of any shapes.
+rows: On a CPU, the rows of its accumulator that each gradient has, ascending, a
+  vector for each gradient; in other rows it is zero. Or empty: all rows.
 accumulators: Variables to add, of the gradients' shapes; or empty.
 gradient_scale: Factor of the gradients.
 enabled: Whether to measure. If not, sums are 0 and all gradients are finite.

@@ -18,6 +18,7 @@ def measure_gradients(
     gradients: Sequence[tf.Tensor],
     accumulators: Sequence[VariableLike] = (),
     *,
+    rows: Sequence[tf.Tensor] = (),
     gradient_scale: Scalar = 1.0,
     enabled: bool | tf.Tensor = True,
 ) -> GradientMeasures:
@@ -30,6 +31,8 @@ def measure_gradients(
     Args:
         gradients: The gradients.
         accumulators: Variables to add, one for each gradient. Or empty.
+        rows: For each gradient the rows that it has of its accumulator, sorted,
+            each once; in the other rows it is zero. Or empty: all rows.
         gradient_scale: Factor of the gradients.
         enabled: Whether to measure. If false, nothing is read, all sums are 0,
             and all gradients count as finite.
@@ -38,6 +41,7 @@ def measure_gradients(
         *library.run_op(
             library.wrapper_of("TfOpt>MeasureGradients"),
             gradients=list(gradients),
+            rows=[tf.cast(x, tf.int64) for x in rows],
             accumulators=to_handles(accumulators),
             gradient_scale=scalars.real("gradient_scale", gradient_scale),
             enabled=scalars.flag("enabled", enabled),

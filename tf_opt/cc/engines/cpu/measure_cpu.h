@@ -28,11 +28,13 @@ namespace tf_opt {
 TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
 #undef TF_OPT_DECLARE_CPU_TARGET
 
-// Measures tensors[i], for all i.
+// Measures tensors[i], for all i. Their gradients have only rows[i], unless
+// `rows` is empty.
 template <typename T>
 std::vector<Measure> MeasureGradients(
     const std::vector<MeasuredTensor<T>>& tensors, double gradient_scale,
-    CpuTarget target, int num_threads, const ParallelFor& parallel_for) {
+    CpuTarget target, int num_threads, const ParallelFor& parallel_for,
+    const std::vector<GradientRows>& rows = {}) {
   std::vector<int64_t> sizes;
   sizes.reserve(tensors.size());
   int64_t bytes = 0;
@@ -52,7 +54,14 @@ std::vector<Measure> MeasureGradients(
     for (int64_t k = begin; k < end; ++k) {
       const Tile tile = table[k];
       const MeasuredTensor<T>& tensor = tensors[tile.tensor];
-      measure_tile(scale, tensor.gradient + tile.begin,
+      const T* gradient = tensor.gradient + tile.begin;
+      alignas(64) T copy[kTileSize];
+      if (!rows.empty()) {
+        rows[tile.tensor].CopyTile(tensor.gradient, tile.begin, tile.size,
+                                   copy);
+        gradient = copy;
+      }
+      measure_tile(scale, gradient,
                    tensor.accumulator == nullptr
                        ? nullptr
                        : tensor.accumulator + tile.begin,

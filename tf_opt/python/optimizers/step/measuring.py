@@ -10,10 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import measure as composed
 from tf_opt.python.functional import slices
 from tf_opt.python.functional import step_frame
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.measure import GradientMeasures
+from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import measure_gradients as custom_op
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
@@ -21,6 +24,7 @@ from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
@@ -56,16 +60,10 @@ def measure(
     settings = context.settings
     norms, squares, finite = [], [], []
     for bucket in context.plan.buckets:
-        measure_gradients = (
-            custom_op if bucket.runs_op else composed
-        ).measure_gradients
         own = [grads[i] for i in bucket.positions]
         with bucket.on_device(context.state):
-            operands, accumulators, scale = _operands(
-                context, bucket, own, accumulates
-            )
-            measured = measure_gradients(
-                operands, accumulators, gradient_scale=scale, enabled=enabled
+            measured = (_by_op if bucket.runs_op else _composed)(
+                context, bucket, own, accumulates, enabled
             )
         sums = access.on_host(measured.sums_of_squares)
         root, total, all_ = _functions_of(sums)
@@ -80,40 +78,80 @@ def measure(
     )
 
 
-def _operands(
+def _by_op(
     context: StepContext,
     bucket: Bucket,
     grads: Sequence[Gradient],
     accumulates: bool,
-) -> tuple[Sequence[tf.Tensor], Sequence[Any], Scalar]:
-    """Returns a bucket's gradients, accumulators, and the gradients' factor."""
-    _, settings, state, _ = context
-    scale = settings.gradient_scale
-    accumulators = [
-        state.accumulators[i] for i in bucket.indices if accumulates
-    ]
+    enabled: Flag,
+) -> GradientMeasures:
+    """Measures a bucket's gradients by the custom op."""
+    scale = context.settings.gradient_scale
+    accumulators = bucket.lists["accumulators"] if accumulates else ()
     if not bucket.sparse:
-        if bucket.runs_op and accumulates:
-            accumulators = bucket.lists["accumulators"]
-        return grads, accumulators, scale
-    if not bucket.runs_op:
-        if accumulates:
-            grads = map(gradients.to_dense, grads, bucket.variables)
-            return list(grads), accumulators, scale
-        merged = [slices.merge(x.values, x.indices) for x in grads]
-        return [x.once() for x in merged], (), scale
-    if not accumulates:
-        return [x.values for x in grads], (), scale
-    # Other rows have no gradient, now or accumulated.
-    sums = [
-        step_frame.accumulate(
-            access.read_rows(accumulator, gradient.indices),
-            gradient.values,
-            scale,
+        return custom_op.measure_gradients(
+            grads, accumulators, gradient_scale=scale, enabled=enabled
         )
-        for accumulator, gradient in zip(accumulators, grads, strict=True)
+    if accumulates and bucket.lazy:
+        return custom_op.measure_gradients(
+            cond(
+                enabled,
+                lambda: _accumulated(context, bucket, grads),
+                lambda: [
+                    tf.zeros([0], arithmetic.slot_dtype(x.values.dtype))
+                    for x in grads
+                ],
+            ),
+            enabled=enabled,
+        )
+    return custom_op.measure_gradients(
+        [x.values for x in grads],
+        accumulators,
+        rows=[x.indices for x in grads] if accumulates else (),
+        gradient_scale=scale,
+        enabled=enabled,
+    )
+
+
+def _accumulated(
+    context: StepContext, bucket: Bucket, grads: Sequence[tf.IndexedSlices]
+) -> list[tf.Tensor]:
+    """Returns the rows of lazy gradients with their accumulators added.
+
+    No other row has a gradient, now or accumulated.
+    """
+    _, settings, state, _ = context
+    return [
+        step_frame.accumulate(
+            access.read_rows(state.accumulators[index], gradient.indices),
+            gradient.values,
+            settings.gradient_scale,
+        )
+        for index, gradient in zip(bucket.indices, grads, strict=True)
     ]
-    return sums, (), 1.0
+
+
+def _composed(
+    context: StepContext,
+    bucket: Bucket,
+    grads: Sequence[Gradient],
+    accumulates: bool,
+    enabled: Flag,
+) -> GradientMeasures:
+    """Measures a bucket's gradients by TensorFlow's ops."""
+    _, settings, state, _ = context
+    accumulators: list[Variable] = []
+    if accumulates:
+        grads = list(map(gradients.to_dense, grads, bucket.variables))
+        accumulators = [state.accumulators[i] for i in bucket.indices]
+    elif bucket.sparse:
+        grads = [slices.merge(x.values, x.indices).once() for x in grads]
+    return composed.measure_gradients(
+        grads,
+        accumulators,
+        gradient_scale=settings.gradient_scale,
+        enabled=enabled,
+    )
 
 
 # An infinite norm makes a factor that is NaN.

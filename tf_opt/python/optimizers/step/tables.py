@@ -23,19 +23,14 @@ def accumulated_rows(
     """Returns for each bucket the rows with accumulated gradients.
 
     A row counts if anything in it isn't zero. Only the custom ops take such
-    rows: to measure, and to update in lazy mode.
+    rows, in lazy mode.
     """
     settings = context.settings
     found: list[list[tf.Tensor]] = []
     seen: set[int] = set()
     for bucket in context.plan.buckets:
         rows = []
-        if (
-            settings.accumulates
-            and bucket.sparse
-            and bucket.runs_op
-            and (bucket.lazy or settings.measures)
-        ):
+        if bucket.lazy and bucket.runs_op and settings.accumulates:
             for index in bucket.indices:
                 # If a table is updated twice, only its first update needs rows.
                 needed = index not in seen and update
