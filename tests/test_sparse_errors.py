@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from tf_opt.python.ops.measure_gradients import measure_gradients
+from tf_opt.python.ops.merge_slices import merge_slices
 
 from devices import needs_sparse_kernels
 from op_cases import OPS
@@ -83,27 +84,29 @@ def test_a_number_has_no_rows():
 # ---- The ops. ----
 
 
-def _measure(rows: list[int], values: tf.Tensor, *indices: int) -> Any:
-    indices = tf.constant(indices, tf.int64, (len(indices),))
-    slices = tf.IndexedSlices(values, indices)
-    return measure_gradients([slices], rows=rows)
-
-
-# Shapes of which TensorFlow ends the process, if it is asked for them.
-IMPOSSIBLE = {
-    "negative": (lambda: _measure([-1], tf.ones((1, 2)), 0), "rows"),
-    "too many elements": (lambda: _measure([2**60], tf.ones((1, 64)), 0), ""),
-}
+@needs_sparse_kernels
+def test_tables_that_cannot_be_have_no_rows(how):
+    slices = [tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]))]
+    for counts, message in (
+        ([-1], r"`indices\[0\]` must be in \[0, -1\)"),
+        ([3, 3], "`table_rows` must have one element for each of the 1"),
+    ):
+        with pytest.raises(
+            (ValueError, tf.errors.InvalidArgumentError), match=message
+        ):
+            RUNS[how](lambda counts=counts: merge_slices(slices, counts))()
 
 
 @needs_sparse_kernels
-@pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_tables_that_cannot_be_are_errors(case, how):
-    call, message = IMPOSSIBLE[case]
+@pytest.mark.parametrize("rows", [[1, 1], [0, ROWS], [-1, 0], [1, 0], [0]])
+def test_rows_to_measure_must_be_those_of_a_merged_gradient(rows):
+    accumulator = tf.Variable(tf.zeros((ROWS, WIDTH)))
     with pytest.raises(
-        (ValueError, tf.errors.InvalidArgumentError), match=message
+        tf.errors.InvalidArgumentError, match=r"`rows\[0\]` must be ascending"
     ):
-        RUNS[how](call)()
+        measure_gradients([tf.ones((2, WIDTH))], [accumulator], rows=[rows])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`accumulators`"):
+        measure_gradients([tf.ones((2, WIDTH))], rows=[rows])
 
 
 @needs_sparse_kernels

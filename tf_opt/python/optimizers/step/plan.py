@@ -19,8 +19,6 @@ from tf_opt.python import dispatch
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.inputs import variable_group
-from tf_opt.python.ops.measure_gradients import OP_NAME
-from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.optimizers.state.lazy_mode import CATCH_UP
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -50,8 +48,8 @@ class Bucket(NamedTuple):
         catches_up: Whether rows may have missed steps, with which they first
             catch up.
         lists: The op's lists of variables, slots, accumulators and so on, by
-            name; None if the composed implementation runs.
-        is_measured_by_op: Whether the custom op measures their gradients.
+            name; None if the composed implementation runs. The ops also
+            merge and measure gradients.
     """
 
     positions: tuple[int, ...]
@@ -62,7 +60,6 @@ class Bucket(NamedTuple):
     lazy: bool
     catches_up: bool
     lists: Mapping[str, Sequence[Any]] | None
-    is_measured_by_op: bool
 
     @property
     def runs_op(self) -> bool:
@@ -267,10 +264,6 @@ def make(
                 lazy=bool(lazy),
                 catches_up=catches_up,
                 lists=lists,
-                is_measured_by_op=lists is not None
-                and can_run(OP_NAME if dense else SPARSE_OP_NAME, dtype, device)
-                # The op must know how many rows a table has.
-                and all(x.shape[:1].is_fully_defined() for x in updated),
             )
         )
     return Plan(

@@ -75,14 +75,18 @@ class Settings(NamedTuple):
         )
 
     @property
+    def measures(self) -> bool:
+        """Whether gradients have to be measured."""
+        return self.skip_nonfinite or self.needs_norms
+
+    @property
     def is_bare(self) -> bool:
         """Whether a step is its rule and nothing else."""
         return not (
-            self.needs_norms
+            self.measures
             or self.clipvalue is not None
             or self.use_ema
             or self.accumulates
-            or self.skip_nonfinite
             or self.overrides_update_step
             or self.gradient_scale is not UNSCALED
         )

@@ -175,7 +175,6 @@ class Step:
             measures = measuring.measure(
                 self._context,
                 self._gradients,
-                tables.accumulated_rows(self._context, False),
                 accumulates=False,
                 enabled=True,
             )
@@ -221,11 +220,11 @@ class Step:
         # For each bucket, the rows of its accumulators that aren't zero.
         rows = tables.accumulated_rows(context, update)
         measures = None
-        if settings.skip_nonfinite or settings.needs_norms:
+        if settings.measures:
+            grads, rows = tables.merged(context, grads, rows), None
             measures = measuring.measure(
                 context,
                 grads,
-                rows,
                 accumulates=settings.accumulates,
                 # Gradients must be finite in every step; norms are an update's.
                 enabled=settings.skip_nonfinite or update,
@@ -240,7 +239,7 @@ class Step:
         self,
         context: StepContext,
         grads: Sequence[Gradient],
-        rows: Sequence[Sequence[tf.Tensor]],
+        rows: Sequence[Sequence[tf.Tensor]] | None,
         frame: Frame,
         measures: measuring.Measures | None,
     ) -> None:
@@ -272,7 +271,7 @@ class Step:
                         self._frame_of_launch(frame),
                         factors,
                         scalars,
-                        rows[k],
+                        rows[k] if rows else (),
                     )
                 if op is not None:
                     may_fail = bucket.sparse and not state.working_copies

@@ -72,7 +72,7 @@ def to_dense(
             arithmetic.slot_dtype(values.dtype),
         )
         gradient = tf.math.unsorted_segment_sum(
-            values, indices, _rows_of(variable)
+            values, indices, rows_of(variable)
         )
     return gradient if gradient.dtype == dtype else tf.cast(gradient, dtype)
 
@@ -86,7 +86,7 @@ def _one_for_each_index(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     return tf.slice(values, tf.zeros_like(size), size)
 
 
-def _rows_of(variable: Variable) -> int | tf.Tensor:
+def rows_of(variable: Variable) -> int | tf.Tensor:
     """Returns how many rows a variable has; a tensor if that may change."""
     rows = tf.TensorShape(variable.shape)[0]
     return tf.shape(tf_variable(variable))[0] if rows is None else rows
@@ -287,7 +287,7 @@ def _check_slices(
 ) -> list[tf.Operation | None]:
     name = path_of(variable)
     values, indices = _checked_slices(slices, tf_variable(variable), variable)
-    rows = tf.cast(_rows_of(variable), indices.dtype)
+    rows = tf.cast(rows_of(variable), indices.dtype)
     row_shape = tf.shape(tf_variable(variable))[1:]
     expected = tf.concat([tf.shape(indices), row_shape], axis=0)
     return [
