@@ -12,7 +12,6 @@
 #include <type_traits>
 
 #include "tf_opt/cc/engines/float_conversion-inl.h"
-#include "tf_opt/cc/engines/stochastic_rounding.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/random_bits.h"
