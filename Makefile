@@ -66,8 +66,7 @@ docs: install ## Builds the documentation's site in build/site, and tests it
 	@tools/setup.sh docs test
 	@tools/system_packages.sh $(bin)/python chromium
 	NO_MKDOCS_2_WARNING=1 TF_CPP_MIN_LOG_LEVEL=3 $(bin)/mkdocs build
-	TF_OPT_SITE=build/site $(bin)/pytest $(PYTEST_ARGS) \
-	  tests/test_documents.py tests/test_site.py
+	TF_OPT_SITE=build/site $(bin)/pytest $(PYTEST_ARGS) tests/test_documents.py
 
 .PHONY: gpu-test
 gpu-test: ## Checks and measures the engine on a GPU, with nvcc alone

@@ -33,14 +33,12 @@ _OF_AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])\b")
 # instruction says that it is.
 _LOOPS = {
     re.compile(
-        "::(Update|(Transform|Accumulate|Average)Block|MeasureTile|MeasureRow)<"
+        "::(Update|(Transform|Accumulate|Average)Block|MeasureTile)<"
     ): re.compile(r"^(vmulp[sd]|fmul)$"),
     re.compile("::SumRow<"): re.compile(r"^(vaddp[sd]|fadd)$"),
     re.compile("::RandomBlock::Fill"): re.compile("^(vpmulld|mul)$"),
-    re.compile("::NarrowAtRandom<|::StorePairs"): re.compile(
-        "^(vpaddd|add|uaddw)$"
-    ),
-    re.compile("::HasNan"): re.compile("^(vcmpunordps|fcmeq)$"),
+    re.compile("::NarrowAtRandom<"): re.compile("^(vpaddd|add|uaddw)$"),
+    re.compile("::StateBlock<float>::Widen"): re.compile("^(vpslld|shll2?)$"),
     re.compile("::Reconcile<"): re.compile("^(vp?cmp|fcm)"),
 }
 _WIDE = re.compile(r"%[yz]mm|\bv\d+\.(4s|2d)")

@@ -29,8 +29,8 @@ import tf_opt
 
 from devices import DEVICES
 
-# Run by themselves, without pytest.
-collect_ignore = ["bazel_smoke_test.py", "wheel_check.py"]
+# Runs by itself, without pytest.
+collect_ignore = ["wheel_check.py"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

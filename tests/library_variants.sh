@@ -13,9 +13,10 @@ export TF_OPT_PYTHON=$PWD/.venv/bin/python
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 
-# What runs none of the library's kernels needs no other library; a GPU has none
-# for sparse gradients.
-with_ops="not composed and not test_lazy_mode and not test_sparse_ops"
+# What meets the kernels; the other tests are about Python, which is the same.
+# What runs none of them needs no other library.
+with_kernels=(tests/test_{measure,ops,ops_checks,sparse_errors}.py
+  tests/test_{update_rules,whole_step}.py)
 
 bazel build //tf_opt:binaries //tests:emulated_gpu/_tf_opt_ops.so
 say "Testing the kernels for GPUs, emulated on the CPU"
@@ -24,7 +25,8 @@ for library in "$temporary"/emulated/tf_opt/python/ops/libraries/*/*.so; do
   cp -f bazel-bin/tests/emulated_gpu/_tf_opt_ops.so "$library"
 done
 TF_OPT_TEST_EMULATED_GPU=1 PYTHONPATH=$temporary/emulated \
-  .venv/bin/pytest -m kernels -k "$with_ops" "$@"
+  .venv/bin/pytest -m kernels -k "not composed or bit_for_bit" \
+  "$@" "${with_kernels[@]}"
 
 if ! command -v nvcc >/dev/null; then
   say "Skipped: nvcc was not found, so no build with CUDA is tested"

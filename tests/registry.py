@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -14,7 +13,6 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
@@ -27,6 +25,7 @@ _MODULES = {
     "NAdam": "nadam",
     "SGD": "sgd",
     "Lion": "lion",
+    "Adagrad": "adagrad",
     "ASGD": "asgd",
     "AveragedSGD": "averaged_sgd",
 }
@@ -36,7 +35,6 @@ REFERENCES = {
 }
 
 Arguments = Mapping[str, Any]
-State = dict[str, tf.Tensor]
 
 
 class Row(NamedTuple):
@@ -102,6 +100,17 @@ class OptimizerUnderTest:
                 names.append(slot.name)
         return tuple(names)
 
+    def first_values(self, arguments: Arguments) -> dict[str, float]:
+        """The slots in a mode, and what they are at first."""
+        defaults = inspect.signature(self.make).parameters
+        first = {slot.name: slot.first for slot in self.spec.slots}
+        return {
+            name: arguments.get(first[name], defaults[first[name]].default)
+            if first.get(name)
+            else 0.0
+            for name in self.slots(arguments)
+        }
+
     def find_slots(
         self, optimizer: keras.optimizers.Optimizer
     ) -> dict[str, Sequence[Slot]]:
@@ -117,29 +126,6 @@ class OptimizerUnderTest:
             elif named:
                 found[slot.name] = named
         return found
-
-    def functional(
-        self, state: State, gradient: tf.Tensor, *, t: int, **arguments: Any
-    ) -> State:
-        """The same step by `tf_opt.functional`, on tensors."""
-        rule = getattr(tf_opt.functional, self.spec.name)
-        numbers = {"step": t, **arguments}
-        if hasattr(self.reference, "functional_arguments"):
-            numbers |= self.reference.functional_arguments(t, **arguments)
-        taken = inspect.signature(rule).parameters
-        row = (t - 1) % arguments.get("batch_num", 1)
-        names = {
-            slot.name: f"{slot.name}_{row}" if slot.row_input else slot.name
-            for slot in self.spec.slots
-        }
-        result = rule(
-            state["variable"],
-            gradient,
-            **{slot: state[x] for slot, x in names.items() if x in state},
-            **{name: x for name, x in numbers.items() if name in taken},
-        )._asdict()
-        new = {name: result[slot] for slot, name in names.items()}
-        return {**state, **new, "variable": result["variable"]}
 
     def torch(self, arguments: Arguments) -> tuple[str, Arguments] | None:
         """PyTorch's class and arguments of a mode; None where it has none."""
@@ -192,16 +178,16 @@ def pairwise(
 ) -> list[tuple[Any, ...]]:
     """Cases in which every pair of choices occurs, also with each mode.
 
-    Each optimizer with more state than its slots has its own pairs. The others
-    are but formulas for what an element becomes; they share theirs. A mode is a
-    tuple that begins with an optimizer's name. `filter_func` says whether a
-    case, or its beginning, may occur.
+    Optimizers with more state than their slots share their pairs, and so do
+    those that are but formulas for what an element becomes. A mode is a tuple
+    that begins with an optimizer's name. `filter_func` says whether a case, or
+    its beginning, may occur.
     """
-    groups: dict[str, list[tuple[str, ...]]] = {}
+    groups: dict[bool, list[tuple[str, ...]]] = {}
     for mode in modes:
         spec = OPTIMIZERS[mode[0]].spec
         has_more = spec.shared or any(slot.row_input for slot in spec.slots)
-        groups.setdefault(mode[0] if has_more else "", []).append(mode)
+        groups.setdefault(bool(has_more), []).append(mode)
     return [
         (*mode, *chosen)
         for group in groups.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Sequence
 
 import keras
@@ -13,25 +14,6 @@ import tensorflow as tf
 X = np.random.default_rng(2).standard_normal((32, 4)).astype("float32")
 Y = X[:, :2] ** 2
 FIT = {"batch_size": 8, "shuffle": False, "verbose": 0}
-
-
-def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
-    """Compiles a model and trains it from the same start, every time."""
-    keras.utils.set_random_seed(9)
-    model = keras.Sequential(
-        [
-            keras.layers.Input((5,)),
-            keras.layers.Dense(7, activation="tanh"),
-            keras.layers.Dense(2),
-        ]
-    )
-    model.compile(optimizer, "mse", **arguments)
-    random = np.random.default_rng(3)
-    x = random.standard_normal((64, 5)).astype("float32")
-    model.fit(
-        x, x[:, :2] ** 2, batch_size=16, epochs=3, shuffle=False, verbose=0
-    )
-    return model
 
 
 def compiled(
@@ -59,9 +41,35 @@ def train(model: keras.Model, epochs: int = 2) -> None:
     model.fit(X, Y, epochs=epochs, **FIT)
 
 
+def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
+    """Compiles a model and trains it from the same start, every time."""
+    model = compiled(optimizer)
+    model.compile(optimizer, "mse", **arguments)
+    train(model, epochs=3)
+    return model
+
+
 def checkpoint_of(model: keras.Model) -> tf.train.Checkpoint:
     """Of the model and its optimizer."""
     return tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+
+
+def loaded(
+    source: keras.Model, target: keras.Model, kind: str, folder: pathlib.Path
+) -> keras.Model:
+    """Saves a model and loads it, into another one unless the file has all."""
+    path = str(folder / f"saved.{kind}")
+    if kind == "keras":
+        source.save(path)
+        return keras.saving.load_model(path)
+    target.optimizer.build(target.trainable_variables)
+    if kind == "weights.h5":
+        source.save_weights(path)
+        target.load_weights(path)
+    else:
+        written = checkpoint_of(source).save(path)
+        checkpoint_of(target).restore(written).assert_existing_objects_matched()
+    return target
 
 
 def state(model: keras.Model) -> list[np.ndarray]:

@@ -129,15 +129,9 @@ def test_asgd_converges_linearly(problem, shuffled):
     assert_converges_linearly(problem, distance)
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_sgd_with_the_same_steps_stalls(problem, shuffled):
+def test_sgd_with_the_same_steps_stalls(problem):
     optimizer = keras.optimizers.SGD(problem.learning_rate)
-    distance = distances(problem, optimizer, shuffled=shuffled)
-    assert_stays_away(distance)
-    # No progress from the middle to the end: measured are factors of 1.00 and
-    # 1.06, and ASGD's is 1e-6.
-    middle, end = np.median(distance[125:175]), np.median(distance[-50:])
-    assert end > middle / 2
+    assert_stays_away(distances(problem, optimizer))
 
 
 def test_shuffled_batches_that_asgd_is_not_told_of_mislead_it(problem):

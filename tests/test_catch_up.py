@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_opt
 
 from devices import HAS_SPARSE_KERNELS
 from devices import needs_sparse_kernels
@@ -294,23 +293,6 @@ def test_steps_of_other_kinds_are_not_missed(gradient, implementation):
     assert train("catch_up").distance(train(False)) < 1e-9
 
 
-def test_gradients_of_any_rows_in_one_trace():
-    traces = []
-
-    def traced(step: Callable) -> Callable:
-        def counted(*args: tf.Tensor) -> None:
-            traces.append(1)
-            step(*args)
-
-        return tf.function(counted, reduce_retracing=True)
-
-    found = Run("Adam", "catch_up").train(60, wrap=traced)
-    expected = Run("Adam", "catch_up").train(60)
-    # The composed implementation's graph may differ in the last bit.
-    np.testing.assert_allclose(found.table, expected.table, rtol=1e-12)
-    assert len(traces) <= 3
-
-
 @pytest.mark.parametrize("room", [1024, 8])
 def test_inside_xla(room, monkeypatch):
     monkeypatch.setattr(
@@ -323,69 +305,3 @@ def test_inside_xla(room, monkeypatch):
     found = Run("Adam", "catch_up", weight_decay=0.1).train(40, wrap=compiled)
     exact = Run("Adam", False, weight_decay=0.1).train(40)
     assert found.distance(exact) < 1e-9
-
-
-def test_factorization_learns_as_exact_training_does():
-    """The experiment of docs/sparse.md, shorter: ids by Zipf's law."""
-    users, items, width, batch = 2000, 4000, 16, 256
-    random = np.random.default_rng(0)
-    truth = [
-        random.normal(size=(n, 8)).astype("float32") / 8**0.25
-        for n in (users, items)
-    ]
-
-    def draw(seed: int) -> list[Any]:
-        random = np.random.default_rng(seed)
-        ids = [
-            np.minimum(random.pareto(1.1, batch) * 20, n - 1).astype("int64")
-            for n in (users, items)
-        ]
-        rating = (truth[0][ids[0]] * truth[1][ids[1]]).sum(1)
-        noise = 0.1 * random.normal(size=batch)
-        return [*ids, (rating + noise).astype("float32")]
-
-    batches = [draw(k) for k in range(1200)]
-    test = [
-        np.concatenate(x)
-        for x in zip(*map(draw, range(10**6, 10**6 + 40)), strict=True)
-    ]
-
-    def loss_after_training(lazy_mode: Any, *, reads: bool = False) -> float:
-        random = np.random.default_rng(7)
-        tables = [
-            keras.Variable(
-                0.1 * random.normal(size=(n, width)), dtype="float32", name=name
-            )
-            for n, name in ((users, "users"), (items, "items"))
-        ]
-        mode = {"users|items": lazy_mode}
-        optimizer = tf_opt.Adam(3e-3, lazy_mode=mode)
-        optimizer.build(tables)
-
-        def loss(ids: Any, rating: Any) -> tf.Tensor:
-            u, i = (
-                tf.gather(table.value, x)
-                for table, x in zip(tables, ids, strict=True)
-            )
-            return tf.reduce_mean((tf.reduce_sum(u * i, 1) - rating) ** 2)
-
-        @tf.function
-        def step(*data: tf.Tensor) -> None:
-            *ids, rating = data
-            if reads:
-                optimizer.catch_up(tables, ids)
-            with tf.GradientTape() as tape:
-                value = loss(ids, rating)
-            values = [table.value for table in tables]
-            optimizer.apply(tape.gradient(value, values), tables)
-
-        for data in batches:
-            step(*map(tf.constant, data))
-        optimizer.catch_up()
-        *ids, rating = test
-        return float(loss(ids, rating))
-
-    exact = loss_after_training(False)
-    assert loss_after_training("catch_up", reads=True) < 1.001 * exact
-    assert loss_after_training("catch_up") < 1.05 * exact
-    assert loss_after_training(True) > 1.2 * exact

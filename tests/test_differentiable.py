@@ -106,18 +106,6 @@ def _reverse_over_reverse(loss, at: Tensors, direction: Tensors) -> Tensors:
     return _gradient(slope, at)
 
 
-def _forward_over_reverse(loss, at: Tensors, direction: Tensors) -> Tensors:
-    names = list(at)
-    with tf.autodiff.ForwardAccumulator(
-        [at[name] for name in names], [direction[name] for name in names]
-    ) as accumulator:
-        gradient = _gradient(loss, at)
-    return {
-        name: accumulator.jvp(gradient[name], unconnected_gradients="zero")
-        for name in names
-    }
-
-
 def _loss_of(rule: Callable) -> Callable[[Tensors], tf.Tensor]:
     """A number in which every element of every output counts differently."""
 
@@ -184,47 +172,6 @@ def test_derivative_of_a_step_equals_finite_differences(
             np.testing.assert_allclose(
                 found, expected, rtol=1e-5, atol=1e-7, err_msg=key
             )
-
-
-@pytest.mark.parametrize(
-    ("name", "mode", "compiled"),
-    [
-        *((name, _forward_over_reverse, False) for name in STEPS),
-        *(
-            (name, _reverse_over_reverse, i % 2 == 1)
-            for i, name in enumerate(STEPS)
-        ),
-    ],
-)
-def test_second_derivative_of_a_step_equals_finite_differences(
-    name: str, mode: Callable, compiled: bool
-) -> None:
-    class_name, rule, arrays = STEPS[name]
-    flat = getattr(RULES[class_name].reference, "FLAT", ())
-    loss = _loss_of(rule)
-    generator = np.random.default_rng(1)
-    at = {key: tf.constant(array) for key, array in arrays.items()}
-    direction = {
-        # Not across the kink that a root has at 0.
-        key: tf.constant(generator.normal(size=array.shape) * (array != 0))
-        for key, array in arrays.items()
-    }
-    second = functools.partial(mode, loss)
-    if compiled:
-        second = tf.function(second, jit_compile=True)
-    actual = second(at, direction)
-    h = 1e-5
-    above, below = (
-        _gradient(loss, {key: at[key] + h * direction[key] for key in at})
-        for h in (h, -h)
-    )
-    for key in at:
-        expected = (above[key] - below[key]) / (2 * h)
-        assert np.any(expected != 0) or key in flat, key
-        # Truncation is h^2 times derivatives of about 100, rounding 1e-16 / h.
-        np.testing.assert_allclose(
-            actual[key], expected, rtol=1e-6, atol=1e-7, err_msg=key
-        )
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -1,17 +1,22 @@
-"""The examples in the documents and docstrings run, as a reader would run them.
+"""The documents: their examples run, and the site has the whole API.
 
 A Python block of a Markdown file goes on with the names of those before it.
+`make docs` names the folder of the site in TF_OPT_SITE. Without it, nothing is
+built and only its sources are tested.
 """
 
 from __future__ import annotations
 
 import doctest
 import inspect
+import os
 import pathlib
+import pkgutil
 import re
+import subprocess
 import sys
-from collections.abc import Callable
 
+import keras
 import pytest
 import sybil
 import tf_opt
@@ -23,19 +28,28 @@ ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 WITH_PYTHON = [path for path in DOCUMENTS if "```py" in path.read_text()]
 
+REFERENCE = [
+    name
+    for page in ROOT.glob("docs/api/*.md")
+    for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
+]
+MODULES = ["tf_opt", "tf_opt.callbacks", "tf_opt.functional"]
+PUBLIC = {
+    f"{module}.{name}"
+    for module in MODULES
+    for name in sys.modules[module].__all__
+} - {"tf_opt.callbacks", "tf_opt.ops", "tf_opt.__version__"}
+# Methods and attributes of public classes.
+MEMBERS = {x for x in REFERENCE if x.rpartition(".")[0] in PUBLIC}
+
 RULES = [name for name in tf_opt.functional.__all__ if name.islower()]
 FUNCTIONS = [getattr(tf_opt.functional, name) for name in RULES]
 CLASSES = [getattr(tf_opt, name) for name in OPTIMIZERS]
-PUBLIC = [
-    tf_opt.build_info,
-    tf_opt.from_keras,
-    tf_opt.from_torch,
-    tf_opt.to_keras,
-    tf_opt.to_torch,
-    tf_opt.torch_layouts,
-    *FUNCTIONS,
-    *CLASSES,
-    *(getattr(tf_opt.callbacks, name) for name in tf_opt.callbacks.__all__),
+# All but the types of results.
+USED = [
+    each
+    for each in map(pkgutil.resolve_name, sorted(PUBLIC))
+    if not (inspect.isclass(each) and issubclass(each, tuple))
 ]
 
 
@@ -75,8 +89,8 @@ def test_docstring_example_runs(example: doctest.DocTest) -> None:
     assert not results.failed, "".join(report)
 
 
-@pytest.mark.parametrize("documented", PUBLIC, ids=lambda it: it.__name__)
-def test_what_is_public_has_an_example(documented: Callable | type) -> None:
+@pytest.mark.parametrize("documented", USED, ids=lambda it: it.__name__)
+def test_what_is_public_has_an_example(documented: type) -> None:
     names = {example.name for example in EXAMPLES}
     assert f"{documented.__module__}.{documented.__qualname__}" in names
 
@@ -84,7 +98,7 @@ def test_what_is_public_has_an_example(documented: Callable | type) -> None:
 @pytest.mark.parametrize(
     "function", [*FUNCTIONS, *CLASSES], ids=lambda it: it.__name__
 )
-def test_every_argument_is_described(function: Callable | type) -> None:
+def test_every_argument_is_described(function: type) -> None:
     description = inspect.getdoc(function)
     assert "{{" not in description
     described = re.findall(r"^    (?:\*\*)?(\w+): ", description, re.MULTILINE)
@@ -93,3 +107,90 @@ def test_every_argument_is_described(function: Callable | type) -> None:
     # Each once, in the order of the signature or not.
     arguments = list(inspect.signature(function).parameters)
     assert sorted(described) == sorted([*arguments, *errors])
+
+
+# ---- The site. ----
+
+SITE = pathlib.Path(os.environ.get("TF_OPT_SITE", ""))
+built = pytest.mark.skipif(
+    SITE == pathlib.Path(), reason="`make docs` builds the site"
+)
+
+
+def test_reference_has_every_public_name_once() -> None:
+    assert sorted(REFERENCE) == sorted(PUBLIC | MEMBERS)
+
+
+@pytest.mark.parametrize("name", [*OPTIMIZERS, "LossScaleOptimizer"])
+def test_reference_has_what_an_optimizer_adds(name: str) -> None:
+    cls = getattr(tf_opt, name)
+    added = {x for x in dir(cls) if x[0] != "_"}
+    added -= {*dir(keras.optimizers.LossScaleOptimizer)}
+    added -= {*inspect.signature(cls).parameters}
+    assert added <= {member.rpartition(".")[2] for member in MEMBERS}
+
+
+def test_reference_has_no_name_without_a_docstring() -> None:
+    assert [x for x in REFERENCE if not pkgutil.resolve_name(x).__doc__] == []
+
+
+def browse(page: str, tmp_path: pathlib.Path, *wish: str) -> str:
+    """Returns what Chromium prints about a page that it opens as a file."""
+    return subprocess.run(
+        [
+            *("chromium", "--headless", "--no-sandbox", "--disable-gpu"),
+            *("--no-first-run", "--disable-background-networking"),
+            *("--disable-component-update", "--disable-sync"),
+            f"--user-data-dir={tmp_path}",
+            "--virtual-time-budget=10000",
+            *(*wish, f"{SITE.resolve().as_uri()}/{page}"),
+        ],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+
+
+@built
+def test_formulas_are_rendered(tmp_path: pathlib.Path) -> None:
+    formula = 'class="arithmatex"'
+    pages = {
+        str(path.relative_to(SITE)): text.count(formula)
+        for path in SITE.rglob("*.html")
+        if formula in (text := path.read_text())
+    }
+    assert len(pages) >= 3
+    for page, formulas in pages.items():
+        shown = browse(page, tmp_path, "--dump-dom")
+        assert shown.count('class="katex"') == formulas, page
+        assert "katex-error" not in shown, page
+
+
+@built
+def test_drawings_are_rendered(tmp_path: pathlib.Path) -> None:
+    drawings = (ROOT / "ARCHITECTURE.md").read_text().count("```mermaid")
+    shown = browse("architecture.html", tmp_path, "--dump-dom")
+    # The theme puts a <div> with the drawing in the place of its source.
+    assert shown.count('<div class="mermaid">') == drawings
+    assert '<pre class="mermaid">' not in shown
+
+
+@built
+def test_search_finds_a_name(tmp_path: pathlib.Path) -> None:
+    shown = browse("index.html?q=layerwise_multipliers", tmp_path, "--dump-dom")
+    results = re.findall(r'href="([^"]*)" class="md-search-result', shown)
+    name = "/api/utilities.html#tf_opt.layerwise_multipliers"
+    assert any(name in result for result in results)
+
+
+@built
+def test_nothing_comes_from_another_host() -> None:
+    loaded = re.compile(
+        r'<(?:img|script|link|iframe)\b[^>]*(?:src|href)="(?:https?:)?//[^"]*'
+    )
+    found = {
+        path.name: loaded.findall(path.read_text())
+        for path in SITE.rglob("*.html")
+    }
+    assert found
+    assert not any(found.values()), found

@@ -53,13 +53,6 @@ def test_an_implementation_changed_later_is_used():
         assert optimizer.implementation_in_use == implementation
 
 
-def test_an_implementation_that_there_is_not_is_refused_later_too():
-    optimizer = tf_opt.Adam(0.1)
-    with pytest.raises(ValueError, match="`implementation` must be .*'fast'"):
-        optimizer.implementation = "fast"
-    assert optimizer.implementation == "auto"
-
-
 def test_threads_may_train_models_of_their_own_and_share_an_optimizer():
     shared = tf_opt.Adam(0.1)
     variables = [keras.Variable([float(i)]) for i in range(6)]

@@ -206,13 +206,32 @@ def test_training_becomes_a_tflite_model_without_the_ops(
     assert type(error.value).__name__ == "ConverterError"
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("tracks_optimizer", [False, True])
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_training_goes_on_where_it_is_loaded(name, tracks_optimizer, tmp_path):
-    under_test = OPTIMIZERS[name]
-    mode = under_test.modes[under_test.thorough_mode or "plain"]
-    trainer = Trainer(under_test.make(0.125, **mode), tracks_optimizer)
+EVERYTHING = {
+    "lambd": keras.Variable(0.25),
+    "learning_rate_multipliers": {".": 2.0},
+    "skip_nonfinite": True,
+    "track_gradient_norm": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "tracks_optimizer"),
+    [
+        *(
+            (name, x.thorough, i % 2)
+            for i, (name, x) in enumerate(OPTIMIZERS.items())
+        ),
+        ("AveragedSGD", EVERYTHING, 1),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else None,
+)
+def test_training_goes_on_where_it_is_loaded(
+    name, arguments, tracks_optimizer, tmp_path
+):
+    optimizer = OPTIMIZERS[name].make(0.125, **arguments)
+    trainer = Trainer(optimizer, bool(tracks_optimizer))
+    # Who gives a variable for a number tracks it.
+    trainer.number = arguments.get("lambd")
     trainer.step(tf.constant([0.25, 1.0]))
     trainer.save(tmp_path)
     loaded = tf.saved_model.load(str(tmp_path))

@@ -183,12 +183,10 @@ def test_outside_of_the_strategys_scope(move, strategy, scaled):
             if scaled:
                 optimizer = LOSS_SCALE[move.source](optimizer)
             optimizer.build([variable])
-
         replicated_steps(strategy, optimizer, variable, [[3.0, 1.0]])
         optimizer = continues_with(optimizer)
-        replicated_steps(
-            strategy, optimizer, variable, [[1.0, -2.0], [2.0, 0.5]]
-        )
+        gradients = [[1.0, -2.0], [2.0, 0.5]]
+        replicated_steps(strategy, optimizer, variable, gradients)
         copies = strategy.experimental_local_results(variable.value)
         np.testing.assert_array_equal(copies[0], copies[1])
         outcomes.append(copies[0].numpy())
@@ -207,23 +205,6 @@ def test_inside_of_a_strategys_scope(strategy):
             tf_opt.from_keras(built)
     for v in continued.variables:
         assert len(strategy.experimental_local_results(v.value)) == 2
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [
-        None,
-        "ftrl",
-        keras.optimizers.Ftrl(),
-        MyAdam(),
-        keras.optimizers.LossScaleOptimizer(MyAdam()),
-        MyScale(keras.optimizers.Adam()),
-    ],
-    ids=lambda optimizer: type(optimizer).__name__,
-)
-def test_what_from_keras_does_not_know_is_refused(refused):
-    with pytest.raises(TypeError, match="must be one of keras.optimizers.Adam"):
-        tf_opt.from_keras(refused)
 
 
 @pytest.mark.core
@@ -247,71 +228,47 @@ def test_what_keras_takes_for_an_optimizer_is_taken(given):
     }
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "nadamm",
-        {"config": {}},
-        {"class_name": 5, "config": {}},
-        {"class_name": "Adam", "config": {"beta_3": 0.5}},
-    ],
-    ids=str,
-)
-def test_what_keras_does_not_take_is_named(given):
-    with pytest.raises(ValueError, match="`optimizer` must .* Received:"):
-        tf_opt.from_keras(given)
+def trained_table(optimizer, switch_at: int, convert: Callable) -> list:
+    """A table after six sparse steps, another optimizer's from one on."""
+    table = keras.layers.Embedding(4, 2, embeddings_initializer="ones")
+    table.build()
+    variables = table.trainable_variables
+    optimizer.build(variables)
+    for i, row in enumerate([0, 1, 3, 1, 2, 1]):
+        if i == switch_at:
+            optimizer = convert(optimizer)
+        gradient = tf.IndexedSlices(
+            tf.constant([[1.0, -2.0]]), tf.constant([row]), (4, 2)
+        )
+        optimizer.apply([gradient], variables)
+    if getattr(optimizer, "lazy_mode", None) == "catch_up":
+        optimizer.catch_up()
+    return [x.numpy() for x in (*variables, *optimizer.variables[2:4])]
 
 
 def test_a_table_of_keras_goes_on_lazily_and_catches_up():
-    outcomes = []
-    for continues_with in (
-        lambda optimizer: optimizer,
-        lambda optimizer: tf_opt.from_keras(optimizer, lazy_mode="catch_up"),
-    ):
-        table = keras.layers.Embedding(4, 2, embeddings_initializer="ones")
-        table.build()
-        optimizer = keras.optimizers.Adam(0.125, **EXACT)
-        optimizer.build(table.trainable_variables)
-        for i, row in enumerate([0, 1, 3, 1, 2, 1]):
-            if i == 3:
-                optimizer = continues_with(optimizer)
-            gradient = tf.IndexedSlices(
-                tf.constant([[1.0, -2.0]]), tf.constant([row]), (4, 2)
-            )
-            optimizer.apply([gradient])
-        outcomes.append(table.embeddings)
-    assert optimizer.lazy_mode == "catch_up"
-    optimizer.catch_up()
+    def lazily(optimizer):
+        return tf_opt.from_keras(optimizer, lazy_mode="catch_up")
+
+    found, expected = (
+        trained_table(keras.optimizers.Adam(0.125, **EXACT), 3, convert)
+        for convert in (lazily, lambda optimizer: optimizer)
+    )
     # Keras rounds its betas' powers to float32.
-    assert_close(*([value.numpy()] for value in outcomes), rtol=1e-4, atol=1e-6)
+    assert_close(found[:1], expected[:1], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "lazy_mode",
-    ["catch_up", {"embeddings": "catch_up"}],
-    ids=lambda mode: type(mode).__name__,
-)
+@pytest.mark.parametrize("lazy_mode", ["catch_up", {"embeddings": "catch_up"}])
 @pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
 def test_a_table_that_catches_up_goes_on_in_keras(lazy_mode, scaled):
     outcomes = []
     for lazy in (False, lazy_mode):
-        table = keras.layers.Embedding(4, 2, embeddings_initializer="ones")
-        table.build()
         optimizer = tf_opt.Adam(
             0.125, epsilon_hat=True, lazy_mode=lazy, **EXACT
         )
         if scaled:
             optimizer = tf_opt.LossScaleOptimizer(optimizer, initial_scale=1.0)
-        optimizer.build(table.trainable_variables)
-        for i, row in enumerate([0, 1, 3, 1, 2, 1]):
-            if i == 4:
-                optimizer = tf_opt.to_keras(optimizer)
-            gradient = tf.IndexedSlices(
-                tf.constant([[1.0, -2.0]]), tf.constant([row]), (4, 2)
-            )
-            optimizer.apply([gradient], table.trainable_variables)
-        outcomes.append([x.numpy() for x in optimizer.variables[2:]])
-        outcomes[-1].append(table.embeddings.numpy())
+        outcomes.append(trained_table(optimizer, 4, tf_opt.to_keras))
     assert_close(*outcomes, rtol=TOLERANCE, atol=1e-6)
 
 
@@ -344,42 +301,40 @@ def test_options_are_set():
         tf_opt.from_keras(optimizer, lasy_mode=True)
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "named"),
-    [
-        (tf_opt.Adam(epsilon_hat=False), "epsilon_hat"),
-        (tf_opt.NAdam(momentum_decay=0.004), "momentum_decay"),
-        (tf_opt.SGD(momentum=0.9, torch_momentum=True), "torch_momentum"),
-        (tf_opt.Lion(lazy_mode=True), "lazy_mode"),
-        (tf_opt.Lion(maximize=True), "maximize"),
-        (
-            tf_opt.Lion(weight_decay=0.1, decoupled_weight_decay=False),
-            "decoupled_weight_decay",
-        ),
-        (
-            tf_opt.LossScaleOptimizer(tf_opt.Lion(skip_nonfinite=True)),
-            "skip_nonfinite",
-        ),
-        (
-            tf_opt.Lion(learning_rate_multipliers={".*": 2.0}),
-            "learning_rate_multipliers",
-        ),
-        (
-            tf_opt.Lion(
-                DECAY, gradient_accumulation_steps=2, schedule_by="updates"
-            ),
-            "schedule_by",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_keras_lacks_is_named(optimizer, named):
-    with pytest.raises(ValueError, match=f"`{named}` must be"):
-        tf_opt.to_keras(optimizer)
-
-
 class MyLion(tf_opt.Lion):
     """May compute anything."""
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        None,
+        "ftrl",
+        keras.optimizers.Ftrl(),
+        MyAdam(),
+        keras.optimizers.LossScaleOptimizer(MyAdam()),
+        MyScale(keras.optimizers.Adam()),
+    ],
+    ids=lambda optimizer: type(optimizer).__name__,
+)
+def test_what_from_keras_does_not_know_is_refused(refused):
+    with pytest.raises(TypeError, match="must be one of keras.optimizers.Adam"):
+        tf_opt.from_keras(refused)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "nadamm",
+        {"config": {}},
+        {"class_name": 5, "config": {}},
+        {"class_name": "Adam", "config": {"beta_3": 0.5}},
+    ],
+    ids=str,
+)
+def test_what_keras_does_not_take_is_named(given):
+    with pytest.raises(ValueError, match="`optimizer` must .* Received:"):
+        tf_opt.from_keras(given)
 
 
 @pytest.mark.parametrize(
@@ -390,6 +345,31 @@ class MyLion(tf_opt.Lion):
 def test_what_keras_does_not_have_is_refused(refused):
     with pytest.raises(TypeError, match="must be one of tf_opt.Adam"):
         tf_opt.to_keras(refused)
+
+
+L2 = {"weight_decay": 0.1, "decoupled_weight_decay": False}
+BY_UPDATES = {"gradient_accumulation_steps": 2, "schedule_by": "updates"}
+LACKING = {
+    "epsilon_hat": tf_opt.Adam(epsilon_hat=False),
+    "momentum_decay": tf_opt.NAdam(momentum_decay=0.004),
+    "torch_momentum": tf_opt.SGD(momentum=0.9, torch_momentum=True),
+    "lazy_mode": tf_opt.Lion(lazy_mode=True),
+    "maximize": tf_opt.Lion(maximize=True),
+    "decoupled_weight_decay": tf_opt.Lion(**L2),
+    "skip_nonfinite": tf_opt.LossScaleOptimizer(
+        tf_opt.Lion(skip_nonfinite=True)
+    ),
+    "learning_rate_multipliers": tf_opt.Lion(
+        learning_rate_multipliers={".*": 2.0}
+    ),
+    "schedule_by": tf_opt.Lion(DECAY, **BY_UPDATES),
+}
+
+
+@pytest.mark.parametrize("named", LACKING)
+def test_what_keras_lacks_is_named(named):
+    with pytest.raises(ValueError, match=f"`{named}` must be"):
+        tf_opt.to_keras(LACKING[named])
 
 
 def test_optimizers_of_the_target_are_kept():

@@ -14,6 +14,7 @@ from tf_opt.python.ops.resource_apply import BARE
 from devices import page_faults
 from op_cases import OPS
 from op_cases import Launch
+from small_model import assert_same
 
 pytestmark = pytest.mark.kernels
 
@@ -58,10 +59,10 @@ def test_generated_function_takes_lists_of_handles():
         gradients=expected.gradients,
         **numbers,
     )
-    for ours, theirs in zip(
-        (*variables, *m), expected.everything(), strict=True
-    ):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same(
+        (*variables, *m),
+        expected.everything(),
+    )
 
 
 def test_a_table_that_was_gathered_from_is_updated_in_place():

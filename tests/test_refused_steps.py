@@ -32,9 +32,10 @@ def _slices(rows: Any, dtype: str = "float32") -> tf.IndexedSlices:
     return tf.IndexedSlices(tf.ones((2, 2), dtype), tf.cast(rows, tf.int64))
 
 
-def _rows(chosen: tf.Tensor) -> tf.Tensor:
+def _rows(chosen: tf.Tensor, wrong: int) -> tf.Tensor:
     """The rows 0 and 3 of six, or a row that there isn't."""
-    return tf.where(chosen[3], [0, 3], [0, 6])
+    rows = tf.constant([[0, 3], [0, wrong]], tf.int64)
+    return tf.where(chosen[3], rows[0], rows[1])
 
 
 def _columns(chosen: tf.Tensor) -> tf.IndexedSlices:
@@ -59,11 +60,11 @@ WRONG: dict[str, tuple[Any, Callable[[tf.Tensor], list[Any]]]] = {
     ),
     "row of the second": (
         [((6, 2), "float32"), ((6, 2), "float64")],
-        lambda x: [_slices([0, 3]), _slices(_rows(x), "float64")],
+        lambda x: [_slices([0, 3]), _slices(_rows(x, 2**40), "float64")],
     ),
     "row of the first": (
         [((6, 2), "float32"), ((6, 2), "float64")],
-        lambda x: [_slices(_rows(x)), _slices([0, 3], "float64")],
+        lambda x: [_slices(_rows(x, -1)), _slices([0, 3], "float64")],
     ),
     "number of rows, made dense": (
         [((6, 2), "float32"), ((6, 2), "float16")],
@@ -100,8 +101,10 @@ WRONG: dict[str, tuple[Any, Callable[[tf.Tensor], list[Any]]]] = {
 def test_nothing_is_written(wrong, options, implementation, how):
     described, gradients = WRONG[wrong]
     variables = [
-        keras.Variable(np.ones(shape), dtype=dtype)
-        for shape, dtype in described
+        keras.Variable(np.ones(shape), dtype=dtype, name=name)
+        for name, (shape, dtype) in zip(
+            ("first", "second"), described, strict=True
+        )
     ]
     optimizer = tf_opt.Adam(
         0.1, implementation=implementation, **OPTIONS[options]
@@ -114,7 +117,12 @@ def test_nothing_is_written(wrong, options, implementation, how):
     step = tf.function(step) if how == "tf.function" else step
     every = [*variables, *optimizer.variables]
     before = [x.numpy() for x in every]
-    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+    message = None
+    if wrong.startswith("row"):
+        variable = wrong.split()[-1]
+        message = rf"{variable}\b.* must be in \[0, 6\)"
+    errors = tf.errors.InvalidArgumentError, ValueError
+    with pytest.raises(errors, match=message):
         step(tf.constant([True, True, True, False]))
     for x, old in zip(every, before, strict=True):
         np.testing.assert_array_equal(x.numpy(), old, x.path)

@@ -18,13 +18,9 @@ from tf_opt.python.ops.resource_apply import check_fits
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
-import reference
 import variants
-from reference import decay
 from registry import OPTIMIZERS
 from registry import REFERENCES
-
-pytestmark = pytest.mark.core
 
 ROOT = pathlib.Path(__file__).parents[1]
 RULE_LIST = ROOT / "tf_opt/optimizers.bzl"
@@ -124,26 +120,7 @@ def test_constructor_has_the_arguments_of_its_rule(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_reference_has_what_the_tests_know(name: str) -> None:
-    module = REFERENCES[name]
-    known = set(re.findall(r"^- `(\w+)`", reference.__doc__, re.M))
-    own = {
-        key
-        for key, value in vars(module).items()
-        if key.isupper() or getattr(value, "__module__", "") == module.__name__
-    } - vars(decay).keys()
-    unknown = {key for key in own if not key.startswith("_")} - known
-    assert not unknown, f"{module.__name__} has {unknown}, which no test reads"
-    assert {"step", "MODES", "THOROUGH"} <= vars(module).keys()
-    assert module.THOROUGH in module.MODES
-    assert module.MODES["plain"] == {}
-    parameters = inspect.signature(OPTIMIZERS[name].make).parameters
-    for mode, arguments in module.MODES.items():
-        wrong = arguments.keys() - parameters.keys()
-        assert not wrong, f"{module.__name__}: mode {mode!r} has {wrong}"
-
-
+@pytest.mark.core
 def test_what_keras_has_is_a_counterpart() -> None:
     ours = {name.lower() for name in OPTIMIZERS}
     assert_has(
@@ -198,16 +175,6 @@ def test_keras_classes_are_where_users_look_for_them() -> None:
         ),
         (cls.__name__ for cls in COUNTERPARTS),
     )
-
-
-def test_contributing_names_files_that_every_optimizer_has() -> None:
-    text = section("CONTRIBUTING.md", "## Add an optimizer\n")
-    named = re.findall(r"`((?:tf_opt|tests)/[\w/.]*foo[\w.]*)`", text)
-    assert named
-    for path in named:
-        for name in RULE_NAMES:
-            own = path.replace("foo", name)
-            assert (ROOT / own).exists(), f"CONTRIBUTING.md: there is no {own}"
 
 
 def test_a_rule_that_its_op_does_not_fit_is_an_error() -> None:

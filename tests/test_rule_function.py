@@ -58,16 +58,6 @@ def test_numbers_may_change_between_steps(name, mode):
     np.testing.assert_equal(_train(name, mode), expected)
 
 
-def test_complex_numbers_are_those_of_the_rule_op_by_op():
-    found = _train("NAdam", "l2", "complex64")
-    tf.config.run_functions_eagerly(True)
-    try:
-        expected = _train("NAdam", "l2", "complex64")
-    finally:
-        tf.config.run_functions_eagerly(False)
-    np.testing.assert_equal(found, expected)
-
-
 def test_threads_may_be_the_first_to_step():
     expected = _train("NAdam", "plain")
     rule_function._function.cache_clear()

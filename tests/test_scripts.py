@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 
 import pytest
 
@@ -34,25 +32,3 @@ def test_no_cd_depends_on_the_environment(script: pathlib.Path) -> None:
     first_cd = re.search(r"(?m)^[^#\n]*\bcd ", text)
     if first_cd is not None:
         assert "\nunset CDPATH\n" in text[: first_cd.start()]
-
-
-def test_a_script_runs_with_cdpath_exported(tmp_path: pathlib.Path) -> None:
-    python = tmp_path / ".venv/bin/python"
-    real = tmp_path / "real-bazel"
-    script = tmp_path / "tools/bazel"
-    for file in (python, real, script):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    python.symlink_to("/bin/true")
-    real.write_text('#!/bin/sh\necho "$TF_OPT_PYTHON"\n')
-    real.chmod(0o755)
-    shutil.copy(ROOT / "tools/bazel", script)
-    environment = {"PATH": os.environ["PATH"], "BAZEL_REAL": str(real)}
-    done = subprocess.run(
-        ["tools/bazel"],
-        cwd=tmp_path,
-        env={**environment, "CDPATH": "."},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == f"{python}\n"

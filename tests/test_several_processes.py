@@ -1,6 +1,8 @@
-"""Strategies over several processes: the numbers of one."""
+"""Strategies over several processes, and one that is killed."""
 
 from __future__ import annotations
+
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -9,6 +11,7 @@ from processes import job
 from processes import multi_worker
 from processes import parameter_server
 from processes import steps
+from processes import training
 
 # One test for each strategy: processes take longer to start than to compute.
 
@@ -44,3 +47,33 @@ def test_variables_on_servers_equal_one_process(tmp_path):
             assert set(slots) == {variable}
         # The embedding is with no other variable of its type.
         assert devices[0, 0] == devices[2, 0] != devices[-1, 0]
+
+
+def test_killed_training_goes_on_from_its_last_checkpoint(tmp_path):
+    def start(name: str) -> job.Job:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        return job.Job(training.work, {"worker": 1}, folder, folder)
+
+    killed = tmp_path / "killed"
+    starts, saved = killed / "starts.txt", killed / "checkpoints/checkpoint"
+    random = np.random.default_rng(0)
+    with start("undisturbed") as undisturbed:
+        for kills in (1, 2):
+            # Who leaves it kills it, mostly while it saves.
+            with start("killed") as training_job:
+                while not (
+                    saved.exists()
+                    and len(starts.read_text().splitlines()) == kills
+                ):
+                    training_job.check()
+                time.sleep(random.uniform(0, 0.6))
+        with start("killed") as training_job:
+            training_job.wait("worker_0")
+        undisturbed.wait("worker_0")
+    first, _, last = map(int, starts.read_text().splitlines())
+    assert first == 0 < last < training.STEPS
+    found = np.load(killed / "final.npz")
+    expected = np.load(tmp_path / "undisturbed/final.npz")
+    for key in expected:
+        np.testing.assert_array_equal(found[key], expected[key], err_msg=key)

@@ -15,62 +15,6 @@ from devices import needs_sparse_kernels
 from devices import page_faults
 
 
-def embedding_model(ids: int) -> keras.Model:
-    keras.utils.set_random_seed(4)
-    return keras.Sequential(
-        [
-            keras.layers.Input((3,)),
-            keras.layers.Embedding(ids, 4),
-            keras.layers.GlobalAveragePooling1D(),
-            keras.layers.Dense(1, kernel_initializer="ones"),
-        ]
-    )
-
-
-def test_an_embedding_compiled_by_xla_trains_as_with_keras():
-    random = np.random.default_rng(0)
-    # No row twice in a batch: Keras squares their gradients one by one.
-    batches = [random.permutation(30)[:24].reshape(8, 3) for _ in range(4)]
-    tokens = np.concatenate(batches)
-    targets = tokens.mean(axis=1, keepdims=True) / 30
-    weights = []
-    for optimizer in (
-        tf_opt.Adam(0.01, epsilon=1e-7, epsilon_hat=True),
-        keras.optimizers.Adam(0.01),
-    ):
-        model = embedding_model(30)
-        model.compile(optimizer, "mse", jit_compile=True)
-        model.fit(
-            tokens, targets, epochs=3, batch_size=8, shuffle=False, verbose=0
-        )
-        weights.append(model.get_weights())
-    for a, b in zip(*weights, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_an_embedding_in_fit_equals_a_loop(jit_compile):
-    tokens = np.random.default_rng(2).integers(0, 50, (32, 3))
-    targets = tokens.sum(axis=1, keepdims=True) / 100
-    fitted, looped = models = [embedding_model(50) for _ in "ab"]
-    for model in models:
-        optimizer = tf_opt.Adam(0.01, lazy_mode=True)
-        model.compile(optimizer, "mse", jit_compile=jit_compile)
-    fitted.fit(tokens, targets, batch_size=8, shuffle=False, verbose=0)
-    for i in range(0, 32, 8):
-        with tf.GradientTape() as tape:
-            errors = looped(tokens[i : i + 8]) - targets[i : i + 8]
-            loss = tf.reduce_mean(errors**2)
-        variables = looped.trainable_variables
-        gradients = tape.gradient(loss, [x.value for x in variables])
-        looped.optimizer.apply(gradients, variables)
-    for a, b in zip(fitted.get_weights(), looped.get_weights(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-5)
-    if jit_compile:
-        assert fitted.optimizer.implementation_in_use == "composed"
-
-
 @pytest.mark.parametrize(
     ("clipping", "theirs", "ours"),
     [

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 from tf_opt.python.ops.measure_gradients import measure_gradients
+from tf_opt.python.ops.merge_slices import merge_slices
 
 from devices import needs_sparse_kernels
-from devices import reads_numbers_on_device
-from devices import refusal
 from op_cases import OPS
 from trajectory import RUNS
 
@@ -31,66 +27,6 @@ def _slices(*rows: int) -> tf.IndexedSlices:
     return tf.IndexedSlices(
         tf.ones((len(rows), WIDTH)), tf.constant(rows, tf.int64)
     )
-
-
-WRONG_ROWS = {
-    -1: {},
-    ROWS: {"clipnorm": 1.0},
-    2**40: {"gradient_accumulation_steps": 2},
-}
-
-
-def _rows_out_of_range() -> list[Any]:
-    cases = []
-    for case in AllPairs(
-        [
-            ["custom_op", "composed"],
-            ["eager", "tf.function"],
-            [False, True],
-            list(WRONG_ROWS),
-        ]
-    ):
-        marks = [needs_sparse_kernels] if case[0] == "custom_op" else []
-        cases.append(pytest.param(*case, marks=marks))
-    return cases
-
-
-@pytest.mark.parametrize(
-    ("implementation", "how", "lazy_mode", "row"), _rows_out_of_range()
-)
-def test_a_row_out_of_range_names_the_table_and_nothing_is_written(
-    implementation, how, lazy_mode, row, device, capfd
-):
-    variables = [
-        keras.Variable(np.ones(4), dtype="float64"),
-        _table(),
-        keras.Variable(np.ones((2, 2)), dtype="float32"),
-    ]
-    optimizer = tf_opt.Adam(
-        0.1,
-        lazy_mode=lazy_mode,
-        implementation=implementation,
-        **WRONG_ROWS[row],
-    )
-    optimizer.build(variables)
-
-    def step():
-        optimizer.apply(
-            [tf.ones(4, tf.float64), _slices(2, row), tf.ones((2, 2))],
-            variables,
-        )
-
-    kept = [*variables, *optimizer.variables]
-    before = [x.numpy() for x in kept]
-    bounds = rf"must be in \[0, {ROWS}\)"
-    message = rf"`indices\[0\]` \(of table\) {bounds}, .* got {row} at 1"
-    if implementation == "composed" or reads_numbers_on_device(device):
-        # The check is TensorFlow's there.
-        message = f"indices of the gradient of .*table.* {bounds}"
-    with refusal(device, message, capfd, is_of_a_number=False):
-        RUNS[how](step)()
-    for variable, old in zip(kept, before, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), old)
 
 
 WRONG = {
@@ -146,27 +82,29 @@ def test_a_number_has_no_rows():
 # ---- The ops. ----
 
 
-def _measure(rows: list[int], values: tf.Tensor, *indices: int) -> Any:
-    indices = tf.constant(indices, tf.int64, (len(indices),))
-    slices = tf.IndexedSlices(values, indices)
-    return measure_gradients([slices], rows=rows)
-
-
-# Shapes of which TensorFlow ends the process, if it is asked for them.
-IMPOSSIBLE = {
-    "negative": (lambda: _measure([-1], tf.ones((1, 2)), 0), "rows"),
-    "too many elements": (lambda: _measure([2**60], tf.ones((1, 64)), 0), ""),
-}
+@needs_sparse_kernels
+def test_tables_that_cannot_be_have_no_rows(how):
+    slices = [tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]))]
+    for counts, message in (
+        ([-1], r"`indices\[0\]` must be in \[0, -1\)"),
+        ([3, 3], "`table_rows` must have one element for each of the 1"),
+    ):
+        with pytest.raises(
+            (ValueError, tf.errors.InvalidArgumentError), match=message
+        ):
+            RUNS[how](lambda counts=counts: merge_slices(slices, counts))()
 
 
 @needs_sparse_kernels
-@pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_tables_that_cannot_be_are_errors(case, how):
-    call, message = IMPOSSIBLE[case]
+@pytest.mark.parametrize("rows", [[1, 1], [0, ROWS], [-1, 0], [1, 0], [0]])
+def test_rows_to_measure_must_be_those_of_a_merged_gradient(rows):
+    accumulator = tf.Variable(tf.zeros((ROWS, WIDTH)))
     with pytest.raises(
-        (ValueError, tf.errors.InvalidArgumentError), match=message
+        tf.errors.InvalidArgumentError, match=r"`rows\[0\]` must be ascending"
     ):
-        RUNS[how](call)()
+        measure_gradients([tf.ones((2, WIDTH))], [accumulator], rows=[rows])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`accumulators`"):
+        measure_gradients([tf.ones((2, WIDTH))], rows=[rows])
 
 
 @needs_sparse_kernels

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies
 from tf_opt.python.ops.measure_gradients import measure_gradients
+from tf_opt.python.ops.merge_slices import merge_slices
 
 from devices import needs_sparse_kernels
 from op_cases import BATCHES
@@ -171,23 +172,46 @@ def test_rows_that_occur_have_the_bits_of_the_dense_gradient(
 
 
 @properties
-def test_the_measure_has_the_bits_of_the_dense_gradient(
+def test_merged_rows_are_sorted_and_have_the_bits_of_the_dense_gradient(
+    drawn, dtype, index_dtype
+):
+    slices = _slices(drawn, dtype, index_dtype)
+    # Rows without values, some of which occur.
+    more = [
+        tf.constant([0, table.shape[0] - 1], index_dtype) for table in drawn
+    ]
+    counts = [table.shape[0] for table in drawn]
+    for accumulated in ((), more):
+        merged = merge_slices(slices, counts, accumulated)
+        for i, (table, dense) in enumerate(
+            zip(drawn, _dense(drawn, slices), strict=True)
+        ):
+            others = accumulated[i].numpy().tolist() if accumulated else []
+            rows = sorted({*table.indices, *others})
+            assert merged[i].indices.numpy().tolist() == rows
+            assert merged[i].indices.dtype == index_dtype
+            expected = dense.numpy()[rows].tobytes()
+            assert merged[i].values.numpy().tobytes() == expected
+
+
+@properties
+def test_the_measure_of_rows_has_the_bits_of_the_dense_gradient(
     drawn, dtype, index_dtype
 ):
     slices = _slices(drawn, dtype, index_dtype)
     accumulators = _lists(drawn, "adam", dtype).accumulators
-    for given in ((), accumulators):
-        sparse = measure_gradients(
-            slices,
-            given,
-            gradient_scale=0.3,
-            rows=[table.shape[0] for table in drawn],
-        )
-        dense = measure_gradients(
-            _dense(drawn, slices), given, gradient_scale=0.3
-        )
-        for a, b in zip(sparse, dense, strict=True):
-            assert a.numpy().tobytes() == b.numpy().tobytes()
+    merged = merge_slices(slices, [table.shape[0] for table in drawn])
+    sparse = measure_gradients(
+        [x.values for x in merged],
+        accumulators,
+        rows=[x.indices for x in merged],
+        gradient_scale=0.3,
+    )
+    dense = measure_gradients(
+        _dense(drawn, slices), accumulators, gradient_scale=0.3
+    )
+    for a, b in zip(sparse, dense, strict=True):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
 def test_the_sum_is_that_of_the_order_in_which_rows_occur():
@@ -197,34 +221,3 @@ def test_the_sum_is_that_of_the_order_in_which_rows_occur():
     OPS["adam"].apply(variables=[p], m=[m], v=[v], gradients=[slices], step=1)
     # (1e8 + 1) - 1e8 loses the first 1, but not the second.
     np.testing.assert_allclose(m.numpy(), [[0.1]], rtol=1e-6)
-
-
-@pytest.mark.parametrize("scale", [np.inf, np.nan, 1e300])
-def test_a_scale_that_is_no_number_counts_in_all_rows_of_a_huge_table(
-    scale,
-):
-    measure = tf.function(
-        lambda scale: tuple(
-            measure_gradients(
-                [tf.IndexedSlices(tf.ones((1, 2)), [1])],
-                rows=[2**55],
-                gradient_scale=scale,
-            )
-        )
-    )
-    sums_of_squares, finite = measure(tf.constant(scale, tf.float64))
-    assert np.isnan(sums_of_squares.numpy()[0])
-    assert not finite.numpy()[0]
-
-
-@pytest.mark.parametrize("lazy", [False, True])
-@pytest.mark.parametrize(
-    "values", [[np.nan, 1.0], [-np.inf, 1.0], [3e38, 3e38]]
-)
-def test_a_row_whose_sum_is_not_finite(values, lazy):
-    slices = [
-        tf.IndexedSlices(tf.constant(x, shape=(3, 1)), [2, 0, 2])
-        for x in ([3e38, 3e38, -3e38], [values[0], 0.0, values[1]])
-    ]
-    measures = measure_gradients(slices, rows=[4, 4], lazy=lazy)
-    assert measures.finite.numpy().tolist() == [True, False]

@@ -14,32 +14,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 import small_model
-from registry import OPTIMIZERS
 
 HOST = {"state_device": "CPU:0"}
 DEVICE = "CPU:1"
-
-FEATURES: dict[str, dict[str, Any]] = {
-    "bare": {},
-    "masters": {"master_weights": True, "state_dtype": "bfloat16"},
-    "norms, averages": {
-        "global_clipnorm": 0.5,
-        "use_ema": True,
-        "ema_overwrite_frequency": 2,
-    },
-    "accumulation": {"gradient_accumulation_steps": 2, "clipnorm": 0.5},
-    "random rounding": {"stochastic_rounding": True, "skip_nonfinite": True},
-    "lazy": {"lazy_mode": {"^table$": True}, "global_clipnorm": 0.5},
-    "lazy, accumulation": {
-        "lazy_mode": {"^table$": True},
-        "gradient_accumulation_steps": 2,
-    },
-    "catch up": {"lazy_mode": {"^table$": "catch_up"}},
-    "composed": {"implementation": "composed"},
-}
 
 
 def variables_of(dtype: str = "float32") -> list[keras.Variable]:
@@ -64,178 +43,112 @@ def gradients_of(
         return [tf.IndexedSlices(table[:4], rows), *dense]
 
 
+def assert_alike(train: Callable[..., list[np.ndarray]]) -> None:
+    """Compares state beside the variables with state on the host."""
+    small_model.assert_same(train(), train(**HOST))
+
+
 def trained(
     make: Callable[..., keras.optimizers.Optimizer],
-    *,
-    dtype: str = "float32",
-    in_graph: bool = False,
+    wrap: Callable = lambda function: function,
     **arguments: Any,
-) -> tuple[list[np.ndarray], keras.optimizers.Optimizer]:
-    """Returns all values after some steps, and the optimizer."""
-    variables = variables_of(dtype)
-    optimizer = make(0.05, seed=7, **arguments)
+) -> list[np.ndarray]:
+    """Returns all values after some steps."""
+    variables = variables_of()
+    optimizer = make(0.05, **arguments)
     optimizer.build(variables)
-
-    def step(gradients: list[tf.Tensor | tf.IndexedSlices]) -> None:
-        optimizer.apply(gradients, variables)
-
-    run = tf.function(step) if in_graph else step
+    step = wrap(lambda gradients: optimizer.apply(gradients, variables))
     for number in range(6):
-        if number == 3:
-            # Seen by the next step, with and without master weights.
-            variables[0].assign(variables[0] * 0.5)
-            variables[1].assign(variables[1] * 0.5)
-        run(gradients_of(variables, number))
+        step(gradients_of(variables, number))
     for variable in variables:
         assert variable.value.device.endswith(DEVICE)
-    all_variables = (*variables, *optimizer.variables)
-    return [x.numpy() for x in all_variables], optimizer
+    return [x.numpy() for x in (*variables, *optimizer.variables)]
 
 
-@pytest.mark.kernels
-@pytest.mark.parametrize("in_graph", [False, True])
-@pytest.mark.parametrize("feature", FEATURES)
-def test_the_same_bits_as_beside_the_variables(feature, in_graph):
-    arguments = {
-        "dtype": "float32" if "lazy" in feature else "bfloat16",
-        "in_graph": in_graph,
-        **FEATURES[feature],
-    }
-    expected, _ = trained(tf_opt.AdamW, **arguments)
-    found, optimizer = trained(tf_opt.AdamW, **arguments, **HOST)
-    small_model.assert_same(found, expected)
-    state = optimizer.variables[2:]  # After the counter and the learning rate.
-    assert all(x.value.device.endswith("CPU:0") for x in state)
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_optimizer_has_the_same_bits(name):
-    under_test = OPTIMIZERS[name]
-    arguments = {"in_graph": True, **under_test.thorough}
-    expected, _ = trained(under_test.make, **arguments)
-    found, _ = trained(under_test.make, **arguments, **HOST)
-    small_model.assert_same(found, expected)
-
-
-def test_rows_have_the_same_bits_when_all_catch_up(monkeypatch):
+@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
+def test_rows_have_the_same_bits_when_all_catch_up(implementation, monkeypatch):
     monkeypatch.setattr(
         "tf_opt.python.optimizers.state.lazy_mode.MOST_MISSED_STEPS", 4
     )
-    arguments = {"lazy_mode": {"^table$": "catch_up"}, "in_graph": True}
-    for implementation in ("custom_op", "composed"):
-        arguments["implementation"] = implementation
-        expected, _ = trained(tf_opt.Adam, **arguments)
-        found, _ = trained(tf_opt.Adam, **arguments, **HOST)
-        small_model.assert_same(found, expected)
+    arguments = {
+        "lazy_mode": {"^table$": "catch_up"},
+        "implementation": implementation,
+    }
+    assert_alike(
+        lambda **where: trained(tf_opt.Adam, tf.function, **arguments, **where)
+    )
 
 
 @pytest.mark.parametrize("rows", [None, [0, 2, 8]])
 def test_rows_catch_up_outside_of_a_step(rows):
-    results = []
-    for arguments in ({}, HOST):
+    def train(**where: str) -> list[np.ndarray]:
         variables = variables_of()
         optimizer = tf_opt.Adam(
-            0.05, lazy_mode={"^table$": "catch_up"}, **arguments
+            0.05, lazy_mode={"^table$": "catch_up"}, **where
         )
         for number in range(3):
             optimizer.apply(gradients_of(variables, number), variables)
         before = variables[0].numpy()
         optimizer.catch_up(variables[0], rows)
         assert np.any(before != variables[0].numpy())
-        results.append(variables[0].numpy())
-    small_model.assert_same(results[:1], results[1:])
+        return [variables[0].numpy()]
+
+    assert_alike(train)
 
 
 def test_a_constraint_goes_over_a_whole_lazy_table():
-    results = []
-    for arguments in ({}, HOST):
+    def train(**where: str) -> list[np.ndarray]:
         variables = variables_of()
         variables[0].constraint = keras.constraints.NonNeg()
-        optimizer = tf_opt.Adam(0.05, lazy_mode={"^table$": True}, **arguments)
+        optimizer = tf_opt.Adam(0.05, lazy_mode={"^table$": True}, **where)
         optimizer.apply(gradients_of(variables, 0), variables)
-        results.append(variables[0].numpy())
-    assert results[0].min() >= 0
-    small_model.assert_same(results[:1], results[1:])
+        assert variables[0].numpy().min() >= 0
+        return [variables[0].numpy()]
+
+    assert_alike(train)
 
 
-def test_a_wrong_row_changes_nothing():
-    variables = variables_of()
-    optimizer = tf_opt.Adam(0.05, **HOST)
-    optimizer.build(variables)
-    table, *dense = gradients_of(variables, 0)
-    wrong = tf.IndexedSlices(table.values, tf.constant([0, 1, 9, 2]))
-    own = [*variables, *optimizer.variables]
-    before = [x.numpy() for x in own]
-    for lazy_mode in (False, True):
-        optimizer.lazy_mode = lazy_mode
-        for way in (lambda function: function, tf.function):
-            with pytest.raises(
-                tf.errors.InvalidArgumentError, match="gradient of `table` must"
-            ):
-                way(lambda: optimizer.apply([wrong, *dense], variables))()
-            small_model.assert_same([x.numpy() for x in own], before)
+def test_averages_of_variables_without_a_gradient_move():
+    def train(**where: str) -> list[np.ndarray]:
+        variables = variables_of()
+        optimizer = tf_opt.SGD(0.1, use_ema=True, ema_momentum=0.5, **where)
+        optimizer.build(variables)
+        for number in range(2):
+            variables[2].assign(np.full(5, number))
+            gradient = gradients_of(variables, number)[1]
+            optimizer.apply([gradient], [variables[1]])
+        return [x.numpy() for x in (*variables, *optimizer.variables)]
+
+    assert_alike(train)
+
+
+def keras_loss_scale(optimizer):
+    return keras.optimizers.LossScaleOptimizer(optimizer)
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("wrap", "arguments"),
     [
-        {},
-        {"run_eagerly": True},
-        {"steps_per_execution": 3},
-        {"loss_scale": True},
-        {"keras_loss_scale": True},
-        {"use_ema": True, "callbacks": True},
-        {"gradient_accumulation_steps": 2},
+        (tf_opt.LossScaleOptimizer, {}),
+        (keras_loss_scale, {"steps_per_execution": 3}),
+        (lambda optimizer: optimizer, {"run_eagerly": True}),
     ],
-    ids=str,
 )
-def test_fit_has_the_same_bits(arguments):
-    arguments = dict(arguments)
-    scaled = arguments.pop("loss_scale", False)
-    scaled_by_keras = arguments.pop("keras_loss_scale", False)
-    options = {
-        name: arguments.pop(name)
-        for name in ("use_ema", "gradient_accumulation_steps")
-        if name in arguments
-    }
-    swaps = arguments.pop("callbacks", False)
-
+def test_fit_has_the_same_bits(wrap, arguments):
     def fit(**placement: str) -> list[np.ndarray]:
-        keras.utils.set_random_seed(2)
-        random = np.random.default_rng(2)
-        x = random.normal(size=(32, 4)).astype("float32")
         with tf.device(DEVICE):
-            model = keras.Sequential(
-                [
-                    keras.layers.Input((4,)),
-                    keras.layers.Dense(6, kernel_constraint="max_norm"),
-                    keras.layers.Dense(2),
-                ]
+            optimizer = tf_opt.AdamW(0.1, use_ema=True, **placement)
+            model = small_model.fit(
+                wrap(optimizer), jit_compile=False, **arguments
             )
-        optimizer = tf_opt.AdamW(0.1, **options, **placement)
-        if scaled:
-            optimizer = tf_opt.LossScaleOptimizer(optimizer)
-        if scaled_by_keras:
-            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        model.compile(optimizer, "mse", jit_compile=False, **arguments)
-        callbacks = [tf_opt.callbacks.SwapAveragedWeights()] if swaps else []
-        data = (x, x[:, :2])
-        history = model.fit(
-            *data,
-            batch_size=8,
-            epochs=2,
-            shuffle=False,
-            verbose=0,
-            validation_data=data,
-            callbacks=callbacks,
-        )
-        return [
-            history.history["val_loss"],
-            *(v.numpy() for v in (*model.variables, *optimizer.variables)),
-        ]
+            # With the averages.
+            swap = tf_opt.callbacks.SwapAveragedWeights()
+            predicted = model.predict(
+                np.ones((2, 4)), verbose=0, callbacks=[swap]
+            )
+        return [predicted, *small_model.state(model)]
 
-    small_model.assert_same(fit(**HOST), fit())
+    assert_alike(fit)
 
 
 def test_inside_xla_it_says_what_to_do():
@@ -267,19 +180,14 @@ def test_an_overridden_update_step_updates_the_working_copy():
                 variable, learning_rate * tf.cast(gradient, "float32")
             )
 
-    arguments = {"weight_decay": 0.1}
-    expected, _ = trained(Own, **arguments)
-    found, _ = trained(Own, **arguments, **HOST)
-    small_model.assert_same(found, expected)
-
-
-def test_update_step_updates_the_variable():
+    assert_alike(lambda **where: trained(Own, weight_decay=0.1, **where))
+    # By itself, it updates the variable.
     variables = variables_of()
     optimizer = tf_opt.SGD(1.0, **HOST)
     optimizer.build(variables)
-    expected = variables[2].numpy() - 0.5
+    wanted = variables[2].numpy() - 0.5
     optimizer.update_step(tf.ones(5), variables[2], 0.5)
-    np.testing.assert_array_equal(variables[2], expected)
+    np.testing.assert_array_equal(variables[2], wanted)
 
 
 @pytest.mark.parametrize("kind", ["keras", "weights.h5", "checkpoint"])
@@ -293,21 +201,10 @@ def test_saved_state_loads_with_and_without(tmp_path, kind, before, after):
             return small_model.fit(optimizer, jit_compile=False)
 
     source, target = make(before), make(after)
-    path = str(tmp_path / f"model.{kind}")
-    if kind == "checkpoint":
-        saved = tf.train.Checkpoint(model=source, optimizer=source.optimizer)
-        written = saved.save(path)
-        tf.train.Checkpoint(model=target, optimizer=target.optimizer).restore(
-            written
-        ).assert_consumed()
-    elif kind == "keras":
-        source.save(path)
-        with tf.device(DEVICE):
-            target = keras.saving.load_model(path)
-        assert target.optimizer.state_device == source.optimizer.state_device
-    else:
-        source.save_weights(path)
-        target.load_weights(path)
+    with tf.device(DEVICE):
+        target = small_model.loaded(source, target, kind, tmp_path)
+    expected = before if kind == "keras" else after
+    assert target.optimizer.state_device == expected.get("state_device")
     small_model.assert_same(
         small_model.state(target), small_model.state(source)
     )
@@ -355,43 +252,38 @@ def test_other_strategies_are_refused():
             optimizer.build(variables)
 
 
-def test_the_last_portion_is_updated_beside_the_backward_pass(
-    monkeypatch, tmp_path
-):
+def test_updates_wait_for_no_gradient_but_their_own(monkeypatch):
     monkeypatch.setattr(
-        "tf_opt.python.optimizers.step.plan.PORTION_BYTES", 1 << 20
+        "tf_opt.python.optimizers.step.plan.PORTION_BYTES", 1 << 10
     )
     with tf.device(DEVICE):
-        layers = [keras.Variable(tf.eye(512)) for _ in range(8)]
-        x = tf.ones((2048, 512))
+        layers = [keras.Variable(tf.eye(16)) for _ in range(8)]
     optimizer = tf_opt.Adam(0.1, **HOST)
     optimizer.build(layers)
 
     @tf.function
-    def step() -> None:
-        with tf.device(DEVICE):
-            with tf.GradientTape() as tape:
-                y = x
-                for layer in layers:
-                    y = tf.tanh(y @ layer)
-            gradients = tape.gradient(y, layers)
-        optimizer.apply(gradients, layers)
+    def step(x: tf.Tensor) -> None:
+        with tf.device(DEVICE), tf.GradientTape() as tape:
+            for layer in layers:
+                x = x @ layer
+        optimizer.apply(tape.gradient(x, layers), layers)
 
-    step()
-    tf.profiler.experimental.start(str(tmp_path))
-    step()
-    tf.profiler.experimental.stop()
-    (file,) = tmp_path.rglob("*.xplane.pb")
-    trace = xplane_pb2.XSpace.FromString(file.read_bytes())
-    ends: dict[str, list[int]] = {"MatMul": [], "ResourceApplyAdam": []}
-    for plane in trace.planes:
-        for line in plane.lines:
-            for event in line.events:
-                name = plane.event_metadata[event.metadata_id].name
-                for op, own in ends.items():
-                    if op in name.split(":")[-1]:
-                        own.append(event.offset_ps + event.duration_ps)
-    backward, updates = ends.values()
-    assert len(updates) == len(layers)
-    # More than the last portion: the machine may be busy with something else.
-    assert sorted(updates)[2] < max(backward)
+    def products_before(op: tf.Operation) -> int:
+        """How many matrices are multiplied before an op may run."""
+        seen, ahead = set(), [op]
+        while ahead:
+            op = ahead.pop()
+            if op not in seen:
+                seen.add(op)
+                ahead += op.control_inputs + [x.op for x in op.inputs]
+        return sum(x.type == "MatMul" for x in seen)
+
+    graph = step.get_concrete_function(tf.TensorSpec((4, 16))).graph
+    counts = [
+        products_before(op)
+        for op in graph.get_operations()
+        if "ResourceApplyAdam" in op.type
+    ]
+    # For its gradient those of the layers before it, back through the layers
+    # behind it, and its own: fewer than all.
+    assert counts == [len(layers)] * len(layers)

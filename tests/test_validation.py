@@ -124,15 +124,6 @@ def test_numbers_of_every_kind_are_taken(number):
     )
 
 
-def test_rates_and_decays_of_every_kind_are_taken():
-    schedule = keras.optimizers.schedules.CosineDecay(0.1, 5)
-    for rate in 0.0, np.float64(0.1), lambda: 0.1, schedule:
-        keras.optimizers.SGD(rate)
-        tf_opt.Adam(rate)
-    for make in tf.Variable, keras.Variable:
-        tf_opt.Adam(weight_decay=make(0.1))
-
-
 def test_t0_may_be_infinite():
     variable = keras.Variable(1.0)
     optimizer = tf_opt.AveragedSGD(0.5, t0=math.inf)  # Never averages.
@@ -225,24 +216,6 @@ def test_a_value_that_keras_takes_means_the_same(name, value):
         results.append(variable.numpy())
     # Keras computes in float32, and the first one comes near to zero.
     np.testing.assert_allclose(results[1], results[0], rtol=1e-4, atol=2e-5)
-
-
-@pytest.mark.parametrize(
-    "make", [np.float32, tf.constant, tf.Variable, keras.Variable]
-)
-def test_the_momentum_of_averages_in_a_graph(make):
-    averages = []
-    for cls, momentum in (
-        (keras.optimizers.Adam, 0.5),
-        (tf_opt.Adam, make(0.5)),
-    ):
-        optimizer = cls(0.1, epsilon=1e-7, use_ema=True, ema_momentum=momentum)
-        optimizer.build([keras.Variable([1.0, 2.0])])
-        step = tf.function(lambda gradient, to=optimizer: to.apply([gradient]))
-        for i in range(3):
-            step(tf.constant([1.0, i]))
-        averages.append(optimizer._model_variables_moving_average[0].numpy())
-    np.testing.assert_allclose(*averages, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["ema_momentum", "ema_overwrite_frequency"])

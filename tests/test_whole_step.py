@@ -1,35 +1,38 @@
-"""The whole of `apply`: every pair of features, ways to run and optimizers.
+"""Steps beside NumPy in float64 (reference/whole_step.py).
 
-Against NumPy in float64 (reference/whole_step.py).
+Each mode of each optimizer in each type, and every pair of features, ways to
+run and optimizers.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_opt
 
 import trajectory
+from beside_numpy import Slices
+from beside_numpy import Trained
+from beside_numpy import tensor
 from devices import HAS_SPARSE_KERNELS
-from low_precision_cases import masters_of
-from reference.storage import Storage
-from reference.whole_step import WholeStep
+from registry import MODES
 from registry import OPTIMIZERS
 from registry import TWO_MODES
 from registry import pairwise
 
 pytestmark = pytest.mark.kernels
 
-LEARNING_RATE = 0.05
 STEPS = 16
+# Before this step somebody sets a part of a variable.
+SET_BEFORE = 7
 # Of these steps one gradient is no number.
-NONFINITE = {4: np.inf, 5: np.nan}
+NONFINITE = {4: np.inf, 5: np.nan, 12: -np.inf}
 SHAPES = ((7, 5), (70,), ())
 # Of the first variable's gradient, if it is sparse.
 ROWS = 4
@@ -75,6 +78,11 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
             "state_dtype": "bfloat16",
             "seed": 5,
         },
+        "stochastic, state": {
+            "stochastic_rounding": True,
+            "state_dtype": "bfloat16",
+            "seed": -6,
+        },
     },
     "slices": {"none": {}, "exact": {}, "lazy": {"lazy_mode": True}},
 }
@@ -86,14 +94,7 @@ ELSEWHERE: dict[str, tuple[str, dict[str, Any]]] = {
     "replicas, shards": ("replicas", {"shard_state": True}),
 }
 RUNS = (*trajectory.RUNS, "replicas", *ELSEWHERE)
-DTYPES = ("float32", "float64", "mixed", "bfloat16")
-# The arguments that say what is stored in fewer bits.
-STORAGE = {
-    "master_weights": False,
-    "stochastic_rounding": False,
-    "seed": None,
-    "state_dtype": None,
-}
+DTYPES = ("float32", "float64", "mixed", "bfloat16", "float16")
 
 
 def _cases() -> list[Any]:
@@ -129,37 +130,38 @@ def _cases() -> list[Any]:
     ]
 
 
+def _modes() -> list[tuple[str, ...]]:
+    """Modes in the eager op and every type; composed in some run and type."""
+    types = ("float16", "bfloat16", "float32", "float64")
+    cases = []
+    for i, mode in enumerate(MODES):
+        cases += [(*mode, "custom_op", "eager", dtype) for dtype in types]
+        how = [*trajectory.RUNS][i % 3]
+        cases.append((*mode, "composed", how, types[i // 3 % 4]))
+    return cases
+
+
 def _dtypes(dtype: str) -> list[str]:
     if dtype == "mixed":
         return ["float32", "float64", "float32"]
-    if dtype == "bfloat16":
-        return ["bfloat16", "bfloat16", "float32"]
+    if "16" in dtype:
+        return [dtype, dtype, "float32"]
     return [dtype] * len(SHAPES)
 
 
-class Slices(NamedTuple):
-    """A sparse gradient; rows may occur twice."""
-
-    values: np.ndarray
-    indices: np.ndarray
-
-    def dense(self) -> np.ndarray:
-        dense = np.zeros(SHAPES[0])
-        np.add.at(dense, self.indices, self.values)
-        return dense
-
-    def occurs(self) -> np.ndarray:
-        return np.isin(np.arange(SHAPES[0][0]), self.indices)[:, None]
-
-
 def _gradients(
-    step: int, wrong: bool, sparse: bool
+    shapes: Sequence[tuple[int, ...]],
+    step: int,
+    wrong: bool = False,
+    sparse: bool = False,
 ) -> list[np.ndarray | Slices]:
     random = np.random.default_rng(step)
     # With few digits, so that they, and sums of some, are numbers in 16 bits.
+    # They shrink for a while, so that second moments fall below their maximum.
     gradients = [
         np.asarray(np.round(random.normal(size=shape) * 8) / 8)
-        for shape in SHAPES
+        * 0.5 ** (step % 4)
+        for shape in shapes
     ]
     if wrong and step in NONFINITE:
         gradients[1][7] = NONFINITE[step]
@@ -168,20 +170,8 @@ def _gradients(
         # every step.
         count = 0 if step == 9 else ROWS
         indices = random.integers(0, 3, count) + step % 5
-        gradients[0] = Slices(gradients[0][:count], indices)
+        gradients[0] = Slices(gradients[0][:count], indices, len(gradients[0]))
     return gradients
-
-
-def _tensor(
-    gradient: np.ndarray | Slices, variable: keras.Variable
-) -> tf.Tensor | tf.IndexedSlices:
-    if not isinstance(gradient, Slices):
-        return tf.constant(gradient, variable.dtype)
-    return tf.IndexedSlices(
-        tf.constant(gradient.values, variable.dtype),
-        tf.constant(gradient.indices),
-        tf.constant(variable.shape),
-    )
 
 
 def _stepper(
@@ -189,48 +179,53 @@ def _stepper(
     optimizer: keras.optimizers.Optimizer,
     variables: list[keras.Variable],
     strategy: tf.distribute.Strategy,
+    steps_outside: int,
 ) -> Callable[[list[tf.Tensor | tf.IndexedSlices]], None]:
 
     def step(gradients: list[tf.Tensor]) -> None:
         optimizer.apply(gradients, variables)
 
     def replica(gradients: list[tf.Tensor]) -> None:
-        # A quarter of the gradient in one, the rest in the other.
+        # A quarter of the gradient in one, the rest in the other, which alone
+        # has what isn't finite.
         context = tf.distribute.get_replica_context()
-        part = 2 * context.replica_id_in_sync_group + 1
-        scale = tf.math.scalar_mul
-        step([scale(tf.cast(part / 4, g.dtype), g) for g in gradients])
+        number = context.replica_id_in_sync_group
+
+        def part(g: tf.Tensor | tf.IndexedSlices) -> Any:
+            g = tf.math.scalar_mul(tf.cast((2 * number + 1) / 4, g.dtype), g)
+            if isinstance(g, tf.IndexedSlices):
+                return g
+            return tf.where((number > 0) | tf.math.is_finite(g), g, 0)
+
+        step(list(map(part, gradients)))
 
     if how == "replicas":
-        return tf.function(lambda values: strategy.run(replica, (values,)))
+        inside = tf.function(lambda values: strategy.run(replica, (values,)))
+        outside, number = tf.function(step), itertools.count()
+        return lambda values: (
+            outside if next(number) < steps_outside else inside
+        )(values)
     return trajectory.RUNS[how](step)
 
 
-def _numbers(variable: keras.Variable) -> np.ndarray:
-    return variable.numpy().astype(np.float64)
-
-
-def _assert_close(
-    found: list[keras.Variable],
-    expected: list[np.ndarray],
-    tolerance: float,
-    rounds: bool,
+@pytest.mark.parametrize(
+    ("name", "mode", "implementation", "how", "dtype"), _modes()
+)
+def test_each_mode_in_each_type(
+    name: str, mode: str, implementation: str, how: str, dtype: str, device: str
 ) -> None:
-    """Compares variables; if rounded to 16 bits, nearly all of them.
-
-    A number that in float32 is on the other side of where the rounding changes
-    is another one in 16 bits, and so is what follows of it.
-    """
-    found = np.concatenate([_numbers(x).ravel() for x in found])
-    expected = np.concatenate([np.ravel(x) for x in expected])
-    if not rounds:
-        np.testing.assert_allclose(
-            found, expected, rtol=tolerance, atol=tolerance
-        )
-        return
-    error = np.abs(found - expected) / (1 + np.abs(expected))
-    assert np.mean(error < 2e-5) > 0.9
-    assert error.max() < 0.05
+    shapes = ((0,), (70,), (17, 241), ())
+    arguments = OPTIMIZERS[name].modes[mode]
+    trained = Trained(
+        *(name, arguments, {}, shapes, [dtype] * len(shapes)),
+        implementation=implementation,
+    )
+    step = trajectory.RUNS[how](
+        lambda gradients: trained.optimizer.apply(gradients, trained.variables)
+    )
+    for i in range(STEPS):
+        trained.step(step, _gradients(shapes, i))
+    trained.assert_equal(1e-12 if dtype == "float64" else 2e-5)
 
 
 @pytest.mark.parametrize(
@@ -248,8 +243,7 @@ def test_all_features_together(
     features = {}
     for feature, choice in chosen.items():
         features.update(FEATURES[feature][choice])
-    growth = features.pop("dynamic_growth_steps", None)
-    skips = growth is not None or features.get("skip_nonfinite", False)
+    skips = "dynamic_growth_steps" in features or "skip_nonfinite" in features
     if implementation == "custom_op" and not HAS_SPARSE_KERNELS:
         # The op for dense gradients, the composed one for others.
         implementation = "auto"
@@ -260,109 +254,39 @@ def test_all_features_together(
         **under_test.modes[mode],
         **under_test.proportional,
     }
-    random = np.random.default_rng(0)
-    begins = [random.normal(size=shape) for shape in SHAPES]
     scope = strategy if how == "replicas" else tf.distribute.get_strategy()
     on_device = how == "tf.function" and bool(placement)
     with scope.scope(), tf.device("CPU:1" if on_device else "CPU:0"):
-        variables = [
-            keras.Variable(value, dtype=dtype_, name=variable_name)
-            for value, dtype_, variable_name in zip(
-                begins, _dtypes(dtype), "abc", strict=True
-            )
-        ]
-        inner = optimizer = under_test.make(
-            learning_rate=LEARNING_RATE,
+        trained = Trained(
+            *(name, arguments, features, SHAPES, _dtypes(dtype)),
             implementation=implementation,
-            **arguments,
-            **features,
             **placement,
         )
-        if growth is not None:
-            optimizer = tf_opt.LossScaleOptimizer(inner, 4.0, growth)
-        optimizer.build(variables)
-    slots = under_test.slots(arguments)
-    tracks = features.pop("track_gradient_norm", False)
-    features.pop("lazy_mode", None)
-    stored = {
-        argument: features.pop(argument, default)
-        for argument, default in STORAGE.items()
-    }
-    reference = WholeStep(
-        rule=under_test.step,
-        states=[
-            {"variable": v.numpy().astype(float)}
-            | {slot: np.zeros(v.shape) for slot in slots}
-            for v in variables
-        ],
-        paths=[v.path for v in variables],
-        learning_rate=float(np.float32(LEARNING_RATE)),
-        arguments=arguments,
-        **features,
-        dynamic_growth_steps=growth,
-        storages=[
-            Storage(v.dtype, i, under_test, **stored)
-            for i, v in enumerate(variables)
-        ],
+    accumulates = "gradient_accumulation_steps" in features
+    slices, lazy = chosen["slices"] != "none", chosen["slices"] == "lazy"
+    refused = how == "replicas" and not placement and lazy and accumulates
+    # Whole updates, of up to three steps.
+    outside = 0 if placement or refused else 8 if skips else 9
+    step = _stepper(
+        *(how, trained.optimizer, trained.variables, strategy, outside)
     )
-    if growth is not None:
-        reference.scale = 4.0
-    step = _stepper(how, optimizer, variables, strategy)
-    accumulates = inner.gradient_accumulation_steps is not None
-    if (
-        how == "replicas"
-        and not placement
-        and chosen["slices"] == "lazy"
-        and accumulates
-    ):
-        gradients = map(_tensor, _gradients(0, skips, True), variables)
+    if refused:
+        gradients = _gradients(SHAPES, 0, skips, slices)
         with pytest.raises(ValueError, match="`lazy_mode` must be False"):
-            step(list(gradients))
+            step(list(map(tensor, gradients, trained.variables)))
         return
 
-    norms = []
     for i in range(STEPS):
-        gradients = _gradients(i, skips, chosen["slices"] != "none")
-        step(list(map(_tensor, gradients, variables)))
-        occurs = None
-        if isinstance(gradients[0], Slices):
-            if chosen["slices"] == "lazy":
-                occurs = [gradients[0].occurs(), True, True]
-            gradients[0] = gradients[0].dense()
-        updates = reference.updates
-        reference.apply(gradients, occurs)
-        if tracks and reference.updates > updates:
-            norms.append((float(inner.gradient_norm), reference.norm))
-
+        if i == SET_BEFORE:
+            with scope.scope():
+                trained.set_a_part(1)
+        trained.step(step, _gradients(SHAPES, i, skips, slices), lazy)
+    reference = trained.reference
     assert reference.updates > 3
     assert bool(reference.skipped) == skips
-    tolerance = 1e-12 if dtype == "float64" else 2e-5
-    rounds = dtype == "bfloat16" or stored["state_dtype"] is not None
-    found, expected = [], []
-    masters = iter(masters_of(inner))
-    for i, (variable, state) in enumerate(
-        zip(variables, reference.states, strict=True)
-    ):
-        storage = Storage(variable.dtype, i, under_test, **stored)
-        if storage.has_master:
-            # The variable is the rounded master, and that is what is compared.
-            master = next(masters)
-            np.testing.assert_array_equal(
-                _numbers(variable), storage.copy(_numbers(master))
-            )
-            variable = master
-        found.append(variable)
-        expected.append(state["variable"])
-    if features.get("use_ema"):
-        found += inner._model_variables_moving_average
-        expected += reference.averages
-    _assert_close(found, expected, tolerance, rounds)
-    if features.get("skip_nonfinite"):
-        assert int(inner.skipped_steps) == reference.skipped
-    if growth is not None:
-        assert optimizer.dynamic_scale.numpy() == reference.scale
-    each = features.get("gradient_accumulation_steps", 1)
-    iterations = keras.ops.convert_to_numpy(inner.iterations)
-    assert iterations == (STEPS - reference.skipped) // each
-    if norms:
-        np.testing.assert_allclose(*np.transpose(norms), rtol=1e-5)
+    trained.assert_equal(1e-12 if dtype == "float64" else 2e-5)
+    if how == "replicas":
+        # Those that train alike have copies that do.
+        for variable in trained.variables:
+            copies = strategy.experimental_local_results(variable.value)
+            np.testing.assert_array_equal(copies[0], copies[1])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Iterable
 from collections.abc import Iterator
 
 import numpy as np
@@ -61,44 +59,29 @@ def float64_scalars() -> Iterator[None]:
         torch.set_default_dtype(default)
 
 
-def torch_steps(
-    name: str,
-    arguments: Arguments,
-    start: np.ndarray,
-    gradients: Iterable[np.ndarray],
-    learning_rate: float,
-) -> Iterator[State]:
+def torch_states(name: str, mode: str, dtype: str) -> list[State]:
     """The variable and slots after each step of PyTorch's own optimizer.
 
-    Names and arguments are ours.
+    Names are ours.
     """
     import torch
 
     under_test = OPTIMIZERS[name]
+    arguments = under_test.modes[mode]
     torch_name, torch_arguments = under_test.torch(arguments)
-    parameter = torch.nn.Parameter(torch.tensor(start))
+    parameter = torch.nn.Parameter(torch.tensor(initial_value(dtype)))
     optimizer = getattr(torch.optim, torch_name)(
-        [parameter], lr=learning_rate, foreach=False, **torch_arguments
+        [parameter], lr=LEARNING_RATE, foreach=False, **torch_arguments
     )
-    for value in gradients:
-        parameter.grad = torch.tensor(value)
+    states = []
+    for step in range(1, STEPS + 1):
+        parameter.grad = torch.tensor(gradient(step, dtype, arguments))
         with float64_scalars():
             optimizer.step()
         kept = optimizer.state[parameter]
         state = {"variable": parameter.detach().numpy().copy()}
         for slot in under_test.slots(arguments):
-            state[slot] = (
-                kept[under_test.reference.TORCH_SLOTS[slot]].numpy().copy()
-            )
-        yield state
-
-
-@functools.cache
-def torch_states(name: str, mode: str, dtype: str) -> list[State]:
-    """The states after each step in a mode of `OPTIMIZERS`."""
-    arguments = OPTIMIZERS[name].modes[mode]
-    gradients = [
-        gradient(step, dtype, arguments) for step in range(1, STEPS + 1)
-    ]
-    start = initial_value(dtype)
-    return list(torch_steps(name, arguments, start, gradients, LEARNING_RATE))
+            of_torch = under_test.reference.TORCH_SLOTS[slot]
+            state[slot] = kept[of_torch].numpy().copy()
+        states.append(state)
+    return states

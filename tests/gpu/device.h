@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 
 namespace tf_opt {
 

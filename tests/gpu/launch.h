@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/gpu/device.h"
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu.h"
-#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
 #include "tf_opt/cc/engines/gpu/framed_elements.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"

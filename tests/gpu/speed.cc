@@ -19,7 +19,7 @@
 #include "tests/gpu/cases.h"
 #include "tests/gpu/device.h"
 #include "tests/gpu/launch.h"
-#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/all_rules.h"

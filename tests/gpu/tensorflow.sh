@@ -33,4 +33,4 @@ version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)'
 say "Testing on the CPU and on the GPU"
 "$venv/bin/pytest" "$@"
 say "Measuring state_device"
-"$venv/bin/python" tests/gpu/offload.py
+"$venv/bin/python" benchmarks/offload_on_gpu.py

@@ -71,6 +71,7 @@ class Job:
         self._logs = logs
         self._arguments = arguments
         self._processes: dict[str, multiprocessing.Process] = {}
+        self._deadline = time.monotonic() + TIME_LIMIT
 
     def __enter__(self) -> Job:
         ports = iter(_free_ports(sum(self._tasks.values())))
@@ -104,46 +105,30 @@ class Job:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.kill(*self._processes)
-
-    def kill(self, *names: str) -> None:
-        """Ends these processes as `kill -9` does."""
-        for name in names:
-            self._processes[name].kill()
-        for name in names:
-            self._processes[name].join()
-
-    def exit_code(self, name: str, time_limit: float) -> int | None:
-        """Waits until a process has ended; None if it doesn't in time."""
-        process = self._processes[name]
-        process.join(time_limit)
-        return process.exitcode
+        for process in self._processes.values():
+            process.kill()
+        for process in self._processes.values():
+            process.join()
 
     def wait(self, *names: str) -> None:
-        """Waits until these have ended well; raises as `wait_until` does."""
-        self.wait_until(
-            lambda: all(self._processes[n].exitcode == 0 for n in names),
-            f"the end of {names}",
-        )
+        """Waits until these have ended well; raises as `check` does."""
+        while any(self._processes[n].exitcode != 0 for n in names):
+            self.check()
 
-    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Waits until something is so; `what` is the same in words.
+    def check(self) -> None:
+        """Waits for a moment.
 
         If a process of the job failed, or it took too long, the error has what
         they printed.
         """
-        deadline = time.monotonic() + TIME_LIMIT
-        while not condition():
-            codes = {n: p.exitcode for n, p in self._processes.items()}
-            failed = [name for name, code in codes.items() if code]
-            if failed or time.monotonic() > deadline:
-                output = "\n".join(
-                    f"{name}: {self._output(name)}" for name in failed or codes
-                )
-                raise AssertionError(
-                    f"No {what}; exit codes: {codes}\n{output}"
-                )
-            time.sleep(POLL_INTERVAL)
+        time.sleep(POLL_INTERVAL)
+        codes = {n: p.exitcode for n, p in self._processes.items()}
+        failed = [name for name, code in codes.items() if code]
+        if failed or time.monotonic() > self._deadline:
+            output = "\n".join(
+                f"{name}: {self._output(name)}" for name in failed or codes
+            )
+            raise AssertionError(f"exit codes: {codes}\n{output}")
 
     def _log(self, name: str) -> pathlib.Path:
         return self._logs / f"{name}.log"

@@ -53,6 +53,7 @@ FEATURES["lazy"] = {
     "lazy_mode": True,
 }
 FEATURES["host"] = {**FEATURES["all"], "state_device": "CPU:0"}
+FEATURES["shards"] = {**FEATURES["all"], "shard_state": True}
 CASES = [
     *((name, IMPLEMENTATIONS[i % 2], "bare") for i, name in enumerate(RULES)),
     *(

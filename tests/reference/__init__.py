@@ -12,8 +12,6 @@ public API, whose defaults these are. It has:
 
 What isn't there has the value in parentheses:
 
-- `functional_arguments`: a function of `t` and a mode's arguments that returns
-  what the functional rule takes besides those and `step` (nothing).
 - `torch`: a function of a mode's arguments that returns the class in
   `torch.optim` with the same numbers and its arguments, or None where it has no
   such mode (PyTorch has no such class).

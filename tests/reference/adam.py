@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from reference.decay import L2
+from reference.decay import Array
 from reference.decay import State
 from reference.decay import decayed
-from reference.rounded import Array
 
 # Where epsilon is large it matters where it stands, and where beta_2 is small
 # the second moment falls below its maximum soon.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from reference import adam
 
@@ -22,9 +21,3 @@ TO_NEAREST = adam.TO_NEAREST
 
 torch = functools.partial(adam.torch, weight_decay=0.01)
 step = functools.partial(adam.step, weight_decay=0.01)
-
-
-def functional_arguments(
-    t: int, weight_decay: float = 0.01, **_: Any
-) -> dict[str, float]:
-    return {"weight_decay": weight_decay}

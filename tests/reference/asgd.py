@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from reference.decay import L2
+from reference.decay import Array
 from reference.decay import State
 from reference.decay import decayed
-from reference.rounded import Array
 
 MODES = {
     "plain": {},
@@ -23,12 +23,6 @@ MODES = {
 THOROUGH = "l2_maximize"
 EXACT = ("d",)
 TO_NEAREST = ("y",)
-
-
-def functional_arguments(
-    t: int, batch_num: int = 1, **_: Any
-) -> dict[str, int]:
-    return {"seen_batches": min(t, batch_num)}
 
 
 def step(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from reference.decay import L2
+from reference.decay import Array
 from reference.decay import State
 from reference.decay import decayed
-from reference.rounded import Array
 
 MODES = {
     "plain": {},
@@ -42,18 +42,6 @@ def torch(
     return "ASGD", arguments
 
 
-def functional_arguments(
-    t: int,
-    learning_rate: float,
-    lambd: float = 1e-4,
-    alpha: float = 0.75,
-    **_: Any,
-) -> dict[str, float]:
-    # What the step before left.
-    decay = 1 + lambd * learning_rate * (t - 1)
-    return {"eta": learning_rate / decay**alpha}
-
-
 def step(
     state: State,
     g: Array,
@@ -65,7 +53,8 @@ def step(
     t0: float = 1e6,
     **decay: Any,
 ) -> State:
-    eta = functional_arguments(t, learning_rate, lambd, alpha)["eta"]
+    # What the step before left.
+    eta = learning_rate / (1 + lambd * learning_rate * (t - 1)) ** alpha
     mu = 1 / max(1, t - 1 - t0)
 
     p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from reference.rounded import Array
+import numpy as np
+
+Array = np.ndarray | float
 
 # The variable (`"variable"`) and its slots.
 State = dict[str, Array]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from reference.decay import L2
+from reference.decay import Array
 from reference.decay import State
 from reference.decay import decayed
-from reference.rounded import Array
 
 MODES = {
     "plain": {},
@@ -39,14 +39,6 @@ def _momentum(i: int, beta_1: float, momentum_decay: float) -> float:
     return beta_1 * (1 - 0.5 * 0.96 ** (i * momentum_decay))
 
 
-def functional_arguments(
-    t: int, beta_1: float = 0.9, momentum_decay: float = 4e-3, **_: Any
-) -> dict[str, float]:
-    # From the definition, where the optimizer keeps a running product.
-    momenta = [_momentum(i, beta_1, momentum_decay) for i in range(1, t)]
-    return {"momentum_product": math.prod(momenta)}
-
-
 def step(
     state: State,
     g: Array,
@@ -61,8 +53,10 @@ def step(
 ) -> State:
     p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
     now, next_ = (_momentum(i, beta_1, momentum_decay) for i in (t, t + 1))
-    before = functional_arguments(t, beta_1, momentum_decay)
-    product = before["momentum_product"] * now
+    # From the definition, where the optimizer keeps a running product.
+    product = math.prod(
+        _momentum(i, beta_1, momentum_decay) for i in range(1, t + 1)
+    )
     m = beta_1 * state["m"] + (1 - beta_1) * g
     v = beta_2 * state["v"] + (1 - beta_2) * (g * g)
     m_hat = next_ / (1 - product * next_) * m

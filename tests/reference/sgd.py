@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from reference.decay import L2
+from reference.decay import Array
 from reference.decay import State
 from reference.decay import decayed
-from reference.rounded import Array
 
 MODES = {
     "plain": {},

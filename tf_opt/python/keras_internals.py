@@ -5,13 +5,9 @@ Check this file when a new Keras comes out. Tested with Keras 3.12 to 3.15.
 
 from __future__ import annotations
 
-import abc
 import contextlib
-import copy
 import functools
 import random
-from collections.abc import Callable
-from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -23,8 +19,6 @@ import tensorflow as tf
 from keras.src.backend.common import global_state
 from keras.src.utils import naming
 from keras.src.utils import tracking
-
-from tf_opt.python.tensorflow_internals import explains_later_traces
 
 Variable = keras.Variable | tf.Variable
 # A number, or a variable that may be assigned to between steps.
@@ -45,11 +39,6 @@ def tf_variable(variable: Any) -> Any:
 def is_overwritten_by_gradient(variable: Variable) -> bool:
     """Whether Keras overwrites a variable with its gradient (float8 scales)."""
     return getattr(variable, "overwrite_with_gradient", False)
-
-
-def layout_of(variable: Variable) -> Any:
-    """Returns a variable's layout over devices, which its slots get, too."""
-    return getattr(variable, "_layout", None)
 
 
 def layers_of(model: keras.Model) -> list[keras.Layer]:
@@ -139,53 +128,11 @@ def exclude_same_from_weight_decay(
     keys = getattr(source, "_exclude_from_weight_decay", set())
     pattern = getattr(source, "_exclude_from_weight_decay_pattern", None)
     target.exclude_from_weight_decay(
-        var_list=[
-            variable
-            for variable in trainable_variables_of(source)
-            if source._var_key(variable) in keys
-        ],
+        var_list=excluded_variables_of(source, trainable_variables_of(source)),
         var_names=[pattern.pattern] if pattern else None,
     )
     # A Keras optimizer that isn't built knows only the variables' keys.
     target._exclude_from_weight_decay = set(keys)
-
-
-def undone_by_errors(build: Callable[..., None]) -> Callable[..., None]:
-    """Decorator of a `build` whose errors leave an optimizer as it was.
-
-    What a failed `build` leaves behind would be in the next one's way.
-    """
-
-    @functools.wraps(build)
-    def build_or_undo(
-        self: keras.optimizers.Optimizer, variables: Sequence[Variable]
-    ) -> None:
-        attributes = {
-            # TensorFlow notes in some of these what it tracks.
-            name: copy.copy(value) if type(value) in (list, dict) else value
-            for name, value in vars(self).items()
-        }
-        own = list(self._variables)
-        try:
-            with explains_later_traces():
-                build(self, variables)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(attributes)
-            self._trainable_variables_indices = {}
-            # A new list: TensorFlow doesn't save one that became shorter, nor
-            # one that Keras tracks.
-            with untracked():
-                self._variables = []
-            is_variable, _ = self._tracker.config["variables"]
-            self._tracker = tracking.Tracker(
-                {"variables": (is_variable, self._variables)}
-            )
-            for variable in own:
-                self._track_variable(variable)
-            raise
-
-    return build_or_undo
 
 
 def build_eagerly(
@@ -282,119 +229,78 @@ class _Counter(keras.Variable):
         tf.raw_ops.AssignAddVariableOp(resource=handle, value=_one())
 
 
-class KerasOptimizer(keras.optimizers.Optimizer, abc.ABC):
-    """Keras optimizer that updates all variables of a step at once.
+def count_in_one_op(optimizer: keras.optimizers.Optimizer) -> None:
+    """Lets an optimizer's step counter add in one op."""
+    # Keras' constructor has created this variable and tracks it.
+    optimizer._iterations.__class__ = _Counter
 
-    A subclass defines `apply`. This class contains the private parts of Keras
-    that it needs.
+
+def current_learning_rate(
+    optimizer: keras.optimizers.Optimizer, step: Any
+) -> Any:
+    """Returns the learning rate of a step: a number, tensor or variable."""
+    rate = optimizer._learning_rate
+    if isinstance(rate, keras.Variable):
+        return rate
+    # A schedule converts its numbers to tensors.
+    with numbers_in_float32():
+        rate = rate(step) if is_schedule(rate) else rate()
+    shape = rate.shape if hasattr(rate, "shape") else np.shape(rate)
+    if shape == ():
+        return rate
+    # Some schedules return their number in a tensor of shape [1].
+    if tf.TensorShape(shape).num_elements() not in (1, None):
+        raise ValueError(
+            f"`learning_rate` must return one number. Received: {rate}"
+        )
+    return tf.reshape(rate, [])
+
+
+def name_scope_of(
+    optimizer: keras.optimizers.Optimizer,
+) -> contextlib.AbstractContextManager:
+    """Returns the name scope of a step's ops; eager ops have no names."""
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    return keras.name_scope(optimizer.name, caller=optimizer)
+
+
+def to_update(
+    optimizer: keras.optimizers.Optimizer,
+    grads: Sequence[Any],
+    variables: Sequence[Variable],
+) -> tuple[list[Any], list[Variable]]:
+    """Returns gradients and variables to update.
+
+    Leaves out variables without a gradient. Assigns the gradients of float8
+    scales, and leaves these out, too.
+
+    Raises:
+        ValueError: If no variable has a gradient.
     """
+    if any(gradient is None for gradient in grads):
+        grads, variables = optimizer._filter_empty_gradients(grads, variables)
+    return optimizer._overwrite_variables_directly_with_gradients(
+        grads, variables
+    )
 
-    # Each variable's master weight, or None; empty without master weights.
-    _masters: Sequence[keras.Variable | None] = ()
 
-    def __init__(self, **arguments: Any) -> None:
-        # Keras' constructor makes a variable of a learning rate.
-        with numbers_in_float32(), explains_later_traces():
-            super().__init__(**arguments)
-        # Keras' constructor has created this variable and tracks it.
-        self._iterations.__class__ = _Counter
+def take_for(
+    optimizer: keras.optimizers.Optimizer,
+    copies: Sequence[tf.Variable | None],
+    variables: Sequence[Variable],
+) -> None:
+    """Lets an optimizer find copies of its variables, too; ."""
+    indices = optimizer._trainable_variables_indices
+    for copy_, variable in zip(copies, variables, strict=False):
+        if copy_ is not None:
+            key = optimizer._var_key(copy_)
+            indices[key] = indices[optimizer._var_key(variable)]
 
-    # ---- Methods that Keras calls. ----
 
-    def _get_current_learning_rate(self) -> Any:
-        rate = self._learning_rate
-        if isinstance(rate, keras.Variable):
-            return rate
-        # A schedule converts its numbers to tensors.
-        with numbers_in_float32():
-            rate = rate(self._scheduled_step()) if is_schedule(rate) else rate()
-        shape = rate.shape if hasattr(rate, "shape") else np.shape(rate)
-        if shape == ():
-            return rate
-        # Some schedules return their number in a tensor of shape [1].
-        if tf.TensorShape(shape).num_elements() not in (1, None):
-            raise ValueError(
-                f"`learning_rate` must return one number. Received: {rate}"
-            )
-        return tf.reshape(rate, [])
-
-    def _overwrite_model_variables_with_average_value(
-        self, trainable_variables: Sequence[Variable]
-    ) -> None:
-        # Keras' method doesn't convert types or accept None.
-        averages = self._model_variables_moving_average
-        masters = self._masters or [None] * len(averages)
-        for variable, average, master in zip(
-            trainable_variables, averages, masters, strict=True
-        ):
-            if average is None:
-                continue
-            for target in (variable, master):
-                if target is not None:
-                    self.assign(target, tf.convert_to_tensor(average))
-
-    # ---- Methods for subclasses. ----
-
-    def _scheduled_step(self) -> Any:
-        """Returns the number of a step for which a schedule has a rate."""
-        return self._iterations
-
-    def _name_scope(self) -> contextlib.AbstractContextManager:
-        """Returns the name scope of a step's ops; eager ops have no names."""
-        if tf.executing_eagerly():
-            return contextlib.nullcontext()
-        return keras.name_scope(self.name, caller=self)
-
-    def _to_update(
-        self, grads: Sequence[Any], variables: Sequence[Variable]
-    ) -> tuple[list[Any], list[Variable]]:
-        """Returns gradients and variables to update.
-
-        Leaves out variables without a gradient. Assigns the gradients of
-        float8 scales, and leaves these out, too.
-
-        Raises:
-            ValueError: If no variable has a gradient.
-        """
-        if any(gradient is None for gradient in grads):
-            grads, variables = self._filter_empty_gradients(grads, variables)
-        return self._overwrite_variables_directly_with_gradients(
-            grads, variables
-        )
-
-    def _index_of(self, variable: Variable) -> int:
-        """Returns a variable's position in the list of `build`."""
-        return self._get_variable_index(variable)
-
-    def _take_for(self, copy: tf.Variable, variable: Variable) -> None:
-        """Lets `_index_of` find a copy of a variable, too."""
-        indices = self._trainable_variables_indices
-        indices[self._var_key(copy)] = indices[self._var_key(variable)]
-
-    def _decays(self, variable: Variable) -> bool:
-        """Whether weight decay applies to a variable."""
-        # A step of Keras matches the names of TensorFlow's variables.
-        return self._use_weight_decay(tf_variable(variable))
-
-    def _excluded_positions(self) -> list[int]:
-        """Returns the positions of variables excluded from weight decay."""
-        keys = getattr(self, "_exclude_from_weight_decay", set())
-        indices = self._trainable_variables_indices
-        return sorted(indices[key] for key in keys if key in indices)
-
-    def _exclude_variables(self, variables: Iterable[Variable]) -> None:
-        """Excludes variables from weight decay, also after `build`."""
-        keys = getattr(self, "_exclude_from_weight_decay", set())
-        self._exclude_from_weight_decay = keys | set(
-            map(self._var_key, variables)
-        )
-
-    def _exclude_positions(self, positions: Collection[int]) -> None:
-        """Excludes only the variables at these positions from weight decay."""
-        variables = self._trainable_variables
-        self._exclude_variables(variables[i] for i in positions)
-        # Keras matches names only of variables that aren't in this cache.
-        self._exclude_from_weight_decay_cache = {
-            self._var_key(variable): i not in positions
-            for i, variable in enumerate(variables)
-        }
+def excluded_variables_of(
+    optimizer: keras.optimizers.Optimizer, variables: Iterable[Variable]
+) -> list[Variable]:
+    """Returns those that were excluded from weight decay as `var_list`."""
+    keys = getattr(optimizer, "_exclude_from_weight_decay", set())
+    return [x for x in variables if optimizer._var_key(x) in keys]

@@ -47,12 +47,26 @@ inline Half ToHalf(float value) {
   return {static_cast<uint16_t>(HalfNearest(value))};
 }
 
-inline void WidenBlock(const BFloat16* source, int n, float* target) {
+template <typename V>
+inline void WidenBlock(const BFloat16* source, int n, V* target) {
   for (int i = 0; i < n; ++i) target[i] = ToFloat(source[i]);
 }
 
-inline void NarrowBlock(const float* source, int n, BFloat16* target) {
-  for (int i = 0; i < n; ++i) target[i] = ToBFloat16(source[i]);
+template <typename V>
+inline void NarrowBlock(const V* source, int n, BFloat16* target) {
+  for (int i = 0; i < n; ++i) {
+    target[i] = ToBFloat16(static_cast<float>(source[i]));
+  }
+}
+
+template <typename V>
+inline void WidenBlock(const float* source, int n, V* target) {
+  for (int i = 0; i < n; ++i) target[i] = source[i];
+}
+
+template <typename V>
+inline void NarrowBlock(const V* source, int n, float* target) {
+  for (int i = 0; i < n; ++i) target[i] = static_cast<float>(source[i]);
 }
 
 inline void WidenBlock(const Half* source, int n, float* target) {

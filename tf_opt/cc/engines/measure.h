@@ -11,7 +11,9 @@
 #ifndef TF_OPT_CC_ENGINES_MEASURE_H_
 #define TF_OPT_CC_ENGINES_MEASURE_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -36,6 +38,28 @@ struct MeasuredTensor {
   int64_t size;                       // Elements.
 };
 
+// The rows that a gradient has of its accumulator, ascending. In the others it
+// is zero.
+struct GradientRows {
+  // Writes the elements [begin, begin + size) of the dense gradient to `tile`.
+  template <typename T>
+  void CopyTile(const T* gradient, int64_t begin, int64_t size, T* tile) const {
+    std::fill_n(tile, size, T());
+    auto row = std::lower_bound(rows.begin(), rows.end(), begin / width);
+    for (; row != rows.end() && *row * width < begin + size; ++row) {
+      const int64_t row_begin = *row * width;
+      const int64_t first = std::max(row_begin, begin);
+      const int64_t last = std::min(row_begin + width, begin + size);
+      const T* const from = gradient + (row - rows.begin()) * width;
+      std::copy(from + (first - row_begin), from + (last - row_begin),
+                tile + (first - begin));
+    }
+  }
+
+  std::vector<int64_t> rows;
+  int64_t width;
+};
+
 template <typename V>
 TF_OPT_RULE_INLINE V MeasuredValue(V scale, V gradient) {
   return scale * gradient;
@@ -55,13 +79,6 @@ TF_OPT_RULE_INLINE double Square(V x) {
 template <typename V>
 TF_OPT_RULE_INLINE bool IsFinite(V x) {
   return x - x == 0;
-}
-
-// Returns whether the rows of a sparse gradient that don't occur must be
-// measured: if there is an accumulator, or if the scale turns zero into NaN.
-template <typename V>
-TF_OPT_RULE_INLINE bool ZerosCount(bool lazy, const V* accumulator, V scale) {
-  return !lazy && (accumulator != nullptr || !IsFinite(scale));
 }
 
 // Adds kCount lanes, a power of two: the second half is added to the first,

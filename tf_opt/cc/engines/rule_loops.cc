@@ -4,7 +4,11 @@
 // other).
 #include "tf_opt/cc/engines/rule_header.h"
 #if defined(TF_OPT_CPU_TARGET)
-#include "tf_opt/cc/engines/cpu/all_loops-inl.h"
+// clang-format off: the second file needs the first.
+#include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
+#include "tf_opt/cc/engines/cpu/coast_cpu_range-inl.h"
+// clang-format on
+#include "tf_opt/cc/engines/rule_cases.h"
 #else
 #include "tf_opt/cc/engines/gpu/apply_on_gpu-inl.h"
 #endif
@@ -12,7 +16,37 @@
 namespace tf_opt {
 
 #if defined(TF_OPT_CPU_TARGET)
-template struct TF_OPT_CPU_TARGET::AllLoops<TF_OPT_RULE>;
+namespace TF_OPT_CPU_TARGET {
+
+template <typename T, typename Rule>
+constexpr auto CoastLoop() {
+  if constexpr (Rule::Description::kCoasts) {
+    return CoastRange<T, Rule>;
+  } else {
+    return nullptr;
+  }
+}
+
+// The loops of one rule.
+template <typename Case>
+struct Loops {
+  using T = typename Case::T;
+  using Rule = typename Case::Rule;
+
+  decltype(&ApplyRange<T, Rule>) apply = ApplyRange<T, Rule>;
+  decltype(&AccumulateRange<T, Rule>) accumulate = AccumulateRange<T, Rule>;
+  decltype(&CoastRange<T, Rule>) coast = CoastLoop<T, Rule>();
+};
+
+// An explicit instantiation emits the loops of all rules of an optimizer.
+template <typename Description>
+struct AllLoops {
+  static constexpr RuleTableOf<Loops, Description> kAll{};
+};
+
+template struct AllLoops<TF_OPT_RULE>;
+
+}  // namespace TF_OPT_CPU_TARGET
 #else
 template struct AllGpuRules<TF_OPT_RULE>;
 template std::size_t GpuWorkspaceBytes<TF_OPT_RULE>(const GpuStep&);

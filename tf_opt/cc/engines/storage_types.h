@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
@@ -31,6 +32,20 @@ TF_OPT_RULE_INLINE bool HaveSameValue(T a, T b) {
 // The bits of the NaN that engines write (scalar_math.h's, narrowed).
 constexpr uint16_t kHalfNan = 0x7e00;
 constexpr uint16_t kBFloat16Nan = 0x7fc0;
+
+// Returns an element, rounded by its random bits.
+TF_OPT_RULE_INLINE BFloat16 RoundAtRandom(float value, uint32_t random,
+                                          BFloat16) {
+  return {static_cast<uint16_t>(BFloat16AtRandom(value, random))};
+}
+TF_OPT_RULE_INLINE Half RoundAtRandom(float value, uint32_t random, Half) {
+  return {static_cast<uint16_t>(HalfAtRandom(value, random))};
+}
+// What is stored as it is.
+template <typename V, typename Random>
+TF_OPT_RULE_INLINE V RoundAtRandom(V value, Random, V) {
+  return value;
+}
 
 // Moments and arithmetic are float32 for every variable type but float64: in
 // bfloat16, 0.999 is 1 and an Adam step is exactly zero.

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/ops/operand_checks.h"
+#include "tf_opt/cc/rules/all_rules.h"
 
 namespace tf_opt {
 namespace {
@@ -11,13 +11,25 @@ namespace {
 const Optimizer* FindOptimizer(const std::string& op) {
   for (const Optimizer& optimizer : AllOptimizers()) {
     for (const bool sparse : {false, true}) {
-      if (op == OpName(optimizer.rule.op, sparse)) return &optimizer;
+      if (op == optimizer.rule.op_name(sparse)) return &optimizer;
     }
   }
   return nullptr;
 }
 
 }  // namespace
+
+const std::vector<Optimizer>& AllOptimizers() {
+  static const auto& optimizers = *[] {
+    auto* const all = new std::vector<Optimizer>;
+    ForEachRule([all](auto description) {
+      using Description = typename decltype(description)::type;
+      all->push_back({RuleInfoOf<Description>(), ApplyOnCpu<Description>});
+    });
+    return all;
+  }();
+  return optimizers;
+}
 
 absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
   optimizer = FindOptimizer(node.op());

@@ -1,4 +1,5 @@
-// The optimizer of a resource-apply op and the op's attributes.
+// The optimizers as the kernels of their resource-apply ops see them, and the
+// attributes of such an op.
 #ifndef TF_OPT_CC_KERNELS_APPLY_ATTRIBUTES_H_
 #define TF_OPT_CC_KERNELS_APPLY_ATTRIBUTES_H_
 
@@ -6,12 +7,19 @@
 
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/node_def.pb.h"
-#include "tf_opt/cc/kernels/optimizers.h"
+#include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_info.h"
 
 namespace tf_opt {
+
+struct Optimizer {
+  RuleInfo rule;
+  void (*apply_on_cpu)(const CpuStep& step);
+};
+
+const std::vector<Optimizer>& AllOptimizers();
 
 struct ApplyAttributes {
   // Reads the node of an op.

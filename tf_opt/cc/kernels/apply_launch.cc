@@ -5,10 +5,10 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/kernels/storage_type.h"
-#include "tf_opt/cc/ops/operand_checks.h"
+#include "tf_opt/cc/kernels/kernel.h"
 
 namespace tf_opt {
 namespace {
@@ -193,6 +193,38 @@ StateType ApplyLaunch::StateTypeOf(int operand, int i) const {
   return type == ArithmeticType(array(kVariable, i).type)
              ? StateType::kArithmetic
              : StateType::kFloat;
+}
+
+absl::Status ApplyLaunch::FindVectors(tensorflow::OpKernelContext* context) {
+  if (has_table()) {
+    const void* data;
+    TF_RETURN_IF_ERROR(FindScalar(context, row_input(), &data));
+    row = static_cast<const int64_t*>(data);
+  }
+  PerVariable* vector = vectors.data();
+  for (const char* name : kPerVariableInputs) {
+    const tensorflow::Tensor* tensor;
+    TF_RETURN_IF_ERROR(context->input(name, &tensor));
+    if (tensor->dims() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("`", name, "` must be a scalar or a vector, got shape ",
+                       tensor->shape().DebugString()));
+    }
+    if (tensor->dims() == 1) {
+      TF_RETURN_IF_ERROR(CheckLength(name, "element", /*optional=*/false, size_,
+                                     tensor->NumElements()));
+    }
+    *vector++ = {static_cast<const double*>(tensor->data()),
+                 tensor->NumElements() == 1};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadSeed(tensorflow::OpKernelContext* context, int64_t* seed) {
+  const void* data;
+  TF_RETURN_IF_ERROR(FindScalar(context, "seed", &data));
+  *seed = ReadOnce(static_cast<const int64_t*>(data));
+  return absl::OkStatus();
 }
 
 }  // namespace tf_opt

@@ -1,5 +1,5 @@
 // The launch of a running resource-apply op: a table of arrays and the numbers
-// beside it.
+// beside it, and what runs it on a device.
 #ifndef TF_OPT_CC_KERNELS_APPLY_LAUNCH_H_
 #define TF_OPT_CC_KERNELS_APPLY_LAUNCH_H_
 
@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/engines/step_arrays.h"
+#include "tf_opt/cc/kernels/apply_attributes.h"
 #include "tf_opt/cc/kernels/launch_array.h"
 #include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/kernels/variable_access.h"
@@ -36,6 +37,9 @@ class ApplyLaunch {
   // A launch for `size` variables without any array yet. The operands are those
   // of the frame and then `slots`, in the rule's order.
   ApplyLaunch(const std::vector<Operand>& slots, int size);
+
+  // Finds the numbers beside the arrays: `vectors` and `row`.
+  absl::Status FindVectors(tensorflow::OpKernelContext* context);
 
   // Looks up, locks and checks all variables and makes them safe to write.
   // After an error nothing has been written and nothing may be launched.
@@ -108,6 +112,20 @@ class ApplyLaunch {
   // Last, so that it unlocks before the variables are released.
   ScopedVariableLocks locks_;
 };
+
+// Reads the seed, which is on the host.
+absl::Status ReadSeed(tensorflow::OpKernelContext* context, int64_t* seed);
+
+// Applies the rule, framed, to all variables of an op on a CPU. After an error
+// nothing has been written. launch_on_cpu.cc defines it.
+absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
+                         const ApplyAttributes& attributes);
+
+// The same on a GPU, for dense gradients. Only handles and the seed are on the
+// host: a step's other numbers stay in device memory, so that a step never
+// waits. launch_on_gpu.cc defines it.
+absl::Status LaunchOnGpu(tensorflow::OpKernelContext* context,
+                         const ApplyAttributes& attributes);
 
 }  // namespace tf_opt
 

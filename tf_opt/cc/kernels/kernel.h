@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
 
 namespace tf_opt {
 
@@ -33,6 +36,18 @@ class Kernel : public tensorflow::OpKernel {
  private:
   virtual absl::Status Run(tensorflow::OpKernelContext* context) = 0;
 };
+
+// Finds a scalar input.
+inline absl::Status FindScalar(tensorflow::OpKernelContext* context,
+                               const char* name, const void** data) {
+  const tensorflow::Tensor* tensor;
+  TF_RETURN_IF_ERROR(context->input(name, &tensor));
+  *data = tensor->data();
+  if (tensor->dims() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", name, "` must be a scalar, got shape ",
+                   tensor->shape().DebugString()));
+}
 
 // Registers `Op` as the kernel of an op for all types of variables.
 // `host_inputs` are in the host's memory.

@@ -1,12 +1,16 @@
-// Arrays in the device's memory.
+// TensorFlow's tensors as arrays in the device's memory, with elements of the
+// engines' types.
 #ifndef TF_OPT_CC_KERNELS_LAUNCH_ARRAY_H_
 #define TF_OPT_CC_KERNELS_LAUNCH_ARRAY_H_
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 
 namespace tf_opt {
 
@@ -28,6 +32,53 @@ inline LaunchArray ArrayOf(const tensorflow::Tensor& tensor) {
   return {tensor.data(), tensor.dtype(),
           shape.dims() > 0 ? shape.dim_size(0) : 1,
           static_cast<int64_t>(width)};
+}
+
+// Whether a's dimensions from `skipped_of_a` on are b's from `skipped_of_b` on.
+// It makes no shape: one that is too large ends the process.
+inline bool DimensionsFit(const tensorflow::TensorShape& a, int skipped_of_a,
+                          const tensorflow::TensorShape& b, int skipped_of_b) {
+  if (a.dims() - skipped_of_a != b.dims() - skipped_of_b) return false;
+  for (int k = skipped_of_b; k < b.dims(); ++k) {
+    if (a.dim_size(k - skipped_of_b + skipped_of_a) != b.dim_size(k)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Type of the arithmetic on variables of type `variable`.
+inline tensorflow::DataType ArithmeticType(tensorflow::DataType variable) {
+  return variable == tensorflow::DT_DOUBLE ? tensorflow::DT_DOUBLE
+                                           : tensorflow::DT_FLOAT;
+}
+
+inline absl::Status ElementTypeOf(tensorflow::DataType type,
+                                  ElementType* element) {
+  switch (type) {
+    case tensorflow::DT_HALF:
+      *element = ElementType::kHalf;
+      return absl::OkStatus();
+    case tensorflow::DT_BFLOAT16:
+      *element = ElementType::kBFloat16;
+      return absl::OkStatus();
+    case tensorflow::DT_FLOAT:
+      *element = ElementType::kFloat;
+      return absl::OkStatus();
+    case tensorflow::DT_DOUBLE:
+      *element = ElementType::kDouble;
+      return absl::OkStatus();
+    default:
+      return absl::InternalError("no engine for this type");
+  }
+}
+
+// Returns use(TypeTag<Element>()) with the engines' type of these elements.
+template <typename Use>
+absl::Status WithStorageType(tensorflow::DataType type, const Use& use) {
+  ElementType element = ElementType::kFloat;
+  TF_RETURN_IF_ERROR(ElementTypeOf(type, &element));
+  return WithElementType(element, use);
 }
 
 }  // namespace tf_opt

@@ -1,5 +1,4 @@
-#include "tf_opt/cc/kernels/launch_on_cpu.h"
-
+// Launches of resource-apply ops on the CPU.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,8 +10,10 @@
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/cpu_threads.h"
-#include "tf_opt/cc/kernels/numbers.h"
+#include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/rules/rule_info.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -20,6 +21,42 @@ namespace {
 
 absl::Status CopyOnCpu(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
+  return absl::OkStatus();
+}
+
+// Reads the numbers that all variables share.
+absl::Status ReadNumbers(tensorflow::OpKernelContext* context,
+                         const ApplyAttributes& attributes, CpuStep* step) {
+  step->values = attributes.values;
+  const void* data;
+  for (const ScalarInfo& scalar : attributes.optimizer->rule.scalars) {
+    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
+    step->values.scalars.push_back(ReadScalar(scalar.type, data));
+  }
+  step->frame.stochastic_rounding = attributes.stochastic_rounding;
+  for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
+    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
+    scalar.Read(data, &step->frame);
+  }
+  return ReadSeed(context, &step->frame.seed);
+}
+
+absl::Status CheckRange(const ScalarInfo& scalar, double value) {
+  if (IsInRange(scalar.range, value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", scalar.name, "` must be ", Describe(scalar.range), ", got ", value));
+}
+
+// Checks the ranges of the numbers.
+absl::Status CheckRanges(const RuleInfo& rule, const CpuStep& step) {
+  for (std::size_t k = 0; k < rule.scalars.size(); ++k) {
+    const ScalarInfo& scalar = rule.scalars[k];
+    TF_RETURN_IF_ERROR(
+        CheckRange(scalar, ToDouble(scalar.type, step.values.scalars[k])));
+  }
+  for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
+    TF_RETURN_IF_ERROR(CheckRange(scalar, scalar.Get(step.frame)));
+  }
   return absl::OkStatus();
 }
 
@@ -68,21 +105,21 @@ absl::Status AddSlices(const ApplyAttributes& attributes,
 absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
                          const ApplyAttributes& attributes) {
   ApplyLaunch launch(attributes.slots, attributes.count);
-  StepNumbers numbers;
-  TF_RETURN_IF_ERROR(numbers.Read(attributes, context, &launch));
-  if (!numbers.frame.enabled) return absl::OkStatus();
-  TF_RETURN_IF_ERROR(launch.Prepare(context, attributes.slices,
-                                    numbers.frame.update, CopyOnCpu));
+  CpuStep step;
+  TF_RETURN_IF_ERROR(ReadNumbers(context, attributes, &step));
+  TF_RETURN_IF_ERROR(launch.FindVectors(context));
+  if (!step.frame.enabled) return absl::OkStatus();
+  TF_RETURN_IF_ERROR(
+      launch.Prepare(context, attributes.slices, step.frame.update, CopyOnCpu));
   const bool accumulates = launch.has(kAccumulator);
-  if (!numbers.frame.update && !accumulates && !launch.waits()) {
+  if (!step.frame.update && !accumulates && !launch.waits()) {
     return absl::InvalidArgumentError(
         "`accumulators` must hold one variable for each gradient where "
         "`update` is false, got none");
   }
-  CpuStep step;
   TF_RETURN_IF_ERROR(launch.CheckRow(&step.row));
   // After the row, because a wrong row leads to a wrong count.
-  TF_RETURN_IF_ERROR(numbers.CheckRanges(attributes.optimizer->rule));
+  TF_RETURN_IF_ERROR(CheckRanges(attributes.optimizer->rule, step));
   TF_RETURN_IF_ERROR(AddVariables(attributes, launch, &step));
   TF_RETURN_IF_ERROR(launch.GetArrays(&step.arrays));
   // TensorFlow's pool threads flush denormals to zero, and a small step runs
@@ -91,9 +128,7 @@ absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
   const CpuThreads threads = ThreadsOf(context);
   step.variant = attributes.variant;
-  step.values = numbers.values;
-  step.frame = numbers.frame;
-  step.frame.uses_random_bits = launch.UsesRandomBits(numbers.frame);
+  step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
   step.sparse = attributes.slices.sparse();
   step.lazy = attributes.slices.lazy();
   step.threads = threads.count;
@@ -103,7 +138,7 @@ absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
     TF_RETURN_IF_ERROR(AddSlices(attributes, launch, threads, &sorted, &step));
   }
   // While gradients are accumulated, rows go on waiting.
-  if (launch.waits() && (numbers.frame.update || !accumulates)) {
+  if (launch.waits() && (step.frame.update || !accumulates)) {
     step.waiting = launch.waiting_rows();
   }
   attributes.optimizer->apply_on_cpu(step);

@@ -1,15 +1,13 @@
-#include "tf_opt/cc/kernels/launch_on_gpu.h"
-
+// Launches of resource-apply ops on a GPU.
 #include <cstddef>
 #include <string>
 
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
-#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
-#include "tf_opt/cc/kernels/numbers.h"
+#include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -57,7 +55,7 @@ absl::Status LaunchOnGpu(tensorflow::OpKernelContext* context,
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     step.frame_scalars.push_back(data);
   }
-  TF_RETURN_IF_ERROR(FindVectors(context, &launch));
+  TF_RETURN_IF_ERROR(launch.FindVectors(context));
   void* const stream = GpuStream(context);
   TF_RETURN_IF_ERROR(
       // Only the device knows whether the step updates.

@@ -1,25 +1,30 @@
-// The kernels of the measuring ops: those of the CPU or those of a GPU; see
+// The kernel of MeasureGradients: that of the CPU or that of a GPU; see
 // kKernelDevice.
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
+#include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/kernels/kernel.h"
-#include "tf_opt/cc/kernels/measure.h"
-#include "tf_opt/cc/kernels/numbers.h"
-#include "tf_opt/cc/kernels/slices.h"
+#include "tf_opt/cc/kernels/launch_array.h"
 #include "tf_opt/cc/kernels/variable_access.h"
-#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/operand.h"
 #if defined(TF_OPT_GPU_DEVICE)
 #include "tf_opt/cc/engines/gpu/measure_gpu_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
-#include "tf_opt/cc/kernels/storage_type.h"
+#else
+#include "tensorflow/core/platform/denormal.h"
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/measure_cpu.h"
+#include "tf_opt/cc/kernels/cpu_threads.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #endif
 
 namespace tf_opt {
@@ -29,50 +34,127 @@ using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
 
-#if defined(TF_OPT_GPU_DEVICE)
-absl::Status MeasureOnGpu(OpKernelContext* context,
-                          const MeasureLaunch& launch) {
-  return WithStorageType(launch.type, [&](auto element) {
-    const auto tensors = launch.Tensors<typename decltype(element)::type>();
-    Tensor workspace;
-    TF_RETURN_IF_ERROR(
-        AllocateOnGpu(context, MeasureWorkspaceBytes(tensors), &workspace));
-    return CudaStatus(
-        MeasureGradientsGpu(tensors,
-                            {launch.gradient_scale, launch.enabled,
-                             launch.sums_of_squares, launch.finite},
-                            workspace.data(), GpuStream(context)));
-  });
-}
-#endif
+// Inputs and results, in the device's memory.
+struct MeasureLaunch {
+  // The gradients for an engine.
+  template <typename Element>
+  std::vector<MeasuredTensor<Element>> Tensors() const {
+    using V = ComputeType<Element>;
+    std::vector<MeasuredTensor<Element>> tensors;
+    tensors.reserve(gradients.size());
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      tensors.push_back(
+          {static_cast<const Element*>(gradients[i].data),
+           accumulators.empty() ? nullptr
+                                : static_cast<const V*>(accumulators[i].data),
+           (accumulators.empty() ? gradients : accumulators)[i].elements()});
+    }
+    return tensors;
+  }
 
-// Dense and sparse gradients.
+  std::vector<LaunchArray> gradients;
+  std::vector<GradientRows> rows;         // May be empty.
+  std::vector<LaunchArray> accumulators;  // May be empty.
+  const double* gradient_scale = nullptr;
+  const bool* enabled = nullptr;
+  // The results: one number for each gradient.
+  double* sums_of_squares = nullptr;
+  bool* finite = nullptr;
+};
+
+// Measures gradients of this type.
+template <typename Element>
+absl::Status MeasureAll(OpKernelContext* context, const MeasureLaunch& launch) {
+#if defined(TF_OPT_GPU_DEVICE)
+  const auto tensors = launch.Tensors<Element>();
+  Tensor workspace;
+  TF_RETURN_IF_ERROR(
+      AllocateOnGpu(context, MeasureWorkspaceBytes(tensors), &workspace));
+  return CudaStatus(MeasureGradientsGpu(tensors,
+                                        {launch.gradient_scale, launch.enabled,
+                                         launch.sums_of_squares, launch.finite},
+                                        workspace.data(), GpuStream(context)));
+#else
+  std::vector<Measure> measures(launch.gradients.size(), {0, true});
+  // As when gradients are applied: TensorFlow's pool threads flush denormals to
+  // zero, and this thread must give the same numbers.
+  const tensorflow::port::ScopedFlushDenormal flush_denormals;
+  if (ReadOnce(launch.enabled)) {
+    const CpuThreads threads = ThreadsOf(context);
+    measures = MeasureGradients<Element>(
+        launch.Tensors<Element>(), ReadOnce(launch.gradient_scale),
+        ChosenCpuTarget(), threads.count, threads.parallel_for, launch.rows);
+  }
+  for (std::size_t i = 0; i < measures.size(); ++i) {
+    launch.sums_of_squares[i] = measures[i].sum_of_squares;
+    launch.finite[i] = measures[i].finite;
+  }
+  return absl::OkStatus();
+#endif
+}
+
+// Adds the rows that a gradient has of its accumulator, of shape `table`.
+absl::Status AddRows(int i, const Tensor& gradient, const Tensor& rows,
+                     const TensorShape& table, MeasureLaunch* launch) {
+  bool fits = rows.dims() == 1 && table.dims() > 0 &&
+              DimensionsFit(gradient.shape(), 1, table, 1) &&
+              gradient.dim_size(0) == rows.dim_size(0);
+  const auto* const numbers = static_cast<const int64_t*>(rows.data());
+  for (int64_t k = 0; fits && k < rows.NumElements(); ++k) {
+    fits = (k == 0 ? 0 : numbers[k - 1] + 1) <= numbers[k] &&
+           numbers[k] < table.dim_size(0);
+  }
+  if (!fits) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`rows[", i, "]` must be ascending rows of `accumulators[", i,
+        "]`, shape ", table.DebugString(), ", one for each row of `gradients[",
+        i, "]`, shape ", gradient.shape().DebugString()));
+  }
+  launch->rows.push_back(
+      {{numbers, numbers + rows.NumElements()}, launch->gradients[i].width});
+  return absl::OkStatus();
+}
+
 class MeasureOp : public Kernel {
  public:
-  explicit MeasureOp(tensorflow::OpKernelConstruction* context)
-      : Kernel(context) {
-    OP_REQUIRES_OK(context, attributes_.Read(context->def()));
-  }
+  using Kernel::Kernel;
 
  private:
   // It reads only the host's memory, whatever the device.
   absl::Status Run(OpKernelContext* context) override {
-    MeasureLaunch launch;
-    std::vector<TensorShape> shapes;
-    TF_RETURN_IF_ERROR(FindGradients(context, &shapes, &launch));
-    const int count = shapes.size();
+    tensorflow::OpInputList gradients, rows;
+    TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients));
+    TF_RETURN_IF_ERROR(context->input_list("rows", &rows));
+    const int count = gradients.size();
+    const tensorflow::DataType type = gradients[0].dtype();
+    const bool has_rows = rows.size() > 0;
+#if defined(TF_OPT_GPU_DEVICE)
+    if (has_rows) {
+      return absl::InvalidArgumentError("`rows` must be empty on a GPU");
+    }
+#endif
+    TF_RETURN_IF_ERROR(
+        CheckLength("rows", "vector", /*optional=*/true, count, rows.size()));
     VariableList accumulators;
     TF_RETURN_IF_ERROR(accumulators.Lookup(context, "accumulators"));
     TF_RETURN_IF_ERROR(CheckLength("accumulators", "variable",
-                                   /*optional=*/true, count,
+                                   /*optional=*/!has_rows, count,
                                    accumulators.size()));
     ScopedVariableLocks locks;
     TF_RETURN_IF_ERROR(locks.Lock({&accumulators}, /*shared=*/true));
+    MeasureLaunch launch;
+    for (const Tensor& gradient : gradients) {
+      launch.gradients.push_back(ArrayOf(gradient));
+    }
     for (int i = 0; i < accumulators.size(); ++i) {
-      TF_RETURN_IF_ERROR(CheckVariable(accumulators, i,
-                                       kFrameOperands[kAccumulator],
-                                       launch.type, shapes[i], "gradients"));
-      launch.accumulators.push_back(ArrayOf(*accumulators[i]->tensor()));
+      const Tensor& accumulator = *accumulators[i]->tensor();
+      TF_RETURN_IF_ERROR(CheckVariable(
+          accumulators, i, kFrameOperands[kAccumulator], type,
+          has_rows ? accumulator.shape() : gradients[i].shape(), "gradients"));
+      launch.accumulators.push_back(ArrayOf(accumulator));
+      if (!has_rows) continue;
+      TF_RETURN_IF_ERROR(
+          AddRows(i, gradients[i], rows[i], accumulator.shape(), &launch));
     }
     const void *scale, *enabled;
     TF_RETURN_IF_ERROR(FindScalar(context, "gradient_scale", &scale));
@@ -84,52 +166,15 @@ class MeasureOp : public Kernel {
     TF_RETURN_IF_ERROR(context->allocate_output(1, {count}, &finite));
     launch.sums_of_squares = static_cast<double*>(sums->data());
     launch.finite = static_cast<bool*>(finite->data());
-#if defined(TF_OPT_GPU_DEVICE)
-    return MeasureOnGpu(context, launch);
-#else
-    return MeasureOnCpu(launch, attributes_, ThreadsOf(context));
-#endif
+    return WithStorageType(type, [&](auto element) {
+      return MeasureAll<typename decltype(element)::type>(context, launch);
+    });
   }
-
-  // Finds the gradients and the shapes of their variables.
-  absl::Status FindGradients(OpKernelContext* context,
-                             std::vector<TensorShape>* shapes,
-                             MeasureLaunch* launch) const {
-    tensorflow::OpInputList gradients;
-    TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients));
-    launch->type = gradients[0].dtype();
-    if (!attributes_.sparse()) {
-      for (const Tensor& gradient : gradients) {
-        shapes->push_back(gradient.shape());
-        launch->gradients.push_back(ArrayOf(gradient));
-      }
-      return absl::OkStatus();
-    }
-    const Tensor* rows;
-    TF_RETURN_IF_ERROR(context->input("rows", &rows));
-    const auto* const numbers = static_cast<const int64_t*>(rows->data());
-    launch->rows.assign(numbers, numbers + rows->NumElements());
-    TF_RETURN_IF_ERROR(CheckTableRows(gradients.size(), launch->rows));
-    for (int i = 0; i < gradients.size(); ++i) {
-      const absl::StatusOr<TensorShape> shape =
-          TableShape(launch->rows[i], gradients[i].shape());
-      if (!shape.ok()) return shape.status();
-      shapes->push_back(*shape);
-    }
-    return FindSlices(context, attributes_, *shapes, &launch->slices);
-  }
-
-  SliceAttributes attributes_;
 };
 
 [[maybe_unused]] const bool registered = [] {
   RegisterKernel<MeasureOp>("TfOpt>MeasureGradients", kKernelDevice,
                             {"accumulators"});
-#if !defined(TF_OPT_GPU_DEVICE)
-  // On a GPU the composed implementation measures sparse gradients.
-  RegisterKernel<MeasureOp>("TfOpt>MeasureSparseGradients", kKernelDevice,
-                            {"accumulators"});
-#endif
   return true;
 }();
 

@@ -7,8 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tf_opt/cc/kernels/optimizers.h"
-#include "tf_opt/cc/ops/operand_checks.h"
+#include "tf_opt/cc/kernels/apply_attributes.h"
 
 namespace tf_opt {
 namespace {
@@ -41,11 +40,12 @@ void Register(const std::string& op) {
 
 [[maybe_unused]] const bool registered = [] {
   for (const Optimizer& optimizer : AllOptimizers()) {
-    Register(OpName(optimizer.rule.op, /*sparse=*/false));
-    Register(OpName(optimizer.rule.op, /*sparse=*/true));
+    for (const bool sparse : {false, true}) {
+      Register(optimizer.rule.op_name(sparse));
+    }
   }
   Register("TfOpt>MeasureGradients");
-  Register("TfOpt>MeasureSparseGradients");
+  Register("TfOpt>MergeSlices");
   return true;
 }();
 

@@ -7,16 +7,10 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/apply_attributes.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/kernel.h"
-#include "tf_opt/cc/kernels/optimizers.h"
-#include "tf_opt/cc/ops/operand_checks.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_info.h"
-#if defined(TF_OPT_GPU_DEVICE)
-#include "tf_opt/cc/kernels/launch_on_gpu.h"
-#else
-#include "tf_opt/cc/kernels/launch_on_cpu.h"
-#endif
 
 namespace tf_opt {
 namespace {
@@ -48,7 +42,7 @@ void Register(const RuleInfo& rule, bool sparse) {
   for (const Operand& operand : rule.operands(sparse)) {
     host_inputs.push_back(operand.name);
   }
-  RegisterKernel<ResourceApplyOp>(OpName(rule.op, sparse), kKernelDevice,
+  RegisterKernel<ResourceApplyOp>(rule.op_name(sparse), kKernelDevice,
                                   host_inputs);
 }
 

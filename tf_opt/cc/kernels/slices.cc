@@ -1,10 +1,44 @@
 #include "tf_opt/cc/kernels/slices.h"
 
 #include "tensorflow/core/framework/allocator.h"
-#include "tf_opt/cc/ops/operand_checks.h"
+#include "tf_opt/cc/kernels/variable_access.h"
 
 namespace tf_opt {
 namespace {
+
+using ::tensorflow::TensorShape;
+
+// Checks that the i-th array of the list `list` is a vector; errors call the
+// table `name`.
+absl::Status CheckIsVector(const std::string& list, int i,
+                           const std::string& name, const TensorShape& found) {
+  if (found.dims() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", list, "[", i, "]`", name,
+                   " must be a vector, got shape ", found.DebugString()));
+}
+
+// Checks slices against the shape `table` of the i-th variable.
+absl::Status CheckSliceShapes(int i, const std::string& name,
+                              const TensorShape& table,
+                              const TensorShape& values,
+                              const TensorShape& indices) {
+  if (table.dims() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`variables[", i, "]`", name,
+        " must have rows to have a sparse gradient, got a scalar"));
+  }
+  TF_RETURN_IF_ERROR(CheckIsVector("indices", i, name, indices));
+  if (DimensionsFit(values, 1, table, 1) &&
+      values.dim_size(0) == indices.dim_size(0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`gradients[", i, "]`", name, " must have one row of `variables[", i,
+      "]`, shape ", table.DebugString(), ", for each of `indices[", i,
+      "]`, shape ", indices.DebugString(), ", got shape ",
+      values.DebugString()));
+}
 
 // A row outside of its table, if one was found.
 struct WrongRow {
@@ -59,17 +93,6 @@ WrongRow SortEntries(const Slices& slices, int64_t rows, void* memory,
 }
 
 }  // namespace
-
-absl::Status CheckTableRows(int count, const std::vector<int64_t>& rows) {
-  TF_RETURN_IF_ERROR(
-      CheckLength("rows", "element", /*optional=*/false, count, rows.size()));
-  for (const int64_t number : rows) {
-    if (number >= 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("`rows` must not be negative, got ", number));
-  }
-  return absl::OkStatus();
-}
 
 absl::Status FindSlices(tensorflow::OpKernelContext* context,
                         const SliceAttributes& attributes,

@@ -30,9 +30,9 @@ struct Slices {
 class SliceAttributes {
  public:
   absl::Status Read(tensorflow::AttrSlice attributes) {
-    sparse_ = attributes.Find("lazy") != nullptr;
+    sparse_ = attributes.Find("tables") != nullptr;
     if (!sparse_) return absl::OkStatus();
-    TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "lazy", &lazy_));
+    TryGetNodeAttr(attributes, "lazy", &lazy_);
     return GetNodeAttr(attributes, "tables", &names_);
   }
 
@@ -52,9 +52,6 @@ class SliceAttributes {
   bool lazy_ = false;
   std::vector<std::string> names_;  // May be empty.
 };
-
-// Checks the input `rows`: one number of rows for each of `count` gradients.
-absl::Status CheckTableRows(int count, const std::vector<int64_t>& rows);
 
 // Finds the slices of a running op and checks them against the shapes of their
 // tables.

@@ -4,19 +4,94 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/ops/operand_checks.h"
+#include "tf_opt/cc/kernels/launch_array.h"
+#include "tf_opt/cc/rules/coasting.h"
 
 namespace tf_opt {
 
+using ::tensorflow::DataType;
+using ::tensorflow::DataTypeSet;
+using ::tensorflow::DataTypeString;
 using ::tensorflow::OpInputList;
 using ::tensorflow::OpKernelContext;
 using ::tensorflow::ResourceHandle;
 using ::tensorflow::Tensor;
+using ::tensorflow::TensorShape;
 using ::tensorflow::TypeIndex;
 using ::tensorflow::Var;
 using ::tensorflow::core::RefCountPtr;
+
+namespace {
+
+// Types that an operand may have if the variables are of type `variable`.
+DataTypeSet TypesOf(const Operand& operand, DataType variable) {
+  if (operand.storage == Storage::kVariable) return ToSet(variable);
+  if (operand.storage == Storage::kSince) return ToSet(tensorflow::DT_FLOAT);
+  if (operand.storage == Storage::kCoasting) {
+    return ToSet(tensorflow::DT_DOUBLE);
+  }
+  const DataTypeSet arithmetic = ToSet(ArithmeticType(variable));
+  if (operand.storage == Storage::kArithmetic) return arithmetic;
+  return arithmetic | ToSet(tensorflow::DT_FLOAT) |
+         ToSet(tensorflow::DT_BFLOAT16);
+}
+
+// Checks a variable of waiting rows of a table of shape `table`.
+absl::Status CheckWaiting(const Operand& operand, int i,
+                          const TensorShape& table, const TensorShape& found) {
+  const bool is_since = operand.storage == Storage::kSince;
+  if (is_since ? found.dims() == 1 && table.dims() > 0 &&
+                     found.dim_size(0) == table.dim_size(0)
+               : found.dims() == 2 && found.dim_size(0) != 0 &&
+                     found.dim_size(1) == MissedSteps::kColumns) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", operand.name, "[", i, "]` must be ",
+      is_since ? "a vector with one element for each row of `variables"
+               : absl::StrCat("a matrix with ", MissedSteps::kColumns,
+                              " columns and at least one row for "
+                              "`variables"),
+      "[", i, "]`, ", table.DebugString(), ", got ", found.DebugString()));
+}
+
+// Checks the i-th array of an operand, of type `type` and shape `found`; see
+// CheckVariable.
+absl::Status CheckOperand(const Operand& operand, int i, DataType variable,
+                          DataType type, const TensorShape& shape,
+                          const std::string& whose, const TensorShape& found) {
+  const DataTypeSet types = TypesOf(operand, variable);
+  if (!types.Contains(type)) {
+    const auto append = [](std::string* text, DataType type) {
+      absl::StrAppend(text, DataTypeString(type));
+    };
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", operand.name, "[", i, "]` must be a variable of ",
+        absl::StrJoin(types, " or ", append), ", got ", DataTypeString(type)));
+  }
+  if (operand.is_of_waiting_rows()) {
+    return CheckWaiting(operand, i, shape, found);
+  }
+  const bool is_table = operand.is_row_of_table();
+  if (DimensionsFit(found, is_table ? 1 : 0, shape, 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", operand.name, "[", i, "]` must ", is_table ? "hold rows of" : "have",
+      " the shape of `", whose, "[", i, "]`, ", shape.DebugString(), ", got ",
+      found.DebugString()));
+}
+
+}  // namespace
+
+absl::Status CheckLength(const std::string& name, const char* what,
+                         bool optional, int count, int64_t found) {
+  if (found == count || (optional && found == 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "`", name, "` must have one ", what, " for each of the ", count,
+      " `gradients`", optional ? " or be empty" : "", ", got ", found));
+}
 
 absl::Status FindHandle(const OpInputList& handles, int i,
                         const std::string& name,

@@ -21,6 +21,11 @@
 
 namespace tf_opt {
 
+// Checks that the list `name` has one `what` for each of `count` gradients; an
+// optional one may be empty.
+absl::Status CheckLength(const std::string& name, const char* what,
+                         bool optional, int count, int64_t found);
+
 // Finds the handle in handles[i] of the input list `name`, which must hold
 // exactly one.
 absl::Status FindHandle(const tensorflow::OpInputList& handles, int i,
@@ -70,8 +75,10 @@ class ScopedVariableLocks {
   bool shared_ = false;
 };
 
-// Checks, under the lock, that list[i] is initialized, and its type and shape;
-// see CheckOperand.
+// Checks, under the lock, that list[i], the i-th array of an operand, is
+// initialized, and its type, for variables of type `variable`. It must have the
+// shape of the i-th array of the list `whose`; if the operand is a row of a
+// table, its rows must.
 absl::Status CheckVariable(const VariableList& list, int i,
                            const Operand& operand,
                            tensorflow::DataType variable,

@@ -5,11 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_def_builder.h"
-#include "tensorflow/core/framework/shape_inference.h"
-#include "tf_opt/cc/ops/operand_checks.h"
-#include "tf_opt/cc/ops/shape_functions.h"
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_info.h"
@@ -100,15 +98,16 @@ std::vector<ScalarInfo> ScalarsOf(const RuleInfo& rule) {
 
 absl::Status Define(const RuleInfo& rule, bool sparse,
                     tensorflow::OpRegistrationData* data) {
-  tensorflow::OpDefBuilder builder(OpName(rule.op, sparse));
-  for (const Operand& operand : InputOrder(rule.operands(sparse))) {
-    AddOperand(operand, &builder);
+  tensorflow::OpDefBuilder builder(rule.op_name(sparse));
+  AddOperand(kFrameOperands[kVariable], &builder);
+  for (const Operand& slot : rule.operands(sparse)) AddOperand(slot, &builder);
+  for (const FrameOperand k :
+       {kGradient, kAccumulator, kAverage, kMasterWeight}) {
+    AddOperand(kFrameOperands[k], &builder);
   }
   if (sparse) AddSliceInputs(&builder);
-  std::vector<std::string> scalars;
   const auto add_scalar = [&](const ScalarInfo& scalar) {
     builder.Input(absl::StrCat(scalar.name, ": ", NameOf(scalar.type)));
-    scalars.push_back(scalar.name);
   };
   for (const ScalarInfo& scalar : ScalarsOf(rule)) add_scalar(scalar);
   for (const char* name : kPerVariableInputs) {
@@ -124,10 +123,8 @@ absl::Status Define(const RuleInfo& rule, bool sparse,
     builder.Attr(absl::StrCat(mode.name, ": bool = false"));
   }
   builder.Doc(absl::StrCat(kDoc, sparse ? kSlicesDoc : ""));
-  builder.SetShapeFn([slots = rule.operands(sparse), scalars, sparse](
-                         tensorflow::shape_inference::InferenceContext* c) {
-    return CheckApplyShapes(c, slots, scalars, sparse);
-  });
+  // Shapes are for the kernel to check: a graph doesn't know all of them.
+  builder.SetShapeFn(tensorflow::shape_inference::NoOutputs);
   return builder.Finalize(data);
 }
 

@@ -48,8 +48,6 @@ struct AveragedSgdStep : AveragedSgdHyperparameters {
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
-  static constexpr bool kVariableShowsNan = false;
-
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
                                      const VariableInputs& own)
       : descent(step, own,

@@ -32,8 +32,6 @@ struct LionHyperparameters {
 // One element's update. `V` is the arithmetic type.
 template <typename V, bool kL2>
 struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
-  static constexpr bool kVariableShowsNan = false;
-
   TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& step,
                               const VariableInputs& own)
       : descent(step, own),

@@ -15,6 +15,11 @@
 namespace tf_opt {
 
 struct RuleInfo {
+  std::string op_name(bool sparse) const {
+    return std::string("TfOpt>Resource") + (sparse ? "Sparse" : "") + "Apply" +
+           op;
+  }
+
   // Operands that only this op has. For sparse gradients, they end with those
   // of waiting rows, if the rule coasts.
   std::vector<Operand> operands(bool sparse) const {

@@ -18,8 +18,6 @@ struct RuleBase {
   static constexpr int kSlots = kSlots_;
   // Whether the gradient is rounded to the type of the last slot.
   static constexpr bool kRoundsGradientLikeSlot = false;
-  // Whether the variable is NaN if a slot is.
-  static constexpr bool kVariableShowsNan = true;
 };
 
 // Factor that a decay leaves of a variable: 1 without decay, even if the step

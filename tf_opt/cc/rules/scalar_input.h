@@ -158,6 +158,12 @@ struct VariableInputs {
   double number = 0.0;
 };
 
+// The op's inputs with these, in the same order: one number for all variables
+// or a vector with one for each.
+inline constexpr const char* kPerVariableInputs[] = {
+    "weight_decay", "learning_rate_factors", "gradient_factors",
+    "variable_numbers"};
+
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_RULES_SCALAR_INPUT_H_

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from tf_opt.python.optimizers.base.arguments import is_fixed
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import lazy_mode
 
@@ -43,7 +44,7 @@ def check(
         if received != value and (received or value):
             advice = (
                 "It can't be changed once the optimizer is built"
-                if optimizer._is_fixed(name)
+                if optimizer.built and is_fixed(name, optimizer._spec)
                 else "If other results are fine, assign "
                 f"`optimizer.{name} = {value!r}` first"
             )

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from tf_opt.python import keras_internals
 from tf_opt.python.conversion.keras_wrappers import convert
-from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer

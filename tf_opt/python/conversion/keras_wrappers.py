@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python import keras_internals
+from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
 
@@ -109,8 +110,9 @@ def _own_variables(optimizer: Optimizer) -> list[keras.Variable]:
         of_inner = sum(len(each.variables) for each in inner)
         return variables[: len(variables) - of_inner]
     if isinstance(optimizer, FusedOptimizer):
-        extras = {id(extra.variable) for extra in optimizer._extras()}
-        variables = [x for x in variables if id(x) not in extras]
+        extras = saving.extras_of(optimizer._state)
+        others = {id(extra.variable) for extra in extras}
+        variables = [x for x in variables if id(x) not in others]
     missing = keras_internals.missing_variable_of(optimizer)
     return variables if missing is None else [*variables, missing]
 

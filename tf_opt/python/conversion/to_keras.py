@@ -101,10 +101,12 @@ def _counterpart(
         result.exclude_from_weight_decay(
             var_list=[
                 variable
-                for variable in keras_internals.trainable_variables_of(
-                    optimizer
+                for variable, is_excluded in zip(
+                    optimizer._state.variables,
+                    optimizer._state.excluded,
+                    strict=True,
                 )
-                if not optimizer._decays(variable)
+                if is_excluded
             ]
         )
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -111,7 +112,12 @@ def averaged_sgd(
 
 
 def next_eta(
-    step: Scalar, learning_rate: Scalar, lambd: Scalar, alpha: Scalar
+    *,
+    step: Scalar,
+    learning_rate: Scalar,
+    lambd: Scalar,
+    alpha: Scalar,
+    **_: Any,
 ) -> tf.Tensor:
     """Computes the step size of the next step, a scalar in float64."""
     learning_rate = arithmetic.float64(learning_rate)
@@ -144,7 +150,6 @@ def averaged_sgd_update(
         {"eta": eta, "mu": mu},
         learning_rate=learning_rate,
         kept=arithmetic.kept_part(eta, lambd),
-        shared=(next_eta(step, learning_rate, lambd, alpha),),
         **decay,
     )
 
@@ -153,7 +158,7 @@ SPEC = rule_spec.RuleSpec(
     function=averaged_sgd,
     class_name="AveragedSGD",
     update=averaged_sgd_update,
-    slots=[rule_spec.Slot("ax", "ax")],
+    slots=[rule_spec.Slot("ax", "ax", is_average=True)],
     numbers=[
         rule_spec.STEP,
         rule_spec.LEARNING_RATE,
@@ -161,5 +166,14 @@ SPEC = rule_spec.RuleSpec(
         rule_spec.Number("alpha", rule_spec.NON_NEGATIVE, in_op=False),
         rule_spec.Number("t0", rule_spec.NON_NEGATIVE, may_be_infinite=True),
     ],
-    shared=[rule_spec.Shared("eta", first=None)],
+    shared=[
+        rule_spec.Shared(
+            "eta",
+            first=None,
+            next=next_eta,
+            attribute="_eta",
+            # As the scalars that it is computed from.
+            dtype=tf.float64,
+        )
+    ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -122,6 +123,19 @@ def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> tf.Tensor:
     return arithmetic.float64(beta_1) * (1 - 0.5 * decay)
 
 
+def next_product(
+    *,
+    step: Scalar,
+    momentum_product: Scalar,
+    beta_1: Scalar,
+    momentum_decay: Scalar,
+    **_: Any,
+) -> tf.Tensor:
+    """Multiplies the product by a step's momentum, in float64."""
+    product = arithmetic.float64(momentum_product)
+    return product * momentum(step, beta_1, momentum_decay)
+
+
 def nadam_update(
     *,
     step: tf.Tensor,
@@ -171,7 +185,6 @@ def nadam_update(
         },
         learning_rate=learning_rate,
         missed=missed,
-        shared=(product,),
         **decay,
     )
 
@@ -191,5 +204,13 @@ SPEC = rule_spec.RuleSpec(
         rule_spec.EPSILON,
         rule_spec.Number("momentum_decay", rule_spec.NON_NEGATIVE),
     ],
-    shared=[rule_spec.Shared("momentum_product", first=1.0)],
+    shared=[
+        # The names are Keras', so that checkpoints are interchangeable.
+        rule_spec.Shared(
+            "momentum_product",
+            first=1.0,
+            next=next_product,
+            attribute="_u_product",
+        )
+    ],
 )

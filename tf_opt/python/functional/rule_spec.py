@@ -64,8 +64,11 @@ class Slot:
             needs it unless it is 0.
         exact: Whether it must have the arithmetic type.
         rounded_to_nearest: Whether 16-bit values are never rounded at random.
+        rows: For a row of a table: the optimizer's argument that is its number
+            of rows.
         row_input: For a row of a table: the op's input with the row's number.
         first: The hyperparameter that is its first value; empty: 0.
+        is_average: Whether it is the variable's average.
     """
 
     name: str
@@ -73,8 +76,10 @@ class Slot:
     needed_by: str | None = None
     exact: bool = False
     rounded_to_nearest: bool = False
+    rows: str | None = None
     row_input: str | None = None
     first: str = ""
+    is_average: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,12 +124,18 @@ class Shared(NamedTuple):
     """Number that a step returns for the next one; all variables share it.
 
     Attributes:
-        name: The argument's name.
+        name: The argument's name, and that of the optimizer's variable.
         first: The first step's value; None: its learning rate.
+        next: Returns the value after a step; takes the step's numbers by name.
+        attribute: The attribute with the optimizer's variable.
+        dtype: Its type; None: the widest of the model variables.
     """
 
     name: str
     first: float | None
+    next: Callable[..., tf.Tensor]
+    attribute: str
+    dtype: tf.DType | None = None
 
 
 STEP = Number(
@@ -202,6 +213,18 @@ class RuleSpec:
             for number in self.numbers
             if not number.is_count and number.name != "learning_rate"
         )
+
+    @functools.cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """The numbers and modes that an optimizer keeps for its steps."""
+        numbers = (number.name for number in self.hyperparameters)
+        return (*numbers, *self.all_modes)
+
+    @functools.cached_property
+    def average(self) -> int | None:
+        """The position of the slot that is the variable's average, if any."""
+        found = [k for k, slot in enumerate(self.slots) if slot.is_average]
+        return found[0] if found else None
 
     @functools.cached_property
     def required_slots(self) -> tuple[Slot, ...]:

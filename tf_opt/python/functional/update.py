@@ -47,7 +47,6 @@ class Update:
             if any.
         missed: Returns what the step does to rows that miss it, given the
             number of slots; None if there is no such rule.
-        shared: State of the next step that all variables share.
         sqrt: The square root.
     """
 
@@ -59,7 +58,6 @@ class Update:
     kept: Scalar = 1.0
     rounds_gradient_like_slot: int | None = None
     missed: Callable[[int], MissedStep] | None = None
-    shared: Sequence[tf.Tensor] = ()
     sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt
     _once: arithmetic.OncePerGraph = dataclasses.field(
         default_factory=arithmetic.OncePerGraph, init=False
@@ -72,7 +70,7 @@ class Update:
         slots: Sequence[tf.Tensor],
         weight_decay: Scalar,
     ) -> tuple[tf.Tensor, ...]:
-        """Returns the new variable and slots, and then the shared state.
+        """Returns the new variable and slots.
 
         The tensors may have any types; the results have the arithmetic type.
         """
@@ -96,10 +94,7 @@ class Update:
             p = self._factor(self.kept_by, decoupled, dtype) * p
         own = self._once(dtype, lambda: self._scalars_in(dtype))
         results = self.formula(own, p, g, *real_slots)
-        return (
-            *(arithmetic.from_real(x, slot_dtype) for x in results),
-            *self.shared,
-        )
+        return tuple(arithmetic.from_real(x, slot_dtype) for x in results)
 
     def _scalars_in(self, dtype: tf.DType) -> types.SimpleNamespace:
         return types.SimpleNamespace(
@@ -153,17 +148,20 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
         for slot in spec.slots
         if not (slot.needed_by and arguments[slot.name] is None)
     }
+    numbers = _numbers(spec, arguments)
     update = dataclasses.replace(
-        spec.bind(**_numbers(spec, arguments)),
+        spec.bind(**numbers),
         sqrt=arithmetic.differentiable_sqrt,
     )
     weight_decay = scalars.real("weight_decay", arguments["weight_decay"])
     new = update(variable, gradient, list(old.values()), weight_decay)
-    shared = (each.name for each in spec.shared)
-    results = dict(zip(("variable", *old, *shared), new, strict=True))
-    for name, x in {"variable": variable, **old}.items():
-        results[name] = tf.cast(results[name], x.dtype)
-    return results
+    old = {"variable": variable, **old}
+    results = {
+        name: tf.cast(x, old[name].dtype)
+        for name, x in zip(old, new, strict=True)
+    }
+    shared = {each.name: each.next(**numbers) for each in spec.shared}
+    return results | shared
 
 
 def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing_extensions import Unpack
 
 from tf_opt.python.functional import adam_rule
 from tf_opt.python.keras_internals import Number
-from tf_opt.python.optimizers.base.configuration import CommonArguments
-from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.arguments import CommonArguments
+from tf_opt.python.optimizers.base.arguments import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values import validation
@@ -72,9 +72,6 @@ class Adam(FusedOptimizer):
         - [Reddi et al., 2018](https://arxiv.org/abs/1904.09237)
     """
 
-    _own_checks = {"amsgrad": validation.check_boolean}
-    _fixed_by_build = ("amsgrad",)
-
     def __init__(
         self,
         learning_rate: LearningRate = 1e-3,
@@ -91,10 +88,10 @@ class Adam(FusedOptimizer):
             beta_1=beta_1,
             beta_2=beta_2,
             epsilon=epsilon,
+            amsgrad=amsgrad,
             epsilon_hat=epsilon_hat,
             **common,
         )
-        self.amsgrad = amsgrad
 
 
 def _check_some_weight_decay(name: str, value: Number | None) -> None:
@@ -150,7 +147,7 @@ class AdamW(Adam):
           decay is multiplied by the learning rate, as in PyTorch and Keras.
     """
 
-    _own_checks = {**Adam._own_checks, "weight_decay": _check_some_weight_decay}
+    _own_checks = {"weight_decay": _check_some_weight_decay}
 
     def __init__(
         self,

@@ -14,17 +14,15 @@ from typing_extensions import Unpack
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import asgd_rule
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.optimizers.base.configuration import CommonArguments
-from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.arguments import CommonArguments
+from tf_opt.python.optimizers.base.arguments import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state.optimizer_state import PerVariable
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import UnknownValueError
 from tf_opt.python.optimizers.step.frame import update_count
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
-from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 
 # Stored `batch_index` if the user gave none. -1 would hide a user's mistake.
@@ -101,8 +99,6 @@ class ASGD(FusedOptimizer):
           weight decay enters where Paddle adds it.
     """
 
-    _own_checks = {"batch_num": validation.check_positive_integer}
-    _fixed_by_build = ("batch_num",)
     _if_left_out = {
         "batch_num": "is SGD. Pass the number of batches in an epoch, or "
         "`batch_num=1` for SGD."
@@ -118,12 +114,7 @@ class ASGD(FusedOptimizer):
         super().__init__(learning_rate, **common)
         self.batch_num = batch_num
 
-    def _add_state(
-        self, variables: Sequence[keras.Variable]
-    ) -> list[PerVariable]:
-        slots = self._add_slots(
-            variables, self._spec.slots, rows=self.batch_num
-        )
+    def _add_own_state(self) -> None:
         self._batch_order = self.add_variable(
             (self.batch_num,),
             initializer=lambda shape, dtype: tf.range(shape[0], dtype=dtype),
@@ -139,7 +130,6 @@ class ASGD(FusedOptimizer):
             dtype="int64",
             name="said_batch",
         )
-        return slots
 
     # ---- The batch of a step. ----
 
@@ -225,8 +215,7 @@ class ASGD(FusedOptimizer):
 
     def _rule(self) -> UpdateRule:
         return _ASGDRule(
-            self._spec,
-            self._hyperparameters(),
+            **vars(super()._rule()),
             batch_index=lambda: self.batch_index,
             seen=self._seen,
             given_batch=self._given_batch,
@@ -257,44 +246,10 @@ class _ASGDRule(UpdateRule):
         }
 
     def next_shared(
-        self, scalars: Scalars
-    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
+        self,
+        scalars: Scalars,
+        state: OptimizerState,
+        variables: Sequence[tf.Variable],
+    ) -> list[tuple[Variable, Any]]:
         """Marks the batch as seen and resets `batch_index`."""
         return [(self.seen, scalars["seen"]), (self.given_batch, _UNSET)]
-
-    def read_slots(
-        self,
-        slots: Sequence[Variable],
-        rows: tf.Tensor | None,
-        scalars: Scalars,
-    ) -> list[tf.Tensor]:
-        """Reads one batch's row; reading the whole table would copy it."""
-        d, y = slots
-        batch_index = scalars["batch_index"]
-        if rows is None:
-            row = tf.gather(tf_variable(y), batch_index)
-        else:
-            row = access.read_at(y, _places(batch_index, rows))
-        return [access.read_rows(d, rows), row]
-
-    def write_slots(
-        self,
-        slots: Sequence[Variable],
-        values: Sequence[tf.Tensor],
-        rows: tf.Tensor | None,
-        scalars: Scalars,
-    ) -> None:
-        """Writes one batch's row of the table."""
-        (d, y), (new_d, new_row) = slots, values
-        batch_index = scalars["batch_index"]
-        access.write_rows(d, rows, new_d)
-        if rows is None:
-            access.assign_rows(y, batch_index[None], new_row[None])
-        else:
-            access.assign_at(y, _places(batch_index, rows), new_row)
-
-
-def _places(batch_index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Returns the indices of some rows of a batch's gradients."""
-    rows = tf.cast(rows, batch_index.dtype)
-    return tf.stack([tf.broadcast_to(batch_index, tf.shape(rows)), rows], 1)

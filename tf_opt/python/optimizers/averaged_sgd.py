@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
-import keras
-import numpy as np
-import tensorflow as tf
 from typing_extensions import Unpack
 
-from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import averaged_sgd_rule
 from tf_opt.python.keras_internals import Number
-from tf_opt.python.optimizers.base.configuration import CommonArguments
-from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.arguments import CommonArguments
+from tf_opt.python.optimizers.base.arguments import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.state.storage import Weight
-from tf_opt.python.optimizers.step.update_rule import Scalars
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
-from tf_opt.python.optimizers.values import flags
-from tf_opt.python.optimizers.values import variables as access
 
-# The least step size.
-_TINY = np.finfo(np.float64).tiny
+
+def _check_not_lazy(name: str, value: Any) -> None:
+    """Raises if tables would be lazy."""
+    if value:
+        raise ValueError(
+            f"`{name}` must be False for AveragedSGD: every step shrinks every "
+            "row and averages it, whether it occurs or not. For averages of "
+            "embedding rows take another optimizer with `use_ema=True`. "
+            f"Received: {name}={value!r}"
+        )
 
 
 @optimizer(averaged_sgd_rule.SPEC)
@@ -94,6 +89,8 @@ class AveragedSGD(FusedOptimizer):
           by Averaging"; Ruppert, 1988.
     """
 
+    _own_checks = {"lazy_mode": _check_not_lazy}
+
     def __init__(
         self,
         learning_rate: LearningRate = 1e-2,
@@ -106,99 +103,3 @@ class AveragedSGD(FusedOptimizer):
         super().__init__(
             learning_rate, lambd=lambd, alpha=alpha, t0=t0, **common
         )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name == "lazy_mode" and value:
-            super().__setattr__(name, False)
-            raise ValueError(
-                "`lazy_mode` must be False for AveragedSGD: every step shrinks "
-                "every row and averages it, whether it occurs or not. For "
-                "averages of embedding rows take another optimizer with "
-                f"`use_ema=True`. Received: lazy_mode={value!r}"
-            )
-
-    def _add_state(
-        self, variables: Sequence[keras.Variable]
-    ) -> list[PerVariable]:
-        slots = super()._add_state(variables)
-        (self._averages,) = slots
-        # The step size of the next step; 0 before the first step, which uses
-        # the learning rate. It is float64 like the scalars it is computed from.
-        self._eta = self.add_variable((), dtype="float64", name="eta")
-        return slots
-
-    def _has_average(self) -> bool:
-        return True
-
-    def _average_has_begun(self) -> bool:
-        return bool(self._eta.numpy() != 0)
-
-    def _averages_of_variables(self) -> PerVariable:
-        return self._averages
-
-    def _rule(self) -> UpdateRule:
-        return _AveragedSGDRule(
-            self._spec,
-            self._hyperparameters(),
-            eta=self._eta,
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class _AveragedSGDRule(UpdateRule):
-    """AveragedSGD's rule with the step size that the last step computed."""
-
-    eta: keras.Variable = None
-
-    @property
-    def reads_other_variables(self) -> bool:
-        """Whether `begin` reads variables without a gradient."""
-        return True
-
-    def begin(
-        self,
-        state: OptimizerState,
-        variables: Sequence[tf.Variable],
-        commits: flags.Flag,
-    ) -> None:
-        """Sets the averages of variables without a gradient in the first step.
-
-        These averages must equal their variables, which may have been assigned
-        after `build`. The rule sets the averages of all other variables.
-        """
-        updated = set(map(state.index_of, variables))
-        begins = flags.both(commits, tf.convert_to_tensor(self.eta) == 0)
-        (averages,) = state.slots
-        for index, average in enumerate(averages):
-            if average is not None and index not in updated:
-                value = Weight(state, index).value
-                value = tf.cast(value, average.dtype)
-                access.assign(average, flags.choose(begins, value, average))
-
-    def scalars(
-        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
-    ) -> Scalars:
-        """Adds the step size, which is the learning rate in the first step."""
-        scalars = super().scalars(learning_rate, updates)
-        eta = tf.convert_to_tensor(self.eta)
-        scalars["eta"] = tf.where(eta == 0, scalars["learning_rate"], eta)
-        return scalars
-
-    def scaled(self, factor: arithmetic.Scalar, scalars: Scalars) -> Scalars:
-        """Multiplies learning rate and step size."""
-        scaled = super().scaled(factor, scalars)
-        return {**scaled, "eta": factor * arithmetic.float64(scaled["eta"])}
-
-    def next_shared(
-        self, scalars: Scalars
-    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
-        """Returns the step size of the next step."""
-        following = averaged_sgd_rule.next_eta(
-            scalars["step"],
-            scalars["learning_rate"],
-            self.hyperparameters["lambd"],
-            self.hyperparameters["alpha"],
-        )
-        # 0 would mean that no step has run yet.
-        return [(self.eta, tf.maximum(following, _TINY))]

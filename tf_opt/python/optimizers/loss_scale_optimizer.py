@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import refuse_lr
-from tf_opt.python.keras_internals import undone_by_errors
 from tf_opt.python.optimizers.base import representation
 from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
@@ -18,6 +17,7 @@ from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.gradients import GradientLike
+from tf_opt.python.tensorflow_internals import explains_later_traces
 
 
 @keras.saving.register_keras_serializable("tf_opt")
@@ -114,36 +114,31 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if isinstance(self.inner_optimizer, FusedOptimizer):
             self.inner_optimizer.catch_up(variables, rows)
 
-    @undone_by_errors
     def build(self, var_list: Sequence[Variable]) -> None:
         """Creates the state; the inner optimizer counts skipped steps.
 
         Args:
             var_list: The model variables that will be updated.
         """
-        super().build(var_list)
         if isinstance(self.inner_optimizer, FusedOptimizer):
+            # It may raise an error, before this class creates any variables.
+            self.inner_optimizer.build(var_list)
             self.inner_optimizer._keep("skipped_steps")
+        with explains_later_traces():
+            super().build(var_list)
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables, in the format of the inner optimizer."""
-        extras = self._extras()
-        if extras is None:
-            super().save_own_variables(store)
-        else:
-            saving.save(self.variables, extras, store)
+        saving.save(self.variables, self._extras(), store)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the variables that `save_own_variables` saved."""
-        extras = self._extras()
-        if extras is not None:
-            store = saving.adapt(self.variables, extras, store)
+        store = saving.adapt(self.variables, self._extras(), store)
         super().load_own_variables(store)
 
-    def _extras(self) -> list[saving.Extra] | None:
-        """Returns what Keras lacks; None if the inner optimizer is Keras'."""
-        inner = self.inner_optimizer
-        return inner._extras() if isinstance(inner, FusedOptimizer) else None
+    def _extras(self) -> list[saving.Extra]:
+        """Returns the variables that Keras' optimizers don't have."""
+        return saving.extras_of(getattr(self.inner_optimizer, "_state", None))
 
     def apply(
         self,

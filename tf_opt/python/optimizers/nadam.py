@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
-
 import keras
-import tensorflow as tf
 from typing_extensions import Unpack
 
-from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import nadam_rule
 from tf_opt.python.keras_internals import Number
-from tf_opt.python.optimizers.base.configuration import CommonArguments
-from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.arguments import CommonArguments
+from tf_opt.python.optimizers.base.arguments import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.step.update_rule import Scalars
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
-from tf_opt.python.optimizers.values import variables as access
 
 
 @optimizer(nadam_rule.SPEC, keras.optimizers.Nadam, momentum_decay=1.0)
@@ -96,51 +87,3 @@ class NAdam(FusedOptimizer):
             momentum_decay=momentum_decay,
             **common,
         )
-
-    def _add_state(
-        self, variables: Sequence[keras.Variable]
-    ) -> list[PerVariable]:
-        slots = super()._add_state(variables)
-        # The name is Keras', so that checkpoints are interchangeable.
-        self._u_product = self.add_variable(
-            (),
-            initializer="ones",
-            dtype=arithmetic.widest_real(v.dtype for v in variables).name,
-            name="momentum_product",
-        )
-        return slots
-
-    def _rule(self) -> UpdateRule:
-        return _NAdamRule(
-            self._spec,
-            self._hyperparameters(),
-            momentum_product=self._u_product,
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class _NAdamRule(UpdateRule):
-    """NAdam's rule with the product of the momenta."""
-
-    momentum_product: keras.Variable = None
-
-    def scalars(
-        self, learning_rate: arithmetic.Scalar, updates: int | tf.Tensor
-    ) -> Scalars:
-        """Adds the product of the momenta before the step."""
-        return {
-            **super().scalars(learning_rate, updates),
-            "momentum_product": access.as_number(self.momentum_product),
-        }
-
-    def next_shared(
-        self, scalars: Scalars
-    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
-        """Multiplies the product by the step's momentum."""
-        momentum = nadam_rule.momentum(
-            scalars["step"],
-            self.hyperparameters["beta_1"],
-            self.hyperparameters["momentum_decay"],
-        )
-        product = scalars["momentum_product"] * momentum
-        return [(self.momentum_product, product)]

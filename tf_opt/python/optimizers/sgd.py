@@ -10,8 +10,8 @@ from typing_extensions import Unpack
 from tf_opt.python.functional import sgd_rule
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
-from tf_opt.python.optimizers.base.configuration import CommonArguments
-from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.arguments import CommonArguments
+from tf_opt.python.optimizers.base.arguments import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
@@ -104,13 +104,6 @@ class SGD(FusedOptimizer):
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "momentum" and getattr(self, "built", False):
-            if is_known(value, 0) != is_known(self.momentum, 0):
-                raise ValueError(
-                    "`momentum` can't become 0, or stop being 0, once the "
-                    "optimizer is built, as its state depends on it. Received: "
-                    f"momentum={value!r}"
-                )
         if name in ("dampening", "nesterov", "torch_momentum"):
             self._check_dampening(**{name: value})
         super().__setattr__(name, value)

@@ -12,7 +12,7 @@ namespace {
 
 #if defined(__x86_64__)
 bool HasF16c() {
-  unsigned eax, ebx, ecx, edx;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 #endif
@@ -34,7 +34,7 @@ CpuTarget Choose() {
 // distance costs a few percent. docs/benchmark.md has the numbers.
 int64_t ChoosePrefetchDistance() {
 #if defined(__x86_64__)
-  unsigned eax, ebx, ecx, edx;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   __get_cpuid(0, &eax, &ebx, &ecx, &edx);
   const bool is_amd = ebx == signature_AMD_ebx && ecx == signature_AMD_ecx;
   __get_cpuid(1, &eax, &ebx, &ecx, &edx);

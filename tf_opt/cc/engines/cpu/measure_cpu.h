@@ -28,27 +28,13 @@ namespace tf_opt {
 TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
 #undef TF_OPT_DECLARE_CPU_TARGET
 
-// Adds up a tensor's measure from its tiles, in their order; absent tiles add
-// nothing.
-class MeasureOfTiles {
- public:
-  void Add(int64_t tile, const Measure& measure) {
-    lanes_[tile % kLanes] += measure.sum_of_squares;
-    finite_ &= measure.finite;
-  }
-
-  Measure Total() { return {CanonicalNan(AddLanes<kLanes>(lanes_)), finite_}; }
-
- private:
-  double lanes_[kLanes] = {};
-  bool finite_ = true;
-};
-
-// Measures tensors[i], for all i.
+// Measures tensors[i], for all i. Their gradients have only rows[i], unless
+// `rows` is empty.
 template <typename T>
 std::vector<Measure> MeasureGradients(
     const std::vector<MeasuredTensor<T>>& tensors, double gradient_scale,
-    CpuTarget target, int num_threads, const ParallelFor& parallel_for) {
+    CpuTarget target, int num_threads, const ParallelFor& parallel_for,
+    const std::vector<GradientRows>& rows = {}) {
   std::vector<int64_t> sizes;
   sizes.reserve(tensors.size());
   int64_t bytes = 0;
@@ -68,7 +54,14 @@ std::vector<Measure> MeasureGradients(
     for (int64_t k = begin; k < end; ++k) {
       const Tile tile = table[k];
       const MeasuredTensor<T>& tensor = tensors[tile.tensor];
-      measure_tile(scale, tensor.gradient + tile.begin,
+      const T* gradient = tensor.gradient + tile.begin;
+      alignas(64) T copy[kTileSize];
+      if (!rows.empty()) {
+        rows[tile.tensor].CopyTile(tensor.gradient, tile.begin, tile.size,
+                                   copy);
+        gradient = copy;
+      }
+      measure_tile(scale, gradient,
                    tensor.accumulator == nullptr
                        ? nullptr
                        : tensor.accumulator + tile.begin,
@@ -90,11 +83,13 @@ std::vector<Measure> MeasureGradients(
   std::vector<Measure> measures;
   measures.reserve(tensors.size());
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
-    MeasureOfTiles total;
+    double lanes[kLanes] = {};
+    bool finite = true;
     for (int64_t k = table.begin(i); k < table.end(i); ++k) {
-      total.Add(k - table.begin(i), tiles[k]);
+      lanes[(k - table.begin(i)) % kLanes] += tiles[k].sum_of_squares;
+      finite &= tiles[k].finite;
     }
-    measures.push_back(total.Total());
+    measures.push_back({CanonicalNan(AddLanes<kLanes>(lanes)), finite});
   }
   return measures;
 }

@@ -54,6 +54,34 @@ TYPED_TEST(MeasureCpuTest, EveryTargetAndSplitGivesTheBitsOfTheModel) {
   }
 }
 
+TYPED_TEST(MeasureCpuTest, RowsHaveTheBitsOfTheDenseGradient) {
+  using T = TypeParam;
+  // Rows within tiles, across them, and of no element.
+  for (const int64_t width : {0, 1, 100, 3 * 8192 / 2}) {
+    const int64_t count = width > 1000 ? 7 : 1000;
+    MeasureModel<T> model({count * width}, /*accumulated=*/true);
+    const MeasuredTensor<T> dense = model.Tensors()[0];
+    std::vector<T> values;
+    GradientRows rows{{}, width};
+    for (int64_t row = 0; row < count; ++row) {
+      T* const begin = model.gradient(0) + row * width;
+      if (row % 3 == 1 || (row > 300 && row < 700)) {
+        std::fill_n(begin, width, T());
+      } else {
+        rows.rows.push_back(row);
+        values.insert(values.end(), begin, begin + width);
+      }
+    }
+    const auto measure = [&](const T* gradient,
+                             const std::vector<GradientRows>& of) {
+      return MeasureGradients<T>({{gradient, dense.accumulator, dense.size}},
+                                 kScale, CpuTarget::kBaseline, 1, MustNotRun,
+                                 of)[0];
+    };
+    EXPECT_EQ(measure(values.data(), {rows}), measure(dense.gradient, {}));
+  }
+}
+
 TYPED_TEST(MeasureCpuTest, IsWhatLongDoubleSays) {
   using T = TypeParam;
   for (const bool accumulated : {false, true}) {

@@ -18,7 +18,6 @@
 #include "tf_opt/cc/engines/cpu/dense_cpu.h"
 #include "tf_opt/cc/engines/cpu/parallel_for.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
-#include "tf_opt/cc/engines/cpu/sparse_rows.h"
 #include "tf_opt/cc/engines/cpu/waiting_cpu.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
@@ -27,6 +26,9 @@
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
+
+// Elements of a row that are summed at a time, for which there is room.
+constexpr int64_t kSummedColumns = 1024;
 
 // One table with its gradient and its functions.
 template <typename T, typename Rule>
@@ -45,7 +47,7 @@ class SparseTable {
         rule_(rule),
         waiting_(waiting),
         apply_range_(apply_range),
-        sum_row_(RowFunctionsFor<T>(target).sum) {
+        sum_row_(SumRowFunctionFor<T>(target)) {
     table_.operands[kGradient] = nullptr;
   }
 
@@ -129,7 +131,7 @@ class SparseTable {
   const FramedRule<Rule>& rule_;
   const WaitingTable<T, Rule>* waiting_;
   RangeFunction<T, Rule> apply_range_;
-  decltype(RowFunctions<T>::sum) sum_row_;
+  SumRowFunction<T> sum_row_;
 };
 
 // Applies updates[i] to rows that occur in gradients[i], or to all rows, for

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
@@ -34,10 +35,16 @@ inline bool FitsNarrowEntries(int64_t rows, int64_t count) {
 // Sorts by row, less than `rows`; entries of the same row keep their order.
 // Returns the sorted entries, either `entries` or `room`, which has the same
 // size. Takes at most 11 bits a pass, from the lowest on: a few microseconds
-// for a thousand entries.
+// for a thousand entries. Those of a merged gradient are sorted already.
 template <typename Index>
 RowEntry<Index>* SortByRow(int64_t rows, int64_t count,
                            RowEntry<Index>* entries, RowEntry<Index>* room) {
+  using Entry = RowEntry<Index>;
+  if (std::is_sorted(
+          entries, entries + count,
+          [](const Entry& a, const Entry& b) { return a.row < b.row; })) {
+    return entries;
+  }
   constexpr int kMostBits = 11;
   int bits = 0;  // Bits of a row.
   while (bits < 63 && (rows - 1) >> bits > 0) ++bits;
@@ -147,14 +154,28 @@ TF_OPT_RULE_INLINE void PrefetchRow(const void* row, int64_t bytes) {
   }
 }
 
-// Prefetches the values of the k-th entry.
+// Writes the sum of the `count` entries of a row, from the entry `first` on, to
+// `sum`: of its `columns` elements from `column` on. It is computed in the type
+// of the arithmetic and rounded once, as TensorFlow does where it makes a dense
+// gradient of a sparse one; like that one it is never -0. sum_row.cc defines it
+// once per instruction set.
+#define TF_OPT_DECLARE_CPU_TARGET(target)                                    \
+  namespace target {                                                         \
+  template <typename T>                                                      \
+  void SumRow(const T* values, int64_t width, const RowEntries& entries,     \
+              int64_t first, int64_t count, int64_t column, int64_t columns, \
+              T* sum);                                                       \
+  }
+TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
+#undef TF_OPT_DECLARE_CPU_TARGET
+
 template <typename T>
-TF_OPT_RULE_INLINE void PrefetchValues(const SparseGradient<T>& gradient,
-                                       int64_t k) {
-  const int64_t position = gradient.entries.position(k);
-  if (position == kNoValues) return;
-  PrefetchRow<false>(gradient.values + position * gradient.width,
-                     gradient.width * sizeof(T));
+using SumRowFunction = void (*)(const T*, int64_t, const RowEntries&, int64_t,
+                                int64_t, int64_t, int64_t, T*);
+
+template <typename T>
+SumRowFunction<T> SumRowFunctionFor(CpuTarget target) {
+  return TF_OPT_OF_CPU_TARGET(target, SumRow<T>);
 }
 
 }  // namespace tf_opt

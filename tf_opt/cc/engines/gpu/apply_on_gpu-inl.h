@@ -6,7 +6,6 @@
 #include <cstddef>
 
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
-#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/rule_cases.h"
 #if defined(__CUDACC__)

@@ -1,5 +1,11 @@
-// A step of any optimizer on a GPU without its types: what a framework calls.
-// See dense_gpu_launch.h for streams and errors.
+// The dense GPU engine for its callers: one rule over many tensors, with the
+// types and, for a framework, without. A step makes the rules in one launch and
+// updates the tensors in as few more as can describe them. It reads nothing
+// back from the device, so a CUDA graph can capture it.
+//
+// Defined by apply_on_gpu-inl.h, in files for CUDA's compiler. This header is
+// plain C++ without names of CUDA: a stream is a cudaStream_t, an error is
+// CUDA's description or null.
 #ifndef TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_H_
 #define TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_H_
 
@@ -7,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/rules/rule_info.h"
@@ -14,7 +21,24 @@
 
 namespace tf_opt {
 
-// Scalars are addresses in device memory.
+template <typename Rule>
+using GpuInputsOf = GpuStepInputs<typename Rule::Description>;
+
+// Makes a Rule for each tensor from `inputs` and applies it, in the stream's
+// order. `workspace` has GpuRules<Rule>::Bytes(tensors.size()) bytes of device
+// memory. If a number is out of range, the device prints it and no tensor is
+// written.
+template <typename T, typename Rule>
+const char* ApplyDenseGpu(
+    const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
+    const GpuInputsOf<Rule>& inputs, void* workspace, void* stream);
+
+// Copies within the device's memory, in the stream's order.
+const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,
+                      void* stream);
+
+// A step of any optimizer without its types. Scalars are addresses in device
+// memory.
 struct GpuStep {
   StepArrays arrays;
   int variant = 0;                   // See rules/description.h.

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "tf_opt/cc/engines/cpu/dense_cpu.h"
-#include "tf_opt/cc/engines/gpu/dense_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/testing/all_rules.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"

@@ -9,7 +9,6 @@
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/gpu/gpu_pack.h"
 #include "tf_opt/cc/engines/gpu/gpu_state.h"
-#include "tf_opt/cc/engines/stochastic_rounding.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/random_bits.h"
 #include "tf_opt/cc/rules/scalar_math.h"

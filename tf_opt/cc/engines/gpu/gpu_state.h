@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "tf_opt/cc/engines/gpu/gpu_pack.h"
-#include "tf_opt/cc/engines/stochastic_rounding.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/random_bits.h"

@@ -1,5 +1,5 @@
 // The GPU engine that measures gradients, for its callers: two launches for as
-// many tensors as they can describe. The notes on CUDA in dense_gpu_launch.h
+// many tensors as they can describe. The notes on CUDA in apply_on_gpu.h
 // hold here too.
 #ifndef TF_OPT_CC_ENGINES_GPU_MEASURE_GPU_LAUNCH_H_
 #define TF_OPT_CC_ENGINES_GPU_MEASURE_GPU_LAUNCH_H_

@@ -19,12 +19,12 @@ import keras
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.optimizers.base.configuration import COMMON_CHECKS
-from tf_opt.python.optimizers.base.configuration import Check
-from tf_opt.python.optimizers.base.configuration import ConfiguredOptimizer
-from tf_opt.python.optimizers.base.configuration import KerasArguments
-from tf_opt.python.optimizers.base.configuration import Options
+from tf_opt.python.optimizers.base.arguments import COMMON_CHECKS
+from tf_opt.python.optimizers.base.arguments import Check
+from tf_opt.python.optimizers.base.arguments import KerasArguments
+from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.docstrings import fill_in
+from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.values import validation
 
 Optimizer = TypeVar("Optimizer", bound=type)
@@ -73,7 +73,7 @@ def optimizer(
 
 
 def _checks_of(spec: RuleSpec) -> dict[str, Check]:
-    """Returns the checks of a rule's numbers and modes, by name."""
+    """Returns the checks of a class's own arguments, by name."""
     numbers = {
         number.name: functools.partial(
             validation.check_number,
@@ -82,7 +82,14 @@ def _checks_of(spec: RuleSpec) -> dict[str, Check]:
         )
         for number in spec.hyperparameters
     }
-    return {**numbers, **dict.fromkeys(spec.modes, validation.check_boolean)}
+    rows = [slot.rows for slot in spec.slots if slot.rows]
+    # Some modes only decide which slots there are.
+    switches = {slot.needed_by for slot in spec.optional_slots} - {*numbers}
+    return {
+        **numbers,
+        **dict.fromkeys(rows, validation.check_positive_integer),
+        **dict.fromkeys((*spec.modes, *switches), validation.check_boolean),
+    }
 
 
 def _take_common_arguments(cls: type, keras_class: type | None) -> None:
@@ -91,7 +98,7 @@ def _take_common_arguments(cls: type, keras_class: type | None) -> None:
     declared = inspect.signature(constructor)
     *own, _ = declared.parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
-    common = inspect.signature(ConfiguredOptimizer.__init__).parameters
+    common = inspect.signature(KerasOptimizer.__init__).parameters
     of_keras = [
         common[name] if keras_class else common[name].replace(kind=keyword)
         for name in KerasArguments.__annotations__

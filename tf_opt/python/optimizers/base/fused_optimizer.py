@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from tf_opt.python import keras_internals
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import is_overwritten_by_gradient
-from tf_opt.python.keras_internals import strategy_of
-from tf_opt.python.optimizers.base.catching_up import CatchingUpOptimizer
+from tf_opt.python.optimizers.base import averages
+from tf_opt.python.optimizers.base.arguments import settings_of
+from tf_opt.python.optimizers.base.averages import Swap
+from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.state.memory import memory_of
-from tf_opt.python.optimizers.step import frame as frames
+from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step import one_by_one
-from tf_opt.python.optimizers.step import plan as plans
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.catch_up import catch_up
-from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.launch import launch
+from tf_opt.python.optimizers.step.catch_up import tables_and_rows
+from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import run_quickly
-from tf_opt.python.optimizers.step.settings import UNSCALED
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.settings import clip_bound
 from tf_opt.python.optimizers.step.step import Step
 from tf_opt.python.optimizers.step.transfer import Transfer
+from tf_opt.python.optimizers.step.transfer import check_outside_of_xla
+from tf_opt.python.optimizers.step.transfer import once_where_state_is
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
@@ -34,100 +36,43 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.optimizers.values.gradients import GradientLike
-from tf_opt.python.tensorflow_internals import inside_xla
 
 
-class FusedOptimizer(CatchingUpOptimizer):
+class FusedOptimizer(KerasOptimizer):
     """Base class: updates all variables of a type in one launch of an op.
 
-    A subclass defines its slots and its rule. This class does the rest.
+    A subclass has a rule, which `definition.optimizer` gives it, and arguments.
+    This class has the steps, and `KerasOptimizer` what is around them.
     """
 
-    # The number of variables that this class' `update_step` has updated.
-    _own_updates = 0
+    # While averages are swapped in: their exact values, unless they were
+    # loaded in this place.
+    _swap: Swap | None = None
+    _is_copied = False
+
+    # ---- What the next step reads. ----
 
     def _rule(self) -> UpdateRule:
         """Returns the rule with the hyperparameters of the next step."""
-        return UpdateRule(self._spec, self._hyperparameters())
+        spec = self._spec
+        return UpdateRule(
+            spec,
+            {
+                name: access.as_number(x) if isinstance(x, Variable) else x
+                for name in spec.arguments
+                for x in [getattr(self, name)]
+            },
+            {x.name: getattr(self, x.attribute) for x in spec.shared},
+        )
 
-    def _hyperparameters(self) -> dict[str, Any]:
-        """Returns the rule's numbers and modes."""
-        names = [each.name for each in self._spec.hyperparameters]
-        values = {x: getattr(self, x) for x in (*names, *self._spec.all_modes)}
-        return {
-            name: access.as_number(x) if isinstance(x, Variable) else x
-            for name, x in values.items()
-        }
-
-    def _settings(self) -> Settings:
-        """Returns the options of the next step."""
-        return Settings(
-            implementation=self.implementation,
-            learning_rate=lambda: self.learning_rate,
-            weight_decay=self.weight_decay,
-            clipnorm=clip_bound(self.clipnorm),
-            clipvalue=clip_bound(self.clipvalue),
-            global_clipnorm=clip_bound(self.global_clipnorm),
-            use_ema=self.use_ema,
-            ema_momentum=self.ema_momentum,
-            ema_overwrite_frequency=self.ema_overwrite_frequency,
-            gradient_scale=self._gradient_scale(),
-            micro_steps=self.gradient_accumulation_steps or 1,
-            skip_nonfinite=self.skip_nonfinite,
-            track_gradient_norm=self.track_gradient_norm,
-            rounding=self._rounding(),
+    def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
+        """Returns the options of the next step; see `settings_of`."""
+        update_step = getattr(self.update_step, "__func__", None)
+        return settings_of(
+            self,
+            gradient_scale,
             update_one=self._update_one,
-            overrides_update_step=self._overrides_update_step(),
-            decoupled_weight_decay=self.decoupled_weight_decay,
-            strategy=strategy_of(self),
-        )
-
-    def _gradient_scale(self) -> Scalar:
-        """Returns the factor of the gradients, for `loss_scale_factor`."""
-        factor = self.loss_scale_factor
-        if factor is None:
-            return UNSCALED
-        if isinstance(factor, (keras.Variable, tf.Variable, tf.Tensor)):
-            return 1 / access.as_number(factor)
-        return 1.0 / factor
-
-    # ---- Results of a step. ----
-
-    @property
-    def track_gradient_norm(self) -> bool:
-        """Whether each update stores the norm of its gradients.
-
-        An assignment takes effect in eager steps and in functions traced
-        afterwards.
-        """
-        return self._track_gradient_norm
-
-    @track_gradient_norm.setter
-    def track_gradient_norm(self, value: bool) -> None:
-        self._track_gradient_norm = bool(value)
-        if value and self._state is not None:
-            self._keep("gradient_norm")
-
-    @property
-    def gradient_norm(self) -> tf.Tensor:
-        """The norm of all gradients of the last update, before clipping.
-
-        A float64 scalar, 0 before the first update. Requires
-        `track_gradient_norm=True` or `global_clipnorm`.
-        """
-        return self._unsaved.value(
-            "gradient_norm", "`track_gradient_norm=True` or `global_clipnorm`"
-        )
-
-    @property
-    def skipped_steps(self) -> tf.Tensor:
-        """The number of skipped steps, an int64 scalar.
-
-        Requires `skip_nonfinite=True` or a `tf_opt.LossScaleOptimizer` around
-        this optimizer.
-        """
-        return self._unsaved.value(
-            "skipped_steps", "`skip_nonfinite=True` or a LossScaleOptimizer"
+            overrides_update_step=update_step is not FusedOptimizer.update_step,
         )
 
     @property
@@ -138,11 +83,8 @@ class FusedOptimizer(CatchingUpOptimizer):
         different types need both, or None before the first step. After
         `model.fit` it is the implementation that `fit` used.
         """
-        if self._plans.last is None:
-            return None
-        runs_op = {bucket.runs_op for bucket in self._plans.last.buckets}
-        names = {"custom_op": True, "composed": False}
-        return " and ".join(x for x in names if names[x] in runs_op)
+        plan = self._plans.last
+        return None if plan is None else plan.implementation
 
     def memory(self) -> dict[str, dict[str, int]]:
         """Returns how much memory the optimizer takes, on which device.
@@ -165,7 +107,208 @@ class FusedOptimizer(CatchingUpOptimizer):
             )
         return memory_of(self._state)
 
+    # ---- Averages. ----
+
+    def _has_average(self) -> bool:
+        """Returns whether the optimizer keeps averages of the variables."""
+        return self.use_ema or self._spec.average is not None
+
+    def _averages_of_variables(self) -> PerVariable:
+        if self._spec.average is None:
+            return self._state.averages
+        return self._state.slots[self._spec.average]
+
+    @property
+    def average_is_swapped_in(self) -> bool:
+        """Whether the averages are in the variables' place."""
+        is_negative = averages.are_swapped_in(self._iterations)
+        return self._has_average() and is_negative
+
+    def swap_in_average(self) -> None:
+        """Swaps the variables with their averages, for evaluation or saving.
+
+        The averages are the moving averages of `use_ema=True`, or those of
+        `AveragedSGD`. The variables' values are kept, also in a checkpoint or a
+        saved model, and `swap_out_average` restores them. Until then, a step
+        raises an error. (Inside XLA and on a GPU, the composed implementation
+        can't raise errors; a step does nothing there.)
+
+        Raises:
+            RuntimeError: If the optimizer keeps no averages or isn't built, the
+                averages are swapped in already, or this is called in a
+                `tf.function`.
+        """
+        if not self._has_average():
+            raise RuntimeError(
+                "There is no average: the optimizer needs `use_ema=True`. "
+                f"Received: {self}"
+            )
+        if not self.built:
+            raise RuntimeError(
+                "There is no average yet: the optimizer has not been built. "
+                "Train first, or call `optimizer.build(variables)`."
+            )
+        if self.average_is_swapped_in:
+            raise RuntimeError(
+                "The average is in the variables' place already; call "
+                "`swap_out_average()` first."
+            )
+        # What is 0 until the averages have begun.
+        counter = self._iterations
+        if self._spec.average is not None:
+            (counter,) = self._rule().shared.values()
+        self._swap = self._new_swap()
+        self._swap.swap_in(has_begun=bool(counter.numpy() != 0))
+        self._iterations.assign(-1 - self._iterations)
+
+    def swap_out_average(self) -> None:
+        """Restores the variables that `swap_in_average` replaced.
+
+        The values are exact, even if the average's type is narrower than the
+        variable's. The exception is a model that was saved with its averages
+        swapped in and then loaded: its values were rounded to the narrower
+        type.
+
+        Raises:
+            RuntimeError: If the averages aren't swapped in.
+        """
+        if not self.average_is_swapped_in:
+            raise RuntimeError(
+                "The average is not in the variables' place; call "
+                "`swap_in_average()` first."
+            )
+        (self._swap or self._new_swap()).swap_out()
+        self._swap = None
+        self._iterations.assign(-1 - self._iterations)
+
+    def _new_swap(self) -> Swap:
+        return Swap(self._state.variables, self._averages_of_variables())
+
+    @contextlib.contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Swaps the averages in for the body of a `with` statement.
+
+        Example: `with optimizer.averaged_weights(): model.save("best.keras")`.
+
+        Raises:
+            RuntimeError: As in `swap_in_average`.
+        """
+        self.swap_in_average()
+        try:
+            yield
+        finally:
+            self.swap_out_average()
+
+    def finalize_variable_values(self, var_list: Sequence[Variable]) -> None:
+        """Completes the variables; Keras calls this at the end of `fit`.
+
+        All rows catch up, averages are swapped out, and with `use_ema` the
+        variables are overwritten with their averages, as in Keras.
+
+        Args:
+            var_list: The model's trainable variables.
+        """
+        self._bring_up_to_date()
+        if self.average_is_swapped_in:
+            self.swap_out_average()
+        if self.use_ema:
+            averages.overwrite_variables(
+                var_list,
+                self._model_variables_moving_average,
+                self._masters,
+            )
+
+    # ---- Rows that catch up. ----
+
+    def catch_up(
+        self,
+        variables: Variable | Sequence[Variable] | None = None,
+        rows: Any = None,
+    ) -> None:
+        """Lets rows of tables catch up with the steps that they missed.
+
+        This is for tables with `lazy_mode="catch_up"`; the rows of other tables
+        have nothing to catch up with. Rows that are read after it have the
+        values of exact training. A step does it for the rows that it updates.
+        `fit` does it for all rows at its end, as does `model.save` for the
+        `.keras` format. Before the optimizer is built it does nothing, also
+        later in a function that was traced before.
+
+        Args:
+            variables: A table or a list of tables; by default all tables that
+                catch up.
+            rows: The indices of rows, in tensors of integers of any shape
+                (`tf.RaggedTensor` and `tf.SparseTensor`, too): a list with one
+                for each of `variables`, or one for a single table. By default
+                all rows. In replicas, those of all replicas.
+
+        Raises:
+            ValueError: If the optimizer was built without a variable, or `rows`
+                aren't integers or don't fit `variables`.
+            TypeError: If `variables` contains anything but variables.
+            tf.errors.InvalidArgumentError: If a table doesn't have a row.
+        """
+        if variables is None and rows is not None:
+            raise ValueError(
+                "`rows` needs `variables`, the tables that they are of. "
+                "Received: variables=None"
+            )
+        state = self._state
+        if state is None:
+            return
+        tables, rows = tables_and_rows(state, variables, rows)
+
+        def run() -> None:
+            with Transfer.of_rows(state, tables, rows).around():
+                catch_up(self._rule(), self._settings(), state, tables, rows)
+
+        if tables:
+            once_where_state_is(state, run)
+
+    def _bring_up_to_date(self) -> None:
+        """Lets all rows catch up, if that is possible now."""
+        if (
+            self._state is not None
+            and self._state.since
+            and tf.executing_eagerly()
+        ):
+            self.catch_up()
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, serializable."""
+        # Keras has no other hook before it saves a model's variables.
+        if keras_internals.is_saving_model() and not self._is_copied:
+            self._bring_up_to_date()
+        return super().get_config()
+
+    def __reduce__(self) -> Any:
+        # Keras saves what it copies or pickles. That must not change the model.
+        self._is_copied = True
+        try:
+            return super().__reduce__()
+        finally:
+            self._is_copied = False
+
     # ---- A step. ----
+
+    @property
+    def iterations(self) -> Any:
+        """The number of steps, or of updates with gradient accumulation."""
+        if self.gradient_accumulation_steps:
+            return self._steps() // self.gradient_accumulation_steps
+        return self._steps()
+
+    def _steps(self) -> Any:
+        """Returns the number of steps, those that only accumulate included."""
+        if tf.executing_eagerly() and self.average_is_swapped_in:
+            return -1 - tf.convert_to_tensor(self._iterations)
+        return self._iterations
+
+    def _get_current_learning_rate(self) -> Any:
+        # Keras' `learning_rate` calls this.
+        by_updates = self.schedule_by == "updates"
+        step = self.iterations if by_updates else self._steps()
+        return keras_internals.current_learning_rate(self, step)
 
     def apply(
         self,
@@ -193,6 +336,12 @@ class FusedOptimizer(CatchingUpOptimizer):
         with self._unless_swapped_in() as may_step:
             self._apply_scaled(grads, trainable_variables, may_step=may_step)
 
+    def _unless_swapped_in(self) -> contextlib.AbstractContextManager[Flag]:
+        """Returns the context of a step; swapped-in averages forbid it."""
+        if not self._has_average():
+            return contextlib.nullcontext(True)
+        return averages.forbid_step(self._iterations)
+
     def _apply_scaled(
         self,
         grads: Sequence[GradientLike | None],
@@ -201,15 +350,7 @@ class FusedOptimizer(CatchingUpOptimizer):
         may_step: Flag,
         gradient_scale: Scalar | None = None,
     ) -> Flag:
-        """Runs a step, perhaps for a `LossScaleOptimizer`.
-
-        Args:
-            grads: As in `apply`.
-            trainable_variables: As in `apply`.
-            may_step: Whether anything may change.
-            gradient_scale: The factor of the gradients of a scaled loss. Such a
-                step is skipped if a gradient isn't finite. None: the loss isn't
-                scaled by a `LossScaleOptimizer`.
+        """Runs a step if it may, with the `gradient_scale` of `settings_of`.
 
         Returns:
             Whether the step counts: False if it was skipped.
@@ -225,121 +366,44 @@ class FusedOptimizer(CatchingUpOptimizer):
             if trainable_variables is None
             else trainable_variables
         )
-        settings = self._settings()
-        if gradient_scale is not None:
-            settings = settings._replace(
-                gradient_scale=gradient_scale, skip_nonfinite=True
-            )
-        known = (
-            self._plans.find(variables, self.implementation)
-            if access.eager_without_strategy()
-            else None
-        )
-        if (
-            known is not None
-            and len(grads) == len(variables)
-            and not self._state.working_copies
-            and run_quickly(
-                frames.StepContext(self._rule(), settings, self._state, known),
-                grads,
-                variables,
-            )
+        settings = self._settings(gradient_scale)
+        plan = None
+        if access.eager_without_strategy():
+            plan = self._plans.find(variables, settings.implementation)
+        if plan is not None and run_quickly(
+            StepContext(self._rule(), settings, self._state, plan),
+            grads,
+            variables,
         ):
-            self._plans.last = known
+            self._plans.last = plan
             return True
-        if known is None and trainable_variables is not None:
+        is_new = plan is None and trainable_variables is not None
+        if is_new:
             validation.check_variables(variables)
-        if len(grads) != len(variables):
-            raise ValueError(
-                "`grads` must have one gradient for each of the "
-                f"{len(variables)} variables. Received: {len(grads)}"
-            )
-        grads = [
-            None if gradient is None else gradients.as_gradient(gradient, x)
-            for gradient, x in zip(grads, variables, strict=True)
-        ]
-        if known is None and trainable_variables is not None:
+        grads = gradients.as_gradients(grads, variables)
+        if is_new:
             access.build_in_first_step(self, variables)
             self._check_variables_are_known(variables)
         replicas.check_variables(variables)
-        self._check_outside_of_xla()
+        if self._state.working_copies:
+            check_outside_of_xla(
+                shard_state=self.shard_state, state_device=self.state_device
+            )
         if settings.skip_nonfinite:
-            _check_none_is_overwritten(variables)
-        with self._name_scope():
-            grads, variables = self._to_update(grads, variables)
+            validation.check_none_is_overwritten(variables)
+        with keras_internals.name_scope_of(self):
+            grads, variables = keras_internals.to_update(self, grads, variables)
             if not grads:
                 self._state.count(may_step)
                 return may_step
             rule = self._rule()
-            plan = self._plan_of(rule, settings, grads, variables)
-            step = Step(
-                frames.StepContext(rule, settings, self._state, plan),
-                grads,
-                variables,
-                may_step,
+            plan = self._plans.of_step(
+                rule, settings, self._state, grads, variables
             )
-            return step.run()
-
-    def _check_outside_of_xla(self) -> None:
-        """Raises if XLA would compile a step of several devices."""
-        if self._state.working_copies and inside_xla():
-            option = "shard_state" if self.shard_state else "state_device"
-            raise ValueError(
-                f"`{option}` needs steps outside of XLA, which compiles for "
-                "one device. Compile the model with `jit_compile=False`: on a "
-                "machine with a GPU, Keras' default is True. In a custom loop, "
-                "only compute gradients inside of "
-                "`tf.function(jit_compile=True)`. Received: "
-                f"{option}={getattr(self, option)!r}"
-            )
-
-    def _plan_of(
-        self,
-        rule: UpdateRule,
-        settings: Settings,
-        grads: Sequence[Gradient],
-        variables: Sequence[Variable],
-    ) -> plans.Plan:
-        """Returns the plan of a step, a kept one in eager mode."""
-        state = self._state
-        are_sparse = plans.may_stay_sparse(settings, state, grads, variables)
-        one_by_one = (
-            settings.overrides_update_step
-            # Without gradients to sum, each copy of each variable is updated.
-            or (
-                tf.distribute.in_cross_replica_context()
-                and not state.working_copies
-            )
-        )
-        keeps = access.eager_without_strategy() and not one_by_one
-        mode = self.implementation
-        if self._state.since:
-            self._check_coasts()
-        if are_sparse is not None:
-            only_rows_change = plans.other_rows_stay(settings, state)
-            mode = (mode, only_rows_change, state.lazy, *are_sparse)
-        plan = self._plans.find(variables, mode) if keeps else None
-        if plan is None:
-            plan = plans.make(
-                rule.op,
-                settings,
-                state,
-                variables,
-                are_sparse,
-                groups=keeps,
-                one_by_one=one_by_one,
-            )
-            if keeps:
-                self._plans.keep(variables, mode, plan)
-        self._plans.last = plan
-        return plan
+            context = StepContext(rule, settings, self._state, plan)
+            return Step(context, grads, variables, may_step).run()
 
     # ---- One variable at a time. ----
-
-    def _overrides_update_step(self) -> bool:
-        """Returns whether a subclass or a user has replaced `update_step`."""
-        update_step = getattr(self.update_step, "__func__", None)
-        return update_step is not FusedOptimizer.update_step
 
     def _update_one(
         self, variable: Variable, gradient: Gradient, learning_rate: Scalar
@@ -350,26 +414,12 @@ class FusedOptimizer(CatchingUpOptimizer):
             ValueError: If an option changes the variable's rounding, but an
                 overridden `update_step` didn't call this class' method.
         """
-        settings = self._settings()
+        settings, before = self._settings(), self._plans.last
         if settings.decays_before_rule:
             one_by_one.decay(settings, self._state, variable, learning_rate)
-        before = self._own_updates
         self.update_step(gradient, variable, learning_rate)
-        if (
-            self._own_updates != before
-            or not settings.rounding.changes_storage_of(variable)
-        ):
-            return
-        argument = (
-            "master_weights" if self.master_weights else "stochastic_rounding"
-        )
-        dtype = tf.dtypes.as_dtype(variable.dtype).name
-        raise ValueError(
-            f"`{argument}` must be False where `update_step` updates a "
-            f"variable of {dtype} itself, as {type(self).__name__}'s does with "
-            f"`{gradients.path_of(variable)}`. Call `super().update_step` to "
-            f"update it. Received: {argument}=True"
-        )
+        if self._plans.last is before:
+            one_by_one.check_storage(settings, variable, type(self).__name__)
 
     def update_step(
         self,
@@ -387,52 +437,11 @@ class FusedOptimizer(CatchingUpOptimizer):
             variable: A variable that the optimizer was built with.
             learning_rate: The learning rate, a scalar.
         """
-        object.__setattr__(self, "_own_updates", self._own_updates + 1)
-        rule, settings, state = self._rule(), self._settings(), self._state
-        are_sparse = plans.may_stay_sparse(
-            settings, state, [gradient], [variable]
+        self._plans.last = one_by_one.update_variable(
+            self._rule(),
+            self._settings(),
+            self._state,
+            gradient,
+            variable,
+            learning_rate,
         )
-        plan = plans.make(rule.op, settings, state, [variable], are_sparse)
-        self._plans.last = plan
-        context = frames.StepContext(rule, settings, state, plan)
-        (bucket,), (own,) = plan.buckets, plan.variables
-        factors = frames.factors_of(context, bucket)
-        if settings.overrides_update_step:
-            # The caller's learning rate includes the multiplier.
-            factors = factors._replace(learning_rate=1.0)
-        grads = [
-            gradients.for_update(
-                gradient,
-                own,
-                variable,
-                sparse=bucket.sparse,
-                for_op=bucket.runs_op,
-            )
-        ]
-        scalars = rule.scalars(
-            learning_rate, frames.update_count(settings, state)
-        )
-        step = (bucket, grads, frames.Frame(), factors, scalars)
-        with Transfer.of_rows(state, [variable]).around():
-            if not bucket.runs_op:
-                Composed(context).update(*step)
-                return
-            if bucket.catches_up and not bucket.sparse:
-                catch_up(rule, settings, state, [variable])
-            launch(context, *step)
-
-
-def _check_none_is_overwritten(variables: Sequence[Variable]) -> None:
-    """Raises if a gradient overwrites its variable, as for float8 scales.
-
-    Keras overwrites such variables before it is known if the step is skipped.
-    """
-    for variable in variables:
-        if is_overwritten_by_gradient(variable):
-            raise ValueError(
-                "Steps can't be skipped with float8 variables: "
-                f"`{gradients.path_of(variable)}` is overwritten with its "
-                "gradient. Leave out `skip_nonfinite=True`, and use "
-                "keras.optimizers.LossScaleOptimizer in place of "
-                "tf_opt.LossScaleOptimizer."
-            )

@@ -8,8 +8,10 @@ separate keys, so that the other variables load with and without them.
 from __future__ import annotations
 
 import collections
-import itertools
+import functools
+import re
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import MutableMapping
 from collections.abc import Sequence
@@ -18,6 +20,9 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
+
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 
 
 class Extra(NamedTuple):
@@ -25,13 +30,40 @@ class Extra(NamedTuple):
 
     Attributes:
         variable: The variable.
-        kind: Its kind: a store has all variables of a kind, or none.
+        key: The key: its kind and a number. A store has all variables of a
+            kind, or none.
         default: Returns its value for a store that has none.
     """
 
     variable: keras.Variable
-    kind: str
+    key: str
     default: Callable[[], np.ndarray]
+
+
+def extras_of(state: OptimizerState | None) -> list[Extra]:
+    """Returns the variables that Keras' optimizer doesn't have."""
+    if state is None:
+        return []
+
+    def weight(master: keras.Variable, index: int) -> np.ndarray:
+        value = tf.convert_to_tensor(state.variables[index])
+        return tf.cast(value, master.dtype).numpy()
+
+    def zeros(variable: keras.Variable, _: int) -> np.ndarray:
+        return np.zeros(variable.shape, variable.dtype)
+
+    extras: list[Extra] = []
+    for kind, variables, default in (
+        ("master_weight", state.masters, weight),
+        ("since", state.since, zeros),
+        ("coasting", state.coasting, zeros),
+    ):
+        present = [(i, x) for i, x in enumerate(variables) if x is not None]
+        extras += [
+            Extra(x, f"{kind}_{number}", functools.partial(default, x, i))
+            for number, (i, x) in enumerate(present)
+        ]
+    return extras
 
 
 def save(
@@ -61,30 +93,29 @@ def adapt(
     """
     keys = _keys(variables, extras)
     values = {key: store[key] for key in store.keys()}
-    numbered = {key: x for key, x in values.items() if key.isdecimal()}
-    if not extras:
-        return numbered
-    fits = len(numbered) == len(keys) - len(extras)
-    for kind in {extra.kind for extra in extras}:
-        own = [extra for extra in extras if extra.kind == kind]
-        saved = sum(key.startswith(kind) for key in values)
-        fits = fits and saved in (0, len(own))
-        if not saved:
-            values |= {f"{kind}_{k}": x.default() for k, x in enumerate(own)}
-    if not fits:
-        # Keras compares lengths and explains that the store doesn't fit.
-        values = {key: store[key] for key in store.keys()}
+    expected, saved = _count_kinds(keys), _count_kinds(values)
+    if saved[""] != expected[""] or any(
+        saved[kind] not in (0, count)
+        for kind, count in expected.items()
+        if kind
+    ):
         return values | ({"": None} if len(values) == len(keys) else {})
-    return {str(i): values[key] for i, key in enumerate(keys)}
+    defaults = {extra.key: extra.default for extra in extras}
+    return {
+        str(i): values[key] if key in values else defaults[key]()
+        for i, key in enumerate(keys)
+    }
 
 
 def _keys(
     variables: Sequence[keras.Variable], extras: Sequence[Extra]
 ) -> list[str]:
     """Returns each variable's key in a store."""
-    numbers: Any = collections.defaultdict(itertools.count)
-    own = {
-        id(extra.variable): f"{extra.kind}_{next(numbers[extra.kind])}"
-        for extra in extras
-    }
-    return [own.get(id(x)) or str(next(numbers[""])) for x in variables]
+    separate = {id(extra.variable): extra.key for extra in extras}
+    numbers = iter(range(len(variables)))
+    return [separate.get(id(x)) or str(next(numbers)) for x in variables]
+
+
+def _count_kinds(keys: Iterable[str]) -> collections.Counter[str]:
+    """Counts keys by kind; that of Keras' keys is empty."""
+    return collections.Counter(re.sub(r"_?\d+$", "", key) for key in keys)

@@ -49,7 +49,7 @@ def weight_decays(
     """Returns one weight decay for some variables, or a vector of them."""
     if weight_decay is None or is_known(weight_decay, 0):
         return 0.0
-    applies = [state.decays[index] for index in indices]
+    applies = [not state.excluded[index] for index in indices]
     factors = state.unsaved.weight_decay_multipliers.of(indices)
     if factors is None and isinstance(weight_decay, (int, float, np.number)):
         decay = float(weight_decay)

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import patterns
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.values.gradients import path_of
 
 # The mode of lazy tables whose rows catch up with the steps that they missed.
@@ -112,15 +113,36 @@ def which_catch_up(
     """Returns for each variable whether its rows catch up.
 
     `modes` are the variables' modes if they don't follow from `lazy_mode`.
+
+    Raises:
+        ValueError: If one can't catch up.
     """
     if modes is None:
         modes = modes_of(lazy_mode, variables)
-    return [
+    found = [
         mode == CATCH_UP
         # Patterns are for tables. Without, there may be any variables.
         and (isinstance(lazy_mode, Mapping) or _is_embedding(variable))
         for variable, mode in zip(variables, modes, strict=True)
     ]
+    for variable, catches_up in zip(variables, found, strict=True):
+        if catches_up:
+            _check_can_catch_up(variable)
+    return found
+
+
+def check_same_catch_up(
+    lazy_mode: LazyMode, before: LazyMode, state: OptimizerState
+) -> None:
+    """Raises a ValueError if other tables would catch up than before."""
+    after = which_catch_up(lazy_mode, state.variables)
+    if after != [state.waits(i) for i in range(len(after))]:
+        raise ValueError(
+            "`lazy_mode` can't change which tables catch up once the "
+            "optimizer is built, as its state depends on it. Give it to the "
+            f"constructor. Received: lazy_mode={lazy_mode!r}, before: "
+            f"{before!r}"
+        )
 
 
 def _is_embedding(variable: Variable) -> bool:
@@ -128,7 +150,7 @@ def _is_embedding(variable: Variable) -> bool:
     return path_of(variable).split("/")[-1].split(":")[0] == "embeddings"
 
 
-def check_can_catch_up(variable: Variable) -> None:
+def _check_can_catch_up(variable: Variable) -> None:
     """Raises a ValueError if a variable's rows can't catch up."""
     problem = None
     if len(variable.shape) == 0:

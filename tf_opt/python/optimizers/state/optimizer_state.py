@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -78,7 +78,8 @@ class UnsavedState(tf.Module):
         return tf.convert_to_tensor(variable)
 
 
-class OptimizerState(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class OptimizerState:
     """Variables that a step reads and writes.
 
     Attributes:
@@ -86,9 +87,10 @@ class OptimizerState(NamedTuple):
         working_copies: What a step updates in their place; see placement.py.
             Empty if it updates the variables themselves.
         index_of: Returns the index of a model variable or of a copy of it.
-        decays: For each model variable, whether weight decay applies to it.
-        lazy: For each model variable, whether its sparse gradients are applied
-            only to the rows that occur; `CATCH_UP` if the others catch up.
+        excluded: For each model variable, whether it is excluded from decay.
+        lazy_mode: For each model variable, whether its sparse gradients are
+            applied only to the rows that occur; `CATCH_UP` if the others catch
+            up.
         slots: For each slot of the rule, its variables.
         accumulators: Sums of gradients, or empty.
         averages: Moving averages of the model variables, or empty.
@@ -105,8 +107,8 @@ class OptimizerState(NamedTuple):
     variables: Sequence[Variable]
     working_copies: Sequence[tf.Variable | None]
     index_of: Callable[[Variable], int]
-    decays: Sequence[bool]
-    lazy: tuple[bool | str, ...]
+    excluded: Sequence[bool]
+    lazy_mode: tuple[bool | str, ...]
     slots: Sequence[PerVariable]
     accumulators: PerVariable
     averages: PerVariable

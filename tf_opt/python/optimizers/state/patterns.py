@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -69,25 +68,6 @@ def values_of(
                 f"variables are frozen. The paths are: {paths}"
             )
     return list(map(value, paths))
-
-
-def warn_if_unmatched(
-    name: str, patterns: Sequence[str], names: Sequence[str]
-) -> None:
-    """Warns if no variable's name matches any of the patterns.
-
-    One match is enough: a list of usual names, such as biases and
-    normalization, also serves models that lack some of them.
-    """
-    if patterns and not any(
-        re.search(pattern, each) for pattern in patterns for each in names
-    ):
-        warnings.warn(
-            f"`{name}` has the regular expressions {list(patterns)}, none of "
-            "which is found in a trainable variable's name. Some of the names "
-            f"are: {list(names[:4])}",
-            stacklevel=2,
-        )
 
 
 def of_paths(

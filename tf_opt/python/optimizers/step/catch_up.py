@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
+from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import StepContext
@@ -17,6 +20,8 @@ from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import gradients
+from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values.flags import Flag
 
 
@@ -33,6 +38,7 @@ def catch_up(
     Returns:
         In a graph, the ops that do it.
     """
+    rule.check_coasts(settings.weight_decay, state)
     are_sparse = [True] * len(variables)
     plan = plans.make(rule.op, settings, state, variables, are_sparse)
     context = StepContext(rule, settings, state, plan)
@@ -71,3 +77,47 @@ def _no_slices(bucket: Bucket) -> list[tf.IndexedSlices]:
         )
         for variable in bucket.variables
     ]
+
+
+def tables_and_rows(
+    state: OptimizerState,
+    variables: Variable | Sequence[Variable] | None,
+    rows: Any,
+) -> tuple[list[Variable], list[tf.Tensor] | None]:
+    """Returns the tables that are to catch up, and rows of each; None: all.
+
+    Arguments and errors are those of `FusedOptimizer.catch_up`.
+    """
+    if variables is None:
+        variables = state.variables
+    elif not isinstance(variables, (list, tuple)):
+        variables, rows = [variables], None if rows is None else [rows]
+    validation.check_variables(variables, "variables")
+    waiting = [
+        k
+        for k, variable in enumerate(variables)
+        if state.waits(_position_of(state, variable))
+    ]
+    tables = [variables[k] for k in waiting]
+    if rows is None:
+        return tables, None
+    if not isinstance(rows, (list, tuple)) or len(rows) != len(variables):
+        raise ValueError(
+            "`rows` must be a list with one tensor for each of the "
+            f"{len(variables)} `variables`. Received: {rows!r}"
+        )
+    rows = [
+        validation.as_rows(f"rows[{k}]", rows[k], variables[k]) for k in waiting
+    ]
+    # Replicas must write the same.
+    return tables, replicas.gather_rows(rows) if rows else []
+
+
+def _position_of(state: OptimizerState, variable: Variable) -> int:
+    for i, known in enumerate(state.variables):
+        if tf_variable(known) is tf_variable(variable):
+            return i
+    raise ValueError(
+        "`variables` must be variables that the optimizer was built with. "
+        f"Received: `{gradients.path_of(variable)}`"
+    )

@@ -123,7 +123,9 @@ def run_quickly(
     """
     rule, settings, state, plan = context
     if not (
-        len(plan.buckets) == 1
+        len(grads) == len(variables)
+        and not state.working_copies
+        and len(plan.buckets) == 1
         and plan.buckets[0].runs_op
         and not plan.buckets[0].catches_up
         and settings.is_bare
@@ -168,7 +170,6 @@ def run_quickly(
         # The op refuses gradients to broadcast, for example, before it
         # writes anything.
         return False
-    rule.begin(state, plan.variables, True)
-    state.commit(rule.next_shared(scalars), True)
+    state.commit(rule.next_shared(scalars, state, plan.variables), True)
     state.iterations.count_eagerly()
     return True

@@ -10,17 +10,21 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import measure as composed
 from tf_opt.python.functional import slices
+from tf_opt.python.functional import step_frame
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.measure import GradientMeasures
+from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import measure_gradients as custom_op
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
@@ -41,7 +45,6 @@ class Measures(NamedTuple):
 def measure(
     context: StepContext,
     grads: Sequence[Gradient],
-    rows: Sequence[Sequence[tf.Tensor]],
     *,
     accumulates: bool,
     enabled: Flag,
@@ -50,39 +53,18 @@ def measure(
 
     Args:
         context: The step's context.
-        grads: The gradients.
-        rows: The result of `tables.accumulated_rows`.
+        grads: The gradients, merged by `tables.merged`.
         accumulates: Whether accumulators are added.
         enabled: Whether to measure; if not, norms are 0.
     """
     settings = context.settings
-    scale = settings.gradient_scale
     norms, squares, finite = [], [], []
-    for bucket, more_rows in zip(context.plan.buckets, rows, strict=True):
+    for bucket in context.plan.buckets:
         own = [grads[i] for i in bucket.positions]
-        if bucket.is_measured_by_op:
-            of_slices: dict[str, Any] = {}
-            if bucket.sparse:
-                of_slices = {
-                    "rows": [x.shape[0] for x in bucket.variables],
-                    "lazy": bucket.lazy,
-                    "accumulated_rows": more_rows,
-                    "tables": bucket.names,
-                }
-            measured = custom_op.measure_gradients(
-                own,
-                bucket.lists["accumulators"] if accumulates else (),
-                gradient_scale=scale,
-                enabled=enabled,
-                **of_slices,
+        with bucket.on_device(context.state):
+            measured = (_by_op if bucket.runs_op else _composed)(
+                context, bucket, own, accumulates, enabled
             )
-        else:
-            with bucket.on_device(context.state):
-                measured = composed.measure_gradients(
-                    *_operands(context.state, bucket, own, accumulates),
-                    gradient_scale=scale,
-                    enabled=enabled,
-                )
         sums = access.on_host(measured.sums_of_squares)
         root, total, all_ = _functions_of(sums)
         norms.append(root(sums) / settings.micro_steps)
@@ -96,20 +78,80 @@ def measure(
     )
 
 
-def _operands(
-    state: OptimizerState,
+def _by_op(
+    context: StepContext,
     bucket: Bucket,
     grads: Sequence[Gradient],
     accumulates: bool,
-) -> tuple[Sequence[tf.Tensor], Sequence[tf.Tensor]]:
-    """Returns a bucket's gradients and accumulators as dense tensors."""
+    enabled: Flag,
+) -> GradientMeasures:
+    """Measures a bucket's gradients by the custom op."""
+    scale = context.settings.gradient_scale
+    accumulators = bucket.lists["accumulators"] if accumulates else ()
+    if not bucket.sparse:
+        return custom_op.measure_gradients(
+            grads, accumulators, gradient_scale=scale, enabled=enabled
+        )
+    if accumulates and bucket.lazy:
+        return custom_op.measure_gradients(
+            cond(
+                enabled,
+                lambda: _accumulated(context, bucket, grads),
+                lambda: [
+                    tf.zeros([0], arithmetic.slot_dtype(x.values.dtype))
+                    for x in grads
+                ],
+            ),
+            enabled=enabled,
+        )
+    return custom_op.measure_gradients(
+        [x.values for x in grads],
+        accumulators,
+        rows=[x.indices for x in grads] if accumulates else (),
+        gradient_scale=scale,
+        enabled=enabled,
+    )
+
+
+def _accumulated(
+    context: StepContext, bucket: Bucket, grads: Sequence[tf.IndexedSlices]
+) -> list[tf.Tensor]:
+    """Returns the rows of lazy gradients with their accumulators added.
+
+    No other row has a gradient, now or accumulated.
+    """
+    _, settings, state, _ = context
+    return [
+        step_frame.accumulate(
+            access.read_rows(state.accumulators[index], gradient.indices),
+            gradient.values,
+            settings.gradient_scale,
+        )
+        for index, gradient in zip(bucket.indices, grads, strict=True)
+    ]
+
+
+def _composed(
+    context: StepContext,
+    bucket: Bucket,
+    grads: Sequence[Gradient],
+    accumulates: bool,
+    enabled: Flag,
+) -> GradientMeasures:
+    """Measures a bucket's gradients by TensorFlow's ops."""
+    _, settings, state, _ = context
+    accumulators: list[Variable] = []
     if accumulates:
-        return list(map(gradients.to_dense, grads, bucket.variables)), [
-            tf.convert_to_tensor(state.accumulators[i]) for i in bucket.indices
-        ]
-    if bucket.sparse:
+        grads = list(map(gradients.to_dense, grads, bucket.variables))
+        accumulators = [state.accumulators[i] for i in bucket.indices]
+    elif bucket.sparse:
         grads = [slices.merge(x.values, x.indices).once() for x in grads]
-    return grads, ()
+    return composed.measure_gradients(
+        grads,
+        accumulators,
+        gradient_scale=settings.gradient_scale,
+        enabled=enabled,
+    )
 
 
 # An infinite norm makes a factor that is NaN.

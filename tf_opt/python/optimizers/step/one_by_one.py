@@ -15,13 +15,21 @@ from tf_opt.python.optimizers.state.factors import weight_decays
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.state.storage import Weight
+from tf_opt.python.optimizers.step import frame as frames
+from tf_opt.python.optimizers.step import plan as plans
+from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
+from tf_opt.python.optimizers.step.frame import Factors
 from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import Part
 from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.transfer import Transfer
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.gradients import GradientLike
 
 
 def update(
@@ -86,7 +94,7 @@ def decay(
 ) -> None:
     """Applies decoupled weight decay before a rule that isn't tf_opt's."""
     index = state.index_of(variable)
-    if settings.weight_decay is None or not state.decays[index]:
+    if settings.weight_decay is None or state.excluded[index]:
         return
     weight_decay = weight_decays(settings.weight_decay, state, [index])
     weight = Weight(state, index, variable)
@@ -98,3 +106,65 @@ def decay(
         Rounding(settings.rounding, state),
         stream=stochastic_rounding.DECAYED_VARIABLE,
     )
+
+
+def check_storage(
+    settings: Settings, variable: Variable, class_name: str
+) -> None:
+    """Raises for rounding options of a variable that a subclass has updated.
+
+    Raises:
+        ValueError: If an option changes how the variable is stored.
+    """
+    if not settings.rounding.changes_storage_of(variable):
+        return
+    argument = (
+        "master_weights"
+        if settings.rounding.master_weights
+        else "stochastic_rounding"
+    )
+    dtype = tf.dtypes.as_dtype(variable.dtype).name
+    raise ValueError(
+        f"`{argument}` must be False where `update_step` updates a variable of "
+        f"{dtype} itself, as {class_name}'s does with "
+        f"`{gradients.path_of(variable)}`. Call `super().update_step` to "
+        f"update it. Received: {argument}=True"
+    )
+
+
+def update_variable(
+    rule: UpdateRule,
+    settings: Settings,
+    state: OptimizerState,
+    gradient: GradientLike,
+    variable: Variable,
+    learning_rate: Scalar,
+) -> plans.Plan:
+    """Updates one variable by the rule, and returns the plan of this."""
+    are_sparse = plans.may_stay_sparse(settings, state, [gradient], [variable])
+    plan = plans.make(rule, settings, state, [variable], are_sparse)
+    context = StepContext(rule, settings, state, plan)
+    (bucket,), (updated,) = plan.buckets, plan.variables
+    factors = frames.factors_of(context, bucket)
+    if settings.overrides_update_step:
+        # The caller's learning rate includes the multiplier.
+        factors = Factors(weight_decay=factors.weight_decay)
+    grads = [
+        gradients.for_update(
+            gradient,
+            updated,
+            variable,
+            sparse=bucket.sparse,
+            for_op=bucket.runs_op,
+        )
+    ]
+    scalars = rule.scalars(learning_rate, frames.update_count(settings, state))
+    step = (bucket, grads, Frame(), factors, scalars)
+    with Transfer.of_rows(state, [variable]).around():
+        if not bucket.runs_op:
+            Composed(context).update(*step)
+            return plan
+        if bucket.catches_up and not bucket.sparse:
+            catch_up(rule, settings, state, [variable])
+        launch(context, *step)
+    return plan

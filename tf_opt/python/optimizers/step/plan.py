@@ -16,16 +16,16 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python import dispatch
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.inputs import variable_group
-from tf_opt.python.ops.measure_gradients import OP_NAME
-from tf_opt.python.ops.measure_gradients import SPARSE_OP_NAME
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.optimizers.state.lazy_mode import CATCH_UP
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -49,8 +49,8 @@ class Bucket(NamedTuple):
         catches_up: Whether rows may have missed steps, with which they first
             catch up.
         lists: The op's lists of variables, slots, accumulators and so on, by
-            name; None if the composed implementation runs.
-        is_measured_by_op: Whether the custom op measures their gradients.
+            name; None if the composed implementation runs. The ops also
+            merge and measure gradients.
     """
 
     positions: tuple[int, ...]
@@ -61,7 +61,6 @@ class Bucket(NamedTuple):
     lazy: bool
     catches_up: bool
     lists: Mapping[str, Sequence[Any]] | None
-    is_measured_by_op: bool
 
     @property
     def runs_op(self) -> bool:
@@ -108,6 +107,13 @@ class Plan(NamedTuple):
     one_by_one: bool
     repeats: bool
 
+    @property
+    def implementation(self) -> str:
+        """The implementations that update these variables."""
+        runs_op = {bucket.runs_op for bucket in self.buckets}
+        names = {"custom_op": True, "composed": False}
+        return " and ".join(x for x in names if names[x] in runs_op)
+
 
 def accumulates_in_replicas(settings: Settings, state: OptimizerState) -> bool:
     """Returns whether each of several replicas accumulates, without the op."""
@@ -118,15 +124,17 @@ def accumulates_in_replicas(settings: Settings, state: OptimizerState) -> bool:
     )
 
 
-def other_rows_stay(settings: Settings, state: OptimizerState) -> bool:
+def other_rows_stay(
+    spec: RuleSpec, settings: Settings, state: OptimizerState
+) -> bool:
     """Returns whether rows without a gradient don't change.
 
-    That is so without slots, decay, averages, sums and master weights.
+    That is so if the rule says so, and there is no decay, average, sum or
+    master weight.
     """
     decay = settings.weight_decay
-    return not (
-        state.slots
-        or state.masters
+    return spec.rests(len(state.slots)) and not (
+        state.masters
         or settings.use_ema
         or settings.accumulates
         or not (decay is None or is_known(decay, 0))
@@ -149,7 +157,7 @@ def may_stay_sparse(
     found = [
         isinstance(gradient, tf.IndexedSlices)
         and (
-            state.lazy[state.index_of(variable)]
+            state.lazy_mode[state.index_of(variable)]
             # An exact update sums in the gradient's type, then casts.
             or (not sums_dense and gradient.values.dtype == variable.dtype)
         )
@@ -159,7 +167,7 @@ def may_stay_sparse(
 
 
 def make(
-    op: ResourceApplyOp,
+    rule: UpdateRule,
     settings: Settings,
     state: OptimizerState,
     variables: Sequence[Variable],
@@ -171,7 +179,7 @@ def make(
     """Makes the plan of a step.
 
     Args:
-        op: The rule's op.
+        rule: The rule.
         settings: The step's options.
         state: The optimizer's state.
         variables: The step's variables.
@@ -179,6 +187,7 @@ def make(
         groups: Whether a launch takes each of its lists as one group.
         one_by_one: Whether each variable goes through `update_step`.
     """
+    op = rule.op
     tf_variables = tuple(map(state.updated, variables))
     # An op would write only the first copy of a variable.
     composed = one_by_one or (
@@ -193,13 +202,13 @@ def make(
     parts: dict[_Shared, list[int]] = {}
     portions = _portions(state, tf_variables)
     occurrences: collections.Counter[int] = collections.Counter()
-    only_rows_change = other_rows_stay(settings, state)
+    only_rows_change = other_rows_stay(rule.spec, settings, state)
     for i, variable in enumerate(tf_variables):
         dtype, device = variable.dtype, variable.device
         # Without an op for sparse gradients, a dense one gives the same result.
         may_stay = are_sparse is not None and are_sparse[i]
         index = state.index_of(variable)
-        lazy = may_stay and state.lazy[index]
+        lazy = may_stay and state.lazy_mode[index]
         if lazy == CATCH_UP and not state.waits(index):
             path = path_of(variables[i])
             raise ValueError(
@@ -259,10 +268,6 @@ def make(
                 lazy=bool(lazy),
                 catches_up=catches_up,
                 lists=lists,
-                is_measured_by_op=lists is not None
-                and can_run(OP_NAME if dense else SPARSE_OP_NAME, dtype, device)
-                # The op must know how many rows a table has.
-                and all(x.shape[:1].is_fully_defined() for x in updated),
             )
         )
     return Plan(
@@ -329,10 +334,6 @@ class PlanKeeper:
         # The plan of the last step that ran eagerly or was traced.
         self.last: Plan | None = None
 
-    def __deepcopy__(self, memo: dict) -> PlanKeeper:
-        # A copied optimizer has other variables.
-        return PlanKeeper()
-
     def clear(self) -> None:
         """Drops all plans, because they hold other slots."""
         self._plans.clear()
@@ -347,12 +348,46 @@ class PlanKeeper:
         kept = self._plans.get((mode, *map(id, variables)))
         return None if kept is None else kept[1]
 
-    def keep(
-        self, variables: Sequence[Variable], mode: Hashable, plan: Plan
+    def of_step(
+        self,
+        rule: UpdateRule,
+        settings: Settings,
+        state: OptimizerState,
+        grads: Sequence[Gradient],
+        variables: Sequence[Variable],
     ) -> Plan:
-        """Keeps a plan, which `find` then returns, and returns it."""
-        if len(self._plans) >= self.LIMIT:
-            self._plans.clear()
-        # The list keeps the variables alive, so their ids stay unique.
-        self._plans[(mode, *map(id, variables))] = (list(variables), plan)
+        """Returns the plan of a step, a kept one in eager mode."""
+        rule.check_coasts(settings.weight_decay, state)
+        are_sparse = may_stay_sparse(settings, state, grads, variables)
+        one_by_one = (
+            settings.overrides_update_step
+            # Without gradients to sum, each copy of each variable is updated.
+            or (
+                tf.distribute.in_cross_replica_context()
+                and not state.working_copies
+            )
+        )
+        keeps = access.eager_without_strategy() and not one_by_one
+        mode: Hashable = settings.implementation
+        if are_sparse is not None:
+            only_rows_change = other_rows_stay(rule.spec, settings, state)
+            mode = (mode, only_rows_change, state.lazy_mode, *are_sparse)
+        plan = self.find(variables, mode) if keeps else None
+        if plan is None:
+            plan = make(
+                rule,
+                settings,
+                state,
+                variables,
+                are_sparse,
+                groups=keeps,
+                one_by_one=one_by_one,
+            )
+            if keeps:
+                if len(self._plans) >= self.LIMIT:
+                    self._plans.clear()
+                # The list keeps the variables alive, so their ids stay unique.
+                key = (mode, *map(id, variables))
+                self._plans[key] = (list(variables), plan)
+        self.last = plan
         return plan

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
+from typing import get_args
 
 import tensorflow as tf
 
@@ -74,14 +75,18 @@ class Settings(NamedTuple):
         )
 
     @property
+    def measures(self) -> bool:
+        """Whether gradients have to be measured."""
+        return self.skip_nonfinite or self.needs_norms
+
+    @property
     def is_bare(self) -> bool:
         """Whether a step is its rule and nothing else."""
         return not (
-            self.needs_norms
+            self.measures
             or self.clipvalue is not None
             or self.use_ema
             or self.accumulates
-            or self.skip_nonfinite
             or self.overrides_update_step
             or self.gradient_scale is not UNSCALED
         )
@@ -103,3 +108,12 @@ def clip_bound(x: Any) -> Scalar | None:
     if tf.is_tensor(bound) and not tf.executing_eagerly():
         return tf.where(bound > 0, bound, math.inf)
     return float(bound) if 0 < bound < math.inf else None
+
+
+def inverse_scale(loss_scale: Any) -> Scalar:
+    """Returns the gradients' factor for a `loss_scale_factor`."""
+    if loss_scale is None:
+        return UNSCALED
+    if isinstance(loss_scale, (*get_args(Variable), tf.Tensor)):
+        return 1 / access.as_number(loss_scale)
+    return 1.0 / loss_scale

@@ -175,7 +175,6 @@ class Step:
             measures = measuring.measure(
                 self._context,
                 self._gradients,
-                tables.accumulated_rows(self._context, False),
                 accumulates=False,
                 enabled=True,
             )
@@ -221,11 +220,11 @@ class Step:
         # For each bucket, the rows of its accumulators that aren't zero.
         rows = tables.accumulated_rows(context, update)
         measures = None
-        if settings.skip_nonfinite or settings.needs_norms:
+        if settings.measures:
+            grads, rows = tables.merged(context, grads, rows), None
             measures = measuring.measure(
                 context,
                 grads,
-                rows,
                 accumulates=settings.accumulates,
                 # Gradients must be finite in every step; norms are an update's.
                 enabled=settings.skip_nonfinite or update,
@@ -240,13 +239,12 @@ class Step:
         self,
         context: StepContext,
         grads: Sequence[Gradient],
-        rows: Sequence[Sequence[tf.Tensor]],
+        rows: Sequence[Sequence[tf.Tensor]] | None,
         frame: Frame,
         measures: measuring.Measures | None,
     ) -> None:
         rule, settings, state, plan = context
         commits = frame.commits
-        rule.begin(state, plan.variables, commits)
         scalars = rule.scalars(
             settings.learning_rate(), frames.update_count(settings, state)
         )
@@ -273,7 +271,7 @@ class Step:
                         self._frame_of_launch(frame),
                         factors,
                         scalars,
-                        rows[k],
+                        rows[k] if rows else (),
                     )
                 if op is not None:
                     may_fail = bucket.sparse and not state.working_copies
@@ -290,7 +288,7 @@ class Step:
         with self._after_awaited():
             if frame.averages:
                 self._composed.average_others(averaged, frame)
-            shared = list(rule.next_shared(scalars))
+            shared = rule.next_shared(scalars, state, plan.variables)
             norm = state.unsaved.gradient_norm
             # Options changed after `build` may leave the norm unmeasured.
             if norm is not None and measures is not None:

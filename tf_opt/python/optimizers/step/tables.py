@@ -1,4 +1,4 @@
-"""Rows of accumulators, and checks of a step before it writes."""
+"""Rows of sparse gradients and accumulators, and checks of a step."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.ops.merge_slices import merge_slices
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Plan
@@ -21,8 +22,8 @@ def accumulated_rows(
 ) -> list[list[tf.Tensor]]:
     """Returns for each bucket the rows with accumulated gradients.
 
-    A row counts if anything in it isn't zero. Only updates by the custom op in
-    lazy mode take such rows.
+    A row counts if anything in it isn't zero. Only the custom ops take such
+    rows, in lazy mode.
     """
     settings = context.settings
     found: list[list[tf.Tensor]] = []
@@ -49,6 +50,32 @@ def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
         return tf.zeros([0], tf.int64)
 
     return cond(needed, scan, nothing)
+
+
+def merged(
+    context: StepContext,
+    grads: Sequence[Gradient],
+    accumulated: Sequence[Sequence[tf.Tensor]],
+) -> list[Gradient]:
+    """Returns the gradients, with the repeated rows of sparse ones summed.
+
+    So measuring and updating don't both sum them. The `accumulated_rows` become
+    rows of the gradients. The composed implementation merges rows itself.
+    """
+    result = list(grads)
+    for bucket, rows in zip(context.plan.buckets, accumulated, strict=True):
+        if not (bucket.sparse and bucket.runs_op):
+            continue
+        with bucket.on_device(context.state):
+            slices = merge_slices(
+                [grads[i] for i in bucket.positions],
+                list(map(gradients.rows_of, bucket.variables)),
+                rows,
+                tables=bucket.names,
+            )
+        for i, gradient in zip(bucket.positions, slices, strict=True):
+            result[i] = gradient
+    return result
 
 
 def check(

@@ -36,6 +36,7 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
+from tf_opt.python.tensorflow_internals import inside_xla
 
 
 def with_sums(
@@ -85,6 +86,23 @@ def once_where_state_is(state: OptimizerState, do: Callable[[], None]) -> None:
         do()
 
 
+def check_outside_of_xla(
+    *, shard_state: bool, state_device: str | None
+) -> None:
+    """Raises if XLA would compile a step of several devices."""
+    if not inside_xla():
+        return
+    option = "shard_state" if shard_state else "state_device"
+    received = shard_state or state_device
+    raise ValueError(
+        f"`{option}` needs steps outside of XLA, which compiles for one "
+        "device. Compile the model with `jit_compile=False`: on a machine with "
+        "a GPU, Keras' default is True. In a custom loop, only compute "
+        "gradients inside of `tf.function(jit_compile=True)`. Received: "
+        f"{option}={received!r}"
+    )
+
+
 class _Part(NamedTuple):
     """A variable, or rows of it.
 
@@ -119,7 +137,7 @@ class Transfer:
             ]
             for bucket in plan.buckets
         ]
-        if settings.use_ema or rule.reads_other_variables:
+        if settings.use_ema or rule.spec.average is not None:
             # Averages of other variables move as well.
             updated = {part.index for bucket in parts for part in bucket}
             parts.append(

@@ -8,18 +8,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import choose
+from tf_opt.python.optimizers.values.flags import is_zero
 
 Scalars = dict[str, Any]
+
+
+# The least step size that differs from 0.
+_TINY = np.finfo(np.float64).tiny
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,34 +39,41 @@ class UpdateRule:
     Attributes:
         spec: The rule.
         hyperparameters: The constants that op and functional rule take.
+        shared: The variables of `spec.shared`, by name.
     """
 
     spec: RuleSpec
     hyperparameters: Mapping[str, Any]
+    shared: Mapping[str, keras.Variable]
 
     @property
     def op(self) -> ResourceApplyOp:
         """The custom op for dense gradients."""
         return ResourceApplyOp(self.spec.op_name)
 
-    @property
-    def takes_whole_slots(self) -> bool:
-        """Whether `read_slots` returns each slot whole."""
-        return not any(slot.row_input for slot in self.spec.slots)
+    def check_coasts(
+        self, weight_decay: Number | None, state: OptimizerState
+    ) -> None:
+        """Raises a ValueError if rows can't catch up, although they wait."""
+        if state.since:
+            self.spec.check_coasts(
+                self.hyperparameters, len(state.slots), weight_decay
+            )
 
-    @property
-    def reads_other_variables(self) -> bool:
-        """Whether `begin` reads variables without a gradient."""
-        return False
+    # ---- Numbers. ----
 
     def scalars(
         self, learning_rate: Scalar, updates: int | tf.Tensor
     ) -> Scalars:
         """Returns the step's scalars, given how many updates came before."""
-        return {
-            "step": updates + 1,
-            "learning_rate": access.as_number(learning_rate),
-        }
+        learning_rate = access.as_number(learning_rate)
+        scalars = {"step": updates + 1, "learning_rate": learning_rate}
+        for shared in self.spec.shared:
+            value = access.as_number(self.shared[shared.name])
+            if shared.first is None:
+                value = choose(is_zero(value), learning_rate, value)
+            scalars[shared.name] = value
+        return scalars
 
     def numbers(self, scalars: Scalars) -> Scalars:
         """Returns the numbers and modes that the functional rule takes."""
@@ -66,23 +81,42 @@ class UpdateRule:
         return {name: known[name] for name in self.spec.bound}
 
     def scaled(self, factor: Scalar, scalars: Scalars) -> Scalars:
-        """Returns the scalars with the learning rate times `factor`."""
-        learning_rate = factor * arithmetic.float64(scalars["learning_rate"])
-        return {**scalars, "learning_rate": learning_rate}
-
-    def begin(
-        self,
-        state: OptimizerState,
-        variables: Sequence[tf.Variable],
-        commits: Flag,
-    ) -> None:
-        """Hook that runs before a step; `commits` tells if the step counts."""
+        """Returns the scalars with learning rates times `factor`."""
+        rates = ["learning_rate"]
+        rates += [x.name for x in self.spec.shared if x.first is None]
+        return scalars | {
+            name: factor * arithmetic.float64(scalars[name]) for name in rates
+        }
 
     def next_shared(
-        self, scalars: Scalars
-    ) -> Sequence[tuple[keras.Variable, tf.Tensor]]:
-        """Returns new values of variables that all model variables share."""
-        return ()
+        self,
+        scalars: Scalars,
+        state: OptimizerState,
+        variables: Sequence[tf.Variable],
+    ) -> list[tuple[Variable, Any]]:
+        """Returns new values of what all variables share, and averages.
+
+        `variables` are those that the step updates.
+        """
+        if not self.spec.shared:
+            return []
+        averages = self._other_averages(state, variables)
+        numbers = self.numbers(scalars)
+        shared: list[tuple[Variable, Any]] = []
+        for each in self.spec.shared:
+            value = each.next(**numbers)
+            if each.first is None:
+                # 0 would mean that no step has run yet.
+                value = tf.maximum(value, _TINY)
+            shared.append((self.shared[each.name], value))
+        return averages + shared
+
+    # ---- Slots. ----
+
+    @property
+    def takes_whole_slots(self) -> bool:
+        """Whether `read_slots` returns each slot whole."""
+        return not any(slot.row_input for slot in self.spec.slots)
 
     def read_slots(
         self,
@@ -92,9 +126,15 @@ class UpdateRule:
     ) -> list[tf.Tensor]:
         """Reads the slots of one variable for the functional rule.
 
-        If `rows` isn't None, only these rows are updated.
+        Of a table it reads only the row that the step needs. If `rows` isn't
+        None, only these rows of the variable are updated.
         """
-        return [access.read_rows(slot, rows) for slot in slots]
+        return [
+            access.read_rows(slot, rows)
+            if spec.row_input is None
+            else access.read_in_row(slot, scalars[spec.row_input], rows)
+            for slot, spec in zip(slots, self.spec.slots, strict=False)
+        ]
 
     def write_slots(
         self,
@@ -104,5 +144,38 @@ class UpdateRule:
         scalars: Scalars,
     ) -> None:
         """Assigns the values that the functional rule returned."""
-        for slot, value in zip(slots, values, strict=True):
-            access.write_rows(slot, rows, value)
+        for slot, value, spec in zip(
+            slots, values, self.spec.slots, strict=False
+        ):
+            if spec.row_input is None:
+                access.write_rows(slot, rows, value)
+            else:
+                access.write_in_row(slot, scalars[spec.row_input], rows, value)
+
+    def _other_averages(
+        self, state: OptimizerState, variables: Sequence[tf.Variable]
+    ) -> list[tuple[Variable, tf.Tensor]]:
+        """Returns the averages of variables without a gradient.
+
+        In the first step these averages become their variables, which may have
+        been assigned after `build`. The rule sets those of other variables.
+        """
+        if self.spec.average is None:
+            return []
+        (eta,) = self.shared.values()
+        begins = is_zero(access.as_number(eta))
+        if begins is False:
+            return []
+        updated = set(map(state.index_of, variables))
+        return [
+            (
+                average,
+                choose(
+                    begins,
+                    tf.cast(Weight(state, index).value, average.dtype),
+                    average,
+                ),
+            )
+            for index, average in enumerate(state.slots[self.spec.average])
+            if average is not None and index not in updated
+        ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -23,13 +24,27 @@ def path_of(variable: Variable) -> str:
     return getattr(variable, "path", variable.name)
 
 
-def as_gradient(gradient: GradientLike, variable: Variable) -> Gradient:
-    """Converts a user's gradient to a tensor or `tf.IndexedSlices`.
+def as_gradients(
+    grads: Sequence[GradientLike | None], variables: Sequence[Variable]
+) -> list[Gradient | None]:
+    """Converts a user's gradients to tensors or `tf.IndexedSlices`.
 
     Raises:
-        TypeError: If the value doesn't convert; the error names the variable.
+        ValueError: If there are more gradients than variables, or fewer.
+        TypeError: If a value doesn't convert; the error names the variable.
     """
-    if isinstance(gradient, (tf.Tensor, tf.IndexedSlices)):
+    if len(grads) != len(variables):
+        raise ValueError(
+            "`grads` must have one gradient for each of the "
+            f"{len(variables)} variables. Received: {len(grads)}"
+        )
+    return list(map(_as_gradient, grads, variables))
+
+
+def _as_gradient(
+    gradient: GradientLike | None, variable: Variable
+) -> Gradient | None:
+    if gradient is None or isinstance(gradient, (tf.Tensor, tf.IndexedSlices)):
         return gradient
     try:
         return tf.convert_to_tensor(gradient)
@@ -57,7 +72,7 @@ def to_dense(
             arithmetic.slot_dtype(values.dtype),
         )
         gradient = tf.math.unsorted_segment_sum(
-            values, indices, _rows_of(variable)
+            values, indices, rows_of(variable)
         )
     return gradient if gradient.dtype == dtype else tf.cast(gradient, dtype)
 
@@ -71,7 +86,7 @@ def _one_for_each_index(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     return tf.slice(values, tf.zeros_like(size), size)
 
 
-def _rows_of(variable: Variable) -> int | tf.Tensor:
+def rows_of(variable: Variable) -> int | tf.Tensor:
     """Returns how many rows a variable has; a tensor if that may change."""
     rows = tf.TensorShape(variable.shape)[0]
     return tf.shape(tf_variable(variable))[0] if rows is None else rows
@@ -132,7 +147,7 @@ def for_update(
         # The usual case, kept quick for eager steps.
         return gradient
     gradient = to_dense(
-        as_gradient(gradient, user_variable), variable, variable.dtype
+        _as_gradient(gradient, user_variable), variable, variable.dtype
     )
     if gradient.shape.is_compatible_with(shape):
         if for_op or gradient.shape.is_fully_defined():
@@ -272,7 +287,7 @@ def _check_slices(
 ) -> list[tf.Operation | None]:
     name = path_of(variable)
     values, indices = _checked_slices(slices, tf_variable(variable), variable)
-    rows = tf.cast(_rows_of(variable), indices.dtype)
+    rows = tf.cast(rows_of(variable), indices.dtype)
     row_shape = tf.shape(tf_variable(variable))[1:]
     expected = tf.concat([tf.shape(indices), row_shape], axis=0)
     return [

@@ -16,6 +16,7 @@ from tf_opt.python.functional.rule_spec import ANY
 from tf_opt.python.functional.rule_spec import NON_NEGATIVE
 from tf_opt.python.functional.rule_spec import Range
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import inside_xla
 
@@ -42,6 +43,22 @@ def check_variables(
                 f"`{name}` must be variables. Received: {name}[{i}]="
                 f"{variable!r} "
                 f"({type(variable).__name__})"
+            )
+
+
+def check_none_is_overwritten(variables: Sequence[Variable]) -> None:
+    """Raises if a gradient overwrites its variable, as for float8 scales.
+
+    Keras overwrites such variables before it is known if the step is skipped.
+    """
+    for variable in variables:
+        if is_overwritten_by_gradient(variable):
+            raise ValueError(
+                "Steps can't be skipped with float8 variables: "
+                f"`{path_of(variable)}` is overwritten with its gradient. "
+                "Leave out `skip_nonfinite=True`, and use "
+                "keras.optimizers.LossScaleOptimizer in place of "
+                "tf_opt.LossScaleOptimizer."
             )
 
 

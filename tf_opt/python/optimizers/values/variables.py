@@ -220,23 +220,44 @@ def add_to_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
         variable.scatter_add(tf.IndexedSlices(values, rows))
 
 
-def read_at(variable: Variable, places: tf.Tensor) -> tf.Tensor:
-    """Reads the parts of a variable at `places`, vectors of indices."""
-    variable = tf_variable(variable)
+def read_in_row(
+    table: Variable, row: tf.Tensor, rows: tf.Tensor | None
+) -> tf.Tensor:
+    """Reads one row of a table, or only some rows of that row.
+
+    Reading the whole table would copy it.
+    """
+    table = tf_variable(table)
+    if rows is None:
+        return tf.gather(table, row)
     # XLA has no op that reads from the variable itself.
     return tf.gather_nd(
-        tf.convert_to_tensor(variable) if inside_xla() else variable, places
+        tf.convert_to_tensor(table) if inside_xla() else table,
+        _indices_in_row(row, rows),
     )
 
 
-def assign_at(variable: Variable, places: tf.Tensor, values: tf.Tensor) -> None:
-    """Assigns the parts of a variable at `places`, vectors of indices."""
-    variable = tf_variable(variable)
-    values = tf.cast(values, variable.dtype)
+def write_in_row(
+    table: Variable,
+    row: tf.Tensor,
+    rows: tf.Tensor | None,
+    values: tf.Tensor,
+) -> None:
+    """Assigns one row of a table, or only some rows of that row."""
+    if rows is None:
+        assign_rows(table, row[None], values[None])
+        return
+    table, indices = tf_variable(table), _indices_in_row(row, rows)
+    values = tf.cast(values, table.dtype)
     if inside_xla():
-        old = tf.convert_to_tensor(variable)
-        assign(variable, tf.tensor_scatter_nd_update(old, places, values))
+        old = tf.convert_to_tensor(table)
+        assign(table, tf.tensor_scatter_nd_update(old, indices, values))
     else:
         tf.raw_ops.ResourceScatterNdUpdate(
-            ref=variable.handle, indices=places, updates=values
+            ref=table.handle, indices=indices, updates=values
         )
+
+
+def _indices_in_row(row: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    rows = tf.cast(rows, row.dtype)
+    return tf.stack([tf.broadcast_to(row, tf.shape(rows)), rows], 1)

@@ -1,6 +1,6 @@
 """Measures what `state_device="CPU:0"` saves and costs on a GPU.
 
-    python tests/gpu/offload.py [--dry-run] [--timeline FILE]
+    python benchmarks/offload_on_gpu.py [--dry-run] [--timeline FILE]
 
 It trains dense layers without the option, with it, and with `global_clipnorm`
 too, each in a process of its own, and prints a table: the peak of the device's

@@ -1,0 +1,207 @@
+"""An optimizer and NumPy's, which take the same steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tf_opt
+
+from low_precision_cases import masters_of
+from low_precision_cases import numbers
+from reference.storage import Storage
+from reference.whole_step import WholeStep
+from registry import OPTIMIZERS
+
+LEARNING_RATE = 0.05
+# The arguments that say what is stored in fewer bits.
+STORAGE = {
+    "master_weights": False,
+    "stochastic_rounding": False,
+    "seed": None,
+    "state_dtype": None,
+}
+
+
+class Slices(NamedTuple):
+    """A sparse gradient of a matrix; rows may occur twice."""
+
+    values: np.ndarray
+    indices: np.ndarray
+    rows: int
+
+    def dense(self) -> np.ndarray:
+        dense = np.zeros((self.rows, self.values.shape[1]))
+        np.add.at(dense, self.indices, self.values)
+        return dense
+
+    def occurs(self) -> np.ndarray:
+        return np.isin(np.arange(self.rows), self.indices)[:, None]
+
+
+def tensor(
+    gradient: np.ndarray | Slices, variable: keras.Variable
+) -> tf.Tensor | tf.IndexedSlices:
+    if not isinstance(gradient, Slices):
+        return tf.constant(gradient, variable.dtype)
+    return tf.IndexedSlices(
+        tf.constant(gradient.values, variable.dtype),
+        tf.constant(gradient.indices),
+        tf.constant(variable.shape),
+    )
+
+
+def _errors(found: list[Any], expected: list[np.ndarray]) -> np.ndarray:
+    """The distances of all numbers as parts of the largest one."""
+    found, expected = (
+        np.concatenate([np.ravel(x) for x in each])
+        for each in (list(map(numbers, found)), expected)
+    )
+    return np.abs(found - expected) / np.max(np.abs(expected), initial=1e-30)
+
+
+class Trained:
+    """An optimizer and NumPy's, which take the same steps.
+
+    `arguments` are the rule's; `features` what `apply` does besides.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        features: Mapping[str, Any],
+        shapes: Sequence[tuple[int, ...]],
+        dtypes: Sequence[str],
+        **own: Any,
+    ) -> None:
+        features = dict(features)
+        growth = features.pop("dynamic_growth_steps", None)
+        self.under_test = OPTIMIZERS[name]
+        random = np.random.default_rng(0)
+        self.variables = [
+            keras.Variable(random.normal(size=shape), dtype=dtype, name=path)
+            for shape, dtype, path in zip(shapes, dtypes, "abcd", strict=False)
+        ]
+        self.inner = self.optimizer = self.under_test.make(
+            learning_rate=LEARNING_RATE, **arguments, **features, **own
+        )
+        if growth is not None:
+            self.optimizer = tf_opt.LossScaleOptimizer(self.inner, 4.0, growth)
+        self.optimizer.build(self.variables)
+        self.slots = self.under_test.slots(arguments)
+        self._tracks_norm = features.pop("track_gradient_norm", False)
+        self._norms: list[tuple[float, float]] = []
+        features.pop("lazy_mode", None)
+        stored = {
+            argument: features.pop(argument, default)
+            for argument, default in STORAGE.items()
+        }
+        self._rounds = stored["state_dtype"] is not None or any(
+            "16" in dtype for dtype in dtypes
+        )
+        self._storages = [
+            Storage(v.dtype, i, self.under_test, **stored)
+            for i, v in enumerate(self.variables)
+        ]
+        first = self.under_test.first_values(arguments)
+        self.reference = WholeStep(
+            rule=self.under_test.step,
+            states=[
+                {"variable": numbers(v)}
+                | {slot: np.full(v.shape, x) for slot, x in first.items()}
+                for v in self.variables
+            ],
+            paths=[v.path for v in self.variables],
+            learning_rate=float(np.float32(LEARNING_RATE)),
+            arguments=arguments,
+            storages=self._storages,
+            **features,
+            dynamic_growth_steps=growth,
+        )
+        if growth is not None:
+            self.reference.scale = 4.0
+
+    def set_a_part(self, i: int) -> None:
+        """Assigns to some elements of a variable."""
+        part = slice(3, 9)
+        value = self.variables[i].numpy()
+        value[part] = np.arange(6) - 2.5
+        self.variables[i].assign(value)
+        expected = self.reference.states[i]["variable"].copy()
+        expected[part] = value[part]
+        self.reference.states[i]["variable"] = expected
+
+    def step(
+        self,
+        step: Callable[[list[Any]], None],
+        gradients: list[np.ndarray | Slices],
+        lazy: bool = False,
+    ) -> None:
+        step(list(map(tensor, gradients, self.variables)))
+        occurs = None
+        if isinstance(gradients[0], Slices):
+            if lazy:
+                occurs = [gradients[0].occurs(), True, True]
+            gradients = [gradients[0].dense(), *gradients[1:]]
+        updates = self.reference.updates
+        self.reference.apply(gradients, occurs)
+        if self._tracks_norm and self.reference.updates > updates:
+            norm = float(self.inner.gradient_norm)
+            self._norms.append((norm, self.reference.norm))
+
+    def assert_equal(self, tolerance: float) -> None:
+        """Compares variables, masters, slots, averages and counters.
+
+        A number that in float32 is on the other side of where rounding to 16
+        bits changes is another one there, and so is what follows of it. So only
+        nearly all numbers are compared where they are rounded.
+        """
+        reference = self.reference
+        found = []
+        masters = iter(masters_of(self.inner))
+        for variable, storage in zip(
+            self.variables, self._storages, strict=True
+        ):
+            if storage.has_master:
+                # The variable is the rounded master, which is compared.
+                master = next(masters)
+                np.testing.assert_array_equal(
+                    numbers(variable), storage.copy(numbers(master))
+                )
+                variable = master
+            found.append(variable)
+        errors = [_errors(found, [x["variable"] for x in reference.states])]
+        slots = self.under_test.find_slots(self.inner)
+        assert tuple(slots) == self.slots
+        for slot, of_variables in slots.items():
+            expected = [state[slot] for state in reference.states]
+            errors.append(_errors(of_variables, expected))
+        if "v_max" in slots:
+            # Otherwise AMSGrad would change nothing.
+            v, v_max = (numbers(slots[x][1]) for x in ("v", "v_max"))
+            assert (v_max > v).any()
+        if reference.use_ema:
+            found = self.inner._model_variables_moving_average
+            errors.append(_errors(found, reference.averages))
+        errors = np.concatenate(errors)
+        if self._rounds:
+            assert np.mean(errors < 2e-5) > 0.9
+            tolerance = 0.05
+        # A NaN is wrong, too.
+        assert (errors <= tolerance).all()
+        if reference.skip_nonfinite:
+            assert int(self.inner.skipped_steps) == reference.skipped
+        if reference.dynamic_growth_steps is not None:
+            scale = self.optimizer.dynamic_scale.numpy()
+            assert scale == reference.scale
+        iterations = keras.ops.convert_to_numpy(self.inner.iterations)
+        assert iterations == reference.updates
+        if self._norms:
+            np.testing.assert_allclose(*np.transpose(self._norms), rtol=1e-5)

@@ -1,0 +1,92 @@
+"""The numbers are PyTorch's and Paddle's, as golden/make_*.py recorded them.
+
+test_torch_conversion.py compares with the PyTorch that is installed.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+import paddle_cases as cases
+from registry import OPTIMIZERS
+from torch_trajectory import LEARNING_RATE
+from torch_trajectory import STEPS
+from torch_trajectory import TORCH_MODES
+from torch_trajectory import gradient
+from torch_trajectory import initial_value
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+
+# Relative, for each element of variable and slots, over 200 steps. Both sides
+# round every step: half a unit in the last place each, 6e-8 and 1e-16, in
+# sums that grow like a random walk; at worst 200 times that.
+TOLERANCES = {"float32": 2e-6, "float64": 1e-12}
+
+
+@pytest.mark.parametrize(
+    ("implementation", "dtype"),
+    # The other combinations have the same bits, as test_update_rules.py shows.
+    [("custom_op", "float32"), ("composed", "float64")],
+)
+@pytest.mark.parametrize(("name", "mode"), TORCH_MODES)
+def test_equals_torch_as_recorded(
+    name: str, mode: str, dtype: str, implementation: str
+) -> None:
+    under_test = OPTIMIZERS[name]
+    arguments = under_test.modes[mode]
+    variable = keras.Variable(initial_value(dtype), dtype=dtype)
+    optimizer = under_test.make(
+        LEARNING_RATE, implementation=implementation, **arguments
+    )
+    optimizer.build([variable])
+    columns = {"variable": [variable], **under_test.find_slots(optimizer)}
+    apply = tf.function(lambda g: optimizer.apply([g], [variable]))
+    with np.load(GOLDEN / "torch.npz") as golden:
+        recorded = golden["recorded_steps"].tolist()
+        assert recorded[-1] == STEPS
+        expected = {
+            key: golden[f"{name}/{mode}/{dtype}/{key}"] for key in columns
+        }
+    for step in range(1, STEPS + 1):
+        apply(tf.constant(gradient(step, dtype, arguments)))
+        if step not in recorded:
+            continue
+        for key, (found,) in columns.items():
+            np.testing.assert_allclose(
+                found.numpy(),
+                expected[key][recorded.index(step)],
+                rtol=TOLERANCES[dtype],
+                atol=0,
+                err_msg=f"{key} after step {step}",
+            )
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize("name", cases.CASES)
+def test_equals_recorded_paddle(name, dtype, implementation):
+    case = cases.CASES[name]
+    variable = keras.Variable(cases.initial_value(dtype), dtype=dtype)
+    optimizer = getattr(tf_opt, case.name)(
+        cases.LEARNING_RATE,
+        implementation=implementation,
+        decoupled_weight_decay=False,
+        **case.arguments,
+    )
+    with np.load(GOLDEN / "paddle.npz") as golden:
+        expected = golden[f"{name}/{dtype}"]
+    assert len(expected) == cases.STEPS
+    for step, value in enumerate(expected, start=1):
+        gradient = tf.constant(cases.gradient(step, dtype))
+        optimizer.apply([gradient], [variable])
+        np.testing.assert_allclose(
+            variable.numpy(),
+            value,
+            rtol=2e-6 if dtype == "float32" else case.tolerance,
+            err_msg=f"step {step}",
+        )

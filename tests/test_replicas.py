@@ -1,0 +1,282 @@
+"""Replicas on two logical CPUs; state that they share, or that the host has.
+
+test_whole_step.py has every feature of a step; this is what surrounds it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+import small_model
+from processes import job
+from processes import replicas
+from registry import RULES
+
+PLACEMENTS = {
+    "shards": {"shard_state": True},
+    "host": {"state_device": "CPU:0"},
+}
+
+
+def scaled(optimizer: keras.optimizers.Optimizer) -> Any:
+    return tf_opt.LossScaleOptimizer(optimizer)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("name", "placement", "arguments", "wrap"),
+    [
+        *(
+            (name, placement, {}, lambda optimizer: optimizer)
+            for name, placement in zip(
+                RULES, itertools.cycle(PLACEMENTS), strict=False
+            )
+        ),
+        ("Adam", "host", {"run_eagerly": True}, scaled),
+        ("NAdam", "shards", {"run_eagerly": True}, scaled),
+    ],
+)
+def test_fit_is_that_of_one_device(strategy, name, placement, arguments, wrap):
+    def fit(**where: Any) -> keras.Model:
+        # Else the loss would grow without end.
+        own = {**RULES[name].thorough, "maximize": False}
+        optimizer = RULES[name].make(0.02, **own, **where)
+        return small_model.fit(wrap(optimizer), jit_compile=False, **arguments)
+
+    alone = small_model.state(fit())
+    with strategy.scope():
+        beside, elsewhere = fit(), fit(**PLACEMENTS[placement])
+    replicated = small_model.state(beside)
+    small_model.assert_same(small_model.state(elsewhere), replicated)
+    small_model.assert_close(replicated, alone, rtol=1e-4, atol=1e-5)
+    for variable in (*beside.variables, *elsewhere.variables):
+        first, second = strategy.experimental_local_results(variable.value)
+        np.testing.assert_array_equal(first, second)
+
+
+def test_three_replicas_have_the_same_bits(tmp_path):
+    with job.Job(replicas.work, {"worker": 1}, tmp_path, tmp_path) as process:
+        process.wait("worker_0")
+    expected, *others = (
+        np.load(tmp_path / f"{name}.npz") for name in replicas.PLACEMENTS
+    )
+    for found, devices in zip(others, (1, 3), strict=True):
+        assert found["devices"] == devices
+        for key in set(expected) - {"devices"}:
+            np.testing.assert_array_equal(found[key], expected[key])
+
+
+def test_a_shard_is_half_of_the_state(strategy):
+    with strategy.scope():
+        variables = [
+            keras.Variable(np.ones(n, "float32")) for n in (60, 50, 30, 20)
+        ]
+        optimizer = tf_opt.Adam(master_weights=True, shard_state=True)
+        optimizer.build(variables)
+    memory = optimizer.memory()
+    assert memory["CPU:0"]["slots"] == memory["CPU:1"]["slots"] == 80 * 8
+    assert memory["CPU:0"]["variables"] == memory["CPU:1"]["variables"]
+
+
+def test_the_host_has_one_state_for_all_replicas(strategy):
+    with strategy.scope():
+        optimizer = tf_opt.Adam(state_device="CPU:1")
+        optimizer.build([keras.Variable(np.ones(60, "float32"))])
+    memory = optimizer.memory()
+    assert "slots" not in memory["CPU:0"]
+    assert memory["CPU:1"]["slots"] == 60 * 8
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("source_is_moved", [False, True])
+def test_saved_state_loads_elsewhere(
+    strategy, tmp_path, placement, source_is_moved
+):
+    def make(**arguments: Any) -> keras.Model:
+        optimizer = tf_opt.AdamW(0.05, use_ema=True, **arguments)
+        return small_model.fit(optimizer, jit_compile=False)
+
+    def moved() -> keras.Model:
+        with strategy.scope():
+            return make(**PLACEMENTS[placement])
+
+    source, target = (moved(), make()) if source_is_moved else (make(), moved())
+    for kind in ("weights.h5", "checkpoint"):
+        for variable in target.optimizer.variables[2:]:
+            variable.assign(tf.zeros_like(variable))
+        small_model.loaded(source, target, kind, tmp_path)
+        small_model.assert_same(
+            small_model.state(target), small_model.state(source)
+        )
+
+
+def test_rows_catch_up_in_replicas(strategy):
+    def train(**arguments: Any) -> np.ndarray:
+        with strategy.scope():
+            table = keras.Variable(np.ones((6, 2)), name="table")
+            optimizer = tf_opt.Adam(
+                0.1, lazy_mode={"table": "catch_up"}, **arguments
+            )
+            optimizer.build([table])
+
+        def on_replica() -> None:
+            context = tf.distribute.get_replica_context()
+            rows = tf.stack([0, 2 + context.replica_id_in_sync_group])
+            optimizer.catch_up(table, rows)
+            values = tf.ones((2, 2), tf.float64)
+            optimizer.apply([tf.IndexedSlices(values, rows)], [table])
+
+        step = tf.function(lambda: strategy.run(on_replica))
+        for _ in range(3):
+            step()
+        for variable in (table, *optimizer.variables) if not arguments else ():
+            copies = strategy.experimental_local_results(variable.value)
+            np.testing.assert_array_equal(copies[0], copies[-1])
+        optimizer.catch_up()
+        return table.numpy()
+
+    expected = train()
+    for arguments in PLACEMENTS.values():
+        np.testing.assert_array_equal(train(**arguments), expected)
+
+
+def test_shards_need_a_mirrored_strategy(strategy):
+    optimizer = tf_opt.Adam(shard_state=True)
+    with pytest.raises(ValueError, match="needs a `tf.distribute.Mirrored"):
+        optimizer.build([keras.Variable(1.0)])
+    variable = keras.Variable(1.0)
+    with strategy.scope():
+        optimizer = tf_opt.Adam(shard_state=True)
+        with pytest.raises(ValueError, match="a copy in each replica"):
+            optimizer.build([variable])
+    with pytest.raises(ValueError, match="Only one of `shard_state`"):
+        tf_opt.Adam(shard_state=True, state_device="CPU:0")
+
+
+def test_inside_xla_it_says_what_to_do(strategy):
+    with (
+        strategy.scope(),
+        pytest.raises(ValueError, match="`shard_state` needs steps outside"),
+    ):
+        small_model.fit(tf_opt.Adam(shard_state=True), jit_compile=True)
+
+
+# ---- Each replica with its own state. ----
+
+OP = "TfOpt>ResourceApplyAdamAmsgrad"
+
+
+def test_one_launch_for_each_replica(strategy):
+    with strategy.scope():
+        variables = [keras.Variable([1.0]) for _ in range(10)]
+        optimizer = tf_opt.Adam(0.1)
+        optimizer.build(variables)
+
+    @tf.function
+    def step() -> None:
+        strategy.run(lambda: optimizer.apply([tf.ones(1)] * 10, variables))
+
+    graph = step.get_concrete_function().graph
+    launches = [op for op in graph.get_operations() if op.type == OP]
+    assert [op.get_attr("N") for op in launches] == [10, 10]
+    step()
+    assert variables[0].numpy() == pytest.approx(0.9)
+
+
+def test_the_only_replica_builds_the_optimizer():
+    alone = tf.distribute.MirroredStrategy(["CPU:0"])
+    with alone.scope():
+        variable = keras.Variable([1.0])
+        optimizer = tf_opt.SGD(0.1, skip_nonfinite=True)
+    for gradient in ([1.0], [np.inf]):
+        grads = [tf.constant(gradient)]
+        alone.run(lambda grads: optimizer.apply(grads, [variable]), (grads,))
+    assert variable.numpy() == pytest.approx(0.9)
+    assert int(optimizer.skipped_steps) == 1
+
+
+def test_a_batch_index_said_on_each_replica(strategy):
+    with strategy.scope():
+        variable = keras.Variable([1.0])
+        optimizer = tf_opt.ASGD(1.0, batch_num=3)
+        optimizer.build([variable])
+
+    @tf.function
+    def step(index: tf.Tensor) -> None:
+        def on_replica() -> None:
+            optimizer.batch_index = index
+            optimizer.apply([tf.ones(1)], [variable])
+
+        strategy.run(on_replica)
+
+    for index in [2, 0, 2]:
+        step(tf.constant(index))
+    table = optimizer.variables[3]
+    for copy in strategy.experimental_local_results(table.value):
+        np.testing.assert_array_equal(copy.numpy(), [[2.0], [0.0], [2.0]])
+
+
+def test_the_average_swaps_in_on_all_replicas(strategy):
+    with strategy.scope():
+        variable = keras.Variable([0.0])
+        optimizer = tf_opt.AveragedSGD(0.5, lambd=0.0, t0=0)
+        optimizer.build([variable])
+
+    @tf.function
+    def step() -> None:
+        strategy.run(lambda: optimizer.apply([-tf.ones(1)], [variable]))
+
+    for _ in range(3):
+        step()
+    with optimizer.averaged_weights():
+        for copy in strategy.experimental_local_results(variable.value):
+            assert copy.numpy() == [2.5]  # Of 1 (twice weightless), 2 and 3.
+    for copy in strategy.experimental_local_results(variable.value):
+        assert copy.numpy() == [3.0]
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+def test_replicas_drop_a_sum_without_a_gradient_in_the_update(
+    strategy, implementation
+):
+    with strategy.scope():
+        variables = [keras.Variable([0.0]) for _ in range(2)]
+        optimizer = tf_opt.ASGD(
+            1.0, gradient_accumulation_steps=2, implementation=implementation
+        )
+        optimizer.build(variables)
+
+    @tf.function
+    def step(*grads: tf.Tensor | None) -> None:
+        strategy.run(lambda: optimizer.apply(grads, variables))
+
+    for second in (100, None, 1, 1):
+        step(
+            tf.ones(1), None if second is None else tf.constant([float(second)])
+        )
+    # Two replicas' gradients of two micro-steps, halved: 2 an update.
+    np.testing.assert_allclose([v.numpy()[0] for v in variables], [-4, -2])
+
+
+def test_replicas_that_share_one_copy_are_refused():
+    central = tf.distribute.experimental.CentralStorageStrategy(
+        ["CPU:0", "CPU:1"], "CPU:0"
+    )
+    with central.scope():
+        shared, optimizer = tf.Variable([1.0]), tf_opt.Adam(0.1)
+        optimizer.build([shared])
+
+    @tf.function
+    def step() -> None:
+        central.run(lambda: optimizer.apply([tf.constant([0.5])], [shared]))
+
+    with pytest.raises(ValueError, match="must have a copy.*CentralStorage"):
+        step()
+    assert shared.numpy() == 1

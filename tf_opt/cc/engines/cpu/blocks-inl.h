@@ -1,0 +1,248 @@
+// Blocks of a step's arrays in the type of the arithmetic, for one instruction
+// set. The same rules hold as in dense_cpu_range-inl.h.
+//
+// A rule's loop knows arrays of the arithmetic's type V alone: an array that is
+// stored in V is used in place, any other is widened into a block in the
+// first-level cache and rounded back after the update.
+#if !defined(TF_OPT_CPU_TARGET)
+#error "TF_OPT_CPU_TARGET must name the target's namespace"
+#endif
+
+#include <cstdint>
+#include <type_traits>
+
+#include "tf_opt/cc/engines/float_conversion-inl.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/random_bits.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+namespace TF_OPT_CPU_TARGET {
+namespace {
+
+// Number of elements updated at a time: a few cache lines of one array are
+// fetched, then of the next. Arrays whose sizes are powers of two share places
+// in the caches, and fetching one line of each in turn can cost a quarter more
+// time.
+#if defined(TF_OPT_BLOCK_SIZE)
+constexpr int64_t kBlockSize = TF_OPT_BLOCK_SIZE;  // For benchmarks.
+#else
+constexpr int64_t kBlockSize = 128;
+#endif
+
+// For 16-bit variables: the same cache lines hold twice as many elements, and
+// the cost per block matters more.
+constexpr int64_t kLargestBlock = 2 * kBlockSize;
+
+template <typename T>
+constexpr int64_t kBlockSizeOf = kHas16Bits<T> ? kLargestBlock : kBlockSize;
+
+// Runs body(i) for n independent elements. If there are kMost, as in a whole
+// block, the compiler knows the count.
+template <int kMost = kBlockSize, typename Body>
+inline __attribute__((always_inline)) void ForElements(int n,
+                                                       const Body& body) {
+  if (n == kMost) {
+#pragma GCC ivdep
+    for (int i = 0; i < kMost; ++i) body(i);
+  } else {
+#pragma GCC ivdep
+    for (int i = 0; i < n; ++i) body(i);
+  }
+}
+
+// Random bits in memory, for two elements in each word.
+using Bits = uint16_t __attribute__((may_alias));
+
+// Random bits of a block, which those of its operands are made from.
+class RandomBlock {
+ public:
+  // For n elements from this one on.
+  RandomBlock(int64_t element, int n) : element_(element), n_(n) {}
+
+  // Returns the bits of the first element and the following ones. Between two
+  // calls only the stream of the key may change. Not inlined into the loop of
+  // each rule, to keep the library small.
+  __attribute__((noinline)) const Bits* Fill(const RandomKey& key) {
+    const int odd = element_ % 2;  // In the upper half of the first word.
+    const Bits* const bits = reinterpret_cast<const Bits*>(words_) + odd;
+    if (filled_) return bits;
+    filled_ = true;
+    const int count = (odd + n_ + 1) / 2;
+    const RandomWords words(key, element_);
+    if (words.GoOn(count)) {
+      ForElements<kLargestBlock / 2>(count,
+                                     [&](int i) { words_[i] = words[i]; });
+    } else {
+      for (int i = 0; i < count; ++i) {
+        words_[i] = RandomWords(key, element_ + 2 * i)[0];
+      }
+    }
+    return bits;
+  }
+
+ private:
+  int64_t element_;
+  int n_;
+  bool filled_ = false;
+  alignas(64) uint32_t words_[kLargestBlock / 2 + 1];
+};
+
+// Rounds a block by random bits times the factor of a stream.
+template <typename V, typename T>
+__attribute__((noinline)) void NarrowAtRandom(const V* values, int n,
+                                              const Bits* random,
+                                              uint16_t factor, T* elements) {
+  ForElements<kLargestBlock>(n, [=](int i) {
+    const auto narrow = static_cast<float>(values[i]);
+    const auto bits = static_cast<uint16_t>(random[i] * factor);
+    elements[i] = RoundAtRandom(narrow, bits, T());
+  });
+}
+
+// Stores a block in 16 bits. `key` is null for rounding to nearest.
+template <typename V, typename T>
+inline __attribute__((always_inline)) void StoreBlock(const V* values, int n,
+                                                      const RandomKey* key,
+                                                      RandomBlock* random,
+                                                      T* elements) {
+  if (key == nullptr) {
+    NarrowBlock(values, n, elements);
+  } else {
+    NarrowAtRandom(values, n, random->Fill(*key), key->factor(), elements);
+  }
+}
+
+// Replaces master weights that don't round to their variables: the variables
+// were set from outside.
+template <typename T>
+__attribute__((noinline)) void Reconcile(const T* variable, int n,
+                                         float* master_weights) {
+  alignas(64) T rounded[kLargestBlock];
+  alignas(64) float widened[kLargestBlock];
+  NarrowBlock(master_weights, n, rounded);
+  WidenBlock(variable, n, widened);
+  ForElements(n, [&](int i) {
+    const bool same = HaveSameValue(rounded[i], variable[i]);
+    master_weights[i] = CanonicalNan(same ? master_weights[i] : widened[i]);
+  });
+}
+
+// A block of a variable: its master weights, or a widened copy of 16-bit
+// elements, ...
+template <typename V, typename T>
+class VariableBlock {
+ public:
+  template <typename Tensor>
+  VariableBlock(const Tensor& tensor, int64_t start, int n)
+      : array_(tensor.variable() + start),
+        n_(n),
+        has_master_weights_(tensor.master_weight() != nullptr) {
+    if (has_master_weights_) {
+      values_ = tensor.master_weight() + start;
+      Reconcile(array_, n, values_);
+    } else {
+      values_ = copy_;
+      WidenBlock(array_, n, copy_);
+    }
+  }
+
+  V* values() { return values_; }
+
+  // `key` is null for rounding to nearest. Master weights are always rounded to
+  // nearest, because a variable is compared with its rounded master weight.
+  void Store(const RandomKey* key, RandomBlock* random) {
+    StoreBlock(values_, n_, has_master_weights_ ? nullptr : key, random,
+               array_);
+  }
+
+ private:
+  T* array_;
+  int n_;
+  bool has_master_weights_;
+  V* values_;
+  alignas(64) V copy_[kLargestBlock];
+};
+
+// ... or the array itself, if it holds V.
+template <typename V>
+class VariableBlock<V, V> {
+ public:
+  template <typename Tensor>
+  VariableBlock(const Tensor& tensor, int64_t start, int)
+      : values_(tensor.variable() + start) {}
+  V* values() { return values_; }
+  void Store(const RandomKey*, RandomBlock*) {}
+
+ private:
+  V* values_;
+};
+
+// A block of a gradient, which is only read; zeros if it is absent.
+template <typename V, typename T>
+class GradientBlock {
+ public:
+  GradientBlock(const T* gradient, int64_t start, int n)
+      : values_(gradient == nullptr ? kZeros
+                                    : Widened(gradient + start, n, copy_)) {}
+  const V* values() const { return values_; }
+
+ private:
+  alignas(64) static constexpr V kZeros[kLargestBlock] = {};
+
+  alignas(64) V copy_[kLargestBlock];
+  const V* values_;
+};
+
+// A block of state, which may be stored in a shorter type than V.
+template <typename V>
+class StateBlock {
+ public:
+  StateBlock(const StateArray<V>& array, int64_t start, int n)
+      : array_(array), start_(start), n_(n), values_(At<V>()) {
+    if (array.type != StateType::kArithmetic) Widen();
+  }
+
+  V* values() { return values_; }
+
+  // `key` is null for rounding to nearest.
+  void Store(const RandomKey* key, RandomBlock* random) const {
+    if (array_.type != StateType::kArithmetic) Narrow(key, random);
+  }
+
+ private:
+  template <typename S>
+  S* At() const {
+    return static_cast<S*>(array_.data) + start_;
+  }
+
+  // These aren't inlined into each rule's loop, to keep the library small.
+  __attribute__((noinline)) void Widen() {
+    values_ = copy_;
+    if (array_.type == StateType::kBFloat16) {
+      WidenBlock(At<BFloat16>(), n_, copy_);
+    } else {
+      WidenBlock(At<float>(), n_, copy_);
+    }
+  }
+
+  __attribute__((noinline)) void Narrow(const RandomKey* key,
+                                        RandomBlock* random) const {
+    if (array_.type == StateType::kBFloat16) {
+      StoreBlock(copy_, n_, key, random, At<BFloat16>());
+    } else {
+      NarrowBlock(copy_, n_, At<float>());
+    }
+  }
+
+  StateArray<V> array_;
+  int64_t start_;
+  int n_;
+  V* values_;
+  alignas(64) V copy_[kLargestBlock];
+};
+
+}  // namespace
+}  // namespace TF_OPT_CPU_TARGET
+}  // namespace tf_opt

@@ -1,0 +1,61 @@
+// Merges sparse gradients: the rows that occur, each once, and their sums.
+#ifndef TF_OPT_CC_ENGINES_CPU_MERGE_CPU_H_
+#define TF_OPT_CC_ENGINES_CPU_MERGE_CPU_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/parallel_for.h"
+#include "tf_opt/cc/engines/cpu/sparse_gradient.h"
+
+namespace tf_opt {
+
+template <typename T>
+struct MergedSlices {
+  SparseGradient<T> gradient;
+  std::vector<int64_t> firsts;  // The first entry of each row that occurs.
+  T* sums;                      // Of these rows, one after the other.
+};
+
+template <typename T>
+std::vector<int64_t> FirstEntries(const SparseGradient<T>& gradient) {
+  std::vector<int64_t> firsts;
+  for (int64_t k = 0; k < gradient.count(); ++k) {
+    if (gradient.BeginsSegment(k)) firsts.push_back(k);
+  }
+  return firsts;
+}
+
+// Writes the sums of all tables.
+template <typename T>
+void SumRows(const std::vector<MergedSlices<T>>& tables, CpuTarget target,
+             int num_threads, const ParallelFor& parallel_for) {
+  std::vector<int64_t> sizes;
+  for (const auto& table : tables) {
+    sizes.push_back(static_cast<int64_t>(table.firsts.size()) *
+                    table.gradient.width);
+  }
+  const SumRowFunction<T> sum_row = SumRowFunctionFor<T>(target);
+  ForRanges(std::move(sizes), 2 * sizeof(T), num_threads, parallel_for,
+            [&](int i, int64_t begin, int64_t end) {
+              const SparseGradient<T>& gradient = tables[i].gradient;
+              const int64_t width = gradient.width;
+              while (begin < end) {
+                const int64_t row = begin / width;
+                const int64_t stop = std::min(end, (row + 1) * width);
+                const int64_t k = tables[i].firsts[row];
+                sum_row(gradient.values, width, gradient.entries, k,
+                        gradient.SegmentEnd(k) - k, begin - row * width,
+                        stop - begin, tables[i].sums + begin);
+                begin = stop;
+              }
+            });
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_CPU_MERGE_CPU_H_

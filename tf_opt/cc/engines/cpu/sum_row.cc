@@ -1,0 +1,88 @@
+// The sum of a row's entries, for one instruction set. The same rules hold as
+// in dense_cpu_range-inl.h.
+#if !defined(TF_OPT_CPU_TARGET)
+#error "TF_OPT_CPU_TARGET must name the target's namespace"
+#endif
+
+#include <cstdint>
+
+#include "tf_opt/cc/engines/cpu/sparse_gradient.h"
+#include "tf_opt/cc/engines/float_conversion-inl.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+namespace TF_OPT_CPU_TARGET {
+namespace {
+
+// Columns per block, by loops of constant length: a row's width is usually a
+// multiple of the smaller one.
+constexpr int kRowBlock = 64;
+constexpr int kSmallBlock = 16;
+
+template <typename V>
+inline __attribute__((always_inline)) void StoreRow(const V* from, int n,
+                                                    V* to) {
+  for (int i = 0; i < n; ++i) to[i] = from[i];
+}
+template <typename V, typename T>
+inline __attribute__((always_inline)) void StoreRow(const V* from, int n,
+                                                    T* to) {
+  NarrowBlock(from, n, to);
+}
+
+// For a block of columns; `n` is almost always a constant.
+template <typename T>
+inline __attribute__((always_inline)) void SumBlock(
+    const T* values, int64_t width, const RowEntries& entries, int64_t first,
+    int64_t count, int n, T* sum) {
+  using V = ComputeType<T>;
+  alignas(64) V total[kRowBlock] = {};
+  alignas(64) V copy[kRowBlock];
+  const int64_t ahead = EntriesAhead(width);
+  for (int64_t k = first; k < first + count; ++k) {
+    // It may belong to one of the next rows.
+    const int64_t next =
+        k + ahead < entries.count() ? entries.position(k + ahead) : kNoValues;
+    if (next != kNoValues) {
+      PrefetchRow<false>(values + next * width, n * sizeof(T));
+    }
+    const int64_t position = entries.position(k);
+    if (position == kNoValues) continue;
+    const V* const row = Widened(values + position * width, n, copy);
+    for (int i = 0; i < n; ++i) total[i] += row[i];
+  }
+  StoreRow(total, n, sum);
+}
+
+}  // namespace
+
+template <typename T>
+void SumRow(const T* values, int64_t width, const RowEntries& entries,
+            int64_t first, int64_t count, int64_t column, int64_t columns,
+            T* sum) {
+  const auto sum_block = [=, &entries](int64_t start, int n)
+                             __attribute__((always_inline)) {
+                               SumBlock(values + column + start, width, entries,
+                                        first, count, n, sum + start);
+                             };
+  int64_t start = 0;
+  for (; start + kRowBlock <= columns; start += kRowBlock) {
+    sum_block(start, kRowBlock);
+  }
+  for (; start + kSmallBlock <= columns; start += kSmallBlock) {
+    sum_block(start, kSmallBlock);
+  }
+  if (start < columns) sum_block(start, static_cast<int>(columns - start));
+}
+
+#define TF_OPT_INSTANTIATE_SUM_ROW(T)                                    \
+  template void SumRow<T>(const T*, int64_t, const RowEntries&, int64_t, \
+                          int64_t, int64_t, int64_t, T*)
+TF_OPT_INSTANTIATE_SUM_ROW(Half);
+TF_OPT_INSTANTIATE_SUM_ROW(BFloat16);
+TF_OPT_INSTANTIATE_SUM_ROW(float);
+TF_OPT_INSTANTIATE_SUM_ROW(double);
+
+}  // namespace TF_OPT_CPU_TARGET
+}  // namespace tf_opt

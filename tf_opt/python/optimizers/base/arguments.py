@@ -1,0 +1,237 @@
+"""Arguments that all optimizers take: their types, and what they may be."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+from typing import Literal
+from typing import TypedDict
+from typing import get_args
+
+import keras
+import tensorflow as tf
+
+from tf_opt.python.dispatch import IMPLEMENTATIONS
+from tf_opt.python.dispatch import Implementation
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.keras_internals import Number
+from tf_opt.python.keras_internals import strategy_of
+from tf_opt.python.optimizers.state import placement
+from tf_opt.python.optimizers.state.lazy_mode import LazyMode
+from tf_opt.python.optimizers.state.storage import RoundingSettings
+from tf_opt.python.optimizers.state.storage import StateDtype
+from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.settings import clip_bound
+from tf_opt.python.optimizers.step.settings import inverse_scale
+from tf_opt.python.optimizers.values import validation
+
+LearningRate = (
+    float
+    | keras.optimizers.schedules.LearningRateSchedule
+    | Callable[[], float | tf.Tensor]
+)
+ScheduleBy = Literal["steps", "updates"]
+
+Check = Callable[[str, Any], None]
+
+# Checks of the common arguments, when they are assigned.
+COMMON_CHECKS: Mapping[str, Check] = {
+    **dict.fromkeys(
+        (
+            "decoupled_weight_decay",
+            "maximize",
+            "use_ema",
+            "skip_nonfinite",
+            "track_gradient_norm",
+            "master_weights",
+            "stochastic_rounding",
+            "shard_state",
+        ),
+        validation.check_boolean,
+    ),
+    "learning_rate": validation.check_assigned_learning_rate,
+    "weight_decay": validation.check_weight_decay,
+    "clipnorm": validation.check_clip_bound,
+    "clipvalue": validation.check_clip_bound,
+    "global_clipnorm": validation.check_clip_bound,
+    "ema_momentum": validation.check_ema_momentum,
+    "ema_overwrite_frequency": functools.partial(
+        validation.check_count, least=1
+    ),
+    "loss_scale_factor": validation.check_loss_scale,
+    "gradient_accumulation_steps": functools.partial(
+        validation.check_count, least=2
+    ),
+    "schedule_by": functools.partial(
+        validation.check_one_of, choices=get_args(ScheduleBy)
+    ),
+    "state_device": placement.check_device,
+    "seed": validation.check_seed,
+    "implementation": functools.partial(
+        validation.check_one_of, choices=IMPLEMENTATIONS
+    ),
+}
+
+# Arguments of which only one may be set, and why.
+_EXCLUSIVE = {
+    ("stochastic_rounding", "master_weights"): "master weights lose nothing by "
+    "rounding",
+    ("shard_state", "state_device"): "all replicas have one state there",
+    ("clipnorm", "clipvalue", "global_clipnorm"): "a step clips once",
+}
+
+
+class KerasArguments(TypedDict, total=False):
+    """The arguments of all of Keras' optimizers, besides the learning rate."""
+
+    weight_decay: Number | None
+    clipnorm: Number | None
+    clipvalue: Number | None
+    global_clipnorm: Number | None
+    use_ema: bool
+    ema_momentum: Number
+    ema_overwrite_frequency: int | None
+    loss_scale_factor: Number | None
+    gradient_accumulation_steps: int | None
+    name: str | None
+
+
+class Options(TypedDict, total=False):
+    """The keyword-only arguments of all optimizers."""
+
+    decoupled_weight_decay: bool
+    maximize: bool
+    schedule_by: ScheduleBy
+    learning_rate_multipliers: Mapping[str, float] | None
+    weight_decay_multipliers: Mapping[str, float] | None
+    skip_nonfinite: bool
+    track_gradient_norm: bool
+    lazy_mode: LazyMode
+    master_weights: bool
+    stochastic_rounding: bool
+    seed: int | None
+    state_dtype: StateDtype | None
+    state_device: str | None
+    shard_state: bool
+    implementation: Implementation
+
+
+class CommonArguments(KerasArguments, Options, total=False):
+    """What all optimizers take, besides the learning rate."""
+
+
+def check(
+    optimizer: keras.optimizers.Optimizer,
+    checks: Mapping[str, Check],
+    name: str,
+    value: Any,
+) -> None:
+    """Raises a ValueError if an optimizer's argument can't become this value.
+
+    Args:
+        optimizer: The optimizer, with its other arguments.
+        checks: The checks of single arguments, by name.
+        name: The argument.
+        value: Its new value.
+    """
+    if name not in checks:
+        return
+    # As in Keras, `ema_` arguments are ignored without `use_ema`.
+    if name.startswith("ema_") and not optimizer.use_ema:
+        return
+    checks[name](name, value)
+    if name == "use_ema" and value:
+        for other in ("ema_momentum", "ema_overwrite_frequency"):
+            if hasattr(optimizer, other):
+                checks[other](other, getattr(optimizer, other))
+    for names, reason in _EXCLUSIVE.items():
+        values = {x: getattr(optimizer, x, None) for x in names}
+        values = {
+            x: y
+            for x, y in (values | {name: value}).items()
+            if y is not None and y is not False
+        }
+        if name in names and name in values and len(values) > 1:
+            listed = ", ".join(f"`{x}`" for x in names)
+            received = ", ".join(f"{x}={y!r}" for x, y in values.items())
+            raise ValueError(
+                f"Only one of {listed} can be set, because {reason}. "
+                f"Received: {received}"
+            )
+
+
+def is_fixed(name: str, spec: RuleSpec) -> bool:
+    """Returns whether an argument can't change once there is a state."""
+    always = ("master_weights", "state_dtype", "state_device", "shard_state")
+    return name in always or any(
+        name in (slot.rows, slot.first) for slot in spec.slots
+    )
+
+
+def check_fits_state(name: str, value: Any, old: Any, spec: RuleSpec) -> None:
+    """Raises a ValueError if a built optimizer's state needs the old value."""
+    problem = None
+    if is_fixed(name, spec):
+        problem = "be changed" if value != old else None
+    elif name in ("use_ema", "gradient_accumulation_steps"):
+        problem = "begin" if value and not old else None
+    elif name in (slot.needed_by for slot in spec.optional_slots):
+        if is_known(value, 0) != is_known(old, 0):
+            problem = "become 0, or stop being 0,"
+    if problem is not None:
+        raise ValueError(
+            f"`{name}` can't {problem} once the optimizer is built, as its "
+            f"state depends on it. Received: {name}={value!r}"
+        )
+
+
+def rounding_of(optimizer: keras.optimizers.Optimizer) -> RoundingSettings:
+    """Returns an optimizer's options of rounding."""
+    return RoundingSettings(
+        optimizer.master_weights,
+        optimizer.stochastic_rounding,
+        optimizer.seed,
+        optimizer.state_dtype,
+    )
+
+
+def settings_of(
+    optimizer: keras.optimizers.Optimizer,
+    gradient_scale: Scalar | None,
+    **how: Any,
+) -> Settings:
+    """Returns an optimizer's options for the next step.
+
+    Args:
+        optimizer: The optimizer.
+        gradient_scale: The factor of the gradients of a loss that a
+            `LossScaleOptimizer` has scaled. Such a step is skipped if a
+            gradient isn't finite. None: there is no such optimizer.
+        **how: Those that tell how it updates a variable.
+    """
+    is_scaled = gradient_scale is not None
+    if not is_scaled:
+        gradient_scale = inverse_scale(optimizer.loss_scale_factor)
+    return Settings(
+        implementation=optimizer.implementation,
+        learning_rate=lambda: optimizer.learning_rate,
+        weight_decay=optimizer.weight_decay,
+        clipnorm=clip_bound(optimizer.clipnorm),
+        clipvalue=clip_bound(optimizer.clipvalue),
+        global_clipnorm=clip_bound(optimizer.global_clipnorm),
+        use_ema=optimizer.use_ema,
+        ema_momentum=optimizer.ema_momentum,
+        ema_overwrite_frequency=optimizer.ema_overwrite_frequency,
+        gradient_scale=gradient_scale,
+        micro_steps=optimizer.gradient_accumulation_steps or 1,
+        skip_nonfinite=optimizer.skip_nonfinite or is_scaled,
+        track_gradient_norm=optimizer.track_gradient_norm,
+        rounding=rounding_of(optimizer),
+        decoupled_weight_decay=optimizer.decoupled_weight_decay,
+        strategy=strategy_of(optimizer),
+        **how,
+    )

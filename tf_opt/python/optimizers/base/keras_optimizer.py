@@ -1,0 +1,431 @@
+"""What Keras sees of an optimizer besides its steps.
+
+These are its arguments, its configuration, and the creation and saving of its
+state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_opt.python import keras_internals
+from tf_opt.python.dispatch import Implementation
+from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.keras_internals import Number
+from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.base import arguments
+from tf_opt.python.optimizers.base import representation
+from tf_opt.python.optimizers.base import saving
+from tf_opt.python.optimizers.base.building import StateBuilder
+from tf_opt.python.optimizers.base.choices import Choices
+from tf_opt.python.optimizers.base.choices import Exclusions
+from tf_opt.python.optimizers.state import factors
+from tf_opt.python.optimizers.state import lazy_mode as lazy_modes
+from tf_opt.python.optimizers.state import storage
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
+from tf_opt.python.optimizers.step.plan import PlanKeeper
+from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.gradients import path_of
+from tf_opt.python.tensorflow_internals import explains_later_traces
+
+
+def _multipliers(option: str, doc: str) -> Any:
+    """Creates the property of a dictionary of multipliers."""
+    return property(
+        lambda self: self._choices.chosen[option],
+        lambda self, x: self._choose(option, factors.check(option, x)),
+        doc=doc,
+    )
+
+
+class KerasOptimizer(keras.optimizers.Optimizer):
+    """Base class: an optimizer's arguments, state and configuration."""
+
+    # The rule, the checks of all arguments, and the class's own arguments
+    # besides the learning rate. (base/definition.py sets these.)
+    _spec: RuleSpec
+    _checks: Mapping[str, arguments.Check] = arguments.COMMON_CHECKS
+    _own_arguments: tuple[str, ...] = ()
+    # Checks that aren't the rule's, and arguments that users should give, with
+    # what the class does without.
+    _own_checks: Mapping[str, arguments.Check] = {}
+    _if_left_out: Mapping[str, str] = {}
+
+    # The variables that a step reads and writes; None before `build`.
+    _state: OptimizerState | None = None
+    # Each variable's master weight, or None; empty without master weights.
+    _masters: Sequence[keras.Variable | None] = ()
+
+    def __init__(
+        self,
+        learning_rate: arguments.LearningRate,
+        weight_decay: Number | None = None,
+        clipnorm: Number | None = None,
+        clipvalue: Number | None = None,
+        global_clipnorm: Number | None = None,
+        use_ema: bool = False,
+        ema_momentum: Number = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: Number | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        *,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        schedule_by: arguments.ScheduleBy = "steps",
+        learning_rate_multipliers: Mapping[str, float] | None = None,
+        weight_decay_multipliers: Mapping[str, float] | None = None,
+        skip_nonfinite: bool = False,
+        track_gradient_norm: bool = False,
+        lazy_mode: lazy_modes.LazyMode = False,
+        master_weights: bool = False,
+        stochastic_rounding: bool = False,
+        seed: int | None = None,
+        state_dtype: storage.StateDtype | None = None,
+        state_device: str | None = None,
+        shard_state: bool = False,
+        implementation: Implementation = "auto",
+        **hyperparameters: float | bool,
+    ) -> None:
+        validation.check_learning_rate(learning_rate)
+        # Keras' constructor makes variables, one of a number.
+        with keras_internals.numbers_in_float32(), explains_later_traces():
+            super().__init__(
+                learning_rate, weight_decay=weight_decay, name=name
+            )
+        keras_internals.count_in_one_op(self)
+        self.clipnorm = clipnorm
+        self.clipvalue = clipvalue
+        self.global_clipnorm = global_clipnorm
+        self.ema_momentum = ema_momentum
+        self.ema_overwrite_frequency = ema_overwrite_frequency
+        self.use_ema = use_ema
+        self.loss_scale_factor = loss_scale_factor
+        self.gradient_accumulation_steps = gradient_accumulation_steps
+        self.decoupled_weight_decay = decoupled_weight_decay
+        self.maximize = maximize
+        self.schedule_by = schedule_by
+        self.skip_nonfinite = skip_nonfinite
+        self.track_gradient_norm = track_gradient_norm
+        self.master_weights = master_weights
+        self.stochastic_rounding = stochastic_rounding
+        self.state_dtype = state_dtype
+        self.seed = seed
+        self.state_device = state_device
+        self.shard_state = shard_state
+        self.implementation: Implementation = implementation
+        for argument, value in hyperparameters.items():
+            setattr(self, argument, value)
+        self._plans = PlanKeeper()
+        self._unsaved = UnsavedState()
+        self._choices = Choices()
+        self.learning_rate_multipliers = learning_rate_multipliers
+        self.weight_decay_multipliers = weight_decay_multipliers
+        self.lazy_mode = lazy_mode
+
+    # ---- Arguments. ----
+
+    def __repr__(self) -> str:
+        return representation.of_optimizer(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        keras_internals.refuse_lr(self, name, value)
+        if getattr(self, "built", False) and hasattr(self, name):
+            old = getattr(self, name)
+            arguments.check_fits_state(name, value, old, self._spec)
+        arguments.check(self, self._checks, name, value)
+        if name == "state_dtype":
+            value = storage.standard_state_dtype(value)
+        elif isinstance(value, (np.bool_, np.integer)):
+            # Python's types can be serialized.
+            value = value.item()
+        with (
+            # A variable in the place of a number isn't the optimizer's state.
+            keras_internals.untracked()
+            if name in self._checks and isinstance(value, Variable)
+            else contextlib.nullcontext()
+        ):
+            super().__setattr__(name, value)
+        # An unneeded draw would change the random numbers of the user's layers.
+        if (
+            name in ("seed", "stochastic_rounding", "state_dtype")
+            and getattr(self, "seed", 0) is None
+            and arguments.rounding_of(self).needs_bits
+        ):
+            self.seed = keras_internals.next_seed()
+
+    # ---- Numbers that checkpoints don't contain. ----
+
+    @property
+    def track_gradient_norm(self) -> bool:
+        """Whether each update stores the norm of its gradients.
+
+        An assignment takes effect in eager steps and in functions traced
+        afterwards.
+        """
+        return self._track_gradient_norm
+
+    @track_gradient_norm.setter
+    def track_gradient_norm(self, value: bool) -> None:
+        self._track_gradient_norm = bool(value)
+        if value and self._state is not None:
+            self._keep("gradient_norm")
+
+    @property
+    def gradient_norm(self) -> tf.Tensor:
+        """The norm of all gradients of the last update, before clipping.
+
+        A float64 scalar, 0 before the first update. Requires
+        `track_gradient_norm=True` or `global_clipnorm`.
+        """
+        return self._unsaved.value(
+            "gradient_norm", "`track_gradient_norm=True` or `global_clipnorm`"
+        )
+
+    @property
+    def skipped_steps(self) -> tf.Tensor:
+        """The number of skipped steps, an int64 scalar.
+
+        Requires `skip_nonfinite=True` or a `tf_opt.LossScaleOptimizer` around
+        this optimizer.
+        """
+        return self._unsaved.value(
+            "skipped_steps", "`skip_nonfinite=True` or a LossScaleOptimizer"
+        )
+
+    def _keep(self, name: str) -> None:
+        """Keeps one of these numbers from now on."""
+        with access.creation_scope_of(self):
+            self._unsaved.keep(name)
+
+    # ---- Choices by variable. ----
+
+    learning_rate_multipliers: Mapping[str, float] | None = _multipliers(
+        "learning_rate_multipliers",
+        """Factors of the learning rate by regular expression, or None.
+
+        An assignment takes effect in the next step, traced or not. It is an
+        error if a step was traced without factors.
+        """,
+    )
+    weight_decay_multipliers: Mapping[str, float] | None = _multipliers(
+        "weight_decay_multipliers",
+        """Factors of the weight decay by regular expression, or None.
+
+        An assignment takes effect as that of `learning_rate_multipliers`.
+        """,
+    )
+
+    @property
+    def lazy_mode(self) -> lazy_modes.LazyMode:
+        """Whether tables are lazy, or patterns for those that are.
+
+        An assignment takes effect in eager steps and in functions traced
+        afterwards. Once the optimizer is built, it can't change which tables
+        catch up.
+        """
+        return lazy_modes.copy_of(self._choices.chosen["lazy_mode"])
+
+    @lazy_mode.setter
+    def lazy_mode(self, value: lazy_modes.LazyMode) -> None:
+        value = lazy_modes.check("lazy_mode", value)
+        if self._state is not None:
+            lazy_modes.check_same_catch_up(value, self.lazy_mode, self._state)
+        self._choose("lazy_mode", value)
+
+    def exclude_from_weight_decay(
+        self,
+        var_list: Sequence[keras.Variable] | None = None,
+        var_names: Sequence[str] | None = None,
+    ) -> None:
+        """Excludes variables from weight decay; saved with the optimizer.
+
+        Args:
+            var_list: Variables to exclude.
+            var_names: Regular expressions. A variable is excluded if one of
+                them is found in its name, such as `"dense/bias:0"`. If none of
+                them is found in any name, there is a warning, at the latest in
+                `build`.
+        """
+        super().exclude_from_weight_decay(
+            var_list=var_list, var_names=var_names
+        )
+        exclusions = Exclusions(
+            sorted(set(var_names or ())), sorted(map(path_of, var_list or ()))
+        )
+        if self.built:
+            exclusions.warn_if_unmatched(self._trainable_variables)
+        self._choose("excluded", exclusions)
+
+    def _choose(self, option: str, choice: Any) -> None:
+        """Stores a choice by variable, which a built optimizer also applies."""
+        choices = self._choices.replace(option, choice)
+        if self.built:
+            choices = choices.resolve(self, self._trainable_variables)
+            self._apply_choice(choices, option)
+        self._choices = choices
+
+    def _apply_choice(self, choices: Choices, option: str) -> None:
+        """Lets the next step find the variables' values of an option."""
+        values = choices.values[option]
+        if option in ("learning_rate_multipliers", "weight_decay_multipliers"):
+            with access.creation_scope_of(self):
+                getattr(self._unsaved, option).set(values, len(choices.shapes))
+        elif self._state is not None:
+            self._state = dataclasses.replace(
+                self._state, **{option: tuple(values)}
+            )
+
+    # ---- State. ----
+
+    def build(self, var_list: Sequence[keras.Variable]) -> None:
+        """Creates the state, in the order of Keras' optimizer.
+
+        Args:
+            var_list: The model variables that will be updated.
+
+        Raises:
+            ValueError: If a regular expression of the multipliers or of
+                `lazy_mode` matches no variable, or a variable doesn't fit an
+                option. The optimizer then is as it was before.
+        """
+        if not self.built:
+            access.once_for_all_replicas(lambda: self._build(var_list))
+
+    def _build(self, variables: Sequence[keras.Variable]) -> None:
+        # An error leaves the optimizer as it was: all checks come first.
+        builder = StateBuilder(self, self._spec, variables)
+        # A loaded optimizer may be for other variables, of unfrozen layers.
+        if "excluded" not in self._choices.values:
+            self._choices.chosen["excluded"].warn_if_unmatched(variables)
+        choices = self._choices.resolve(self, variables)
+        modes = choices.values["lazy_mode"]
+        catch_up = lazy_modes.which_catch_up(self.lazy_mode, variables, modes)
+        self._choices, self._builder = choices, builder
+        try:
+            with explains_later_traces():
+                self._create_state(variables, catch_up)
+        finally:
+            self.built = self._state is not None
+
+    def _create_state(
+        self, variables: Sequence[keras.Variable], catch_up: Sequence[bool]
+    ) -> None:
+        super().build(variables)
+        self._plans.clear()
+        self._unsaved.clear()
+        # `global_clipnorm` needs the norm anyway.
+        if self.track_gradient_norm or self.global_clipnorm is not None:
+            self._keep("gradient_norm")
+        if self.skip_nonfinite:
+            self._keep("skipped_steps")
+        for option in self._choices.chosen:
+            self._apply_choice(self._choices, option)
+        slots = self._builder.slots()
+        for shared in self._spec.shared:
+            setattr(self, shared.attribute, self._builder.shared(shared))
+        self._add_own_state()
+        if self.master_weights:
+            self._masters = self._builder.masters()
+        since, coasts = self._builder.waiting_rows(catch_up)
+        copies = self._builder.working_copies()
+        self._unsaved.working_copies = copies
+        self._state = OptimizerState(
+            variables=self._trainable_variables,
+            working_copies=copies,
+            index_of=self._get_variable_index,
+            excluded=tuple(self._choices.values["excluded"]),
+            lazy_mode=tuple(self._choices.values["lazy_mode"]),
+            slots=slots,
+            accumulators=getattr(self, "_accumulated_gradients", ()),
+            averages=getattr(self, "_model_variables_moving_average", ()),
+            masters=self._masters,
+            since=since,
+            coasting=coasts,
+            iterations=self._iterations,
+            list_all=lambda: self.variables,
+            unsaved=self._unsaved,
+        )
+
+    def _add_own_state(self) -> None:
+        """Hook for variables of a subclass that its rule doesn't know."""
+
+    def add_variable_from_reference(
+        self,
+        reference_variable: Variable,
+        name: str | None = None,
+        initializer: Any = "zeros",
+    ) -> keras.Variable:
+        """Adds a variable of another variable's shape, in the arithmetic type.
+
+        Keras' method uses the other variable's type; a sum of 16-bit numbers
+        would lose digits. Averages have the type of `state_dtype`.
+
+        Args:
+            reference_variable: The other variable.
+            name: The suffix of the variable's name.
+            initializer: The initial value.
+        """
+        dtype = None
+        if name == keras_internals.MOVING_AVERAGE:
+            dtype = storage.state_dtype_of(reference_variable, self.state_dtype)
+        return self._builder.add(
+            reference_variable,
+            name or "var",
+            dtype=dtype,
+            initializer=initializer,
+        )
+
+    # ---- Saving. ----
+
+    def save_own_variables(self, store: Any) -> None:
+        """Saves the variables; those that Keras lacks have separate keys."""
+        saving.save(self.variables, saving.extras_of(self._state), store)
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads the variables that `save_own_variables` saved."""
+        extras = saving.extras_of(self._state)
+        super().load_own_variables(saving.adapt(self.variables, extras, store))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, serializable."""
+        config = super().get_config()
+        for name in (*arguments.Options.__annotations__, *self._own_arguments):
+            config[name] = getattr(self, name)
+        for name, value in config.items():
+            if name in self._checks and isinstance(value, Variable):
+                config[name] = float(value.numpy())
+        return config | self._choices.get_config()
+
+    @classmethod
+    def from_config(
+        cls,
+        config: dict[str, Any],
+        custom_objects: dict[str, Any] | None = None,
+    ) -> KerasOptimizer:
+        """Creates an optimizer from the result of `get_config`.
+
+        Args:
+            config: The configuration.
+            custom_objects: User-defined objects by name.
+        """
+        config = dict(config)
+        exclusions = config.pop("exclude_from_weight_decay", None)
+        by_position = config.pop("by_position", None)
+        optimizer = super().from_config(config, custom_objects)
+        if exclusions:
+            names = exclusions["var_names"]
+            optimizer.exclude_from_weight_decay(var_names=names)
+        choices = optimizer._choices.load(exclusions, by_position)
+        optimizer._choices = choices
+        return optimizer
