@@ -246,6 +246,13 @@ def _arguments(name: str, parameters: Sequence[_Parameter]) -> dict[str, Any]:
             "decoupled_weight_decay",
         )
     }
+    for key, value in counterpart.theirs.items():
+        received = _same(parameters, key, lambda x, k=key: x.group.get(k, 0))
+        if received != value:
+            raise ValueError(
+                f"`{key}` must be {value} in PyTorch's {name}: give a learning "
+                f"rate schedule to tf_opt's. Received: {key}={received}"
+            )
     arguments |= counterpart.fixed
     for argument in ("learning_rate", "weight_decay"):
         values = [float(setting(x, argument) or 0.0) for x in parameters]

@@ -118,7 +118,9 @@ def unroll(
             names = [*slots, *first]
         state = {k: pack([first.get(k, zero) for zero in zeros]) for k in names}
         for name, x in first_of_slots.items():
-            state[name] = pack([zero + tf.cast(x, zero.dtype) for zero in zeros])
+            state[name] = pack(
+                [zero + tf.cast(x, zero.dtype) for zero in zeros]
+            )
     state = {"iterations": 0, **state}
     start = scalars.integer("iterations", state["iterations"])
     slots = {k: flatten(k, state[k]) for k in taken.args if k in state}
