@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
