@@ -113,7 +113,7 @@ def test_it_passes_the_tests_of_the_registry(sources, tmp_path):
     shutil.copytree(sources / "tf_opt", package / "tf_opt")
     # The copy has no documents, and no library.
     chosen = "(Toy or toy or test_registry) and not written and not keras_cl"
-    chosen += " and not custom_op and not features and not reference_has"
+    chosen += " and not custom_op and not features and not reference"
     report = run(
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
         *("-k", chosen),

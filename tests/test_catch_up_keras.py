@@ -278,16 +278,6 @@ def test_what_catches_up_after_all():
     adam({"my_table": "catch_up"}).apply([SLICES], [table])
 
 
-def test_dense_variables_have_no_more_state():
-    dense = keras.Variable(np.ones((5, 2)), name="kernel")
-    counts = []
-    for mode in (False, "catch_up"):
-        optimizer = adam(mode)
-        optimizer.build([dense])
-        counts.append(len(optimizer.variables))
-    assert counts[0] == counts[1]
-
-
 def test_a_built_optimizer_keeps_its_tables():
     optimizer = adam({"emb": "catch_up", "other": True})
     optimizer.build([embeddings(), keras.Variable([1.0], name="other")])

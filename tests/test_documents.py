@@ -45,11 +45,11 @@ MEMBERS = {x for x in REFERENCE if x.rpartition(".")[0] in PUBLIC}
 RULES = [name for name in tf_opt.functional.__all__ if name.islower()]
 FUNCTIONS = [getattr(tf_opt.functional, name) for name in RULES]
 CLASSES = [getattr(tf_opt, name) for name in OPTIMIZERS]
-# All but the types of results.
+# All but modules and the types of results.
 USED = [
     each
     for each in map(pkgutil.resolve_name, sorted(PUBLIC))
-    if not (inspect.isclass(each) and issubclass(each, tuple))
+    if callable(each) and not hasattr(each, "_fields")
 ]
 
 

@@ -126,16 +126,18 @@ def test_rows_catch_up_in_replicas(strategy):
             )
             optimizer.build([table])
 
-        def on_replica() -> None:
+        def on_replica(number: tf.Tensor) -> None:
             context = tf.distribute.get_replica_context()
-            rows = tf.stack([0, 2 + context.replica_id_in_sync_group])
-            optimizer.catch_up(table, rows)
+            own = 2 * number + context.replica_id_in_sync_group
+            rows = tf.stack([0, own % 6])
+            # Another one, which has missed a step.
+            optimizer.catch_up(table, [(own + 2) % 6])
             values = tf.ones((2, 2), tf.float64)
             optimizer.apply([tf.IndexedSlices(values, rows)], [table])
 
-        step = tf.function(lambda: strategy.run(on_replica))
-        for _ in range(3):
-            step()
+        step = tf.function(lambda number: strategy.run(on_replica, (number,)))
+        for number in range(3):
+            step(tf.constant(number))
         for variable in (table, *optimizer.variables) if not arguments else ():
             copies = strategy.experimental_local_results(variable.value)
             np.testing.assert_array_equal(copies[0], copies[-1])

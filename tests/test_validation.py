@@ -218,14 +218,6 @@ def test_a_value_that_keras_takes_means_the_same(name, value):
     np.testing.assert_allclose(results[1], results[0], rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["ema_momentum", "ema_overwrite_frequency"])
-def test_without_averages_their_arguments_do_not_count(name):
-    # As in Keras.
-    for make in keras.optimizers.Adam, tf_opt.Adam:
-        optimizer = make(**{name: "a"})
-        setattr(optimizer, name, "b")
-
-
 @pytest.mark.parametrize(
     ("make", "name", "value"),
     [

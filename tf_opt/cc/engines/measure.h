@@ -41,18 +41,18 @@ struct MeasuredTensor {
 // The rows that a gradient has of its accumulator, ascending. In the others it
 // is zero.
 struct GradientRows {
-  // Writes the elements [begin, begin + size) of the dense gradient to `tile`.
-  template <typename T>
-  void CopyTile(const T* gradient, int64_t begin, int64_t size, T* tile) const {
-    std::fill_n(tile, size, T());
+  // Calls use(from, to, count) for each part of a row in the elements [begin,
+  // begin + size) of the dense gradient: `count` elements, `from` on in the
+  // rows that it has, and `to` on in these elements.
+  template <typename Use>
+  void ForParts(int64_t begin, int64_t size, const Use& use) const {
     auto row = std::lower_bound(rows.begin(), rows.end(), begin / width);
     for (; row != rows.end() && *row * width < begin + size; ++row) {
       const int64_t row_begin = *row * width;
       const int64_t first = std::max(row_begin, begin);
       const int64_t last = std::min(row_begin + width, begin + size);
-      const T* const from = gradient + (row - rows.begin()) * width;
-      std::copy(from + (first - row_begin), from + (last - row_begin),
-                tile + (first - begin));
+      use((row - rows.begin()) * width + (first - row_begin), first - begin,
+          last - first);
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
@@ -51,21 +52,30 @@ std::vector<Measure> MeasureGradients(
   const auto measure_tile = TF_OPT_OF_CPU_TARGET(target, MeasureTile<T>);
   const auto scale = static_cast<ComputeType<T>>(gradient_scale);
   const auto body = [&](int64_t begin, int64_t end) {
+    // A tile of a dense gradient: zeros, but for the rows that it has.
+    alignas(64) T dense[kTileSize];
+    if (!rows.empty()) std::memset(dense, 0, sizeof(dense));
     for (int64_t k = begin; k < end; ++k) {
       const Tile tile = table[k];
       const MeasuredTensor<T>& tensor = tensors[tile.tensor];
-      const T* gradient = tensor.gradient + tile.begin;
-      alignas(64) T copy[kTileSize];
-      if (!rows.empty()) {
-        rows[tile.tensor].CopyTile(tensor.gradient, tile.begin, tile.size,
-                                   copy);
-        gradient = copy;
+      const ComputeType<T>* const accumulator =
+          tensor.accumulator == nullptr ? nullptr
+                                        : tensor.accumulator + tile.begin;
+      if (rows.empty()) {
+        measure_tile(scale, tensor.gradient + tile.begin, accumulator,
+                     tile.size, &tiles[k]);
+        continue;
       }
-      measure_tile(scale, gradient,
-                   tensor.accumulator == nullptr
-                       ? nullptr
-                       : tensor.accumulator + tile.begin,
-                   tile.size, &tiles[k]);
+      const GradientRows& own = rows[tile.tensor];
+      own.ForParts(tile.begin, tile.size,
+                   [&](int64_t from, int64_t to, int64_t count) {
+                     std::copy_n(tensor.gradient + from, count, dense + to);
+                   });
+      measure_tile(scale, dense, accumulator, tile.size, &tiles[k]);
+      own.ForParts(tile.begin, tile.size,
+                   [&](int64_t, int64_t to, int64_t count) {
+                     std::fill_n(dense + to, count, T());
+                   });
     }
   };
   if (bytes <= kInlineBytes || num_threads <= 1) {

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import measure as composed
 from tf_opt.python.functional import slices
 from tf_opt.python.functional import step_frame
@@ -18,6 +17,7 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import measure_gradients as custom_op
+from tf_opt.python.optimizers.step import tables
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import Settings
@@ -45,6 +45,7 @@ class Measures(NamedTuple):
 def measure(
     context: StepContext,
     grads: Sequence[Gradient],
+    rows: Sequence[Sequence[tf.Tensor]],
     *,
     accumulates: bool,
     enabled: Flag,
@@ -53,18 +54,29 @@ def measure(
 
     Args:
         context: The step's context.
-        grads: The gradients, merged by `tables.merged`.
+        grads: The gradients; without accumulators, merged by `tables.merged`.
+        rows: The result of `tables.accumulated_rows`.
         accumulates: Whether accumulators are added.
         enabled: Whether to measure; if not, norms are 0.
     """
     settings = context.settings
     norms, squares, finite = [], [], []
-    for bucket in context.plan.buckets:
+    for bucket, more_rows in zip(context.plan.buckets, rows, strict=True):
         own = [grads[i] for i in bucket.positions]
         with bucket.on_device(context.state):
-            measured = (_by_op if bucket.runs_op else _composed)(
-                context, bucket, own, accumulates, enabled
-            )
+            if not bucket.runs_op:
+                measured = _composed(context, bucket, own, accumulates, enabled)
+            elif bucket.sparse and accumulates:
+                measured = _rows_with_accumulators(
+                    context, bucket, own, more_rows, enabled
+                )
+            else:
+                measured = custom_op.measure_gradients(
+                    [x.values for x in own] if bucket.sparse else own,
+                    bucket.lists["accumulators"] if accumulates else (),
+                    gradient_scale=settings.gradient_scale,
+                    enabled=enabled,
+                )
         sums = access.on_host(measured.sums_of_squares)
         root, total, all_ = _functions_of(sums)
         norms.append(root(sums) / settings.micro_steps)
@@ -78,57 +90,44 @@ def measure(
     )
 
 
-def _by_op(
+def _rows_with_accumulators(
     context: StepContext,
     bucket: Bucket,
-    grads: Sequence[Gradient],
-    accumulates: bool,
+    grads: Sequence[tf.IndexedSlices],
+    more_rows: Sequence[tf.Tensor],
     enabled: Flag,
 ) -> GradientMeasures:
-    """Measures a bucket's gradients by the custom op."""
-    scale = context.settings.gradient_scale
-    accumulators = bucket.lists["accumulators"] if accumulates else ()
-    if not bucket.sparse:
-        return custom_op.measure_gradients(
-            grads, accumulators, gradient_scale=scale, enabled=enabled
-        )
-    if accumulates and bucket.lazy:
-        return custom_op.measure_gradients(
-            cond(
-                enabled,
-                lambda: _accumulated(context, bucket, grads),
-                lambda: [
-                    tf.zeros([0], arithmetic.slot_dtype(x.values.dtype))
-                    for x in grads
-                ],
-            ),
-            enabled=enabled,
-        )
-    return custom_op.measure_gradients(
-        [x.values for x in grads],
-        accumulators,
-        rows=[x.indices for x in grads] if accumulates else (),
-        gradient_scale=scale,
-        enabled=enabled,
-    )
-
-
-def _accumulated(
-    context: StepContext, bucket: Bucket, grads: Sequence[tf.IndexedSlices]
-) -> list[tf.Tensor]:
-    """Returns the rows of lazy gradients with their accumulators added.
-
-    No other row has a gradient, now or accumulated.
-    """
+    """Measures sparse gradients and accumulators by the custom op."""
     _, settings, state, _ = context
-    return [
-        step_frame.accumulate(
-            access.read_rows(state.accumulators[index], gradient.indices),
-            gradient.values,
-            settings.gradient_scale,
+
+    def measured() -> GradientMeasures:
+        merged = tables.merged(context, bucket, grads, more_rows)
+        if not bucket.lazy:
+            return custom_op.measure_gradients(
+                [x.values for x in merged],
+                bucket.lists["accumulators"],
+                rows=[x.indices for x in merged],
+                gradient_scale=settings.gradient_scale,
+            )
+        # No other row has a gradient, now or accumulated.
+        sums = [
+            step_frame.accumulate(
+                access.read_rows(state.accumulators[index], gradient.indices),
+                gradient.values,
+                settings.gradient_scale,
+            )
+            for index, gradient in zip(bucket.indices, merged, strict=True)
+        ]
+        return custom_op.measure_gradients(sums)
+
+    def nothing() -> GradientMeasures:
+        count = len(grads)
+        return GradientMeasures(
+            tf.zeros([count], tf.float64), tf.ones([count], tf.bool)
         )
-        for index, gradient in zip(bucket.indices, grads, strict=True)
-    ]
+
+    # Most micro-steps aren't measured, and rows aren't merged in vain.
+    return cond(enabled, measured, nothing)
 
 
 def _composed(

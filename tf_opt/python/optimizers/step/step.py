@@ -175,6 +175,7 @@ class Step:
             measures = measuring.measure(
                 self._context,
                 self._gradients,
+                tables.accumulated_rows(self._context, False),
                 accumulates=False,
                 enabled=True,
             )
@@ -221,10 +222,12 @@ class Step:
         rows = tables.accumulated_rows(context, update)
         measures = None
         if settings.measures:
-            grads, rows = tables.merged(context, grads, rows), None
+            if not settings.accumulates:
+                grads = self._merged(context, grads)
             measures = measuring.measure(
                 context,
                 grads,
+                rows,
                 accumulates=settings.accumulates,
                 # Gradients must be finite in every step; norms are an update's.
                 enabled=settings.skip_nonfinite or update,
@@ -235,11 +238,26 @@ class Step:
         self._launch_and_commit(context, grads, rows, frame, measures)
         return enabled
 
+    def _merged(
+        self, context: StepContext, grads: Sequence[Gradient]
+    ) -> list[Gradient]:
+        """Sums repeated rows once for measuring and updating by the op."""
+        result = list(grads)
+        for bucket in context.plan.buckets:
+            if not (bucket.sparse and bucket.runs_op):
+                continue
+            own = [grads[i] for i in bucket.positions]
+            with bucket.on_device(context.state):
+                slices = tables.merged(context, bucket, own)
+            for i, gradient in zip(bucket.positions, slices, strict=True):
+                result[i] = gradient
+        return result
+
     def _launch_and_commit(
         self,
         context: StepContext,
         grads: Sequence[Gradient],
-        rows: Sequence[Sequence[tf.Tensor]] | None,
+        rows: Sequence[Sequence[tf.Tensor]],
         frame: Frame,
         measures: measuring.Measures | None,
     ) -> None:
@@ -271,7 +289,7 @@ class Step:
                         self._frame_of_launch(frame),
                         factors,
                         scalars,
-                        rows[k] if rows else (),
+                        rows[k],
                     )
                 if op is not None:
                     may_fail = bucket.sparse and not state.working_copies

@@ -10,6 +10,7 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.merge_slices import merge_slices
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values.flags import Flag
@@ -54,28 +55,20 @@ def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
 
 def merged(
     context: StepContext,
-    grads: Sequence[Gradient],
-    accumulated: Sequence[Sequence[tf.Tensor]],
-) -> list[Gradient]:
-    """Returns the gradients, with the repeated rows of sparse ones summed.
+    bucket: Bucket,
+    grads: Sequence[tf.IndexedSlices],
+    accumulated: Sequence[tf.Tensor] = (),
+) -> list[tf.IndexedSlices]:
+    """Returns a bucket's gradients with the repeated rows summed, by the op.
 
-    So measuring and updating don't both sum them. The `accumulated_rows` become
-    rows of the gradients. The composed implementation merges rows itself.
+    The rows of `accumulated_rows` occur as well, with a gradient of zero.
     """
-    result = list(grads)
-    for bucket, rows in zip(context.plan.buckets, accumulated, strict=True):
-        if not (bucket.sparse and bucket.runs_op):
-            continue
-        with bucket.on_device(context.state):
-            slices = merge_slices(
-                [grads[i] for i in bucket.positions],
-                list(map(gradients.rows_of, bucket.variables)),
-                rows,
-                tables=bucket.names,
-            )
-        for i, gradient in zip(bucket.positions, slices, strict=True):
-            result[i] = gradient
-    return result
+    return merge_slices(
+        grads,
+        list(map(gradients.rows_of, bucket.variables)),
+        accumulated,
+        tables=bucket.names,
+    )
 
 
 def check(
