@@ -42,8 +42,9 @@ def from_torch(
     Args:
         optimizer: A `torch.optim.Adam`, `AdamW`, `NAdam`, `Adagrad`,
             `ASGD` or `SGD`; or a tuple of the name of such a class and the
-            optimizer's `state_dict()`. tf_opt doesn't import PyTorch. Settings that the
-            `state_dict` of an older PyTorch lacks have PyTorch's defaults.
+            optimizer's `state_dict()`. tf_opt doesn't import PyTorch. Settings
+            that the `state_dict` of an older PyTorch lacks have PyTorch's
+            defaults.
         variables: The variables in the order of the optimizer's parameters,
             with None for parameters to leave out. Or, if the optimizer was
             created with `named_parameters()`, a dictionary with the

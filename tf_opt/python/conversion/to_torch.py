@@ -48,7 +48,8 @@ def to_torch(
     Args:
         optimizer: A built `tf_opt.Adam`, `AdamW`, `NAdam`, `Adagrad`,
             `AveragedSGD` (for `torch.optim.ASGD`) or `SGD`. A schedule becomes
-            its present rate. The rows of tables with `lazy_mode="catch_up"` catch up first.
+            its present rate. The rows of tables with `lazy_mode="catch_up"`
+            catch up first.
         variables: All variables of the optimizer in the order of PyTorch's
             parameters, with None for other parameters; or a dictionary with
             the parameters' names as keys.
