@@ -25,7 +25,7 @@ def _slices(step: int) -> tf.IndexedSlices:
     rng = np.random.default_rng(step)
     ids = rng.integers(0, 9, 20)
     values = rng.normal(size=(20, WIDTH)).astype("float32")
-    return tf.IndexedSlices(values, ids, (ROWS, WIDTH))
+    return tf.IndexedSlices(*map(tf.constant, (values, ids, (ROWS, WIDTH))))
 
 
 @pytest.mark.parametrize(("name", "mode"), MODES)
@@ -70,7 +70,9 @@ def test_the_rows_that_occur_get_the_dense_result(
             if dense:
                 # In the order of the slices, as the ops add them up.
                 total = np.zeros((ROWS, WIDTH), "float32")
-                np.add.at(total, gradient.indices, gradient.values.numpy())
+                np.add.at(
+                    total, gradient.indices.numpy(), gradient.values.numpy()
+                )
                 gradient = tf.constant(total)
             apply(
                 [tf.cast(gradient, dtype) if dense else _cast(gradient, dtype)]
@@ -111,7 +113,7 @@ def test_what_moves_other_rows_makes_a_pass_over_the_table(options) -> None:
 def test_a_repeated_row_is_squared_once() -> None:
     table = keras.Variable([[1.0]])
     optimizer = tf_opt.Adagrad(1.0, initial_accumulator_value=0.0, epsilon=0.0)
-    gradient = tf.IndexedSlices(tf.constant([[1.0], [3.0]]), [0, 0], (1, 1))
+    gradient = tf.IndexedSlices(tf.constant([[1.0], [3.0]]), [0, 0])
     optimizer.apply([gradient], [table])
     assert optimizer._state.slots[0][0].numpy() == 16.0
     assert table.numpy() == 0.0

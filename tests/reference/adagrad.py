@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from reference.decay import L2
+from reference.decay import Array
 from reference.decay import State
 from reference.decay import decayed
-from reference.rounded import Array
 
 MODES = {
     "plain": {},

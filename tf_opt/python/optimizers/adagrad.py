@@ -7,8 +7,8 @@ from typing_extensions import Unpack
 
 from tf_opt.python.functional import adagrad_rule
 from tf_opt.python.keras_internals import Number
-from tf_opt.python.optimizers.base.configuration import CommonArguments
-from tf_opt.python.optimizers.base.configuration import LearningRate
+from tf_opt.python.optimizers.base.arguments import CommonArguments
+from tf_opt.python.optimizers.base.arguments import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 
@@ -67,8 +67,6 @@ class Adagrad(FusedOptimizer):
     References:
         - [Duchi et al., 2011](https://jmlr.org/papers/v12/duchi11a.html)
     """
-
-    _fixed_by_build = ("initial_accumulator_value",)
 
     def __init__(
         self,
