@@ -101,14 +101,18 @@ class OptimizerUnderTest:
                 names.append(slot.name)
         return tuple(names)
 
+    def first_arguments(self, arguments: Arguments) -> dict[str, float]:
+        """A mode's arguments that are the first value of a slot."""
+        taken = inspect.signature(self.make).parameters
+        names = {slot.first for slot in self.spec.slots if slot.first}
+        return {x: arguments.get(x, taken[x].default) for x in names}
+
     def first_values(self, arguments: Arguments) -> dict[str, float]:
         """The slots in a mode, and what they are at first."""
-        defaults = inspect.signature(self.make).parameters
+        known = self.first_arguments(arguments)
         first = {slot.name: slot.first for slot in self.spec.slots}
         return {
-            name: arguments.get(first[name], defaults[first[name]].default)
-            if first.get(name)
-            else 0.0
+            name: known.get(first.get(name, ""), 0.0)
             for name in self.slots(arguments)
         }
 

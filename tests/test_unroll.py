@@ -62,7 +62,7 @@ def test_steps_equal_the_reference(name: str, mode: str, how: str) -> None:
             start,
             STEPS,
             state=state,
-            **arguments,
+            **arguments | under_test.first_arguments(arguments),
         )
     )(tf.constant(trajectory.initial_value(SHAPE)))
 

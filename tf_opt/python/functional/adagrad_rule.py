@@ -88,7 +88,7 @@ def adagrad(
     ...     tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5]),
     ...     tf.constant([0.0, 3.75]), learning_rate=0.5)
     >>> print(new.variable.numpy().round(4))
-    [0.5    2.125]
+    [0.5   2.125]
 
     References:
         - [Duchi et al., 2011](https://jmlr.org/papers/v12/duchi11a.html)

@@ -59,7 +59,8 @@ class Adagrad(FusedOptimizer):
     >>> import keras, tensorflow as tf, tf_opt
     >>> table = keras.Variable([[1.0, 2.0], [3.0, 4.0]])
     >>> optimizer = tf_opt.Adagrad(0.5, initial_accumulator_value=0.0)
-    >>> gradient = tf.IndexedSlices([[0.5, -0.5]], [1], [2, 2])
+    >>> gradient = tf.IndexedSlices(
+    ...     tf.constant([[0.5, -0.5]]), tf.constant([1]))
     >>> optimizer.apply([gradient], [table])
     >>> table.numpy().round(3).tolist()
     [[1.0, 2.0], [2.5, 4.5]]
