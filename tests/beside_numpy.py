@@ -110,7 +110,12 @@ class Trained:
             Storage(v.dtype, i, self.under_test, **stored)
             for i, v in enumerate(self.variables)
         ]
-        first = self.under_test.first_values(arguments)
+        first = {
+            slot: float(
+                tf.cast(np.float64(x), stored["state_dtype"] or "float64")
+            )
+            for slot, x in self.under_test.first_values(arguments).items()
+        }
         self.reference = WholeStep(
             rule=self.under_test.step,
             states=[

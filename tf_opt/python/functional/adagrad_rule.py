@@ -104,23 +104,26 @@ def adagrad_update(
     **decay: bool,
 ) -> Update:
     """Binds a step's numbers; the only slot is the accumulator."""
+    zero = arithmetic.float64(0.0)
 
     def formula(s, p, g, accumulator):
         accumulator = accumulator + g * g
-        if torch_epsilon:
-            root = s.sqrt(accumulator) + s.epsilon
-        else:
-            root = s.sqrt(accumulator + s.epsilon)
+        # In a graph, TensorFlow makes `x / sqrt(y)` a product with another
+        # function, whose results are rounded otherwise: it needs the sum.
+        root = s.sqrt(accumulator + s.epsilon_inside) + s.epsilon_outside
         return p - s.learning_rate * g / root, accumulator
 
     def missed(slots: int) -> MissedStep:
         # Without a gradient only decay moves a row.
-        one = arithmetic.float64(1.0)
-        return MissedStep(0 * one, [one], lambda epsilon, a: tf.zeros_like(a))
+        return MissedStep(zero, [zero + 1], lambda epsilon, a: tf.zeros_like(a))
 
     return Update(
         formula,
-        {"learning_rate": learning_rate, "epsilon": epsilon},
+        {
+            "learning_rate": learning_rate,
+            "epsilon_inside": zero if torch_epsilon else epsilon,
+            "epsilon_outside": epsilon if torch_epsilon else zero,
+        },
         learning_rate=learning_rate,
         missed=missed,
         **decay,

@@ -154,7 +154,10 @@ class StateBuilder:
             slot.keras_name,
             shape=shape,
             dtype=dtype,
-            initializer=keras.initializers.Constant(float(first)),
+            # Keras' `Constant` would round to float32.
+            initializer=lambda shape, dtype: tf.fill(
+                shape, tf.cast(arithmetic.float64(first), dtype)
+            ),
         )
 
     def shared(self, shared: Shared) -> keras.Variable:
