@@ -192,6 +192,7 @@ OPTIMIZERS: dict[str, Variant] = {
     ),
     "sgd": _like_keras("SGD", 0, *_TORCH),
     "lion": _like_keras("Lion", 1),
+    "adagrad": _like_keras("Adagrad", 1),
     "sgd-momentum": _like_keras(
         "SGD, momentum", 1, *_TORCH, name="SGD", momentum=0.9
     ),

@@ -110,11 +110,17 @@ class Trained:
             Storage(v.dtype, i, self.under_test, **stored)
             for i, v in enumerate(self.variables)
         ]
+        first = {
+            slot: float(
+                tf.cast(np.float64(x), stored["state_dtype"] or "float64")
+            )
+            for slot, x in self.under_test.first_values(arguments).items()
+        }
         self.reference = WholeStep(
             rule=self.under_test.step,
             states=[
                 {"variable": numbers(v)}
-                | {slot: np.zeros(v.shape) for slot in self.slots}
+                | {slot: np.full(v.shape, x) for slot, x in first.items()}
                 for v in self.variables
             ],
             paths=[v.path for v in self.variables],

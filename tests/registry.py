@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ _MODULES = {
     "NAdam": "nadam",
     "SGD": "sgd",
     "Lion": "lion",
+    "Adagrad": "adagrad",
     "ASGD": "asgd",
     "AveragedSGD": "averaged_sgd",
 }
@@ -99,6 +101,21 @@ class OptimizerUnderTest:
                 names.append(slot.name)
         return tuple(names)
 
+    def first_arguments(self, arguments: Arguments) -> dict[str, float]:
+        """A mode's arguments that are the first value of a slot."""
+        taken = inspect.signature(self.make).parameters
+        names = {slot.first for slot in self.spec.slots if slot.first}
+        return {x: arguments.get(x, taken[x].default) for x in names}
+
+    def first_values(self, arguments: Arguments) -> dict[str, float]:
+        """The slots in a mode, and what they are at first."""
+        known = self.first_arguments(arguments)
+        first = {slot.name: slot.first for slot in self.spec.slots}
+        return {
+            name: known.get(first.get(name, ""), 0.0)
+            for name in self.slots(arguments)
+        }
+
     def find_slots(
         self, optimizer: keras.optimizers.Optimizer
     ) -> dict[str, Sequence[Slot]]:
@@ -106,7 +123,13 @@ class OptimizerUnderTest:
         found = {}
         for slot in self.spec.slots:
             ending = f"_{slot.keras_name}"
-            named = [x for x in optimizer.variables if x.name.endswith(ending)]
+            named = [
+                x
+                for x in optimizer.variables
+                if x.name.endswith(ending)
+                # Keras' names of sums of gradients end like Adagrad's slots.
+                and not x.name.endswith("_gradient_accumulator")
+            ]
             if slot.row_input:
                 for i in range(named[0].shape[0]):
                     rows = [Row(table, i) for table in named]

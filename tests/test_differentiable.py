@@ -38,6 +38,7 @@ def _step_arguments() -> dict[str, tuple[str, Callable, Arrays]]:
         "beta_1": 0.8,
         "beta_2": 0.7,
         "epsilon": 0.2,
+        "accumulator": [0.5, 0.1, 0.3],
         "momentum_product": 0.4,
         "momentum_decay": 0.7,
         "d": [0.5, 0.1, -0.2],

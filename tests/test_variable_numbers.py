@@ -24,6 +24,7 @@ def _cases() -> list[tuple[type, str]]:
         (under_test.make, number.name)
         for under_test in RULES.values()
         for number in under_test.spec.hyperparameters
+        if number.in_rule or number.in_op
     ]
     of_all = ("weight_decay", "ema_momentum", *CLIPPING)
     return [*numbers, *((tf_opt.Adam, name) for name in of_all)]

@@ -24,8 +24,8 @@ RUNS: dict[str, Callable[[Callable], Callable]] = {
 
 
 def initial_value(shape: Sequence[int]) -> np.ndarray:
-    """A variable to start from; a few elements are 0."""
-    return np.round(np.random.default_rng(0).normal(size=shape) * 8) / 8
+    """A variable to start from, with which no decayed gradient cancels."""
+    return np.random.default_rng(0).normal(size=shape)
 
 
 def gradient(shape: Sequence[int], step: int) -> np.ndarray:

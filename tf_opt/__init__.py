@@ -33,6 +33,7 @@ from tf_opt.python.conversion.torch_layouts import (
 from tf_opt.python.functional import rules as _rules
 from tf_opt.python.ops import library as _library
 from tf_opt.python.ops import resource_apply as _resource_apply
+from tf_opt.python.optimizers.adagrad import Adagrad as Adagrad
 from tf_opt.python.optimizers.adam import Adam as Adam
 from tf_opt.python.optimizers.adam import AdamW as AdamW
 from tf_opt.python.optimizers.asgd import ASGD as ASGD

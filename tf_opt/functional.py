@@ -15,6 +15,8 @@ types of the arguments. Values of 16 bits are rounded to nearest, which loses
 small steps (the optimizers can round at random instead).
 """
 
+from tf_opt.python.functional.adagrad_rule import AdagradResult
+from tf_opt.python.functional.adagrad_rule import adagrad
 from tf_opt.python.functional.adam_rule import AdamResult
 from tf_opt.python.functional.adam_rule import adam
 from tf_opt.python.functional.asgd_rule import ASGDResult
@@ -34,6 +36,7 @@ from tf_opt.python.functional.unrolling import unroll
 
 __all__ = [
     "ASGDResult",
+    "AdagradResult",
     "AdamResult",
     "AveragedSGDResult",
     "GradientMeasures",
@@ -41,6 +44,7 @@ __all__ = [
     "NAdamResult",
     "SGDResult",
     "UnrollResult",
+    "adagrad",
     "adam",
     "asgd",
     "averaged_sgd",

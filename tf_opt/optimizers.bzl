@@ -2,6 +2,7 @@
 description struct."""
 
 OPTIMIZERS = {
+    "adagrad": "Adagrad",
     "adam": "Adam",
     "asgd": "Asgd",
     "averaged_sgd": "AveragedSgd",

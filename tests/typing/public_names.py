@@ -7,6 +7,7 @@ import tf_opt
 
 names: list[object] = [
     tf_opt.ASGD,
+    tf_opt.Adagrad,
     tf_opt.Adam,
     tf_opt.AdamW,
     tf_opt.AveragedSGD,
@@ -22,6 +23,7 @@ names: list[object] = [
     tf_opt.from_keras,
     tf_opt.from_torch,
     tf_opt.functional.ASGDResult,
+    tf_opt.functional.AdagradResult,
     tf_opt.functional.AdamResult,
     tf_opt.functional.AveragedSGDResult,
     tf_opt.functional.GradientMeasures,
@@ -29,6 +31,7 @@ names: list[object] = [
     tf_opt.functional.NAdamResult,
     tf_opt.functional.SGDResult,
     tf_opt.functional.UnrollResult,
+    tf_opt.functional.adagrad,
     tf_opt.functional.adam,
     tf_opt.functional.asgd,
     tf_opt.functional.averaged_sgd,

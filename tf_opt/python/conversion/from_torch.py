@@ -40,10 +40,11 @@ def from_torch(
     aren't part of a PyTorch optimizer, so pass them as options.
 
     Args:
-        optimizer: A `torch.optim.Adam`, `AdamW`, `NAdam`, `ASGD` or `SGD`; or
-            a tuple of the name of such a class and the optimizer's
-            `state_dict()`. tf_opt doesn't import PyTorch. Settings that the
-            `state_dict` of an older PyTorch lacks have PyTorch's defaults.
+        optimizer: A `torch.optim.Adam`, `AdamW`, `NAdam`, `Adagrad`,
+            `ASGD` or `SGD`; or a tuple of the name of such a class and the
+            optimizer's `state_dict()`. tf_opt doesn't import PyTorch. Settings
+            that the `state_dict` of an older PyTorch lacks have PyTorch's
+            defaults.
         variables: The variables in the order of the optimizer's parameters,
             with None for parameters to leave out. Or, if the optimizer was
             created with `named_parameters()`, a dictionary with the
@@ -246,6 +247,13 @@ def _arguments(name: str, parameters: Sequence[_Parameter]) -> dict[str, Any]:
             "decoupled_weight_decay",
         )
     }
+    for key, value in counterpart.theirs.items():
+        received = _same(parameters, key, lambda x, k=key: x.group.get(k, 0))
+        if received != value:
+            raise ValueError(
+                f"`{key}` must be {value} in PyTorch's {name}: give a learning "
+                f"rate schedule to tf_opt's. Received: {key}={received}"
+            )
     arguments |= counterpart.fixed
     for argument in ("learning_rate", "weight_decay"):
         values = [float(setting(x, argument) or 0.0) for x in parameters]

@@ -46,9 +46,10 @@ def to_torch(
     ```
 
     Args:
-        optimizer: A built `tf_opt.Adam`, `AdamW`, `NAdam`, `AveragedSGD` (for
-            `torch.optim.ASGD`) or `SGD`. A schedule becomes its present rate.
-            The rows of tables with `lazy_mode="catch_up"` catch up first.
+        optimizer: A built `tf_opt.Adam`, `AdamW`, `NAdam`, `Adagrad`,
+            `AveragedSGD` (for `torch.optim.ASGD`) or `SGD`. A schedule becomes
+            its present rate. The rows of tables with `lazy_mode="catch_up"`
+            catch up first.
         variables: All variables of the optimizer in the order of PyTorch's
             parameters, with None for other parameters; or a dictionary with
             the parameters' names as keys.
@@ -105,9 +106,11 @@ def to_torch(
         shared["step"] = float(steps)
     if name == "ASGD":
         shared["mu"] = 1 / max(1, steps - float(optimizer.t0))
+    # PyTorch creates it in the first step, unless it isn't zero.
+    has_state = steps or any(slot.first for slot in optimizer._spec.slots)
     state = {}
     for position, index in enumerate(indices):
-        if index is None or not steps:
+        if index is None or not has_state:
             continue
         # PyTorch counts each parameter's steps in place.
         numbers = {key: torch.tensor(x) for key, x in shared.items()}
@@ -142,7 +145,8 @@ def _check_features(
     fixed = dict(counterpart.fixed)
     if name == "SGD" and not optimizer.momentum:
         del fixed["torch_momentum"]
-    if optimizer.weight_decay and name in ("AdamW", "ASGD", "SGD"):
+    without_choice = ("AdamW", "ASGD", "Adagrad", "SGD")
+    if optimizer.weight_decay and name in without_choice:
         fixed["decoupled_weight_decay"] = name == "AdamW"
     lacks = (
         "clipnorm",
@@ -185,7 +189,8 @@ def _groups(
         for argument in type(optimizer)._own_arguments
         if argument not in (*BETAS, *COUNTERPARTS[name].fixed)
     }
-    if "eps" in own:
+    own |= COUNTERPARTS[name].theirs
+    if BETAS[0] in config:
         own["betas"] = tuple(config[name] for name in BETAS)
         own["decoupled_weight_decay"] = optimizer.decoupled_weight_decay
     own["maximize"] = optimizer.maximize

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tf_opt.python.conversion.torch_layouts import Layout
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.adagrad import Adagrad
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adam import AdamW
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
@@ -30,12 +31,14 @@ class Counterpart(NamedTuple):
         shared: PyTorch's names of the state that all variables share, by the
             attribute.
         fixed: Arguments with which the numbers are the same.
+        theirs: PyTorch's settings that tf_opt has with these values alone.
     """
 
     cls: type[FusedOptimizer]
     slots: Mapping[str, str]
     shared: Mapping[str, str]
     fixed: Mapping[str, Any]
+    theirs: Mapping[str, Any] = {}
 
 
 _ADAM_SLOTS = {"m": "exp_avg", "v": "exp_avg_sq", "v_max": "max_exp_avg_sq"}
@@ -43,6 +46,13 @@ _ADAM_SLOTS = {"m": "exp_avg", "v": "exp_avg_sq", "v_max": "max_exp_avg_sq"}
 COUNTERPARTS = {
     "Adam": Counterpart(Adam, _ADAM_SLOTS, {}, {"epsilon_hat": False}),
     "AdamW": Counterpart(AdamW, _ADAM_SLOTS, {}, {"epsilon_hat": False}),
+    "Adagrad": Counterpart(
+        Adagrad,
+        {"accumulator": "sum"},
+        {},
+        {"torch_epsilon": True},
+        {"lr_decay": 0},
+    ),
     "NAdam": Counterpart(NAdam, _ADAM_SLOTS, {"_u_product": "mu_product"}, {}),
     "ASGD": Counterpart(AveragedSGD, {"ax": "ax"}, {"_eta": "eta"}, {}),
     "SGD": Counterpart(

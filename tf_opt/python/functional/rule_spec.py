@@ -67,6 +67,7 @@ class Slot:
         rows: For a row of a table: the optimizer's argument that is its number
             of rows.
         row_input: For a row of a table: the op's input with the row's number.
+        first: The hyperparameter that is its first value; empty: 0.
         is_average: Whether it is the variable's average.
     """
 
@@ -77,6 +78,7 @@ class Slot:
     rounded_to_nearest: bool = False
     rows: str | None = None
     row_input: str | None = None
+    first: str = ""
     is_average: bool = False
 
 
@@ -165,6 +167,8 @@ class RuleSpec:
         op: The op's name, after `TfOpt>ResourceApply`; empty: `class_name`.
         modes: Its own boolean arguments, which choose the computation.
         shared: What a step returns for the next one.
+        rests_without_gradient: Whether an element whose gradient is 0 stays as
+            it is, with its state, if there are no optional slots and no decay.
         coasts: Whether rows of tables can catch up with the steps that they
             missed; see coasting.py.
         coasts_if_less: Two hyperparameters, of which the first must then be
@@ -179,6 +183,7 @@ class RuleSpec:
     op: str = ""
     modes: Sequence[str] = ()
     shared: Sequence[Shared] = ()
+    rests_without_gradient: bool = False
     coasts: bool = False
     coasts_if_less: tuple[str, str] | None = None
 
@@ -257,6 +262,10 @@ class RuleSpec:
             return self.update(**arguments)
 
         return bind
+
+    def rests(self, slots: int) -> bool:
+        """Whether nothing changes without a gradient, given its slots."""
+        return self.rests_without_gradient and slots == len(self.required_slots)
 
     def check_slots(self, arguments: Mapping[str, Any]) -> None:
         """Raises a ValueError if a slot is left out that a number needs."""

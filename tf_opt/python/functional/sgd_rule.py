@@ -171,6 +171,7 @@ SPEC = rule_spec.RuleSpec(
     class_name="SGD",
     update=sgd_update,
     coasts=True,
+    rests_without_gradient=True,
     slots=[rule_spec.Slot("velocity", "momentum", needed_by="momentum")],
     numbers=[
         rule_spec.STEP,

@@ -55,6 +55,7 @@ def unroll(
         while_loop: False repeats the step's ops in a graph without a loop.
         **hyperparameters: The rule's other arguments. A number may be a scalar,
             a vector with one element per step, or a function of the iteration.
+            `initial_accumulator_value` is a slot's first value, by default 0.
 
     Returns:
         An `UnrollResult`: the new `variables`, the `losses` and the `state`.
@@ -90,6 +91,11 @@ def unroll(
         for number in (spec.numbers if spec else [rule_spec.STEP])
         if number.in_unroll and number.name in taken.kwonlyargs
     }
+    first_of_slots = {
+        slot.name: arithmetic.float64(hyperparameters.pop(slot.first, 0))
+        for slot in (spec.slots if spec else ())
+        if slot.first
+    }
     given = {**counts, **(taken.kwonlydefaults or {}), **hyperparameters}
     numbers = {name: _by_step(value, steps) for name, value in given.items()}
     zeros = [tf.zeros_like(x, arithmetic.slot_dtype(x.dtype)) for x in leaves]
@@ -111,6 +117,10 @@ def unroll(
             )
             names = [*slots, *first]
         state = {k: pack([first.get(k, zero) for zero in zeros]) for k in names}
+        for name, x in first_of_slots.items():
+            state[name] = pack(
+                [zero + tf.cast(x, zero.dtype) for zero in zeros]
+            )
     state = {"iterations": 0, **state}
     start = scalars.integer("iterations", state["iterations"])
     slots = {k: flatten(k, state[k]) for k in taken.args if k in state}

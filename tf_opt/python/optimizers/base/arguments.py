@@ -167,7 +167,9 @@ def check(
 def is_fixed(name: str, spec: RuleSpec) -> bool:
     """Returns whether an argument can't change once there is a state."""
     always = ("master_weights", "state_dtype", "state_device", "shard_state")
-    return name in always or name in (slot.rows for slot in spec.slots)
+    return name in always or any(
+        name in (slot.rows, slot.first) for slot in spec.slots
+    )
 
 
 def check_fits_state(name: str, value: Any, old: Any, spec: RuleSpec) -> None:

@@ -148,7 +148,17 @@ class StateBuilder:
         dtype = storage.state_dtype_of(
             variable, None if slot.exact else optimizer.state_dtype
         )
-        return self.add(variable, slot.keras_name, shape=shape, dtype=dtype)
+        first = getattr(optimizer, slot.first) if slot.first else 0
+        return self.add(
+            variable,
+            slot.keras_name,
+            shape=shape,
+            dtype=dtype,
+            # Keras' `Constant` would round to float32.
+            initializer=lambda shape, dtype: tf.fill(
+                shape, tf.cast(arithmetic.float64(first), dtype)
+            ),
+        )
 
     def shared(self, shared: Shared) -> keras.Variable:
         """Adds a variable that all model variables share."""

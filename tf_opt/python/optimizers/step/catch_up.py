@@ -40,7 +40,7 @@ def catch_up(
     """
     rule.check_coasts(settings.weight_decay, state)
     are_sparse = [True] * len(variables)
-    plan = plans.make(rule.op, settings, state, variables, are_sparse)
+    plan = plans.make(rule, settings, state, variables, are_sparse)
     context = StepContext(rule, settings, state, plan)
     scalars = rule.scalars(
         settings.learning_rate(), frames.update_count(settings, state)

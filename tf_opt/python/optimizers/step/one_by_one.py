@@ -142,7 +142,7 @@ def update_variable(
 ) -> plans.Plan:
     """Updates one variable by the rule, and returns the plan of this."""
     are_sparse = plans.may_stay_sparse(settings, state, [gradient], [variable])
-    plan = plans.make(rule.op, settings, state, [variable], are_sparse)
+    plan = plans.make(rule, settings, state, [variable], are_sparse)
     context = StepContext(rule, settings, state, plan)
     (bucket,), (updated,) = plan.buckets, plan.variables
     factors = frames.factors_of(context, bucket)

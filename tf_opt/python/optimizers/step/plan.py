@@ -16,6 +16,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python import dispatch
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.inputs import variable_group
@@ -123,15 +124,17 @@ def accumulates_in_replicas(settings: Settings, state: OptimizerState) -> bool:
     )
 
 
-def other_rows_stay(settings: Settings, state: OptimizerState) -> bool:
+def other_rows_stay(
+    spec: RuleSpec, settings: Settings, state: OptimizerState
+) -> bool:
     """Returns whether rows without a gradient don't change.
 
-    That is so without slots, decay, averages, sums and master weights.
+    That is so if the rule says so, and there is no decay, average, sum or
+    master weight.
     """
     decay = settings.weight_decay
-    return not (
-        state.slots
-        or state.masters
+    return spec.rests(len(state.slots)) and not (
+        state.masters
         or settings.use_ema
         or settings.accumulates
         or not (decay is None or is_known(decay, 0))
@@ -164,7 +167,7 @@ def may_stay_sparse(
 
 
 def make(
-    op: ResourceApplyOp,
+    rule: UpdateRule,
     settings: Settings,
     state: OptimizerState,
     variables: Sequence[Variable],
@@ -176,7 +179,7 @@ def make(
     """Makes the plan of a step.
 
     Args:
-        op: The rule's op.
+        rule: The rule.
         settings: The step's options.
         state: The optimizer's state.
         variables: The step's variables.
@@ -184,6 +187,7 @@ def make(
         groups: Whether a launch takes each of its lists as one group.
         one_by_one: Whether each variable goes through `update_step`.
     """
+    op = rule.op
     tf_variables = tuple(map(state.updated, variables))
     # An op would write only the first copy of a variable.
     composed = one_by_one or (
@@ -198,7 +202,7 @@ def make(
     parts: dict[_Shared, list[int]] = {}
     portions = _portions(state, tf_variables)
     occurrences: collections.Counter[int] = collections.Counter()
-    only_rows_change = other_rows_stay(settings, state)
+    only_rows_change = other_rows_stay(rule.spec, settings, state)
     for i, variable in enumerate(tf_variables):
         dtype, device = variable.dtype, variable.device
         # Without an op for sparse gradients, a dense one gives the same result.
@@ -366,12 +370,12 @@ class PlanKeeper:
         keeps = access.eager_without_strategy() and not one_by_one
         mode: Hashable = settings.implementation
         if are_sparse is not None:
-            only_rows_change = other_rows_stay(settings, state)
+            only_rows_change = other_rows_stay(rule.spec, settings, state)
             mode = (mode, only_rows_change, state.lazy_mode, *are_sparse)
         plan = self.find(variables, mode) if keeps else None
         if plan is None:
             plan = make(
-                rule.op,
+                rule,
                 settings,
                 state,
                 variables,

@@ -1,0 +1,63 @@
+"""Adagrad: Duchi et al., 2011, as in the documents of Keras and PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference.decay import L2
+from reference.decay import Array
+from reference.decay import State
+from reference.decay import decayed
+
+MODES = {
+    "plain": {},
+    "epsilon": {"epsilon": 0.25, "initial_accumulator_value": 0.5},
+    "torch": {"epsilon": 0.25, "torch_epsilon": True},
+    "decoupled": {"weight_decay": 0.5},
+    "maximize": {"maximize": True},
+    "torch_l2_maximize": {
+        "initial_accumulator_value": 0.0,
+        "epsilon": 1e-3,
+        "torch_epsilon": True,
+        **L2,
+        "maximize": True,
+    },
+}
+THOROUGH = "torch_l2_maximize"
+TORCH_SLOTS = {"accumulator": "sum"}
+
+
+def torch(
+    *,
+    torch_epsilon: bool = False,
+    decoupled_weight_decay: bool = True,
+    **arguments: Any,
+) -> tuple[str, dict[str, Any]] | None:
+    if not torch_epsilon:
+        return None
+    if decoupled_weight_decay and "weight_decay" in arguments:
+        return None
+    arguments.setdefault("initial_accumulator_value", 0.1)
+    return "Adagrad", arguments
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    initial_accumulator_value: float = 0.1,
+    epsilon: float = 1e-7,
+    torch_epsilon: bool = False,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    a = state["accumulator"] + g * g
+    if torch_epsilon:
+        root = np.sqrt(a) + epsilon
+    else:
+        root = np.sqrt(a + epsilon)
+    return {"variable": p - learning_rate * g / root, "accumulator": a}

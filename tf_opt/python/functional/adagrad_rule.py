@@ -1,0 +1,155 @@
+"""Adagrad, on pure tensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class AdagradResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        accumulator: Sum of the squared gradients.
+    """
+
+    variable: tf.Tensor
+    accumulator: tf.Tensor
+
+
+def adagrad(
+    variable: TensorLike,
+    gradient: TensorLike,
+    accumulator: TensorLike,
+    *,
+    learning_rate: Scalar = 1e-3,
+    epsilon: Scalar = 1e-7,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+    torch_epsilon: bool = False,
+) -> AdagradResult:
+    r"""Computes one step of Adagrad on one tensor.
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    a &\leftarrow a + g^2 \\
+    p &\leftarrow p - \eta \, \frac{g}{\sqrt{a + \epsilon}}
+        && \text{or, with torch\_epsilon, }
+        p - \eta \, \frac{g}{\sqrt{a} + \epsilon}
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        accumulator: Sum $a$ of the squared gradients, of the variable's shape:
+            float32 for a float16, bfloat16 or float32 variable, the variable's
+            type for others. bfloat16, or float32 for float64, will do, too.
+            At first any number >= 0, such as 0.1 everywhere.
+        learning_rate: Step size $\eta$, a scalar.
+        epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+        torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and
+            not inside of it, as in Keras.
+
+    Returns:
+        An `AdagradResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> new = tf_opt.functional.adagrad(
+    ...     tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5]),
+    ...     tf.constant([0.0, 3.75]), learning_rate=0.5)
+    >>> print(new.variable.numpy().round(4))
+    [0.5   2.125]
+
+    References:
+        - [Duchi et al., 2011](https://jmlr.org/papers/v12/duchi11a.html)
+    """
+    return AdagradResult(**pure_step(SPEC, locals()))
+
+
+def adagrad_update(
+    *,
+    learning_rate: tf.Tensor,
+    epsilon: tf.Tensor,
+    torch_epsilon: bool,
+    **decay: bool,
+) -> Update:
+    """Binds a step's numbers; the only slot is the accumulator."""
+    zero = arithmetic.float64(0.0)
+
+    def formula(s, p, g, accumulator):
+        accumulator = accumulator + g * g
+        # In a graph, TensorFlow makes `x / sqrt(y)` a product with another
+        # function, whose results are rounded otherwise: it needs the sum.
+        root = s.sqrt(accumulator + s.epsilon_inside) + s.epsilon_outside
+        return p - s.learning_rate * g / root, accumulator
+
+    def missed(slots: int) -> MissedStep:
+        # Without a gradient only decay moves a row.
+        return MissedStep(zero, [zero + 1], lambda epsilon, a: tf.zeros_like(a))
+
+    return Update(
+        formula,
+        {
+            "learning_rate": learning_rate,
+            "epsilon_inside": zero if torch_epsilon else epsilon,
+            "epsilon_outside": epsilon if torch_epsilon else zero,
+        },
+        learning_rate=learning_rate,
+        missed=missed,
+        **decay,
+    )
+
+
+SPEC = rule_spec.RuleSpec(
+    function=adagrad,
+    class_name="Adagrad",
+    update=adagrad_update,
+    coasts=True,
+    rests_without_gradient=True,
+    slots=[
+        rule_spec.Slot(
+            "accumulator", "accumulator", first="initial_accumulator_value"
+        )
+    ],
+    numbers=[
+        rule_spec.LEARNING_RATE,
+        rule_spec.EPSILON,
+        rule_spec.Number(
+            "initial_accumulator_value",
+            rule_spec.NON_NEGATIVE,
+            in_rule=False,
+            in_op=False,
+        ),
+    ],
+    modes=["torch_epsilon"],
+)
