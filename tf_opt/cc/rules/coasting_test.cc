@@ -70,6 +70,7 @@ typename Description::Hyperparameters StepOf(int64_t t,
 template <typename Rule>
 void CheckCoasting(const Constants& constants, int modes, bool l2, int steps) {
   constexpr auto kIndices = std::make_index_sequence<1 + Rule::kSlots>();
+  const std::string first_slot = Rule::Description::kSlotOperands[0].name;
   Random random;
   std::vector<Element> elements(20);
   for (Element& element : elements) {
@@ -77,6 +78,8 @@ void CheckCoasting(const Constants& constants, int modes, bool l2, int steps) {
     // Second moments, and a maximum, which isn't smaller.
     element[2] = random.Between(0.01, 1);
     element[3] = element[2] * random.Between(1, 2);
+    // A sum of squares.
+    if (first_slot == "accumulator") element[1] = std::abs(element[1]);
   }
   std::vector<Element> expected = elements;
   std::vector<double> paths(elements.size());

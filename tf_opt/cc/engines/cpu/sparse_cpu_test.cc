@@ -232,8 +232,8 @@ class SparseCpuRuleTest : public testing::Test {
       std::vector<WaitingModel> expected_waiting = waiting;
       Model expected = CaughtUp(original, tables, rules, lazy, frame.update,
                                 &expected_waiting);
-      // L2 decay may not move rows that wait.
-      if (Rule::kSlots > 0) {
+      // L2 decay may not move rows that wait, nor do some rules.
+      if (Rule::kSlots > 0 && missed[0].step_size != 0) {
         ASSERT_FALSE(expected.SameBits(original));
       }
       if (frame.update) {
