@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
 
 from registry import OPTIMIZERS
 from small_model import assert_close
@@ -395,3 +398,11 @@ def test_to_torch_needs_all_variables_of_a_built_optimizer():
     optimizer.build(variables)
     with pytest.raises(ValueError, match=r"Expected: \['a', 'b'\]"):
         tf_opt.to_torch(optimizer, variables[:1])
+
+
+@pytest.mark.parametrize("name", COUNTERPARTS)
+def test_pytorch_has_each_mode_or_one_value_of_it(name: str) -> None:
+    counterpart = COUNTERPARTS[name]
+    taken = inspect.signature(getattr(torch.optim, name)).parameters
+    modes = set(counterpart.cls._spec.modes)
+    assert modes <= {*taken, *counterpart.fixed}
