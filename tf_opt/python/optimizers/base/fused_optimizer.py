@@ -121,9 +121,8 @@ class FusedOptimizer(KerasOptimizer):
     @property
     def average_is_swapped_in(self) -> bool:
         """Whether the averages are in the variables' place."""
-        return averages.are_swapped_in(
-            self._iterations if self._has_average() else None
-        )
+        counter = self._iterations if self._has_average() else None
+        return averages.are_swapped_in(counter)
 
     def swap_in_average(self) -> None:
         """Swaps the variables with their averages, for evaluation or saving.
@@ -307,13 +306,9 @@ class FusedOptimizer(KerasOptimizer):
 
     def _get_current_learning_rate(self) -> Any:
         # Keras' `learning_rate` calls this.
+        by_updates = self.schedule_by == "updates"
         return keras_internals.current_learning_rate(
-            self,
-            lambda: (
-                self.iterations
-                if self.schedule_by == "updates"
-                else self._steps()
-            ),
+            self, lambda: self.iterations if by_updates else self._steps()
         )
 
     def apply(
