@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -236,15 +237,18 @@ def count_in_one_op(optimizer: keras.optimizers.Optimizer) -> None:
 
 
 def current_learning_rate(
-    optimizer: keras.optimizers.Optimizer, step: Any
+    optimizer: keras.optimizers.Optimizer, step: Callable[[], Any]
 ) -> Any:
-    """Returns the learning rate of a step: a number, tensor or variable."""
+    """Returns the learning rate: a number, tensor or variable.
+
+    `step` returns the number of the step for a schedule.
+    """
     rate = optimizer._learning_rate
     if isinstance(rate, keras.Variable):
         return rate
     # A schedule converts its numbers to tensors.
     with numbers_in_float32():
-        rate = rate(step) if is_schedule(rate) else rate()
+        rate = rate(step()) if is_schedule(rate) else rate()
     shape = rate.shape if hasattr(rate, "shape") else np.shape(rate)
     if shape == ():
         return rate

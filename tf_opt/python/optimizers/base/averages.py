@@ -82,14 +82,14 @@ def _restored(exact: tf.Tensor | None, variable: Variable) -> tf.Tensor:
     return tf.where(is_rounded, exact, tf.cast(stored, exact.dtype))
 
 
-def are_swapped_in(iterations: keras.Variable) -> bool:
-    """Returns whether averages are swapped in, given the step counter."""
+def are_swapped_in(iterations: keras.Variable | None) -> bool:
+    """Returns whether averages are swapped in; None: there are none."""
     if not tf.executing_eagerly():
         raise RuntimeError(
             "Averages are swapped in eager mode: call this outside of "
             "`tf.function`."
         )
-    return bool(iterations.numpy() < 0)
+    return iterations is not None and bool(iterations.numpy() < 0)
 
 
 @contextlib.contextmanager

@@ -121,8 +121,8 @@ class FusedOptimizer(KerasOptimizer):
     @property
     def average_is_swapped_in(self) -> bool:
         """Whether the averages are in the variables' place."""
-        is_negative = averages.are_swapped_in(self._iterations)
-        return self._has_average() and is_negative
+        counter = self._iterations if self._has_average() else None
+        return averages.are_swapped_in(counter)
 
     def swap_in_average(self) -> None:
         """Swaps the variables with their averages, for evaluation or saving.
@@ -307,8 +307,9 @@ class FusedOptimizer(KerasOptimizer):
     def _get_current_learning_rate(self) -> Any:
         # Keras' `learning_rate` calls this.
         by_updates = self.schedule_by == "updates"
-        step = self.iterations if by_updates else self._steps()
-        return keras_internals.current_learning_rate(self, step)
+        return keras_internals.current_learning_rate(
+            self, lambda: self.iterations if by_updates else self._steps()
+        )
 
     def apply(
         self,
