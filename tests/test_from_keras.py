@@ -318,7 +318,7 @@ class MyLion(tf_opt.Lion):
     ids=lambda optimizer: type(optimizer).__name__,
 )
 def test_what_from_keras_does_not_know_is_refused(refused):
-    with pytest.raises(TypeError, match="must be one of keras.optimizers.Adam"):
+    with pytest.raises(TypeError, match="must be one of keras.optimizers"):
         tf_opt.from_keras(refused)
 
 
@@ -343,7 +343,7 @@ def test_what_keras_does_not_take_is_named(given):
     ids=lambda optimizer: type(optimizer).__name__,
 )
 def test_what_keras_does_not_have_is_refused(refused):
-    with pytest.raises(TypeError, match="must be one of tf_opt.Adam"):
+    with pytest.raises(TypeError, match="must be one of tf_opt"):
         tf_opt.to_keras(refused)
 
 
