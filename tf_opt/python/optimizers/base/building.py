@@ -148,16 +148,18 @@ class StateBuilder:
         dtype = storage.state_dtype_of(
             variable, None if slot.exact else optimizer.state_dtype
         )
-        first = getattr(optimizer, slot.first) if slot.first else 0
+
+        def first(shape: Sequence[int], dtype: Any) -> tf.Tensor:
+            # Keras' `Constant` would round to float32.
+            value = arithmetic.float64(getattr(optimizer, slot.first))
+            return tf.fill(shape, tf.cast(value, dtype))
+
         return self.add(
             variable,
             slot.keras_name,
             shape=shape,
             dtype=dtype,
-            # Keras' `Constant` would round to float32.
-            initializer=lambda shape, dtype: tf.fill(
-                shape, tf.cast(arithmetic.float64(first), dtype)
-            ),
+            initializer=first if slot.first else "zeros",
         )
 
     def shared(self, shared: Shared) -> keras.Variable:
