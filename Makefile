@@ -55,7 +55,7 @@ test-clients: install clients ## Trains models of other packages with Keras' opt
 
 .PHONY: bench
 bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
-bench: $(if $(filter --clients,$(BENCH_ARGS)),clients)
+bench: $(if $(filter --clients --sparse,$(BENCH_ARGS)),clients)
 	@tools/setup.sh demo
 	$(bazel) build //benchmarks:_memory_floor.so //benchmarks:in_cache \
 	  //benchmarks:loop

@@ -1,15 +1,19 @@
 """Models as people train them, with any optimizer.
 
-KerasHub and gymnasium are imported where they are needed, because they are
-optional: see requirements/clients.txt. The texts are the help topics that come
-with Python, the images are the digits that come with scikit-learn.
+KerasHub, Keras 2 (tf_keras) and gymnasium are imported where they are needed,
+because they are optional: see requirements/clients.txt. The texts are the help
+topics that come with Python, the images are the digits that come with
+scikit-learn.
 """
 
 from __future__ import annotations
 
 import collections
+import functools
+import importlib
 import itertools
 import re
+import sys
 from collections.abc import Callable
 from pydoc_data.topics import topics
 from typing import Any
@@ -21,6 +25,9 @@ import sklearn.datasets
 import tensorflow as tf
 import tf_opt
 import two_towers
+
+import gradients
+from shapes import SPARSE_WORKLOADS
 
 _LAYERS = keras.layers
 _LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -43,14 +50,16 @@ class Client(NamedTuple):
         options: The options with which tf_opt converts it.
         keeps: Whether the memory to report is what each step keeps, rather
             than the most that the training takes.
+        contenders: The packages whose optimizers it is trained with.
     """
 
     title: str
     make: Callable[[MakeOptimizer, Done], Train]
-    optimizer: MakeOptimizer
+    optimizer: Callable[..., Any]
     steps: int
     options: dict[str, Any] = {}
     keeps: bool = False
+    contenders: tuple[str, ...] = ("Keras", "tf_opt")
 
 
 def _fit(
@@ -58,14 +67,16 @@ def _fit(
     batches: tf.data.Dataset,
     make: MakeOptimizer,
     done: Done,
+    loss: Any = _LOSS,
+    package: Any = keras,
 ) -> Train:
-    model.compile(make(), _LOSS, jit_compile=False)
-    after_step = keras.callbacks.LambdaCallback(
+    model.compile(make(), loss, jit_compile=False)
+    after_step = package.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: done(logs["loss"])
     )
-    return lambda: model.fit(
-        batches, shuffle=False, verbose=0, callbacks=[after_step]
-    )
+    # Keras 2 doesn't train without a number of steps.
+    options = {"steps_per_epoch": sys.maxsize, "shuffle": False, "verbose": 0}
+    return lambda: model.fit(batches, callbacks=[after_step], **options)
 
 
 def _batches(*arrays: Any, size: int) -> tf.data.Dataset:
@@ -159,6 +170,32 @@ def _retrieval(make: MakeOptimizer, done: Done) -> Train:
 
     data = _batches(_hashed(texts[:, :32]), _hashed(texts[:, 32:]), size=size)
     return _fit(two_towers.TwoTowers(), data.map(label), make, done)
+
+
+def _ratings(make: MakeOptimizer, done: Done) -> Train:
+    """Two towers tell how users rate items, in Keras 3 or Keras 2."""
+    optimizer = make()
+    package = keras
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        package = importlib.import_module("tf_keras")
+    layers = package.layers
+    workload = SPARSE_WORKLOADS["4096-ids-zipf"]
+    rows, width = workload.shapes[0]
+    random = np.random.default_rng(0)
+
+    def tower() -> tuple[Any, Any, np.ndarray]:
+        ids = layers.Input((), dtype="int32")
+        x = layers.Embedding(rows, width)(ids)
+        x = layers.Dense(2 * width, "relu")(x)
+        drawn = gradients.draw_ids(rows, workload, random)
+        batches = np.stack(list(itertools.islice(drawn, 64)))
+        return ids, layers.Dense(width)(x), batches
+
+    (users, user, user_ids), (items, item, item_ids) = tower(), tower()
+    model = package.Model([users, items], layers.Dot(1)([user, item]))
+    ratings = random.integers(1, 6, user_ids.shape).astype(np.float32)
+    data = tf.data.Dataset.from_tensor_slices(((user_ids, item_ids), ratings))
+    return _fit(model, data.repeat(), lambda: optimizer, done, "mse", package)
 
 
 def _dqn(make: MakeOptimizer, done: Done) -> Train:
@@ -305,16 +342,15 @@ def _models(make: MakeOptimizer, done: Done) -> Train:
     return train
 
 
-def _adam() -> keras.optimizers.Optimizer:
-    return keras.optimizers.Adam(1e-4)
+_adam = functools.partial(keras.optimizers.Adam, 1e-4)
+_adamw = functools.partial(keras.optimizers.AdamW, 1e-4, weight_decay=0.01)
+_averaging = functools.partial(
+    keras.optimizers.AdamW, 1e-4, global_clipnorm=1.0, use_ema=True
+)
 
 
-def _adamw() -> keras.optimizers.Optimizer:
-    return keras.optimizers.AdamW(1e-4, weight_decay=0.01)
-
-
-def _averaging() -> keras.optimizers.Optimizer:
-    return keras.optimizers.AdamW(1e-4, global_clipnorm=1.0, use_ema=True)
+def _adagrad(package: Any = keras) -> Any:
+    return package.optimizers.Adagrad(0.1)
 
 
 # By the workload's name.
@@ -340,6 +376,13 @@ CLIENTS: dict[str, Client] = {
         3,
         {"lazy_mode": True},
     ),
+    "ratings": Client(
+        "two towers for ratings, Adagrad",
+        _ratings,
+        _adagrad,
+        3,
+        contenders=("Keras", "tf_keras", "tf_opt"),
+    ),
     "models": Client(
         "one of many models in a process",
         _models,
@@ -354,4 +397,6 @@ def make_optimizer(client: Client, contender: str) -> MakeOptimizer:
     """Returns a function that makes Keras' optimizer, or tf_opt's of it."""
     if contender == "Keras":
         return client.optimizer
+    if contender == "tf_keras":
+        return lambda: client.optimizer(importlib.import_module("tf_keras"))
     return lambda: tf_opt.from_keras(client.optimizer(), **client.options)

@@ -43,5 +43,5 @@ def measure(variant: str, workload: str, options: Options) -> list[Row]:
         for name, package in _PACKAGES.items()
         for jit_compile in (True, False)
     }
-    measured = turns.measure(contenders, options.rounds, seconds=60, steps=1)
+    measured = turns.measure(contenders, options.rounds, seconds=60)
     return results.rows(workload, variant, measured)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import importlib.util
 import itertools
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ import machine
 import measure as turns
 import memory_floor
 import results
+import tf_core
 import variants
 from gradients import Batch
 from measure import Contender
@@ -33,10 +35,9 @@ from results import Row
 from shapes import ALL_WORKLOADS
 from shapes import Shape
 from shapes import Workload
+from tf_core import Step
 from variants import Variant
 
-# A step takes the values and the ids of a batch.
-Step = Callable[[list[tf.Tensor], list[tf.Tensor]], None]
 # A step, and the variables that it updates.
 Family = tuple[Step, list[tf.Variable]]
 
@@ -63,6 +64,23 @@ def _keras_optimizer(variant: Variant) -> keras.optimizers.Optimizer:
     return _optimizer(keras.optimizers, name, variant)
 
 
+class _Keras2:
+    """An optimizer of Keras 2, called as those of Keras 3 are."""
+
+    def __init__(self, variant: Variant) -> None:
+        package = importlib.import_module("tf_keras").optimizers
+        self._optimizer = _optimizer(package, variant.optimizer, variant)
+        self._variables: list[tf.Variable] = []
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        self._variables = [variable.value for variable in variables]
+        self._optimizer.build(self._variables)
+
+    def apply(self, gradients: list, variables: list[keras.Variable]) -> None:
+        pairs = zip(gradients, self._variables, strict=True)
+        self._optimizer.apply_gradients(pairs)
+
+
 # A pattern, since only tables of Keras' Embedding catch up without.
 _catch_up_optimizer = functools.partial(
     _tf_opt_optimizer, lazy_mode={".": "catch_up"}
@@ -75,6 +93,9 @@ _OPTIMIZERS: dict[str, Callable[[Variant], keras.optimizers.Optimizer]] = {
     "tf_opt lazy with global_clipnorm": functools.partial(
         _tf_opt_optimizer, lazy_mode=True, global_clipnorm=1.0
     ),
+    "tf_opt lazy Adam": lambda _: _tf_opt_optimizer(
+        variants.VARIANTS["adam"], lazy_mode=True
+    ),
     "tf_opt catch_up": _catch_up_optimizer,
     "tf_opt catch_up before reads": _catch_up_optimizer,
     "tf_opt without it": lambda variant: _tf_opt_optimizer(
@@ -84,6 +105,7 @@ _OPTIMIZERS: dict[str, Callable[[Variant], keras.optimizers.Optimizer]] = {
         _tf_opt_optimizer, implementation="composed"
     ),
     "Keras": _keras_optimizer,
+    "tf_keras": _Keras2,
 }
 _MODES: dict[str, Callable[..., Callable]] = {
     "eager": lambda step, **_: step,
@@ -164,7 +186,6 @@ class Problem:
         family: Family,
         mode: str = "tf.function",
         batches: Sequence[tuple[list[tf.Tensor], list[tf.Tensor]]] = (),
-        steps: int | None = None,
     ) -> Contender:
         """Makes a contender that takes a batch in each step."""
         step, variables = family
@@ -182,12 +203,12 @@ class Problem:
             batch = itertools.cycle(batches)
             # A step changes the norm of all rows too little to see.
             norms = _norms_of(variables, self.batches[0].rows)
-            return Contender(lambda: step(*next(batch)), norms, steps)
+            return Contender(lambda: step(*next(batch)), norms)
 
         # Gradients are captured, because a list of a thousand arguments costs
         # more than many a step.
         take = _MODES[mode](lambda: step(*batches[0]))
-        return Contender(take, _norms_of(variables), steps)
+        return Contender(take, _norms_of(variables))
 
 
 def _norms_of(
@@ -206,10 +227,7 @@ def _norms_of(
 
 def _step(problem: Problem, family: str, mode: str) -> Contender:
     """A whole step of an optimizer: one call for each micro-step."""
-    all_rows = problem.workload.ids and family in ("tf_opt", "Keras")
-    call = problem.contender(
-        problem.family(family), mode, steps=1 if all_rows else None
-    )
+    call = problem.contender(problem.family(family), mode)
     micro_steps = problem.variant.micro_steps
     if micro_steps == 1:
         return call
@@ -253,7 +271,6 @@ def _floor(
             (batch.values, batch.rows if rows_of_batch else all_rows)
             for batch in batches
         ],
-        steps=1 if workload.ids and not rows_of_batch else None,
     )
 
 
@@ -279,37 +296,8 @@ def _call(problem: Problem) -> Contender:
 
 
 def _tf_core(problem: Problem) -> Contender:
-    variant = problem.variant
     variables = [variable.value for variable in problem.variables()]
-    slots = [
-        [tf.Variable(tf.zeros(shape)) for _ in range(variant.slots)]
-        for shape in problem.workload.shapes
-    ]
-    step_count = tf.Variable(0, dtype=tf.int64)
-
-    def step(values: list[tf.Tensor], ids: list[tf.Tensor]) -> None:
-        t = tf.cast(step_count.assign_add(1), tf.float32)
-        scalars = {
-            "beta1_power": tf.pow(variants.BETA_1, t),
-            "beta2_power": tf.pow(variants.BETA_2, t),
-            "lr": variants.LEARNING_RATE,
-            "beta1": variants.BETA_1,
-            "beta2": variants.BETA_2,
-            "epsilon": variants.EPSILON,
-        }
-        for p, (m, v, *v_max), g in zip(variables, slots, values, strict=True):
-            if "weight_decay" in variant.arguments:
-                # The op has no decay.
-                decay = variant.arguments["weight_decay"]
-                p.assign_sub(variants.LEARNING_RATE * decay * p)
-            moments = {"var": p.handle, "m": m.handle, "v": v.handle}
-            if v_max:
-                tf.raw_ops.ResourceApplyAdamWithAmsgrad(
-                    **moments, vhat=v_max[0].handle, grad=g, **scalars
-                )
-            else:
-                tf.raw_ops.ResourceApplyAdam(**moments, grad=g, **scalars)
-
+    step = tf_core.make_step(problem.variant, variables)
     return problem.contender((step, variables))
 
 
@@ -317,7 +305,7 @@ def _torch(problem: Problem, implementation: str, dtype: str = "") -> Contender:
     variant, batches = problem.variant, problem.batches
     if problem.workload.ids:
         return torch_contenders.sparse_contender(
-            variant, problem.workload.shapes, batches
+            variant, implementation, problem.workload.shapes, batches
         )
     if dtype not in ("", variant.dtype):
         batches = gradients.draw_batches(problem.workload, dtype)
@@ -333,6 +321,7 @@ _BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.ROW_FLOOR: functools.partial(_floor, rows_of_batch=True),
     variants.CALL: _call,
     variants.TF_CORE: _tf_core,
+    variants.TF_CORE_ROWS: _tf_core,
 }
 
 
@@ -370,20 +359,20 @@ def _names(variant: Variant, workload: Workload, quick: bool) -> list[str]:
     """Returns the names of the contenders that can run on this machine."""
     names = variant.contenders
     if workload.ids:
-        names = variants.SPARSE_BY_SIZE if workload.family else variants.SPARSE
+        names = variant.sparse or (
+            variants.SPARSE_BY_SIZE if workload.family else variants.SPARSE
+        )
     left_out = set()
     if quick:
         left_out.add(variants.KERAS_XLA)  # Compiling would take most of a run.
     if "amsgrad" in variant.arguments:
-        left_out.add(variants.TORCH_SPARSE)  # It has no AMSGrad.
+        left_out.add(variants.TORCH_SPARSE_ADAM)  # It has no AMSGrad.
     if variant.dtype == "bfloat16" and workload.parameters > 10**8:
         left_out.add(variants.KERAS)  # There is no memory left for it.
-    return [
-        name
-        for name in names
-        if name not in left_out
-        and (torch_contenders.torch is not None or not name.startswith("torch"))
-    ]
+    for package in ("torch", "tf_keras"):
+        if importlib.util.find_spec(package) is None:
+            left_out.update(name for name in names if name.startswith(package))
+    return [name for name in names if name not in left_out]
 
 
 def measure(variant: str, workload: str, options: Options) -> list[Row]:
@@ -399,8 +388,6 @@ def measure(variant: str, workload: str, options: Options) -> list[Row]:
         },
         rounds=options.rounds,
         seconds=1.5 if options.quick else 6.0,
-        # The loops of accumulating optimizers are no longer than the others'.
-        steps=max(1, model.steps // optimizer.micro_steps),
         micro_steps=optimizer.micro_steps,
     )
     return results.rows(workload, variant, measured)

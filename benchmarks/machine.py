@@ -11,7 +11,9 @@ import re
 
 import tf_opt
 
-_PACKAGES = "tf_opt tensorflow tensorflow-cpu keras torch numpy".split()
+_PACKAGES = (
+    "tf_opt tensorflow tensorflow-cpu keras tf_keras torch numpy"
+).split()
 
 
 def count_cores() -> int:
@@ -19,19 +21,21 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def _cpu_fields() -> dict[str, str]:
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    return dict(re.findall(r"^(.+?)\s*:\s*(.+)$", text, re.MULTILINE))
+
+
 def describe() -> str:
     """Returns the processor, its cores and the memory."""
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    cpu = found.group(1) if found else platform.processor()
+    cpu = _cpu_fields().get("model name", platform.processor())
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return f"{cpu}, {count_cores()} cores, {memory / 2**30:.1f} GiB"
 
 
 def processor() -> str:
     """Returns the processor's maker, family and model, such as "AMD 25.17"."""
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    fields = dict(re.findall(r"^(.+?)\s*:\s*(.+)$", text, re.MULTILINE))
+    fields = _cpu_fields()
     makers = {"AuthenticAMD": "AMD", "GenuineIntel": "Intel"}
     maker = fields.get("vendor_id", platform.machine())
     family, model = fields.get("cpu family", "?"), fields.get("model", "?")

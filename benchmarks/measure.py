@@ -13,6 +13,10 @@ from typing import NamedTuple
 
 # Before each step, in which other contenders' threads stop waiting for work.
 _PAUSE_SECONDS = 0.01
+# A sample is the mean of as many steps as take this long: a short one after
+# another contender's would be timed with cold caches and sleeping threads.
+_SAMPLE_MS = 20
+_MOST_STEPS = 100
 
 
 class Options(NamedTuple):
@@ -35,12 +39,10 @@ class Contender:
         step: One whole optimizer step, with all its micro-steps.
         norms: The squared norm of each variable that `step` updates: enough
             to see whether they changed and are finite.
-        steps: How many steps a sample is the mean of; None for the default.
     """
 
     step: Callable[[], None]
     norms: Callable[[], list[float]]
-    steps: int | None = None
 
 
 class Measurement(NamedTuple):
@@ -61,6 +63,11 @@ def _timed_ms(step: Callable[[], None], steps: int = 1) -> float:
     for _ in range(steps):
         step()
     return 1e3 * (time.perf_counter() - start) / steps
+
+
+def _steps_of_sample(step: Callable[[], None]) -> int:
+    warm_ms = min(_timed_ms(step) for _ in range(2))
+    return min(int(_SAMPLE_MS / warm_ms), _MOST_STEPS) or 1
 
 
 def _check_finite(name: str, norms: list[float]) -> None:
@@ -91,7 +98,6 @@ def measure(
     contenders: Mapping[str, Contender],
     rounds: int,
     seconds: float,
-    steps: int,
     micro_steps: int = 1,
 ) -> dict[str, Measurement]:
     """Times every contender's step, interleaved.
@@ -104,8 +110,6 @@ def measure(
         rounds: How many samples of each.
         seconds: A contender too slow for `rounds` samples in this time sits
             out rounds, evenly spread; it has one sample at least.
-        steps: How many steps a sample is the mean of. If several, some more are
-            done before, so that all begin with warm caches.
         micro_steps: How many micro-steps a step has; a sample is the time of
             one.
 
@@ -121,6 +125,10 @@ def measure(
     }
     shuffle = random.Random(0).shuffle
     spent_ms = dict.fromkeys(contenders, 0.0)
+    steps = {
+        name: _steps_of_sample(contender.step)
+        for name, contender in contenders.items()
+    }
     gc.collect()
     gc.disable()
     try:
@@ -132,12 +140,11 @@ def measure(
                     continue
                 time.sleep(_PAUSE_SECONDS)
                 step = contenders[name].step
-                timed = contenders[name].steps or steps
-                for _ in range(timed // 5):
-                    step()
-                sample = _timed_ms(step, timed)
+                for _ in range(steps[name] // 5):
+                    step()  # Warms the caches.
+                sample = _timed_ms(step, steps[name])
                 measurements[name].samples.append(sample / micro_steps)
-                spent_ms[name] += sample * timed
+                spent_ms[name] += sample * steps[name]
     finally:
         gc.enable()
 

@@ -19,6 +19,7 @@ _COLORS = {
     "torch": pictures.PYTORCH,
     "TF": pictures.TENSORFLOW,
     "Keras": pictures.KERAS,
+    "tf_keras": pictures.KERAS_2,
 }
 _INCHES_PER_BAR = 0.17
 
@@ -38,9 +39,11 @@ def _bars(axes: Axes, suite: Suite, rows: list[Row], found: Results) -> None:
     for row in rows:
         if row[:2] != case:
             case = row[:2]
-            group = row.workload if row.family or by_workload else row.variant
+            names = [row.variant] * (not by_workload)
+            names += [row.workload] * (by_workload or row.family != "")
+            group = ", ".join(map(results.title, names))
             axes.annotate(
-                f" {results.title(group)}",
+                f" {group}",
                 (0, y + 0.3),
                 xycoords=("axes fraction", "data"),
                 va="center",

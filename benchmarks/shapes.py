@@ -55,9 +55,6 @@ class Workload:
     Attributes:
         title: The title in tables.
         shapes: The shape of each trainable variable.
-        steps: How many steps a sample is the mean of. Small models are trained
-            in loops: a single step after another contender's would be timed
-            with cold caches and sleeping threads.
         ids: How many rows of each table a batch looks up; 0 if the variables
             are no tables, and gradients are dense.
         zipf: Whether few rows are looked up often, by Zipf's law, instead of
@@ -67,7 +64,6 @@ class Workload:
 
     title: str
     shapes: list[Shape]
-    steps: int = 1
     ids: int = 0
     zipf: bool = False
     family: str = ""
@@ -84,13 +80,9 @@ def multilayer_perceptron(width: int, layers: int) -> list[Shape]:
 
 
 WORKLOADS: dict[str, Workload] = {
-    "mlp": Workload("MLP of 64", multilayer_perceptron(64, 3), steps=100),
-    "60-tensors": Workload(
-        "60 tensors", multilayer_perceptron(128, 30), steps=20
-    ),
-    "60-layers": Workload(
-        "60 layers", multilayer_perceptron(128, 60), steps=20
-    ),
+    "mlp": Workload("MLP of 64", multilayer_perceptron(64, 3)),
+    "60-tensors": Workload("60 tensors", multilayer_perceptron(128, 30)),
+    "60-layers": Workload("60 layers", multilayer_perceptron(128, 60)),
     "resnet-50": Workload("ResNet-50", resnet_50()),
     "bert-base": Workload("BERT-base", bert_base()),
     "1000x256": Workload("1,000 x 256", [(256,)] * 1000),
@@ -107,35 +99,34 @@ _CRITEO_VALUES = (
 _CRITEO_ROWS = 1_000_000
 
 SPARSE_WORKLOADS: dict[str, Workload] = {
-    "table-uniform": Workload(
-        "1 M x 64, uniform", [(1_000_000, 64)], steps=10, ids=8192
-    ),
+    "table-uniform": Workload("1 M x 64, uniform", [(1_000_000, 64)], ids=8192),
     "table-zipf": Workload(
-        "1 M x 64, Zipf", [(1_000_000, 64)], steps=10, ids=8192, zipf=True
+        "1 M x 64, Zipf", [(1_000_000, 64)], ids=8192, zipf=True
     ),
     "26-tables": Workload(
         "26 tables",
         [(min(rows, _CRITEO_ROWS), 16) for rows in _CRITEO_VALUES],
-        steps=5,
         ids=2048,
         zipf=True,
     ),
     **{
-        f"{ids}-ids": Workload(
-            f"{ids:,} ids",
+        f"{ids}-ids{'-zipf' * zipf}": Workload(
+            f"{ids:,} ids{', Zipf' * zipf}",
             [(1_000_000, 64)],
-            steps=steps,
             ids=ids,
+            zipf=zipf,
             family="by ids in a batch, 1,000,000 x 64",
         )
-        for ids, steps in {100: 50, 1000: 50, 10_000: 10, 100_000: 2}.items()
+        for ids, zipf in (
+            *((100, False), (1000, False), (4096, False), (4096, True)),
+            *((10_000, False), (100_000, False)),
+        )
     },
     **{
         f"{rows}-rows": Workload(
             f"{rows:,} rows",
             # Narrow, so that the largest fits into memory with Keras' copy.
             [(rows, 16)],
-            steps=10,
             ids=8192,
             family="by rows of the table, of width 16, 8,192 ids in a batch",
         )

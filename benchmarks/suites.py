@@ -56,6 +56,9 @@ def cases_of(names: Collection[str]) -> tuple[tuple[str, str], ...]:
     )
 
 
+_TABLES = ("table-uniform", "table-zipf")
+_SIZES = ("4096-ids", "4096-ids-zipf", "100000-rows", "10000000-rows")
+
 DEFAULT = "results"
 """The suite that is measured if the command line names none."""
 
@@ -88,6 +91,9 @@ SUITES: dict[str, Suite] = {
                 for name, workload in SPARSE_WORKLOADS.items()
                 if not workload.family
             ),
+            *(("adagrad", name) for name in (*_TABLES, *_SIZES)),
+            *(("rmsprop", name) for name in _TABLES),
+            *(("ftrl", name) for name in _TABLES),
         ),
         variants.TF_OPT_LAZY,
         log=True,
@@ -118,9 +124,9 @@ SUITES: dict[str, Suite] = {
     ),
     "in-cache": Suite(
         "Adam on arrays in the second-level cache, by instruction set",
-        (("adam", "in cache"),),
+        (("in_cache", "in cache"),),
         "avx512",
-        module="in_cache",
+        module="programs",
         unit="cycles per element, and elements per nanosecond",
         line="workload",
         column="contender",
@@ -132,7 +138,7 @@ SUITES: dict[str, Suite] = {
             for size in ("2400000", "2097152", "25557032", "33554432")
         ),
         "memory floor",
-        module="loop",
+        module="programs",
         unit="GB/s",
         group="workload",
         line="contender",
@@ -145,7 +151,7 @@ SUITES: dict[str, Suite] = {
             for name in (
                 *("bert", "gpt2", "efficient-net", "gan", "dense", "dqn"),
                 *("retrieval", "retrieval-catch-up", "retrieval-lazy"),
-                "models",
+                *("ratings", "models"),
             )
         ),
         "tf_opt",

@@ -32,7 +32,6 @@ from measure import Measurement
 from measure import Options
 from results import Row
 
-_CONTENDERS = ("Keras", "tf_opt")
 _STATUS = pathlib.Path("/proc/self/status")
 
 
@@ -134,7 +133,9 @@ class _Training:
 
     def summarize(self, wall: Measurement) -> dict[str, Measurement]:
         """Returns all that was measured, with the time of steps."""
-        first, warm, *later = self.reports
+        # Steps before the samples show how long one takes.
+        later = self.reports[-len(wall.samples) :]
+        first, *_, warm = self.reports[: -len(later)]
         steps = self.client.steps
         memory = later[-1].peak
         if self.client.keeps:
@@ -160,11 +161,11 @@ class _Training:
 
 
 def measure(variant: str, workload: str, options: Options) -> list[Row]:
-    """Measures a client with Keras' optimizer and with tf_opt's."""
+    """Measures a client with each of its optimizers."""
     client = clients.CLIENTS[workload]
     trainings: dict[str, _Training] = {}
     try:
-        for contender in _CONTENDERS:
+        for contender in client.contenders:
             trainings[contender] = _Training(workload, contender)
         measured = turns.measure(
             {
@@ -173,7 +174,6 @@ def measure(variant: str, workload: str, options: Options) -> list[Row]:
             },
             options.rounds,
             seconds=3 if options.quick else 12,
-            steps=1,
             micro_steps=client.steps,
         )
     finally:

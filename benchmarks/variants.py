@@ -27,7 +27,11 @@ TF_OPT_LAZY_EAGER = "tf_opt lazy, eager"
 TF_OPT_LAZY_CLIPPING = "tf_opt lazy with global_clipnorm, tf.function"
 TF_OPT_CATCH_UP = "tf_opt catch_up, tf.function"
 TF_OPT_CATCH_UP_READS = "tf_opt catch_up before reads, tf.function"
-TORCH_SPARSE = "torch, SparseAdam"
+TORCH_SPARSE_ADAM = "torch, SparseAdam"
+TORCH_ADAGRAD = "torch, Adagrad"
+TF_OPT_LAZY_ADAM = "tf_opt lazy Adam, tf.function"
+TF_CORE_ROWS = "TF core op after tf.unique, tf.function"
+KERAS_2 = "tf_keras, tf.function"
 # Variables and state of 16 bits.
 TORCH_FLOAT32 = "torch, fused, float32"
 TORCH_BFLOAT16 = "torch, fused, bfloat16"
@@ -40,14 +44,16 @@ _DENSE = (
     *(FLOOR, CALL, TF_OPT, TF_OPT_EAGER, TORCH_FUSED, TF_CORE, KERAS_XLA),
     *(KERAS, TORCH_FOREACH, KERAS_EAGER),
 )
-SPARSE_BY_SIZE = (
-    *(ROW_FLOOR, TF_OPT_LAZY, TF_OPT_LAZY_CLIPPING, TF_OPT_CATCH_UP, KERAS),
-)
 SPARSE = (
     *(ROW_FLOOR, ALL_ROWS_FLOOR, TF_OPT_LAZY, TF_OPT_LAZY_EAGER),
     *(TF_OPT_LAZY_CLIPPING, TF_OPT_CATCH_UP, TF_OPT_CATCH_UP_READS),
-    *(TF_OPT, TF_OPT_EAGER, TORCH_SPARSE, KERAS),
+    *(TF_OPT, TF_OPT_EAGER, TORCH_SPARSE_ADAM, KERAS),
 )
+SPARSE_BY_SIZE = (
+    *(ROW_FLOOR, TF_OPT_LAZY, TF_OPT_LAZY_CLIPPING, TF_OPT_CATCH_UP, KERAS),
+)
+# What users of recommender systems' optimizers have.
+_ROW_RIVALS = (TF_CORE_ROWS, KERAS_2, KERAS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +71,7 @@ class Variant:
         without: The variant that lacks this one's feature; empty for none.
         dtype: The type of variables and gradients.
         contenders: The names of the contenders for dense gradients.
+        sparse: Those for sparse gradients; empty for Adam's.
         workloads: The names of the models; None for all.
         precisions: More arguments of tf_opt's class, for contenders that
             keep state of several types; by the contender's name.
@@ -82,6 +89,7 @@ class Variant:
     without: str = ""
     dtype: str = "float32"
     contenders: tuple[str, ...] = _DENSE
+    sparse: tuple[str, ...] = ()
     workloads: tuple[str, ...] | None = None
     precisions: dict[str, dict[str, Any]] = dataclasses.field(
         default_factory=dict
@@ -153,6 +161,7 @@ def _like_keras(
     rule_slots: int,
     *others: str,
     name: str = "",
+    sparse: tuple[str, ...] = (),
     **arguments: Any,
 ) -> Variant:
     """An optimizer with the numbers of Keras' of the same name."""
@@ -162,6 +171,7 @@ def _like_keras(
         _SGD | arguments,
         rule_slots=rule_slots,
         contenders=(*_OURS, CALL, *others, KERAS, KERAS_XLA, KERAS_EAGER),
+        sparse=sparse,
     )
 
 
@@ -192,7 +202,21 @@ OPTIMIZERS: dict[str, Variant] = {
     ),
     "sgd": _like_keras("SGD", 0, *_TORCH),
     "lion": _like_keras("Lion", 1),
-    "adagrad": _like_keras("Adagrad", 1),
+    "adagrad": _like_keras(
+        *("Adagrad", 1, *_TORCH),
+        sparse=(
+            *(ROW_FLOOR, TF_OPT, TF_OPT_LAZY, TF_OPT_LAZY_ADAM, TORCH_ADAGRAD),
+            *_ROW_RIVALS,
+        ),
+    ),
+    "rmsprop": _like_keras(
+        *("RMSprop", 1, TORCH_FOREACH),
+        sparse=(ROW_FLOOR, TF_OPT_LAZY, TF_OPT_CATCH_UP, *_ROW_RIVALS),
+    ),
+    "adadelta": _like_keras("Adadelta", 2, TORCH_FOREACH),
+    "ftrl": _like_keras(
+        "Ftrl", 2, sparse=(ROW_FLOOR, TF_OPT_LAZY, *_ROW_RIVALS)
+    ),
     "sgd-momentum": _like_keras(
         "SGD, momentum", 1, *_TORCH, name="SGD", momentum=0.9
     ),

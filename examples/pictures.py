@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 KERAS = "#f5a04c"
+KERAS_2 = "#f9cfa0"
 TF_OPT = "#0b4f6c"
 # For several lines of tf_opt's.
 TF_OPT_LIGHT = "#9dc3d4"

@@ -45,9 +45,12 @@ class Op:
         self.slots = tuple(slot.name for slot in spec.slots)
         self.optional_slots = {x.name for x in spec.slots if x.needed_by}
         self.tables = {x.name for x in spec.slots if x.row_input}
-        reals = [x.name for x in spec.numbers if not x.is_count]
-        reals += [x.name for x in spec.shared]
-        self.reals = {x: (1 + i) / 8 for i, x in enumerate(reals)}
+        reals = [x for x in spec.numbers if not x.is_count]
+        negative = {x.name for x in reals if x.range.bound == 0}
+        self.reals = {
+            x.name: (1 + i) / (-8 if x.name in negative else 8)
+            for i, x in enumerate([*reals, *spec.shared])
+        }
         self.integers = {x.name: 3 for x in spec.numbers if x.is_count}
         numbers = {**self.reals, **self.integers}
         of_rule_only = {x.name for x in spec.numbers if not x.in_op}

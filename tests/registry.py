@@ -27,6 +27,9 @@ _MODULES = {
     "SGD": "sgd",
     "Lion": "lion",
     "Adagrad": "adagrad",
+    "RMSprop": "rmsprop",
+    "Adadelta": "adadelta",
+    "Ftrl": "ftrl",
     "ASGD": "asgd",
     "AveragedSGD": "averaged_sgd",
 }

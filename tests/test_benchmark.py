@@ -17,10 +17,9 @@ for needed in ("matplotlib", "rich", "sklearn"):
 import compiled_fit
 import contenders
 import gradients
-import in_cache
-import loop
 import measure
 import memory_floor
+import programs
 import run
 import shapes
 import suites
@@ -61,7 +60,7 @@ def test_measure_refuses_steps_that_mean_nothing(norm: float) -> None:
     with pytest.raises(RuntimeError, match="must change|must stay finite"):
         measure.measure(
             {"it": measure.Contender(lambda: None, lambda: [norm])},
-            *(3, 60, 1),
+            *(3, 60),
         )
 
 
@@ -92,7 +91,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
             if workload.ids
             else {"shapes": [(5, 4), (3,)]}
         )
-        for name, value in (*small.items(), ("steps", 1)):
+        for name, value in small.items():
             monkeypatch.setitem(vars(workload), name, value)
     # Tests don't build the benchmark's programs. Other tests have set up the
     # threads. A fit takes a minute.
@@ -100,10 +99,12 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_floor, "load", lambda: None)
     monkeypatch.setattr(memory_floor, "move", move)
     monkeypatch.setattr(contenders, "use_all_cores", lambda _: None)
-    program = [sys.executable, "-c", "print('float32,avx2,1.5,2')"]
-    monkeypatch.setattr(in_cache, "PROGRAM", program)
-    rates = "print('4096,Adam,memory floor,9.5,9.75')"
-    monkeypatch.setattr(loop, "PROGRAM", [sys.executable, "-c", rates])
+    for name, line in (
+        ("in_cache", "float32,avx2,1.5,2"),
+        ("loop", "4096,Adam,memory floor,9.5,9.75"),
+    ):
+        program = [sys.executable, "-c", f"print('{line}')"]
+        monkeypatch.setitem(programs.PROGRAMS, name, program)
     monkeypatch.setattr(run, "measure", once)
     # Tracing these with every feature takes a minute; "results" has them.
     slow = {variants.KERAS, variants.KERAS_EAGER, variants.TF_OPT_EAGER}
@@ -121,11 +122,13 @@ def test_quick_run_writes_a_table_a_csv_and_a_picture(
 ) -> None:
     suite = suites.SUITES[name]
     # The other cases differ in their arguments alone.
-    monkeypatch.setitem(vars(suite), "cases", suite.cases[-2:])
+    cases = suite.cases[-2:]
+    if name == "sparse":
+        names = "adam-amsgrad", "adagrad", "rmsprop", "ftrl"
+        cases = tuple((name, "table-zipf") for name in names)
+    monkeypatch.setitem(vars(suite), "cases", cases)
     options = [] if name == suites.DEFAULT else [f"--{name}"]
-    workloads = {"sparse": ["table-zipf", "100-ids"]}.get(
-        name, [suite.cases[-1][1]]
-    )
+    workloads = [cases[-1][1]]
     options.append(f"--output={tmp_path}")
     run.main([*options, "--quick", "--workloads", *workloads])
     text = (tmp_path / f"{name}.csv").read_text()
@@ -133,7 +136,7 @@ def test_quick_run_writes_a_table_a_csv_and_a_picture(
     rows = list(csv.DictReader(lines))
     if suite.module == "contenders":
         quick = suites.cases_of(["adam"])
-        cases = quick if name == suites.DEFAULT else suite.cases
+        cases = quick if name == suites.DEFAULT else cases
         assert {(row["variant"], row["workload"]) for row in rows} == {
             each for each in cases if each[1] in workloads
         }

@@ -115,11 +115,29 @@ def test_equals_exact_training_if_rows_catch_up_before_reads(name, mode):
         name, "catch_up", implementation=IMPLEMENTATION, **arguments
     ).train(200)
     assert found.distance(exact) < 1e-6
-    rests = OPTIMIZERS[name].spec.rests(len(exact.optimizer._state.slots))
+    rests = exact.optimizer._state.spec.rests
     if rests and "weight_decay" not in arguments:
         # Rows have nothing to catch up with.
         return
     assert Run(name, True, **arguments).train(200).distance(exact) > 0.1
+
+
+@sparse_implementations
+@pytest.mark.parametrize("name", ["Adagrad", "Adadelta", "RMSprop"])
+def test_rows_catch_up_with_decay_that_has_ended(name, implementation):
+    tables = []
+    for lazy_mode in (False, "catch_up"):
+        run = Run(
+            name,
+            lazy_mode,
+            implementation=implementation,
+            weight_decay=0.3,
+        ).train(20)
+        run.optimizer.weight_decay = None
+        run.train(20)
+        run.optimizer.catch_up(run.table, tf.range(ROWS))
+        tables.append(run.table.numpy())
+    np.testing.assert_allclose(*tables, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +229,7 @@ STORAGE = {
     ("name", "mode", "features", "storage"),
     pairwise(
         [pair for pair in THOROUGH_MODES if pair in MODES]
-        + [("Adam", "plain")],
+        + [("Adam", "plain"), ("RMSprop", "momentum")],
         FEATURES,
         STORAGE,
     ),

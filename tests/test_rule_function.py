@@ -46,7 +46,8 @@ def _train(
         optimizer.learning_rate = 0.1 / step
         optimizer.weight_decay = 0.02 * (step % 2)
         for i, number in enumerate(OPTIMIZERS[name].spec.hyperparameters):
-            if number.in_rule or number.in_op:
+            has_op = number.name != "learning_rate_power"
+            if has_op and (number.in_rule or number.in_op):
                 setattr(optimizer, number.name, 0.5 + 0.05 * step + 0.01 * i)
         optimizer.apply(_values(step, dtype), variables)
     return [x.numpy() for x in [*variables, *optimizer.variables]]

@@ -338,7 +338,7 @@ def two_groups(name: str, **second) -> torch.optim.Optimizer:
     ("changed", "error", "message"),
     [
         ({"optimizer": "adam"}, TypeError, "an optimizer of torch.optim"),
-        ({"optimizer": ("RMSprop", {})}, TypeError, "one of Adam, AdamW"),
+        ({"optimizer": ("Rprop", {})}, TypeError, "one of Adam, AdamW"),
         (
             {"optimizer": _MyAdam([torch.nn.Parameter(torch.ones(1))])},
             *(TypeError, "an optimizer of torch.optim"),

@@ -53,8 +53,8 @@ def test_steps_equal_the_reference(name: str, mode: str, how: str) -> None:
         expected |= under_test.step(expected, gradient, t=t, **arguments)
 
     state = None
-    if arguments.pop("amsgrad", False):
-        state = {name: np.zeros(SHAPE) for name in ("m", "v", "v_max")}
+    if {arguments.pop("amsgrad", 0), arguments.pop("centered", 0)} != {0}:
+        state = {slot: np.zeros(SHAPE) for slot in first}
     result = trajectory.RUNS[how](
         lambda start: unroll(
             FUNCTIONS[name],

@@ -37,14 +37,19 @@ def test_a_rule_says_whether_anything_changes(name: str, mode: str) -> None:
             RATE, **arguments, implementation=implementation
         )
         variable = _variable()
-        optimizer.apply([tf.ones_like(variable)], [variable])
+        optimizer.build([variable])
         slots = [x for slot in optimizer._state.slots for x in slot]
-        before = [x.numpy() for x in (variable, *slots)]
-        optimizer.apply([tf.zeros_like(variable)])
-        after = [x.numpy() for x in (variable, *slots)]
-        stays = all(map(np.array_equal, before, after))
-        rests = under_test.spec.rests(len(optimizer._state.slots))
-        assert stays == rests, implementation
+        stays, moved = True, False
+        for gradient in (0.0, 1.0, 0.0):
+            before = [x.numpy() for x in (variable, *slots)]
+            optimizer.apply([tf.fill((ROWS, WIDTH), gradient)])
+            after = [x.numpy() for x in (variable, *slots)]
+            if not gradient:
+                stays &= all(map(np.array_equal, before, after))
+                moved |= not np.array_equal(before[0], after[0])
+        spec = optimizer._state.spec
+        assert moved == (not spec.waits_in_place) or not spec.coasts
+        assert stays == spec.rests, implementation
 
 
 @pytest.mark.parametrize("implementation", ["custom_op", "composed"])

@@ -33,11 +33,13 @@ from tf_opt.python.conversion.torch_layouts import (
 from tf_opt.python.functional import rules as _rules
 from tf_opt.python.ops import library as _library
 from tf_opt.python.ops import resource_apply as _resource_apply
+from tf_opt.python.optimizers.adadelta import Adadelta as Adadelta
 from tf_opt.python.optimizers.adagrad import Adagrad as Adagrad
 from tf_opt.python.optimizers.adam import Adam as Adam
 from tf_opt.python.optimizers.adam import AdamW as AdamW
 from tf_opt.python.optimizers.asgd import ASGD as ASGD
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD as AveragedSGD
+from tf_opt.python.optimizers.ftrl import Ftrl as Ftrl
 from tf_opt.python.optimizers.layerwise import (
     layerwise_multipliers as layerwise_multipliers,
 )
@@ -46,6 +48,7 @@ from tf_opt.python.optimizers.loss_scale_optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,
 )
 from tf_opt.python.optimizers.nadam import NAdam as NAdam
+from tf_opt.python.optimizers.rmsprop import RMSprop as RMSprop
 from tf_opt.python.optimizers.sgd import SGD as SGD
 from tf_opt.version import __version__
 

@@ -15,6 +15,8 @@ types of the arguments. Values of 16 bits are rounded to nearest, which loses
 small steps (the optimizers can round at random instead).
 """
 
+from tf_opt.python.functional.adadelta_rule import AdadeltaResult
+from tf_opt.python.functional.adadelta_rule import adadelta
 from tf_opt.python.functional.adagrad_rule import AdagradResult
 from tf_opt.python.functional.adagrad_rule import adagrad
 from tf_opt.python.functional.adam_rule import AdamResult
@@ -23,12 +25,16 @@ from tf_opt.python.functional.asgd_rule import ASGDResult
 from tf_opt.python.functional.asgd_rule import asgd
 from tf_opt.python.functional.averaged_sgd_rule import AveragedSGDResult
 from tf_opt.python.functional.averaged_sgd_rule import averaged_sgd
+from tf_opt.python.functional.ftrl_rule import FtrlResult
+from tf_opt.python.functional.ftrl_rule import ftrl
 from tf_opt.python.functional.lion_rule import LionResult
 from tf_opt.python.functional.lion_rule import lion
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.measure import measure_gradients
 from tf_opt.python.functional.nadam_rule import NAdamResult
 from tf_opt.python.functional.nadam_rule import nadam
+from tf_opt.python.functional.rmsprop_rule import RMSpropResult
+from tf_opt.python.functional.rmsprop_rule import rmsprop
 from tf_opt.python.functional.sgd_rule import SGDResult
 from tf_opt.python.functional.sgd_rule import sgd
 from tf_opt.python.functional.unrolling import UnrollResult
@@ -36,21 +42,27 @@ from tf_opt.python.functional.unrolling import unroll
 
 __all__ = [
     "ASGDResult",
+    "AdadeltaResult",
     "AdagradResult",
     "AdamResult",
     "AveragedSGDResult",
+    "FtrlResult",
     "GradientMeasures",
     "LionResult",
     "NAdamResult",
+    "RMSpropResult",
     "SGDResult",
     "UnrollResult",
+    "adadelta",
     "adagrad",
     "adam",
     "asgd",
     "averaged_sgd",
+    "ftrl",
     "lion",
     "measure_gradients",
     "nadam",
+    "rmsprop",
     "sgd",
     "unroll",
 ]

@@ -2,12 +2,15 @@
 description struct."""
 
 OPTIMIZERS = {
+    "adadelta": "Adadelta",
     "adagrad": "Adagrad",
     "adam": "Adam",
     "asgd": "Asgd",
     "averaged_sgd": "AveragedSgd",
+    "ftrl": "Ftrl",
     "lion": "Lion",
     "nadam": "NAdam",
+    "rmsprop": "Rmsprop",
     "sgd": "Sgd",
 }
 

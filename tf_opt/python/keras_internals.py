@@ -294,7 +294,7 @@ def take_for(
     copies: Sequence[tf.Variable | None],
     variables: Sequence[Variable],
 ) -> None:
-    """Lets an optimizer find copies of its variables, too; ."""
+    """Lets an optimizer find copies of its variables, too."""
     indices = optimizer._trainable_variables_indices
     for copy_, variable in zip(copies, variables, strict=False):
         if copy_ is not None:

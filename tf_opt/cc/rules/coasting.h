@@ -39,6 +39,7 @@ struct MissedStep {
   // denominator that it is added to.
   double epsilon_growth = 1.0;
   double decays[kMostCoastingSlots] = {1.0, 1.0, 1.0};
+  int moving_slot = 0;  // The slot with which the direction vanishes.
 };
 
 // All steps missed since a certain one: a row of the matrix `coasting`, in this
@@ -54,7 +55,7 @@ struct MissedSteps {
 
   void Add(const MissedStep& step) {
     // Lion's direction keeps its size until the average is zero.
-    const double ratio = decays[0] == 0.0 ? 0.0 : step.ratio;
+    const double ratio = decays[step.moving_slot] == 0.0 ? 0.0 : step.ratio;
     direction *= ratio;
     epsilon_size *= ratio * step.epsilon_growth;
     count += 1.0;

@@ -54,6 +54,7 @@ typename Description::Hyperparameters StepOf(int64_t t,
     } else {
       h.*input.number = name == "beta_1"     ? constants.beta_1
                         : name == "beta_2"   ? constants.beta_2
+                        : name == "rho"      ? constants.beta_2
                         : name == "momentum" ? constants.momentum
                         : name == "epsilon"  ? constants.epsilon
                                              : random->Between(0.01, 0.1);
@@ -75,11 +76,12 @@ void CheckCoasting(const Constants& constants, int modes, bool l2, int steps) {
   std::vector<Element> elements(20);
   for (Element& element : elements) {
     for (double& value : element) value = random.Between(-1, 1);
-    // Second moments, and a maximum, which isn't smaller.
-    element[2] = random.Between(0.01, 1);
+    // Second moments or norms, which may have epsilon in them, and a maximum,
+    // which isn't smaller.
+    element[2] = random.Between(0.01, 1) + 2 * constants.epsilon;
     element[3] = element[2] * random.Between(1, 2);
-    // A sum of squares.
-    if (first_slot == "accumulator") element[1] = std::abs(element[1]);
+    // Others begin with squares.
+    if (first_slot != "m") element[1] = std::abs(element[1]);
   }
   std::vector<Element> expected = elements;
   std::vector<double> paths(elements.size());
@@ -156,8 +158,9 @@ TEST(Coasting, MakesUpForThemIfTheDenominatorSoonVanishes) {
   CheckRules<NAdam>({0.2, 0.25}, {7, 1200});
 }
 
-TEST(Coasting, LionStopsAtAnAverageOfZero) {
+TEST(Coasting, StopsWithTheSlotThatMovesTheVariable) {
   CheckRules<Lion>({0.8, 0}, {1, 7});
+  CheckRules<Rmsprop>({0, 0, 0.9}, {1, 7});
 }
 
 TEST(Coasting, WeighsEpsilon) {

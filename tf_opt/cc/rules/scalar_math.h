@@ -29,10 +29,15 @@ TF_OPT_RULE_INLINE float Sqrt(float x) { return __builtin_sqrtf(x); }
 TF_OPT_RULE_INLINE double Sqrt(double x) { return __builtin_sqrt(x); }
 #endif
 
+TF_OPT_RULE_INLINE float Abs(float x) { return __builtin_fabsf(x); }
+TF_OPT_RULE_INLINE double Abs(double x) { return __builtin_fabs(x); }
+
 // A NaN in `b` wins, so that a NaN second moment is never hidden behind an
-// older maximum. This form compiles to one maxps.
+// older maximum. These forms compile to one maxps or minps.
 TF_OPT_RULE_INLINE float Max(float a, float b) { return a > b ? a : b; }
 TF_OPT_RULE_INLINE double Max(double a, double b) { return a > b ? a : b; }
+TF_OPT_RULE_INLINE float Min(float a, float b) { return a < b ? a : b; }
+TF_OPT_RULE_INLINE double Min(double a, double b) { return a < b ? a : b; }
 
 // Selects one of two values, both of which are computed. V is deduced from the
 // first.

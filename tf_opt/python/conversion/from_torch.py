@@ -14,7 +14,6 @@ from typing_extensions import Unpack
 
 from tf_opt.python.conversion.torch_counterparts import BETAS
 from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
-from tf_opt.python.conversion.torch_counterparts import TORCH_NAMES
 from tf_opt.python.conversion.torch_counterparts import Layouts
 from tf_opt.python.conversion.torch_counterparts import Variables
 from tf_opt.python.conversion.torch_counterparts import layout_of
@@ -40,11 +39,11 @@ def from_torch(
     aren't part of a PyTorch optimizer, so pass them as options.
 
     Args:
-        optimizer: A `torch.optim.Adam`, `AdamW`, `NAdam`, `Adagrad`,
-            `ASGD` or `SGD`; or a tuple of the name of such a class and the
-            optimizer's `state_dict()`. tf_opt doesn't import PyTorch. Settings
-            that the `state_dict` of an older PyTorch lacks have PyTorch's
-            defaults.
+        optimizer: A `torch.optim.Adam`, `AdamW`, `NAdam`,
+            `RMSprop`, `Adagrad`, `Adadelta`, `ASGD` or `SGD`; or a tuple of
+            the name of such a class and the optimizer's `state_dict()`. tf_opt
+            doesn't import PyTorch. Settings that the `state_dict` of an older
+            PyTorch lacks have PyTorch's defaults.
         variables: The variables in the order of the optimizer's parameters,
             with None for parameters to leave out. Or, if the optimizer was
             created with `named_parameters()`, a dictionary with the
@@ -109,7 +108,7 @@ def from_torch(
             value = _same(parameters, key, lambda x, k=key: float(x.state[k]))
             getattr(result, attribute).assign(value)
     for index, parameter in enumerate(parameters):
-        slots = zip(result._spec.slots, result._state.slots, strict=False)
+        slots = zip(result._state.spec.slots, result._state.slots, strict=True)
         for slot, its_variables in slots:
             value = parameter.state.get(counterpart.slots[slot.name])
             if value is not None:
@@ -232,13 +231,12 @@ def _arguments(name: str, parameters: Sequence[_Parameter]) -> dict[str, Any]:
         group = parameter.group
         if argument in BETAS and "betas" in group:
             return float(group["betas"][BETAS.index(argument)])
-        key = TORCH_NAMES.get(argument, argument)
-        return group.get(key, defaults[argument])
+        return group.get(counterpart.name_of(argument), defaults[argument])
 
     arguments = {
         argument: _same(
             parameters,
-            TORCH_NAMES.get(argument, argument),
+            counterpart.name_of(argument),
             functools.partial(setting, argument=argument),
         )
         for argument in (

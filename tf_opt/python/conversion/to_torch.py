@@ -14,7 +14,6 @@ import tensorflow as tf
 from tf_opt.python.conversion import features
 from tf_opt.python.conversion.torch_counterparts import BETAS
 from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
-from tf_opt.python.conversion.torch_counterparts import TORCH_NAMES
 from tf_opt.python.conversion.torch_counterparts import Counterpart
 from tf_opt.python.conversion.torch_counterparts import Layouts
 from tf_opt.python.conversion.torch_counterparts import Variables
@@ -23,6 +22,9 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import factors
 from tf_opt.python.optimizers.values.gradients import path_of
+
+# Those in PyTorch that have L2 decay and decoupled decay.
+_CHOOSE_DECAY = ("Adam", "NAdam")
 
 
 def to_torch(
@@ -46,10 +48,10 @@ def to_torch(
     ```
 
     Args:
-        optimizer: A built `tf_opt.Adam`, `AdamW`, `NAdam`, `Adagrad`,
-            `AveragedSGD` (for `torch.optim.ASGD`) or `SGD`. A schedule becomes
-            its present rate. The rows of tables with `lazy_mode="catch_up"`
-            catch up first.
+        optimizer: A built `tf_opt.Adam`, `AdamW`, `NAdam`,
+            `RMSprop`, `Adagrad`, `Adadelta`, `AveragedSGD` (for
+            `torch.optim.ASGD`) or `SGD`. A schedule becomes its present rate.
+            The rows of tables with `lazy_mode="catch_up"` catch up first.
         variables: All variables of the optimizer in the order of PyTorch's
             parameters, with None for other parameters; or a dictionary with
             the parameters' names as keys.
@@ -116,7 +118,9 @@ def to_torch(
         numbers = {key: torch.tensor(x) for key, x in shared.items()}
         state[position] = numbers
         slots = optimizer._state.slots_of(index)
-        for slot, variable in zip(optimizer._spec.slots, slots, strict=False):
+        for slot, variable in zip(
+            optimizer._state.spec.slots, slots, strict=True
+        ):
             value = tf.convert_to_tensor(variable)
             if value.dtype == tf.bfloat16:
                 value = tf.cast(value, tf.float32)
@@ -143,10 +147,9 @@ def _check_features(
 ) -> None:
     """Raises for what PyTorch's optimizer lacks."""
     fixed = dict(counterpart.fixed)
-    if name == "SGD" and not optimizer.momentum:
+    if "torch_momentum" in fixed and not optimizer.momentum:
         del fixed["torch_momentum"]
-    without_choice = ("AdamW", "ASGD", "Adagrad", "SGD")
-    if optimizer.weight_decay and name in without_choice:
+    if optimizer.weight_decay and name not in _CHOOSE_DECAY:
         fixed["decoupled_weight_decay"] = name == "AdamW"
     lacks = (
         "clipnorm",
@@ -182,16 +185,18 @@ def _groups(
     name: str, optimizer: FusedOptimizer, indices: Sequence[int | None]
 ) -> list[dict[str, Any]]:
     """Returns a group for each run of variables with the same settings."""
+    counterpart = COUNTERPARTS[name]
     # Variables in the place of numbers are numbers there.
     config = optimizer.get_config()
     own: dict[str, Any] = {
-        TORCH_NAMES.get(argument, argument): config[argument]
+        counterpart.name_of(argument): config[argument]
         for argument in type(optimizer)._own_arguments
-        if argument not in (*BETAS, *COUNTERPARTS[name].fixed)
+        if argument not in (*BETAS, *counterpart.fixed)
     }
-    own |= COUNTERPARTS[name].theirs
+    own |= counterpart.theirs
     if BETAS[0] in config:
-        own["betas"] = tuple(config[name] for name in BETAS)
+        own["betas"] = tuple(config[beta] for beta in BETAS)
+    if name in ("AdamW", *_CHOOSE_DECAY):
         own["decoupled_weight_decay"] = optimizer.decoupled_weight_decay
     own["maximize"] = optimizer.maximize
     known = [index for index in indices if index is not None]

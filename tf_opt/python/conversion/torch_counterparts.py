@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from tf_opt.python.conversion.torch_layouts import Layout
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.adadelta import Adadelta
 from tf_opt.python.optimizers.adagrad import Adagrad
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adam import AdamW
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.nadam import NAdam
+from tf_opt.python.optimizers.rmsprop import RMSprop
 from tf_opt.python.optimizers.sgd import SGD
 from tf_opt.python.optimizers.values.gradients import path_of
 
@@ -28,40 +30,64 @@ class Counterpart(NamedTuple):
     Attributes:
         cls: The class.
         slots: PyTorch's names of the slots, by ours.
+        fixed: Arguments with which the numbers are the same.
         shared: PyTorch's names of the state that all variables share, by the
             attribute.
-        fixed: Arguments with which the numbers are the same.
         theirs: PyTorch's settings that tf_opt has with these values alone.
+        names: PyTorch's names of arguments that have another one only there.
     """
 
     cls: type[FusedOptimizer]
     slots: Mapping[str, str]
-    shared: Mapping[str, str]
-    fixed: Mapping[str, Any]
+    fixed: Mapping[str, Any] = {}
+    shared: Mapping[str, str] = {}
     theirs: Mapping[str, Any] = {}
+    names: Mapping[str, str] = {}
+
+    def name_of(self, argument: str) -> str:
+        """Returns PyTorch's name of an argument."""
+        return {**_NAMES, **self.names}.get(argument, argument)
 
 
+_NAMES = {"learning_rate": "lr", "epsilon": "eps"}
 _ADAM_SLOTS = {"m": "exp_avg", "v": "exp_avg_sq", "v_max": "max_exp_avg_sq"}
 # By PyTorch's name.
 COUNTERPARTS = {
-    "Adam": Counterpart(Adam, _ADAM_SLOTS, {}, {"epsilon_hat": False}),
-    "AdamW": Counterpart(AdamW, _ADAM_SLOTS, {}, {"epsilon_hat": False}),
+    "Adam": Counterpart(Adam, _ADAM_SLOTS, {"epsilon_hat": False}),
+    "AdamW": Counterpart(AdamW, _ADAM_SLOTS, {"epsilon_hat": False}),
     "Adagrad": Counterpart(
         Adagrad,
         {"accumulator": "sum"},
-        {},
         {"torch_epsilon": True},
-        {"lr_decay": 0},
+        theirs={"lr_decay": 0},
     ),
-    "NAdam": Counterpart(NAdam, _ADAM_SLOTS, {"_u_product": "mu_product"}, {}),
-    "ASGD": Counterpart(AveragedSGD, {"ax": "ax"}, {"_eta": "eta"}, {}),
+    "RMSprop": Counterpart(
+        RMSprop,
+        {
+            "velocity": "square_avg",
+            "momentum_buffer": "momentum_buffer",
+            "average_gradient": "grad_avg",
+        },
+        {"torch_epsilon": True, "torch_momentum": True},
+        names={"rho": "alpha"},
+    ),
+    "Adadelta": Counterpart(
+        Adadelta,
+        {
+            "accumulated_grad": "square_avg",
+            "accumulated_delta_var": "acc_delta",
+        },
+    ),
+    "NAdam": Counterpart(
+        NAdam, _ADAM_SLOTS, shared={"_u_product": "mu_product"}
+    ),
+    "ASGD": Counterpart(AveragedSGD, {"ax": "ax"}, shared={"_eta": "eta"}),
     "SGD": Counterpart(
-        SGD, {"velocity": "momentum_buffer"}, {}, {"torch_momentum": True}
+        SGD, {"velocity": "momentum_buffer"}, {"torch_momentum": True}
     ),
 }
-# Arguments that have another name in PyTorch, or are one argument.
+# Arguments that are one argument in PyTorch.
 BETAS = ("beta_1", "beta_2")
-TORCH_NAMES = {"learning_rate": "lr", "epsilon": "eps"}
 
 
 def layout_of(variable: Variable, layouts: Layouts | None) -> Layout:

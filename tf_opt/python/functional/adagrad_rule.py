@@ -113,10 +113,6 @@ def adagrad_update(
         root = s.sqrt(accumulator + s.epsilon_inside) + s.epsilon_outside
         return p - s.learning_rate * g / root, accumulator
 
-    def missed(slots: int) -> MissedStep:
-        # Without a gradient only decay moves a row.
-        return MissedStep(zero, [zero + 1], lambda epsilon, a: tf.zeros_like(a))
-
     return Update(
         formula,
         {
@@ -125,7 +121,7 @@ def adagrad_update(
             "epsilon_outside": epsilon if torch_epsilon else zero,
         },
         learning_rate=learning_rate,
-        missed=missed,
+        missed=lambda: MissedStep([1.0]),
         **decay,
     )
 
@@ -135,21 +131,18 @@ SPEC = rule_spec.RuleSpec(
     class_name="Adagrad",
     update=adagrad_update,
     coasts=True,
-    rests_without_gradient=True,
     slots=[
         rule_spec.Slot(
-            "accumulator", "accumulator", first="initial_accumulator_value"
+            "accumulator",
+            "accumulator",
+            first="initial_accumulator_value",
+            stays=True,
         )
     ],
     numbers=[
         rule_spec.LEARNING_RATE,
         rule_spec.EPSILON,
-        rule_spec.Number(
-            "initial_accumulator_value",
-            rule_spec.NON_NEGATIVE,
-            in_rule=False,
-            in_op=False,
-        ),
+        rule_spec.INITIAL_ACCUMULATOR_VALUE,
     ],
     modes=["torch_epsilon"],
 )

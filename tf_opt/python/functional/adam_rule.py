@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -125,6 +126,7 @@ def adam_update(
     beta_2: tf.Tensor,
     epsilon: tf.Tensor,
     epsilon_hat: bool,
+    slots: Sequence[str],
     **decay: bool,
 ) -> Update:
     """Binds a step's numbers; the slots are m, v and, for AMSGrad, v_max."""
@@ -148,13 +150,13 @@ def adam_update(
         p = p - s.step_size * (m / (root + s.epsilon))
         return (p, m, v) if v_max is None else (p, m, v, second_moment)
 
-    def missed(slots: int) -> MissedStep:
+    def missed() -> MissedStep:
         return coasting.along_first_moment(
             learning_rate * root_correction / (1 - tf.pow(beta_1, step)),
             epsilon if epsilon_hat else epsilon * root_correction,
             beta_1,
             beta_2,
-            slots=slots,
+            amsgrad="v_max" in slots,
         )
 
     return Update(
@@ -169,6 +171,7 @@ def adam_update(
             "epsilon": epsilon,
         },
         learning_rate=learning_rate,
+        slots=slots,
         missed=missed,
         **decay,
     )

@@ -89,6 +89,12 @@ def from_real(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     return tf.cast(tensor, dtype)
 
 
+def as_slot(x: Scalar, dtype: tf.DType) -> tf.Tensor:
+    """Casts a number to a slot's type; both parts of a complex one are it."""
+    parts = tf.cast(tf.repeat(float64(x), 2), dtype.real_dtype)
+    return from_real(parts, dtype) if dtype.is_complex else parts[0]
+
+
 def differentiable_sqrt(x: tf.Tensor) -> tf.Tensor:
     """Computes the square root; at 0, derivatives of every order are 0.
 

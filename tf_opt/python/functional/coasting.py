@@ -23,25 +23,32 @@ COLUMNS = 6 + _MOST_SLOTS
 _NONE = (0.0, 1.0, 0.0, 0.0, 1.0, 1.0, *[1.0] * _MOST_SLOTS)
 
 
+def _stay(epsilon: tf.Tensor, slot: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
+    return tf.zeros_like(slot)
+
+
 class MissedStep(NamedTuple):
     """What a step does to a row that misses it.
 
     Attributes:
-        step_size: The factor of the direction.
         decays: The factors of the slots.
-        direction: Returns the direction for epsilon and the slots.
+        step_size: The factor of the direction.
+        direction: Returns the direction for epsilon and the slots; by default
+            only decay moves a row.
         ratio: The direction's factor from one missed step to the next.
         epsilon: The direction's epsilon.
         epsilon_growth: The factor by which epsilon grows from step to step,
             compared with the denominator that it is added to.
+        moving_slot: The slot with which the direction vanishes.
     """
 
-    step_size: Scalar
     decays: Sequence[Scalar]
-    direction: Callable[..., tf.Tensor]
+    step_size: Scalar = 0.0
+    direction: Callable[..., tf.Tensor] = _stay
     ratio: Scalar = 1.0
     epsilon: Scalar = 0.0
     epsilon_growth: Scalar = 1.0
+    moving_slot: int = 0
 
 
 def along_first_moment(
@@ -50,20 +57,20 @@ def along_first_moment(
     beta_1: tf.Tensor,
     beta_2: tf.Tensor,
     *,
-    slots: int,
+    amsgrad: bool = False,
 ) -> MissedStep:
     """Returns a missed step of Adam's family, in which m moves the variable.
 
-    Of three slots, the last is the maximum of the second moment, which stays.
+    With AMSGrad, the maximum of the second moment stays.
     """
-    root_decay = tf.sqrt(beta_2) if slots == 2 else arithmetic.float64(1.0)
+    root_decay = arithmetic.float64(1.0) if amsgrad else tf.sqrt(beta_2)
 
     def direction(epsilon, m, v, v_max=None):
         return m / (tf.sqrt(v if v_max is None else v_max) + epsilon)
 
     return MissedStep(
-        step_size,
         [beta_1, beta_2],
+        step_size,
         direction,
         ratio=beta_1 / root_decay,
         epsilon=epsilon,
@@ -79,6 +86,11 @@ def count(entries: tf.Tensor) -> tf.Tensor:
 def is_full(entries: tf.Tensor) -> tf.Tensor:
     """Returns whether there is no room for another step."""
     return count(entries) >= entries.shape[0]
+
+
+def has_decayed(entries: tf.Tensor) -> tf.Tensor:
+    """Returns whether a row may have missed weight decay."""
+    return tf.not_equal(entries[0, 1], 1.0)
 
 
 def add(
@@ -101,7 +113,8 @@ def add(
         (step.step_size, step.ratio, step.epsilon, step.epsilon_growth, kept),
     )
     # Lion's direction keeps its size until the average is zero.
-    ratio = tf.where(tf.equal(decays[0], 0), tf.zeros_like(ratio), ratio)
+    is_over = tf.equal(decays[step.moving_slot], 0)
+    ratio = tf.where(is_over, tf.zeros_like(ratio), ratio)
     direction *= ratio
     epsilon_size *= ratio * epsilon_growth
     own = [arithmetic.float64(x) for x in step.decays]

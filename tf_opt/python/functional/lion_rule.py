@@ -105,10 +105,10 @@ def lion_update(
         p = p - s.learning_rate * direction
         return p, s.beta_2 * m + s.one_minus_beta_2 * g
 
-    def missed(slots: int) -> MissedStep:
+    def missed() -> MissedStep:
         # Without a gradient beta_1 decides only whether there is a direction.
         size = tf.where(beta_1 == 0, 0 * learning_rate, learning_rate)
-        return MissedStep(size, [beta_2], lambda epsilon, m: tf.sign(m))
+        return MissedStep([beta_2], size, lambda epsilon, m: tf.sign(m))
 
     return Update(
         formula,

@@ -162,13 +162,12 @@ def nadam_update(
     root_correction = tf.sqrt(1 - tf.pow(beta_2, step))
     moment_size = learning_rate * next_ / (1 - product * next_)
 
-    def missed(slots: int) -> MissedStep:
+    def missed() -> MissedStep:
         return coasting.along_first_moment(
             moment_size * root_correction,
             epsilon * root_correction,
             beta_1,
             beta_2,
-            slots=slots,
         )
 
     return Update(

@@ -48,6 +48,7 @@ class Range(NamedTuple):
 
 ANY = Range("a number")
 NON_NEGATIVE = Range(">= 0", 0)
+NON_POSITIVE = Range("<= 0", bound=0)
 POSITIVE = Range(">= 1", 1)
 DECAY_RATE = Range("in [0, 1)", 0, 1, includes_bound=False)
 FRACTION = Range("in [0, 1]", 0, 1)
@@ -69,6 +70,8 @@ class Slot:
         row_input: For a row of a table: the op's input with the row's number.
         first: The hyperparameter that is its first value; empty: 0.
         is_average: Whether it is the variable's average.
+        stays: Whether it stays as it is where the gradient is 0.
+        moves: Whether rows that coast move by it.
     """
 
     name: str
@@ -80,6 +83,12 @@ class Slot:
     row_input: str | None = None
     first: str = ""
     is_average: bool = False
+    stays: bool = False
+    moves: bool = False
+
+    def is_needed(self, value_of: Callable[[str], Any]) -> bool:
+        """Whether there is such a slot, given the values of arguments."""
+        return not (self.needed_by and is_known(value_of(self.needed_by), 0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,8 +153,12 @@ STEP = Number(
 LEARNING_RATE = Number("learning_rate")
 BETA_1 = Number("beta_1", DECAY_RATE)
 BETA_2 = Number("beta_2", DECAY_RATE)
+RHO = Number("rho", DECAY_RATE)
 EPSILON = Number("epsilon", NON_NEGATIVE)
-FIRST_MOMENT = Slot("m", "momentum")
+INITIAL_ACCUMULATOR_VALUE = Number(
+    "initial_accumulator_value", NON_NEGATIVE, in_rule=False, in_op=False
+)
+FIRST_MOMENT = Slot("m", "momentum", moves=True)
 SECOND_MOMENT = Slot("v", "velocity")
 
 # The modes of every rule.
@@ -159,16 +172,14 @@ class RuleSpec:
     Attributes:
         function: The function in `tf_opt.functional`.
         class_name: The optimizer.
-        update: Takes a step's numbers, float64 scalars, and modes, by name.
-            Returns the `Update` of one variable.
+        update: Takes a step's numbers, float64 scalars, modes and the names of
+            the slots, by name. Returns the `Update` of one variable.
         numbers: Its numbers, in the op's order, the learning rate among them.
         slots: Its slots, in the op's order; those that may be left out come
             last, and only in a rule without `shared`.
         op: The op's name, after `TfOpt>ResourceApply`; empty: `class_name`.
         modes: Its own boolean arguments, which choose the computation.
         shared: What a step returns for the next one.
-        rests_without_gradient: Whether an element whose gradient is 0 stays as
-            it is, with its state, if there are no optional slots and no decay.
         coasts: Whether rows of tables can catch up with the steps that they
             missed; see coasting.py.
         coasts_if_less: Two hyperparameters, of which the first must then be
@@ -183,7 +194,6 @@ class RuleSpec:
     op: str = ""
     modes: Sequence[str] = ()
     shared: Sequence[Shared] = ()
-    rests_without_gradient: bool = False
     coasts: bool = False
     coasts_if_less: tuple[str, str] | None = None
 
@@ -227,11 +237,6 @@ class RuleSpec:
         return found[0] if found else None
 
     @functools.cached_property
-    def required_slots(self) -> tuple[Slot, ...]:
-        """The slots that can't be left out."""
-        return tuple(slot for slot in self.slots if not slot.needed_by)
-
-    @functools.cached_property
     def optional_slots(self) -> tuple[Slot, ...]:
         """The slots that may be left out."""
         return tuple(slot for slot in self.slots if slot.needed_by)
@@ -250,26 +255,46 @@ class RuleSpec:
             *self.all_modes,
         )
 
+    def with_slots(self, present: Callable[[Slot], bool]) -> RuleSpec:
+        """Returns the rule with only the slots that there are."""
+        slots = tuple(filter(present, self.slots))
+        if slots not in self._with_slots:
+            # One for all optimizers, which share the functions of `bind`.
+            variant = dataclasses.replace(self, slots=slots)
+            self._with_slots[slots] = variant
+        return self._with_slots[slots]
+
+    @functools.cached_property
+    def _with_slots(self) -> dict[tuple[Slot, ...], RuleSpec]:
+        return {}
+
     @functools.cached_property
     def bind(self) -> Callable[..., Any]:
         """Function of numbers of any kind, for `update`."""
+        slots = tuple(slot.name for slot in self.slots)
 
         def bind(**arguments: Any) -> Any:
             for name, x in arguments.items():
                 # None is the first value of `Shared`.
                 if x is not None and not isinstance(x, bool):
                     arguments[name] = arithmetic.float64(x)
-            return self.update(**arguments)
+            return self.update(slots=slots, **arguments)
 
         return bind
 
-    def rests(self, slots: int) -> bool:
-        """Whether nothing changes without a gradient, given its slots."""
-        return self.rests_without_gradient and slots == len(self.required_slots)
+    @property
+    def rests(self) -> bool:
+        """Whether nothing but decay changes what has a gradient of 0."""
+        return all(slot.stays for slot in self.slots)
+
+    @property
+    def waits_in_place(self) -> bool:
+        """Whether a row that coasts stays, perhaps with other state."""
+        return self.coasts and not any(slot.moves for slot in self.slots)
 
     def check_slots(self, arguments: Mapping[str, Any]) -> None:
         """Raises a ValueError if a slot is left out that a number needs."""
-        for slot in self.slots:
+        for slot in self.optional_slots:
             needed_by = arguments.get(slot.needed_by, 0)
             given = arguments[slot.name]
             # A tensor can't be compared with `()` in a graph.
@@ -282,7 +307,7 @@ class RuleSpec:
                 )
 
     def check_coasts(
-        self, hyperparameters: Mapping[str, Any], slots: int, weight_decay: Any
+        self, hyperparameters: Mapping[str, Any], weight_decay: Any
     ) -> None:
         """Raises a ValueError if rows can't catch up with missed steps."""
         mode = "`lazy_mode='catch_up'` isn't available"
@@ -299,7 +324,7 @@ class RuleSpec:
                 "`decoupled_weight_decay=True`. Received: "
                 f"weight_decay={weight_decay}, decoupled_weight_decay=False"
             )
-        if self.coasts_if_less and slots == len(self.required_slots):
+        if self.coasts_if_less and not self.optional_slots:
             less, more = self.coasts_if_less
             values = hyperparameters[less], hyperparameters[more]
             if (

@@ -142,11 +142,11 @@ def sgd_update(
             change = s.momentum * velocity + s.ahead * g
         return p + s.step_size * change, velocity
 
-    def missed(slots: int) -> MissedStep:
+    def missed() -> MissedStep:
         size = -step_size
         return MissedStep(
-            size * momentum if nesterov else size,
             [momentum],
+            size * momentum if nesterov else size,
             lambda epsilon, velocity=0.0: velocity,
             ratio=momentum,
         )
@@ -171,8 +171,9 @@ SPEC = rule_spec.RuleSpec(
     class_name="SGD",
     update=sgd_update,
     coasts=True,
-    rests_without_gradient=True,
-    slots=[rule_spec.Slot("velocity", "momentum", needed_by="momentum")],
+    slots=[
+        rule_spec.Slot("velocity", "momentum", needed_by="momentum", moves=True)
+    ],
     numbers=[
         rule_spec.STEP,
         rule_spec.LEARNING_RATE,

@@ -14,7 +14,6 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional import scalars
 from tf_opt.python.functional.rules import RULES
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.functional.tensors import to_tensor
 
 
@@ -112,14 +111,13 @@ def unroll(
             slots = (
                 slot.name
                 for slot in spec.slots
-                if slot.needed_by is None
-                or not is_known(hyperparameters.get(slot.needed_by, 0), 0)
+                if slot.is_needed(lambda name: hyperparameters.get(name, 0))
             )
             names = [*slots, *first]
         state = {k: pack([first.get(k, zero) for zero in zeros]) for k in names}
         for name, x in first_of_slots.items():
             state[name] = pack(
-                [zero + tf.cast(x, zero.dtype) for zero in zeros]
+                [zero + arithmetic.as_slot(x, zero.dtype) for zero in zeros]
             )
     state = {"iterations": 0, **state}
     start = scalars.integer("iterations", state["iterations"])
@@ -141,7 +139,11 @@ def unroll(
         gradients = flatten("gradients", transform_gradients(pack(gradients)))
         now = {name: number(i, iteration) for name, number in numbers.items()}
         columns = zip(leaves, gradients, *slots.values(), strict=True)
-        results = [rule(*column, **now)._asdict() for column in columns]
+        results = [
+            rule(leaf, each, **dict(zip(slots, own, strict=True)), **now)
+            for leaf, each, *own in columns
+        ]
+        results = [result._asdict() for result in results]
         kept = [name for name, x in results[0].items() if x is not None][1:]
         if {"iterations", *kept} != state.keys():
             raise ValueError(f"`state` must hold {kept}, got {list(state)}")

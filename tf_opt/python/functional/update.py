@@ -34,30 +34,32 @@ class Update:
 
     Attributes:
         formula: The rule. Takes a namespace of the scalars and `sqrt`, the
-            variable, the gradient and the slots, all real and of one type;
-            returns the new variable and slots.
+            variable, the gradient and, by name, the slots, all real and of one
+            type; returns the new variable and slots.
         scalars: The formula's scalars by name, in float64. Each is rounded once
             to each type that needs it.
         learning_rate: The factor of a decoupled weight decay, in float64.
+        slots: The names of the slots.
         decoupled_weight_decay: Whether the decay shrinks the variable or adds
             to the gradient (L2).
         maximize: Whether to ascend.
         kept: The factor by which another decay shrinks the variable.
         rounds_gradient_like_slot: The slot whose type gradients are rounded to,
             if any.
-        missed: Returns what the step does to rows that miss it, given the
-            number of slots; None if there is no such rule.
+        missed: Returns what the step does to rows that miss it; None if there
+            is no such rule.
         sqrt: The square root.
     """
 
     formula: Callable[..., Sequence[tf.Tensor]]
     scalars: Mapping[str, tf.Tensor]
     learning_rate: tf.Tensor
+    slots: Sequence[str]
     decoupled_weight_decay: bool
     maximize: bool
     kept: Scalar = 1.0
     rounds_gradient_like_slot: int | None = None
-    missed: Callable[[int], MissedStep] | None = None
+    missed: Callable[[], MissedStep] | None = None
     sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt
     _once: arithmetic.OncePerGraph = dataclasses.field(
         default_factory=arithmetic.OncePerGraph, init=False
@@ -93,7 +95,8 @@ class Update:
         if not (is_known(decoupled, 0) and is_known(self.kept, 1)):
             p = self._factor(self.kept_by, decoupled, dtype) * p
         own = self._once(dtype, lambda: self._scalars_in(dtype))
-        results = self.formula(own, p, g, *real_slots)
+        named = dict(zip(self.slots, real_slots, strict=True))
+        results = self.formula(own, p, g, **named)
         return tuple(arithmetic.from_real(x, slot_dtype) for x in results)
 
     def _scalars_in(self, dtype: tf.DType) -> types.SimpleNamespace:
@@ -150,7 +153,7 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
     numbers = _numbers(spec, arguments)
     update = dataclasses.replace(
-        spec.bind(**numbers),
+        spec.with_slots(lambda slot: slot.name in old).bind(**numbers),
         sqrt=arithmetic.differentiable_sqrt,
     )
     weight_decay = scalars.real("weight_decay", arguments["weight_decay"])

@@ -5,6 +5,7 @@ Order and names are as in Keras.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,6 @@ from tf_opt.python.functional import coasting
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rule_spec import Shared
 from tf_opt.python.functional.rule_spec import Slot
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state import lazy_mode
 from tf_opt.python.optimizers.state import storage
@@ -44,12 +44,9 @@ class StateBuilder:
         """
         self._optimizer = optimizer
         self._variables = variables
-        self._slots = [
-            slot
-            for slot in spec.slots
-            if slot.needed_by is None
-            or not is_known(getattr(optimizer, slot.needed_by), 0)
-        ]
+        self.spec = spec.with_slots(
+            lambda slot: slot.is_needed(functools.partial(getattr, optimizer))
+        )
         self._check()
         self._placement = placement_of(
             optimizer.state_device,
@@ -60,7 +57,7 @@ class StateBuilder:
 
     def _check(self) -> None:
         optimizer = self._optimizer
-        has_state = self._slots or any(
+        has_state = self.spec.slots or any(
             getattr(optimizer, name)
             for name in (
                 "use_ema",
@@ -125,10 +122,10 @@ class StateBuilder:
             For each slot, its variables in the order of the model variables;
             None for a variable without slots.
         """
-        required = [slot for slot in self._slots if not slot.needed_by]
-        optional = [slot for slot in self._slots if slot.needed_by]
+        required = [slot for slot in self.spec.slots if not slot.needed_by]
+        optional = [[slot] for slot in self.spec.optional_slots]
         added: list[PerVariable] = []
-        for slots in (required, *([slot] for slot in optional)):
+        for slots in (required, *optional):
             lists: list[list[keras.Variable | None]] = [[] for _ in slots]
             for variable in self._variables:
                 for slot, its_variables in zip(slots, lists, strict=True):
@@ -151,8 +148,9 @@ class StateBuilder:
 
         def first(shape: Sequence[int], dtype: Any) -> tf.Tensor:
             # Keras' `Constant` would round to float32.
-            value = arithmetic.float64(getattr(optimizer, slot.first))
-            return tf.fill(shape, tf.cast(value, dtype))
+            value = getattr(optimizer, slot.first)
+            dtype = tf.dtypes.as_dtype(dtype)
+            return tf.fill(shape, arithmetic.as_slot(value, dtype))
 
         return self.add(
             variable,

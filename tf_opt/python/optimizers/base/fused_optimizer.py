@@ -54,7 +54,7 @@ class FusedOptimizer(KerasOptimizer):
 
     def _rule(self) -> UpdateRule:
         """Returns the rule with the hyperparameters of the next step."""
-        spec = self._spec
+        spec = self._state.spec
         return UpdateRule(
             spec,
             {

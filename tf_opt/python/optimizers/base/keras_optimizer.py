@@ -341,6 +341,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         copies = self._builder.working_copies()
         self._unsaved.working_copies = copies
         self._state = OptimizerState(
+            spec=self._builder.spec,
             variables=self._trainable_variables,
             working_copies=copies,
             index_of=self._get_variable_index,

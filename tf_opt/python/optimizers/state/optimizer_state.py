@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.multipliers import Multipliers
@@ -83,6 +84,7 @@ class OptimizerState:
     """Variables that a step reads and writes.
 
     Attributes:
+        spec: The rule, with the slots that there are.
         variables: The model variables.
         working_copies: What a step updates in their place; see placement.py.
             Empty if it updates the variables themselves.
@@ -104,6 +106,7 @@ class OptimizerState:
         unsaved: Variables that checkpoints don't contain.
     """
 
+    spec: RuleSpec
     variables: Sequence[Variable]
     working_copies: Sequence[tf.Variable | None]
     index_of: Callable[[Variable], int]

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_opt.python.functional import coasting
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -22,7 +23,9 @@ from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import both
 
 
 def catch_up(
@@ -39,6 +42,11 @@ def catch_up(
         In a graph, the ops that do it.
     """
     rule.check_coasts(settings.weight_decay, state)
+    if rows is not None and state.spec.waits_in_place and not settings.decays:
+        # Only decay that has ended can have moved them, which the tables know.
+        enabled = both(enabled, _has_decayed(state, variables))
+        if tf.executing_eagerly() and not enabled:
+            return []
     are_sparse = [True] * len(variables)
     plan = plans.make(rule, settings, state, variables, are_sparse)
     context = StepContext(rule, settings, state, plan)
@@ -67,6 +75,15 @@ def catch_up(
         if op is not None:
             ops.append(op)
     return ops
+
+
+def _has_decayed(
+    state: OptimizerState, variables: Sequence[Variable]
+) -> tf.Tensor:
+    tables = [state.coasting[state.index_of(v)] for v in variables]
+    return tf.reduce_any(
+        [coasting.has_decayed(access.value_of(table)) for table in tables]
+    )
 
 
 def _no_slices(bucket: Bucket) -> list[tf.IndexedSlices]:

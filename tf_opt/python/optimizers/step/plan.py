@@ -16,8 +16,6 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python import dispatch
-from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.inputs import variable_group
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
@@ -124,20 +122,16 @@ def accumulates_in_replicas(settings: Settings, state: OptimizerState) -> bool:
     )
 
 
-def other_rows_stay(
-    spec: RuleSpec, settings: Settings, state: OptimizerState
-) -> bool:
+def other_rows_stay(settings: Settings, state: OptimizerState) -> bool:
     """Returns whether rows without a gradient don't change.
 
     That is so if the rule says so, and there is no decay, average, sum or
     master weight.
     """
-    decay = settings.weight_decay
-    return spec.rests(len(state.slots)) and not (
-        state.masters
-        or settings.use_ema
-        or settings.accumulates
-        or not (decay is None or is_known(decay, 0))
+    return (
+        state.spec.rests
+        and not settings.decays
+        and not (state.masters or settings.use_ema or settings.accumulates)
     )
 
 
@@ -202,7 +196,7 @@ def make(
     parts: dict[_Shared, list[int]] = {}
     portions = _portions(state, tf_variables)
     occurrences: collections.Counter[int] = collections.Counter()
-    only_rows_change = other_rows_stay(rule.spec, settings, state)
+    only_rows_change = other_rows_stay(settings, state)
     for i, variable in enumerate(tf_variables):
         dtype, device = variable.dtype, variable.device
         # Without an op for sparse gradients, a dense one gives the same result.
@@ -306,7 +300,7 @@ def _lists(
     """Returns the op's lists for these variables, by name."""
     slots = zip(*map(state.slots_of, indices), strict=True)
     lists = dict.fromkeys(op.slots, ())
-    lists.update(zip(op.slots, slots, strict=False))
+    lists.update(zip((x.name for x in state.spec.slots), slots, strict=True))
     lists["variables"] = variables
     extras = {
         "accumulators": state.accumulators,
@@ -370,7 +364,7 @@ class PlanKeeper:
         keeps = access.eager_without_strategy() and not one_by_one
         mode: Hashable = settings.implementation
         if are_sparse is not None:
-            only_rows_change = other_rows_stay(rule.spec, settings, state)
+            only_rows_change = other_rows_stay(settings, state)
             mode = (mode, only_rows_change, state.lazy_mode, *are_sparse)
         plan = self.find(variables, mode) if keeps else None
         if plan is None:

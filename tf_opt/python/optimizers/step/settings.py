@@ -11,6 +11,7 @@ from typing import get_args
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.storage import RoundingSettings
@@ -59,6 +60,11 @@ class Settings(NamedTuple):
     def accumulates(self) -> bool:
         """Whether gradients are summed over several steps."""
         return self.micro_steps > 1
+
+    @property
+    def decays(self) -> bool:
+        """Whether there may be weight decay."""
+        return not (self.weight_decay is None or is_known(self.weight_decay, 0))
 
     @property
     def decays_before_rule(self) -> bool:

@@ -56,9 +56,7 @@ class UpdateRule:
     ) -> None:
         """Raises a ValueError if rows can't catch up, although they wait."""
         if state.since:
-            self.spec.check_coasts(
-                self.hyperparameters, len(state.slots), weight_decay
-            )
+            self.spec.check_coasts(self.hyperparameters, weight_decay)
 
     # ---- Numbers. ----
 
@@ -133,7 +131,7 @@ class UpdateRule:
             access.read_rows(slot, rows)
             if spec.row_input is None
             else access.read_in_row(slot, scalars[spec.row_input], rows)
-            for slot, spec in zip(slots, self.spec.slots, strict=False)
+            for slot, spec in zip(slots, self.spec.slots, strict=True)
         ]
 
     def write_slots(
@@ -145,7 +143,7 @@ class UpdateRule:
     ) -> None:
         """Assigns the values that the functional rule returned."""
         for slot, value, spec in zip(
-            slots, values, self.spec.slots, strict=False
+            slots, values, self.spec.slots, strict=True
         ):
             if spec.row_input is None:
                 access.write_rows(slot, rows, value)

@@ -42,7 +42,7 @@ class WaitingTable:
         self._slots = state.slots_of(index)
         self._since = state.since[index]
         self._coasting = state.coasting[index]
-        self._missed = update.missed(len(self._slots))
+        self._missed = update.missed()
 
     def catch_up(self, rows: tf.Tensor | None, enabled: Flag) -> None:
         """Lets rows catch up, or all rows if `rows` is None.

@@ -232,12 +232,10 @@ def as_rows(name: str, rows: Any, table: Variable) -> tf.Tensor:
         tf.errors.InvalidArgumentError: If the table doesn't have a row, except
             inside XLA.
     """
-    if isinstance(rows, (tf.RaggedTensor, tf.SparseTensor)):
-        rows = (
-            rows.values
-            if isinstance(rows, tf.SparseTensor)
-            else (rows.flat_values)
-        )
+    if isinstance(rows, tf.SparseTensor):
+        rows = rows.values
+    elif isinstance(rows, tf.RaggedTensor):
+        rows = rows.flat_values
     try:
         tensor = tf.convert_to_tensor(rows)
     except (TypeError, ValueError) as error:

@@ -1,0 +1,54 @@
+"""Adadelta: algorithm 1 of Zeiler, line by line, with a learning rate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference.decay import L2
+from reference.decay import Array
+from reference.decay import State
+from reference.decay import decayed
+
+MODES = {
+    "plain": {},
+    "decoupled": {"rho": 0.6, "epsilon": 0.25, "weight_decay": 0.5},
+    "l2_maximize": {"rho": 0.8, "epsilon": 1e-3, **L2, "maximize": True},
+}
+THOROUGH = "l2_maximize"
+TORCH_SLOTS = {
+    "accumulated_grad": "square_avg",
+    "accumulated_delta_var": "acc_delta",
+}
+
+
+def torch(
+    *,
+    decoupled_weight_decay: bool = True,
+    **arguments: Any,
+) -> tuple[str, dict[str, Any]] | None:
+    if decoupled_weight_decay and "weight_decay" in arguments:
+        return None
+    return "Adadelta", {"rho": 0.95, "epsilon": 1e-7, **arguments}
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    rho: float = 0.95,
+    epsilon: float = 1e-7,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    a = rho * state["accumulated_grad"] + (1 - rho) * g * g
+    d = state["accumulated_delta_var"]
+    x = np.sqrt(d + epsilon) / np.sqrt(a + epsilon) * g
+    return {
+        "variable": p - learning_rate * x,
+        "accumulated_grad": a,
+        "accumulated_delta_var": rho * d + (1 - rho) * x * x,
+    }

@@ -1,0 +1,55 @@
+"""FTRL-Proximal: algorithm 1 of McMahan et al., with TensorFlow's factors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference.decay import L2
+from reference.decay import Array
+from reference.decay import State
+from reference.decay import decayed
+
+MODES = {
+    "plain": {},
+    "regularized": {
+        "initial_accumulator_value": 0.5,
+        "l1_regularization_strength": 0.5,
+        "l2_regularization_strength": 0.25,
+        "l2_shrinkage_regularization_strength": 0.125,
+        "beta": 0.5,
+        "weight_decay": 0.5,
+    },
+    "l1_l2_maximize": {
+        "l1_regularization_strength": 0.25,
+        "beta": 1.0,
+        **L2,
+        "maximize": True,
+    },
+}
+THOROUGH = "regularized"
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    initial_accumulator_value: float = 0.1,
+    l1_regularization_strength: float = 0.0,
+    l2_regularization_strength: float = 0.0,
+    l2_shrinkage_regularization_strength: float = 0.0,
+    beta: float = 0.0,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    n = state["accumulator"] + g * g
+    sigma = (np.sqrt(n) - np.sqrt(state["accumulator"])) / learning_rate
+    g = g + 2 * l2_shrinkage_regularization_strength * p
+    z = state["linear"] + g - sigma * p
+    divisor = (np.sqrt(n) + beta) / learning_rate
+    divisor = divisor + 2 * l2_regularization_strength
+    p = -np.sign(z) * np.maximum(np.abs(z) - l1_regularization_strength, 0)
+    return {"variable": p / divisor, "accumulator": n, "linear": z}

@@ -1,0 +1,81 @@
+"""RMSprop: the algorithm that Keras and PyTorch document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference.decay import L2
+from reference.decay import Array
+from reference.decay import State
+from reference.decay import decayed
+
+MODES = {
+    "plain": {},
+    "momentum": {"momentum": 0.5, "epsilon": 0.25},
+    "centered_decoupled": {"centered": True, "rho": 0.6, "weight_decay": 0.5},
+    "torch_momentum_centered_l2_maximize": {
+        "rho": 0.75,
+        "momentum": 0.5,
+        "epsilon": 0.25,
+        "centered": True,
+        "torch_epsilon": True,
+        "torch_momentum": True,
+        **L2,
+        "maximize": True,
+    },
+}
+THOROUGH = "torch_momentum_centered_l2_maximize"
+TORCH_SLOTS = {
+    "velocity": "square_avg",
+    "momentum_buffer": "momentum_buffer",
+    "average_gradient": "grad_avg",
+}
+
+
+def torch(
+    *,
+    torch_epsilon: bool = False,
+    torch_momentum: bool = False,
+    rho: float = 0.9,
+    decoupled_weight_decay: bool = True,
+    **arguments: Any,
+) -> tuple[str, dict[str, Any]] | None:
+    if decoupled_weight_decay and "weight_decay" in arguments:
+        return None
+    if not torch_epsilon or ("momentum" in arguments and not torch_momentum):
+        return None
+    return "RMSprop", {"alpha": rho, **arguments}
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    rho: float = 0.9,
+    momentum: float = 0.0,
+    epsilon: float = 1e-7,
+    centered: bool = False,
+    torch_epsilon: bool = False,
+    torch_momentum: bool = False,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    new = {"velocity": rho * state["velocity"] + (1 - rho) * g * g}
+    variance = new["velocity"]
+    if centered:
+        average = rho * state["average_gradient"] + (1 - rho) * g
+        variance = np.maximum(variance - average * average, 0)
+    inside, outside = (0, epsilon) if torch_epsilon else (epsilon, 0)
+    change = g / (np.sqrt(variance + inside) + outside)
+    before, after = (1, learning_rate) if torch_momentum else (learning_rate, 1)
+    change = before * change
+    if momentum:
+        change = momentum * state["momentum_buffer"] + change
+        new["momentum_buffer"] = change
+    if centered:
+        new["average_gradient"] = average
+    return {"variable": p - after * change, **new}

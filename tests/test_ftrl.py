@@ -1,0 +1,124 @@
+"""Ftrl: TensorFlow's own op, other powers, and rates of zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+ROWS, WIDTH = 40, 5
+STRENGTHS = {
+    "l1_regularization_strength": 0.25,
+    "l2_regularization_strength": 0.125,
+    "l2_shrinkage_regularization_strength": 0.25,
+    "beta": 0.5,
+}
+
+
+def _table() -> keras.Variable:
+    rng = np.random.default_rng(0)
+    return keras.Variable(rng.normal(size=(ROWS, WIDTH)), dtype="float32")
+
+
+def _train(optimizer: Any, steps: int = 3) -> np.ndarray:
+    table = _table()
+    for step in range(steps):
+        rng = np.random.default_rng(step)
+        gradient = tf.constant(rng.normal(size=table.shape), "float32")
+        optimizer.apply([gradient], [table])
+    return table.numpy()
+
+
+def test_lazy_rows_are_those_of_tensorflows_op(implementation: str) -> None:
+    table = _table()
+    expected = [
+        tf.Variable(table),
+        tf.Variable(tf.fill(table.shape, 0.1)),
+        tf.Variable(tf.zeros(table.shape)),
+    ]
+    optimizer = tf_opt.Ftrl(
+        0.5, **STRENGTHS, lazy_mode=True, implementation=implementation
+    )
+    for step in range(20):
+        rng = np.random.default_rng(step)
+        rows = tf.constant(rng.permutation(ROWS - 5)[:12])
+        values = tf.constant(rng.normal(size=(12, WIDTH)), "float32")
+        optimizer.apply([tf.IndexedSlices(values, rows)], [table])
+        tf.raw_ops.ResourceSparseApplyFtrlV2(
+            **dict(
+                zip(
+                    ("var", "accum", "linear"),
+                    [x.handle for x in expected],
+                    strict=True,
+                )
+            ),
+            grad=values,
+            indices=rows,
+            lr=0.5,
+            l1=0.25,
+            # TensorFlow's op doubles it. Keras 2 adds beta as here.
+            l2=0.125 + 0.5 / (2 * 0.5),
+            l2_shrinkage=0.25,
+            lr_power=-0.5,
+        )
+    found = [table, *(slot[0] for slot in optimizer._state.slots)]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(
+            ours.numpy(), theirs.numpy(), rtol=2e-5, atol=2e-6
+        )
+    assert np.mean(found[0].numpy()[:-5] == 0) > 0.02
+
+
+def test_other_powers_run_composed_and_equal_keras() -> None:
+    arguments = {"learning_rate_power": -0.75, "learning_rate": 0.5}
+    theirs = _train(keras.optimizers.Ftrl(**arguments, **STRENGTHS))
+    optimizer = tf_opt.Ftrl(**arguments, **STRENGTHS)
+    np.testing.assert_allclose(_train(optimizer), theirs, rtol=1e-5, atol=1e-6)
+    assert optimizer.implementation_in_use == "composed"
+    optimizer.learning_rate_power = -0.5
+    _train_on(optimizer)
+    assert optimizer.implementation_in_use == "custom_op"
+    optimizer = tf_opt.Ftrl(**arguments, implementation="custom_op")
+    with pytest.raises(ValueError, match="`learning_rate_power` must be -0.5"):
+        _train(optimizer)
+
+
+def _train_on(optimizer: tf_opt.Ftrl) -> None:
+    (table,) = optimizer._trainable_variables
+    optimizer.apply([tf.ones_like(table)])
+
+
+def test_a_rate_of_zero_changes_nothing(implementation: str) -> None:
+    optimizer = tf_opt.Ftrl(
+        0.5,
+        **STRENGTHS,
+        learning_rate_multipliers={".*": 0.0},
+        implementation=implementation,
+    )
+    np.testing.assert_array_equal(_train(optimizer), _table().numpy())
+    optimizer = tf_opt.Ftrl(0.0, **STRENGTHS, implementation=implementation)
+    np.testing.assert_array_equal(_train(optimizer), _table().numpy())
+
+
+def test_rows_without_a_gradient_become_zero_as_in_keras() -> None:
+    gradient = tf.IndexedSlices(tf.ones((1, WIDTH)), [3], (ROWS, WIDTH))
+    results = []
+    for make in (keras.optimizers.Ftrl, tf_opt.Ftrl):
+        table = _table()
+        make(0.5).apply([gradient], [table])
+        results.append(table.numpy())
+    np.testing.assert_allclose(*results, rtol=1e-6)
+    assert np.all(results[1][4:] == 0)
+
+
+def test_an_accumulator_of_zero_gives_no_nan(implementation: str) -> None:
+    table = _table()
+    optimizer = tf_opt.Ftrl(
+        0.5, initial_accumulator_value=0.0, implementation=implementation
+    )
+    optimizer.apply([tf.zeros_like(table)], [table])
+    np.testing.assert_array_equal(table.numpy(), np.zeros((ROWS, WIDTH)))

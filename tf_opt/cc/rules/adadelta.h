@@ -1,0 +1,88 @@
+// Adadelta: steps of the size of the past ones.
+//
+//   g <- -g                               if maximize
+//   g <- g + wd * p                       L2 decay, or
+//   p <- p - lr * wd * p                  decoupled decay
+//   a <- rho * a + (1 - rho) * g^2
+//   x <- sqrt((d + epsilon) / (a + epsilon)) * g
+//   d <- rho * d + (1 - rho) * x^2
+//   p <- p - lr * x
+//
+// Zeiler 2012 (arXiv:1212.5701).
+#ifndef TF_OPT_CC_RULES_ADADELTA_H_
+#define TF_OPT_CC_RULES_ADADELTA_H_
+
+#include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/rule_parts.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+struct Adadelta;
+
+struct AdadeltaHyperparameters {
+  double learning_rate = 1e-3;
+  double rho = 0.95;
+  double epsilon = 1e-7;
+  bool maximize = false;
+};
+
+// One element's update. `V` is the arithmetic type.
+template <typename V, bool kL2>
+struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
+  TF_OPT_HOST_DEVICE AdadeltaRule(const AdadeltaHyperparameters& step,
+                                  const VariableInputs& own)
+      : descent(step, own),
+        learning_rate(own.learning_rate_factor * step.learning_rate),
+        rho(step.rho),
+        one_minus_rho(1.0 - step.rho),
+        epsilon(step.epsilon) {}
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& a, V& d) const {
+    g = descent.Gradient(g, p);
+    a = rho * a + one_minus_rho * (g * g);
+    const V x = Sqrt((d + epsilon) / (a + epsilon)) * g;
+    d = rho * d + one_minus_rho * (x * x);
+    p = descent.keep * p - learning_rate * x;
+  }
+
+  // Without a gradient only decay moves a row.
+  static MissedStep Missed(const AdadeltaHyperparameters& step,
+                           const VariableInputs& own) {
+    MissedStep missed;
+    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.decays[0] = missed.decays[1] = step.rho;
+    return missed;
+  }
+
+  TF_OPT_RULE_INLINE static V Direction(const V&, const V&, const V&) {
+    return 0;
+  }
+
+  Descent<V, kL2> descent;
+  V learning_rate;
+  V rho;
+  V one_minus_rho;
+  V epsilon;
+};
+
+// Description of the rule for the op and the engines.
+struct Adadelta : DescriptionOf<AdadeltaHyperparameters, AdadeltaRule> {
+  static constexpr bool kCoasts = true;
+  static constexpr char kOp[] = "Adadelta";
+
+  static constexpr Operand kSlotOperands[] = {{"accumulated_grad"},
+                                              {"accumulated_delta_var"}};
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &AdadeltaHyperparameters::learning_rate},
+      {"rho", &AdadeltaHyperparameters::rho, Range::kDecayRate},
+      {"epsilon", &AdadeltaHyperparameters::epsilon, Range::kNonNegative}};
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_ADADELTA_H_

@@ -1,0 +1,97 @@
+// FTRL-Proximal ("follow the regularized leader"): L1 sets weights to zero.
+//
+//   g <- -g                               if maximize
+//   g <- g + wd * p                       L2 decay, or
+//   p <- p - lr * wd * p                  decoupled decay
+//   n' <- n + g^2
+//   z <- z + g + 2 * l2_shrinkage * p - (sqrt(n') - sqrt(n)) / lr * p
+//   p <- 0                                if |z| <= l1, or
+//   p <- (sign(z) * l1 - z) / ((sqrt(n') + beta) / lr + 2 * l2)
+//   n <- n'
+//
+// If lr is zero, nothing changes.
+//
+// McMahan et al. 2013, "Ad Click Prediction: a View from the Trenches". The
+// factors of 2 and the shrinkage are TensorFlow's. Python has other powers of n
+// than the root.
+#ifndef TF_OPT_CC_RULES_FTRL_H_
+#define TF_OPT_CC_RULES_FTRL_H_
+
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/rule_parts.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+struct Ftrl;
+
+struct FtrlHyperparameters {
+  double learning_rate = 1e-3;
+  double l1 = 0.0;
+  double l2 = 0.0;
+  double l2_shrinkage = 0.0;
+  double beta = 0.0;
+  bool maximize = false;
+};
+
+// One element's update. `V` is the arithmetic type.
+template <typename V, bool kL2>
+struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
+  TF_OPT_HOST_DEVICE FtrlRule(const FtrlHyperparameters& step,
+                              const VariableInputs& own)
+      : descent(step, own) {
+    const double rate = own.learning_rate_factor * step.learning_rate;
+    const bool moves = rate != 0.0;
+    const double inverse = moves ? 1.0 / rate : 0.0;
+    inflow = moves ? 1.0 : 0.0;
+    inverse_rate = inverse;
+    l1 = step.l1;
+    strength = moves ? step.beta * inverse + 2.0 * step.l2 : 1.0;
+    shrinkage = moves ? 2.0 * step.l2_shrinkage : 0.0;
+  }
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& n, V& z) const {
+    g = inflow * descent.Gradient(g, p);
+    p = descent.keep * p;
+    const V root = Sqrt(n);
+    n = n + g * g;
+    const V new_root = Sqrt(n);
+    z = z + (g + shrinkage * p - (new_root - root) * inverse_rate * p);
+    const V leader = Max(-l1, Min(l1, z)) - z;
+    const V divisor = new_root * inverse_rate + strength;
+    // What is divided is selected, not the quotient: around a division,
+    // compilers would branch. Zero over zero is zero.
+    p = Select(inflow == V(0), p, leader) /
+        Select(leader == V(0), V(1), divisor);
+  }
+
+  Descent<V, kL2> descent;
+  V inflow;  // 0 without a learning rate, else 1.
+  V inverse_rate;
+  V l1;
+  V strength;
+  V shrinkage;
+};
+
+// Description of the rule for the op and the engines.
+struct Ftrl : DescriptionOf<FtrlHyperparameters, FtrlRule> {
+  static constexpr char kOp[] = "Ftrl";
+
+  static constexpr Operand kSlotOperands[] = {{"accumulator"}, {"linear"}};
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &FtrlHyperparameters::learning_rate},
+      {"l1_regularization_strength", &FtrlHyperparameters::l1,
+       Range::kNonNegative},
+      {"l2_regularization_strength", &FtrlHyperparameters::l2,
+       Range::kNonNegative},
+      {"l2_shrinkage_regularization_strength",
+       &FtrlHyperparameters::l2_shrinkage, Range::kNonNegative},
+      {"beta", &FtrlHyperparameters::beta, Range::kNonNegative}};
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_FTRL_H_

@@ -1,0 +1,163 @@
+// RMSprop: the gradient divided by the root of a moving average of its square.
+//
+//   g <- -g                               if maximize
+//   g <- g + wd * p                       L2 decay, or
+//   p <- p - lr * wd * p                  decoupled decay
+//   v <- rho * v + (1 - rho) * g^2
+//   a <- rho * a + (1 - rho) * g          centered: v - a^2 takes v's place
+//   d <- g / sqrt(v + epsilon)            as in Keras, or
+//   d <- g / (sqrt(v) + epsilon)          as in PyTorch
+//
+//   p <- p - lr * d                       without momentum
+//
+//   b <- momentum * b + lr * d            with momentum, as in Keras
+//   p <- p - b
+//
+//   b <- momentum * b + d                 with momentum, as in PyTorch
+//   p <- p - lr * b
+//
+// Hinton 2012, "Neural Networks for Machine Learning", lecture 6; centered:
+// Graves 2013 (arXiv:1308.0850).
+#ifndef TF_OPT_CC_RULES_RMSPROP_H_
+#define TF_OPT_CC_RULES_RMSPROP_H_
+
+#include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/rule_parts.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+struct Rmsprop;
+
+struct RmspropHyperparameters {
+  double learning_rate = 1e-3;
+  double rho = 0.9;
+  double momentum = 0.0;
+  double epsilon = 1e-7;
+  bool maximize = false;
+  bool torch_epsilon = false;   // Outside of the root, as in PyTorch.
+  bool torch_momentum = false;  // PyTorch's form instead of Keras'.
+};
+
+// One element's update. `V` is the arithmetic type. Both forms of momentum are
+//
+//   b <- momentum * b + inflow * d
+//   p <- p - step_size * b
+//
+// and without momentum b is zero before the step.
+template <typename V, bool kMomentum, bool kCentered, bool kL2>
+struct RmspropRule
+    : RuleBase<Rmsprop, V, RmspropHyperparameters, 1 + kMomentum + kCentered> {
+  TF_OPT_HOST_DEVICE RmspropRule(const RmspropHyperparameters& step,
+                                 const VariableInputs& own)
+      : descent(step, own),
+        rho(step.rho),
+        one_minus_rho(1.0 - step.rho),
+        momentum(step.momentum),
+        inflow(step.torch_momentum
+                   ? 1.0
+                   : own.learning_rate_factor * step.learning_rate),
+        step_size(StepSize(step, own)),
+        epsilon_inside(step.torch_epsilon ? 0.0 : step.epsilon),
+        epsilon_outside(step.torch_epsilon ? step.epsilon : 0.0) {}
+
+  TF_OPT_HOST_DEVICE static double StepSize(const RmspropHyperparameters& step,
+                                            const VariableInputs& own) {
+    return step.torch_momentum ? own.learning_rate_factor * step.learning_rate
+                               : 1.0;
+  }
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& v) const {
+    V none = 0;
+    Step(p, g, v, none, none);
+  }
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& v, V& slot) const {
+    V none = 0;
+    if constexpr (kMomentum) {
+      Step(p, g, v, slot, none);
+    } else {
+      Step(p, g, v, none, slot);
+    }
+  }
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& v, V& b, V& a) const {
+    Step(p, g, v, b, a);
+  }
+
+  TF_OPT_RULE_INLINE void Step(V& p, V g, V& v, V& b, V& a) const {
+    g = descent.Gradient(g, p);
+    v = rho * v + one_minus_rho * (g * g);
+    V variance = v;
+    if constexpr (kCentered) {
+      a = rho * a + one_minus_rho * g;
+      // Rounding may make the difference negative.
+      variance = Max(V(0), v - a * a);
+    }
+    const V root = Sqrt(variance + epsilon_inside) + epsilon_outside;
+    const V direction = inflow * g / root;
+    if constexpr (kMomentum) {
+      b = momentum * b + direction;
+      p = descent.keep * p - step_size * b;
+    } else {
+      p = descent.keep * p - step_size * direction;
+    }
+  }
+
+  static MissedStep Missed(const RmspropHyperparameters& step,
+                           const VariableInputs& own) {
+    MissedStep missed;
+    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.decays[0] = step.rho;
+    if (kCentered) missed.decays[1 + kMomentum] = step.rho;
+    if (kMomentum) {
+      missed.moving_slot = 1;
+      missed.decays[1] = step.momentum;
+      missed.ratio = step.momentum;
+      missed.step_size = StepSize(step, own);
+    }
+    return missed;
+  }
+
+  template <typename... Slots>
+  TF_OPT_RULE_INLINE static V Direction(const V&, const V&, const V& b,
+                                        const Slots&...) {
+    return kMomentum ? b : V(0);
+  }
+  TF_OPT_RULE_INLINE static V Direction(const V&, const V&) { return 0; }
+
+  Descent<V, kL2> descent;
+  V rho;
+  V one_minus_rho;
+  V momentum;
+  V inflow;
+  V step_size;
+  V epsilon_inside;
+  V epsilon_outside;
+};
+
+// Description of the rule for the op and the engines.
+struct Rmsprop : DescriptionOf<RmspropHyperparameters, RmspropRule> {
+  static constexpr bool kCoasts = true;
+  static constexpr char kOp[] = "RMSprop";
+
+  static constexpr Operand kSlotOperands[] = {
+      {"velocity"},
+      Operand::Optional("momentum_buffer"),
+      Operand::Optional("average_gradient")};
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &RmspropHyperparameters::learning_rate},
+      {"rho", &RmspropHyperparameters::rho, Range::kDecayRate},
+      {"momentum", &RmspropHyperparameters::momentum, Range::kFraction},
+      {"epsilon", &RmspropHyperparameters::epsilon, Range::kNonNegative}};
+
+  static constexpr ScalarInput<Hyperparameters> kModes[] = {
+      {"torch_epsilon", &RmspropHyperparameters::torch_epsilon},
+      {"torch_momentum", &RmspropHyperparameters::torch_momentum}};
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_RMSPROP_H_

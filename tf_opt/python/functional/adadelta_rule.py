@@ -1,0 +1,142 @@
+"""Adadelta, on pure tensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class AdadeltaResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        accumulated_grad: Moving average of the squared gradients.
+        accumulated_delta_var: Moving average of the squared changes.
+    """
+
+    variable: tf.Tensor
+    accumulated_grad: tf.Tensor
+    accumulated_delta_var: tf.Tensor
+
+
+def adadelta(
+    variable: TensorLike,
+    gradient: TensorLike,
+    accumulated_grad: TensorLike,
+    accumulated_delta_var: TensorLike,
+    *,
+    learning_rate: Scalar = 1e-3,
+    rho: Scalar = 0.95,
+    epsilon: Scalar = 1e-7,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> AdadeltaResult:
+    r"""Computes one step of Adadelta on one tensor.
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    a &\leftarrow \rho a + (1 - \rho) g^2 \\
+    x &= \sqrt{\frac{d + \epsilon}{a + \epsilon}} \, g \\
+    d &\leftarrow \rho d + (1 - \rho) x^2 \\
+    p &\leftarrow p - \eta x
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        accumulated_grad: Moving average $a$ of the squared gradients, of the
+            variable's shape: float32 for a float16, bfloat16 or float32
+            variable, the variable's type for others. bfloat16, or float32 for
+            float64, will do, too. Zeros at first.
+        accumulated_delta_var: Moving average $d$ of the squared changes, like
+            `accumulated_grad`.
+        learning_rate: Step size $\eta$, a scalar; 1 in the paper.
+        rho: Decay $\rho$ of the averages, in [0, 1).
+        epsilon: $\epsilon$, >= 0, with which the first steps begin.
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Returns:
+        An `AdadeltaResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> new = tf_opt.functional.adadelta(
+    ...     tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5]),
+    ...     tf.zeros(2), tf.fill(2, 0.05), rho=0.8, learning_rate=0.5)
+    >>> print(new.variable.numpy().round(4))
+    [0.75 2.25]
+
+    References:
+        - [Zeiler, 2012](https://arxiv.org/abs/1212.5701)
+    """
+    return AdadeltaResult(**pure_step(SPEC, locals()))
+
+
+def adadelta_update(
+    *,
+    learning_rate: tf.Tensor,
+    rho: tf.Tensor,
+    epsilon: tf.Tensor,
+    **decay: bool,
+) -> Update:
+    """Binds a step's numbers; the slots are the averages of the squares."""
+
+    def formula(s, p, g, accumulated_grad, accumulated_delta_var):
+        a = s.rho * accumulated_grad + s.one_minus_rho * (g * g)
+        d = accumulated_delta_var
+        change = s.sqrt((d + s.epsilon) / (a + s.epsilon)) * g
+        d = s.rho * d + s.one_minus_rho * (change * change)
+        return p - s.learning_rate * change, a, d
+
+    return Update(
+        formula,
+        {
+            "learning_rate": learning_rate,
+            "rho": rho,
+            "one_minus_rho": 1 - rho,
+            "epsilon": epsilon,
+        },
+        learning_rate=learning_rate,
+        missed=lambda: MissedStep([rho, rho]),
+        **decay,
+    )
+
+
+SPEC = rule_spec.RuleSpec(
+    function=adadelta,
+    class_name="Adadelta",
+    update=adadelta_update,
+    coasts=True,
+    slots=[
+        rule_spec.Slot("accumulated_grad", "accumulated_grad"),
+        rule_spec.Slot("accumulated_delta_var", "accumulated_delta_var"),
+    ],
+    numbers=[rule_spec.LEARNING_RATE, rule_spec.RHO, rule_spec.EPSILON],
+)

@@ -1,0 +1,194 @@
+"""FTRL-Proximal, on pure tensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class FtrlResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        accumulator: Sum of the squared gradients.
+        linear: Sum of the gradients, less what keeps the variable near.
+    """
+
+    variable: tf.Tensor
+    accumulator: tf.Tensor
+    linear: tf.Tensor
+
+
+def ftrl(
+    variable: TensorLike,
+    gradient: TensorLike,
+    accumulator: TensorLike,
+    linear: TensorLike,
+    *,
+    learning_rate: Scalar = 1e-3,
+    learning_rate_power: Scalar = -0.5,
+    l1_regularization_strength: Scalar = 0.0,
+    l2_regularization_strength: Scalar = 0.0,
+    l2_shrinkage_regularization_strength: Scalar = 0.0,
+    beta: Scalar = 0.0,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+) -> FtrlResult:
+    r"""Computes one step of FTRL-Proximal on one tensor.
+
+    With $\lambda_1$, $\lambda_2$ and $\lambda_s$ the strengths of L1, L2 and of
+    the shrinkage, and $n^{-q}$ with $q$ = `learning_rate_power`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    n' &= n + g^2 \\
+    z &\leftarrow z + g + 2 \lambda_s p - \frac{n'^{-q} - n^{-q}}{\eta} \, p \\
+    p &\leftarrow 0 && \text{if } |z| \le \lambda_1 \text{, or} \\
+    p &\leftarrow \frac{\operatorname{sign}(z) \lambda_1 - z}
+        {(n'^{-q} + \beta) / \eta + 2 \lambda_2} \\
+    n &\leftarrow n'
+    \end{aligned}
+    $$
+
+    If $\eta$ is 0, nothing changes.
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        accumulator: Sum $n$ of the squared gradients, of the variable's shape:
+            float32 for a float16, bfloat16 or float32 variable, the variable's
+            type for others. bfloat16, or float32 for float64, will do, too.
+            At first any number >= 0, such as 0.1 everywhere.
+        linear: The sum $z$, like `accumulator`. Zeros at first.
+        learning_rate: Step size $\eta$, a scalar.
+        learning_rate_power: $q$, <= 0: how steps shrink with $n$.
+        l1_regularization_strength: $\lambda_1$, >= 0.
+        l2_regularization_strength: $\lambda_2$, >= 0.
+        l2_shrinkage_regularization_strength: $\lambda_s$, >= 0.
+        beta: $\beta$, >= 0.
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+
+    Returns:
+        An `FtrlResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> new = tf_opt.functional.ftrl(
+    ...     tf.zeros(2), tf.constant([3.0, 1.0]), tf.constant([7.0, 0.0]),
+    ...     tf.zeros(2), learning_rate=0.5, l1_regularization_strength=1.0)
+    >>> print(new.variable.numpy())
+    [-0.25  0.  ]
+
+    References:
+        - [McMahan et al., 2013](
+          https://research.google.com/pubs/archive/41159.pdf)
+    """
+    return FtrlResult(**pure_step(SPEC, locals()))
+
+
+def ftrl_update(
+    *,
+    learning_rate: tf.Tensor,
+    learning_rate_power: tf.Tensor,
+    l1_regularization_strength: tf.Tensor,
+    l2_regularization_strength: tf.Tensor,
+    l2_shrinkage_regularization_strength: tf.Tensor,
+    beta: tf.Tensor,
+    **decay: bool,
+) -> Update:
+    """Binds a step's numbers; the slots are n and z."""
+    zero, one = arithmetic.float64(0.0), arithmetic.float64(1.0)
+    moves = tf.not_equal(learning_rate, 0)
+    inverse_rate = tf.math.reciprocal_no_nan(learning_rate)
+    strength = beta * inverse_rate + 2 * l2_regularization_strength
+    is_root = tf.equal(learning_rate_power, -0.5)
+
+    def formula(s, p, g, accumulator, linear):
+        def power(n):
+            # The root as the op computes it; a power's derivative may be
+            # infinite where it isn't used, too.
+            other = tf.pow(tf.where(is_root, tf.ones_like(n), n), s.exponent)
+            return tf.where(is_root, s.sqrt(n), other)
+
+        g = s.inflow * g
+        before = power(accumulator)
+        accumulator = accumulator + g * g
+        after = power(accumulator)
+        linear = linear + (
+            g + s.shrinkage * p - (after - before) * s.inverse_rate * p
+        )
+        # tf.minimum would lose a NaN under XLA.
+        clipped = tf.where(s.l1 < linear, s.l1, linear)
+        leader = tf.where(-s.l1 > clipped, -s.l1, clipped) - linear
+        divisor = after * s.inverse_rate + s.strength
+        # Zero over zero is zero.
+        divisor = tf.where(tf.equal(leader, 0), tf.ones_like(p), divisor)
+        return tf.where(moves, leader, p) / divisor, accumulator, linear
+
+    return Update(
+        formula,
+        {
+            "exponent": -learning_rate_power,
+            "inflow": tf.where(moves, one, zero),
+            "inverse_rate": inverse_rate,
+            "l1": l1_regularization_strength,
+            "strength": tf.where(moves, strength, one),
+            "shrinkage": tf.where(
+                moves, 2 * l2_shrinkage_regularization_strength, zero
+            ),
+        },
+        learning_rate=learning_rate,
+        **decay,
+    )
+
+
+SPEC = rule_spec.RuleSpec(
+    function=ftrl,
+    class_name="Ftrl",
+    update=ftrl_update,
+    slots=[
+        rule_spec.Slot(
+            "accumulator", "accumulator", first="initial_accumulator_value"
+        ),
+        rule_spec.Slot("linear", "linear"),
+    ],
+    numbers=[
+        rule_spec.LEARNING_RATE,
+        rule_spec.Number(
+            "learning_rate_power", rule_spec.NON_POSITIVE, in_op=False
+        ),
+        rule_spec.INITIAL_ACCUMULATOR_VALUE,
+        rule_spec.Number("l1_regularization_strength", rule_spec.NON_NEGATIVE),
+        rule_spec.Number("l2_regularization_strength", rule_spec.NON_NEGATIVE),
+        rule_spec.Number(
+            "l2_shrinkage_regularization_strength", rule_spec.NON_NEGATIVE
+        ),
+        rule_spec.Number("beta", rule_spec.NON_NEGATIVE),
+    ],
+)

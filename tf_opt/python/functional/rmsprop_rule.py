@@ -1,0 +1,214 @@
+"""RMSprop, with and without momentum, on pure tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class RMSpropResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        velocity: Moving average of the squared gradients.
+        momentum_buffer: Momentum; or None.
+        average_gradient: Moving average of the gradients; or None.
+    """
+
+    variable: tf.Tensor
+    velocity: tf.Tensor
+    momentum_buffer: tf.Tensor | None = None
+    average_gradient: tf.Tensor | None = None
+
+
+def rmsprop(
+    variable: TensorLike,
+    gradient: TensorLike,
+    velocity: TensorLike,
+    momentum_buffer: TensorLike | None = None,
+    average_gradient: TensorLike | None = None,
+    *,
+    learning_rate: Scalar = 1e-3,
+    rho: Scalar = 0.9,
+    momentum: Scalar = 0.0,
+    epsilon: Scalar = 1e-7,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+    torch_epsilon: bool = False,
+    torch_momentum: bool = False,
+) -> RMSpropResult:
+    r"""Computes one step of RMSprop on one tensor.
+
+    With $\mu$ = `momentum`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    v &\leftarrow \rho v + (1 - \rho) g^2 \\
+    a &\leftarrow \rho a + (1 - \rho) g
+        && \text{centered; } v - a^2 \text{ takes the place of } v
+        \text{ below} \\
+    d &= \frac{g}{\sqrt{v + \epsilon}}
+        && \text{or, with torch\_epsilon, }
+        \frac{g}{\sqrt{v} + \epsilon} \\
+    p &\leftarrow p - \eta d && \text{without momentum} \\
+    b &\leftarrow \mu b + \eta d, \quad p \leftarrow p - b
+        && \text{Keras' momentum} \\
+    b &\leftarrow \mu b + d, \quad p \leftarrow p - \eta b
+        && \text{PyTorch's}
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        velocity: Moving average $v$ of the squared gradients, of the variable's
+            shape: float32 for a float16, bfloat16 or float32 variable, the
+            variable's type for others. bfloat16, or float32 for float64, will
+            do, too. Zeros at first.
+        momentum_buffer: Momentum $b$, like `velocity`. None: without momentum.
+        average_gradient: Moving average $a$ of the gradients, like `velocity`.
+            None: the average of the squares isn't centered.
+        learning_rate: Step size $\eta$, a scalar.
+        rho: Decay $\rho$ of the averages, in [0, 1).
+        momentum: $\mu$, the part of the momentum that remains, in [0, 1].
+        epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+        torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and
+            not inside of it, as in Keras.
+        torch_momentum: Whether momentum has PyTorch's form, without the
+            learning rate.
+
+    Returns:
+        An `RMSpropResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> new = tf_opt.functional.rmsprop(
+    ...     tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5]), tf.zeros(2),
+    ...     learning_rate=0.1, rho=0.75)
+    >>> print(new.variable.numpy().round(4))
+    [0.8 2.2]
+
+    References:
+        - [Hinton, 2012](
+          https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf)
+        - [Graves, 2013](https://arxiv.org/abs/1308.0850) for the centered form.
+    """
+    return RMSpropResult(**pure_step(SPEC, locals()))
+
+
+def rmsprop_update(
+    *,
+    learning_rate: tf.Tensor,
+    rho: tf.Tensor,
+    momentum: tf.Tensor,
+    epsilon: tf.Tensor,
+    torch_epsilon: bool,
+    torch_momentum: bool,
+    slots: Sequence[str],
+    **decay: bool,
+) -> Update:
+    """Binds a step's numbers; the form follows from the slots."""
+    zero, one = arithmetic.float64(0.0), arithmetic.float64(1.0)
+    inflow, step_size = learning_rate, one
+    if torch_momentum:
+        inflow, step_size = step_size, inflow
+
+    def formula(s, p, g, velocity, momentum_buffer=None, average_gradient=None):
+        velocity = s.rho * velocity + s.one_minus_rho * (g * g)
+        variance, state = velocity, [velocity]
+        if average_gradient is not None:
+            average = s.rho * average_gradient + s.one_minus_rho * g
+            # Rounding may make the difference negative.
+            variance = velocity - average * average
+            variance = tf.where(variance < 0, tf.zeros_like(g), variance)
+        # In a graph, TensorFlow makes `x / sqrt(y)` a product with another
+        # function, whose results are rounded otherwise: it needs the sum.
+        root = s.sqrt(variance + s.epsilon_inside) + s.epsilon_outside
+        direction = s.inflow * g / root
+        if momentum_buffer is not None:
+            direction = s.momentum * momentum_buffer + direction
+            state.append(direction)
+        if average_gradient is not None:
+            state.append(average)
+        return p - s.step_size * direction, *state
+
+    def missed() -> MissedStep:
+        if "momentum_buffer" not in slots:
+            return MissedStep([rho] * len(slots))
+        return MissedStep(
+            [rho, momentum, rho][: len(slots)],
+            step_size,
+            lambda epsilon, velocity, buffer, *_: buffer,
+            ratio=momentum,
+            moving_slot=1,
+        )
+
+    return Update(
+        formula,
+        {
+            "rho": rho,
+            "one_minus_rho": 1 - rho,
+            "momentum": momentum,
+            "inflow": inflow,
+            "step_size": step_size,
+            "epsilon_inside": zero if torch_epsilon else epsilon,
+            "epsilon_outside": epsilon if torch_epsilon else zero,
+        },
+        learning_rate=learning_rate,
+        slots=slots,
+        missed=missed,
+        **decay,
+    )
+
+
+SPEC = rule_spec.RuleSpec(
+    function=rmsprop,
+    class_name="RMSprop",
+    update=rmsprop_update,
+    coasts=True,
+    slots=[
+        rule_spec.Slot("velocity", "velocity"),
+        rule_spec.Slot(
+            "momentum_buffer", "momentum", needed_by="momentum", moves=True
+        ),
+        rule_spec.Slot(
+            "average_gradient", "average_gradient", needed_by="centered"
+        ),
+    ],
+    numbers=[
+        rule_spec.LEARNING_RATE,
+        rule_spec.RHO,
+        rule_spec.Number("momentum", rule_spec.FRACTION),
+        rule_spec.EPSILON,
+    ],
+    modes=["torch_epsilon", "torch_momentum"],
+)

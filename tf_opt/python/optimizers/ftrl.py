@@ -1,0 +1,121 @@
+"""FTRL-Proximal as a Keras optimizer."""
+
+from __future__ import annotations
+
+import keras
+from typing_extensions import Unpack
+
+from tf_opt.python.dispatch import COMPOSED
+from tf_opt.python.dispatch import CUSTOM_OP
+from tf_opt.python.functional import ftrl_rule
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.keras_internals import Number
+from tf_opt.python.optimizers.base.arguments import CommonArguments
+from tf_opt.python.optimizers.base.arguments import LearningRate
+from tf_opt.python.optimizers.base.definition import optimizer
+from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.step.settings import Settings
+
+
+@optimizer(ftrl_rule.SPEC, keras.optimizers.Ftrl)
+class Ftrl(FusedOptimizer):
+    r"""FTRL-Proximal ("follow the regularized leader"), for wide models.
+
+    For a variable $p$ with gradient $g$, accumulator $n$ and linear sum $z$,
+    with $\lambda_1$, $\lambda_2$ and $\lambda_s$ the strengths of L1, L2 and of
+    the shrinkage, and $q$ = `learning_rate_power`:
+
+    $$
+    \begin{aligned}
+    n' &= n + g^2 \\
+    z &\leftarrow z + g + 2 \lambda_s p - \frac{n'^{-q} - n^{-q}}{\eta} \, p \\
+    p &\leftarrow 0 && \text{if } |z| \le \lambda_1 \text{, or} \\
+    p &\leftarrow \frac{\operatorname{sign}(z) \lambda_1 - z}
+        {(n'^{-q} + \beta) / \eta + 2 \lambda_2} \\
+    n &\leftarrow n'
+    \end{aligned}
+    $$
+
+    If $\eta$ is 0, nothing changes.
+
+    **Rows of an embedding table without a gradient change, too**: the first
+    step sets rows that never had one to 0, and a new learning rate moves all
+    rows. So a step passes over the whole table, as in Keras. With
+    `lazy_mode=True` it updates only the rows that occur, as TensorFlow's own op
+    does and Keras 2 did: the form for large tables.
+
+    Results match Keras, whose `keras.optimizers.Ftrl` has interchangeable
+    `variables`. State and
+    arithmetic are float32 for float16, bfloat16 and float32 variables and
+    float64 for float64 variables. Repeated rows are summed.
+
+    Args:
+        learning_rate: Step size $\eta$, >= 0: a float, a
+            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
+            without arguments.
+        learning_rate_power: $q$, <= 0: how steps shrink with $n$. The custom op
+            has -0.5, the root; other numbers run composed.
+        initial_accumulator_value: First value of $n$, >= 0.
+        l1_regularization_strength: $\lambda_1$, >= 0, sets elements to 0.
+        l2_regularization_strength: $\lambda_2$, >= 0, makes steps smaller.
+        l2_shrinkage_regularization_strength: $\lambda_s$, >= 0, an L2 penalty
+            of the loss; in lazy mode, of the rows that occur.
+        beta: $\beta$, >= 0, added to $n^{-q}$.
+
+    {{common_arguments}}
+
+    Raises:
+        ValueError: If an argument is out of range, or doesn't go with another.
+
+    Example:
+
+    >>> import keras, tensorflow as tf, tf_opt
+    >>> variable = keras.Variable([0.0, 0.0])
+    >>> optimizer = tf_opt.Ftrl(
+    ...     0.5, initial_accumulator_value=0.0, l1_regularization_strength=1.0)
+    >>> optimizer.apply([tf.constant([2.0, 0.5])], [variable])
+    >>> variable.numpy().tolist()
+    [-0.25, 0.0]
+
+    References:
+        - [McMahan et al., 2013](
+          https://research.google.com/pubs/archive/41159.pdf)
+    """
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 1e-3,
+        learning_rate_power: Number = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: Number = 0.0,
+        l2_regularization_strength: Number = 0.0,
+        l2_shrinkage_regularization_strength: Number = 0.0,
+        beta: Number = 0.0,
+        **common: Unpack[CommonArguments],
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            learning_rate_power=learning_rate_power,
+            initial_accumulator_value=initial_accumulator_value,
+            l1_regularization_strength=l1_regularization_strength,
+            l2_regularization_strength=l2_regularization_strength,
+            l2_shrinkage_regularization_strength=(
+                l2_shrinkage_regularization_strength
+            ),
+            beta=beta,
+            **common,
+        )
+
+    def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
+        settings = super()._settings(gradient_scale)
+        power = self.learning_rate_power
+        if is_known(power, -0.5):
+            return settings
+        if settings.implementation == CUSTOM_OP:
+            raise ValueError(
+                "`learning_rate_power` must be -0.5 with "
+                '`implementation="custom_op"`. Use "auto" or "composed". '
+                f"Received: learning_rate_power={power!r}"
+            )
+        return settings._replace(implementation=COMPOSED)
