@@ -214,6 +214,7 @@ OPTIMIZERS: dict[str, Variant] = {
         sparse=(ROW_FLOOR, TF_OPT_LAZY, TF_OPT_CATCH_UP, *_ROW_RIVALS),
     ),
     "adadelta": _like_keras("Adadelta", 2, TORCH_FOREACH),
+    "adamax": _like_keras("Adamax", 2, TORCH_FOREACH),
     "ftrl": _like_keras(
         "Ftrl", 2, sparse=(ROW_FLOOR, TF_OPT_LAZY, *_ROW_RIVALS)
     ),

@@ -29,6 +29,7 @@ _MODULES = {
     "Adagrad": "adagrad",
     "RMSprop": "rmsprop",
     "Adadelta": "adadelta",
+    "Adamax": "adamax",
     "Ftrl": "ftrl",
     "ASGD": "asgd",
     "AveragedSGD": "averaged_sgd",

@@ -42,6 +42,7 @@ def _step_arguments() -> dict[str, tuple[str, Callable, Arrays]]:
         "velocity": [0.5, 0.1, 0.3],
         "accumulated_grad": [0.5, 0.1, 0.3],
         "accumulated_delta_var": [0.2, 0.05, 0.3],
+        "u": [0.9, 0.4, 0.3],
         "linear": [0.9, -1.2, 0.5],
         "learning_rate_power": -0.7,
         "momentum_product": 0.4,

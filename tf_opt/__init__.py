@@ -37,6 +37,7 @@ from tf_opt.python.optimizers.adadelta import Adadelta as Adadelta
 from tf_opt.python.optimizers.adagrad import Adagrad as Adagrad
 from tf_opt.python.optimizers.adam import Adam as Adam
 from tf_opt.python.optimizers.adam import AdamW as AdamW
+from tf_opt.python.optimizers.adamax import Adamax as Adamax
 from tf_opt.python.optimizers.asgd import ASGD as ASGD
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD as AveragedSGD
 from tf_opt.python.optimizers.ftrl import Ftrl as Ftrl

@@ -21,6 +21,8 @@ from tf_opt.python.functional.adagrad_rule import AdagradResult
 from tf_opt.python.functional.adagrad_rule import adagrad
 from tf_opt.python.functional.adam_rule import AdamResult
 from tf_opt.python.functional.adam_rule import adam
+from tf_opt.python.functional.adamax_rule import AdamaxResult
+from tf_opt.python.functional.adamax_rule import adamax
 from tf_opt.python.functional.asgd_rule import ASGDResult
 from tf_opt.python.functional.asgd_rule import asgd
 from tf_opt.python.functional.averaged_sgd_rule import AveragedSGDResult
@@ -45,6 +47,7 @@ __all__ = [
     "AdadeltaResult",
     "AdagradResult",
     "AdamResult",
+    "AdamaxResult",
     "AveragedSGDResult",
     "FtrlResult",
     "GradientMeasures",
@@ -56,6 +59,7 @@ __all__ = [
     "adadelta",
     "adagrad",
     "adam",
+    "adamax",
     "asgd",
     "averaged_sgd",
     "ftrl",

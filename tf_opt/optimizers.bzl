@@ -5,6 +5,7 @@ OPTIMIZERS = {
     "adadelta": "Adadelta",
     "adagrad": "Adagrad",
     "adam": "Adam",
+    "adamax": "Adamax",
     "asgd": "Asgd",
     "averaged_sgd": "AveragedSgd",
     "ftrl": "Ftrl",

@@ -39,7 +39,7 @@ def from_torch(
     aren't part of a PyTorch optimizer, so pass them as options.
 
     Args:
-        optimizer: A `torch.optim.Adam`, `AdamW`, `NAdam`,
+        optimizer: A `torch.optim.Adam`, `AdamW`, `NAdam`, `Adamax`,
             `RMSprop`, `Adagrad`, `Adadelta`, `ASGD` or `SGD`; or a tuple of
             the name of such a class and the optimizer's `state_dict()`. tf_opt
             doesn't import PyTorch. Settings that the `state_dict` of an older

@@ -48,7 +48,7 @@ def to_torch(
     ```
 
     Args:
-        optimizer: A built `tf_opt.Adam`, `AdamW`, `NAdam`,
+        optimizer: A built `tf_opt.Adam`, `AdamW`, `NAdam`, `Adamax`,
             `RMSprop`, `Adagrad`, `Adadelta`, `AveragedSGD` (for
             `torch.optim.ASGD`) or `SGD`. A schedule becomes its present rate.
             The rows of tables with `lazy_mode="catch_up"` catch up first.

@@ -13,6 +13,7 @@ from tf_opt.python.optimizers.adadelta import Adadelta
 from tf_opt.python.optimizers.adagrad import Adagrad
 from tf_opt.python.optimizers.adam import Adam
 from tf_opt.python.optimizers.adam import AdamW
+from tf_opt.python.optimizers.adamax import Adamax
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.nadam import NAdam
@@ -77,6 +78,9 @@ COUNTERPARTS = {
             "accumulated_grad": "square_avg",
             "accumulated_delta_var": "acc_delta",
         },
+    ),
+    "Adamax": Counterpart(
+        Adamax, {"m": "exp_avg", "u": "exp_inf"}, {"torch_epsilon": True}
     ),
     "NAdam": Counterpart(
         NAdam, _ADAM_SLOTS, shared={"_u_product": "mu_product"}

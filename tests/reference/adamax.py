@@ -1,0 +1,63 @@
+"""Adamax: algorithm 2 of Kingma and Ba, as Keras and PyTorch document it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference.decay import L2
+from reference.decay import Array
+from reference.decay import State
+from reference.decay import decayed
+
+MODES = {
+    "plain": {},
+    "decoupled": {
+        "beta_1": 0.5,
+        "beta_2": 0.9,
+        "epsilon": 0.25,
+        "weight_decay": 0.5,
+    },
+    "torch_l2_maximize": {
+        "beta_1": 0.5,
+        "beta_2": 0.8,
+        "epsilon": 0.125,
+        "torch_epsilon": True,
+        **L2,
+        "maximize": True,
+    },
+}
+THOROUGH = "torch_l2_maximize"
+TORCH_SLOTS = {"m": "exp_avg", "u": "exp_inf"}
+
+
+def torch(
+    *,
+    torch_epsilon: bool = False,
+    decoupled_weight_decay: bool = True,
+    **arguments: Any,
+) -> tuple[str, dict[str, Any]] | None:
+    if decoupled_weight_decay and "weight_decay" in arguments:
+        return None
+    return ("Adamax", arguments) if torch_epsilon else None
+
+
+def step(
+    state: State,
+    g: Array,
+    *,
+    t: int,
+    learning_rate: float,
+    beta_1: float = 0.9,
+    beta_2: float = 0.999,
+    epsilon: float = 1e-7,
+    torch_epsilon: bool = False,
+    **decay: Any,
+) -> State:
+    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    m = beta_1 * state["m"] + (1 - beta_1) * g
+    inside, outside = (epsilon, 0) if torch_epsilon else (0, epsilon)
+    u = np.maximum(beta_2 * state["u"], np.abs(g) + inside)
+    p = p - learning_rate / (1 - beta_1**t) * m / (u + outside)
+    return {"variable": p, "m": m, "u": u}

@@ -1,0 +1,111 @@
+// Adamax: Adam with the infinity norm in place of the second moment.
+//
+//   g <- -g                               if maximize
+//   g <- g + wd * p                       L2 decay, or
+//   p <- p - lr * wd * p                  decoupled decay
+//   m <- beta_1 * m + (1 - beta_1) * g
+//   u <- max(beta_2 * u, |g|)             as in Keras, or
+//   u <- max(beta_2 * u, |g| + epsilon)   as in PyTorch
+//   p <- p - lr / (1 - beta_1^t) * m / (u + epsilon); in PyTorch, m / u
+//
+// Kingma & Ba 2015 (arXiv:1412.6980), section 7.1.
+#ifndef TF_OPT_CC_RULES_ADAMAX_H_
+#define TF_OPT_CC_RULES_ADAMAX_H_
+
+#include <cstdint>
+
+#include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
+#include "tf_opt/cc/rules/power.h"
+#include "tf_opt/cc/rules/rule_parts.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+struct Adamax;
+
+struct AdamaxHyperparameters {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  int64_t step = 1;  // t, counted from 1.
+  bool maximize = false;
+  bool torch_epsilon = false;  // Inside of the maximum, as in PyTorch.
+};
+
+// A step's scalars, computed once in float64, the same for every variable.
+struct AdamaxStep : AdamaxHyperparameters {
+  TF_OPT_HOST_DEVICE explicit AdamaxStep(const AdamaxHyperparameters& h)
+      : AdamaxHyperparameters(h),
+        step_size(h.learning_rate / (1.0 - Power(h.beta_1, h.step))),
+        epsilon_inside(h.torch_epsilon ? h.epsilon : 0.0),
+        epsilon_outside(h.torch_epsilon ? 0.0 : h.epsilon) {}
+
+  double step_size;
+  double epsilon_inside;
+  double epsilon_outside;
+};
+
+// One element's update. `V` is the arithmetic type.
+template <typename V, bool kL2>
+struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
+  TF_OPT_HOST_DEVICE AdamaxRule(const AdamaxStep& step,
+                                const VariableInputs& own)
+      : descent(step, own),
+        moments(step),
+        step_size(own.learning_rate_factor * step.step_size),
+        epsilon_inside(step.epsilon_inside),
+        epsilon_outside(step.epsilon_outside) {}
+
+  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& u) const {
+    g = descent.Gradient(g, p);
+    m = moments.beta_1 * m + moments.one_minus_beta_1 * g;
+    u = Max(moments.beta_2 * u, Abs(g) + epsilon_inside);
+    p = descent.keep * p - step_size * (m / (u + epsilon_outside));
+  }
+
+  static MissedStep Missed(const AdamaxStep& step, const VariableInputs& own) {
+    MissedStep missed =
+        Moments<V>::Missed(step, own.learning_rate_factor * step.step_size,
+                           step.epsilon_outside, step.beta_2);
+    missed.keep = Descent<V, kL2>::Keep(step, own);
+    return missed;
+  }
+
+  TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,
+                                        const V& u) {
+    // PyTorch's norm is 0 before the first gradient.
+    return Select(m == V(0), V(0), m / (u + epsilon));
+  }
+
+  Descent<V, kL2> descent;
+  Moments<V> moments;
+  V step_size;
+  V epsilon_inside;
+  V epsilon_outside;
+};
+
+// Description of the rule for the op and the engines.
+struct Adamax : DescriptionOf<AdamaxHyperparameters, AdamaxRule> {
+  static constexpr bool kCoasts = true;
+  static constexpr char kOp[] = "Adamax";
+
+  static constexpr Operand kSlotOperands[] = {{"m"}, {"u"}};
+
+  static constexpr ScalarInput<Hyperparameters> kScalars[] = {
+      {"learning_rate", &AdamaxHyperparameters::learning_rate},
+      {"step", &AdamaxHyperparameters::step, Range::kPositive},
+      {"beta_1", &AdamaxHyperparameters::beta_1, Range::kDecayRate},
+      {"beta_2", &AdamaxHyperparameters::beta_2, Range::kDecayRate},
+      {"epsilon", &AdamaxHyperparameters::epsilon, Range::kNonNegative}};
+
+  static constexpr ScalarInput<Hyperparameters> kModes[] = {
+      {"torch_epsilon", &AdamaxHyperparameters::torch_epsilon}};
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_RULES_ADAMAX_H_

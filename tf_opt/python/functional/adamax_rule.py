@@ -1,0 +1,180 @@
+"""Adamax, on pure tensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import pure_step
+
+
+class AdamaxResult(NamedTuple):
+    """Result of a step: the new variable and its new state.
+
+    Attributes:
+        variable: The updated variable.
+        m: First moment.
+        u: Infinity norm.
+    """
+
+    variable: tf.Tensor
+    m: tf.Tensor
+    u: tf.Tensor
+
+
+def adamax(
+    variable: TensorLike,
+    gradient: TensorLike,
+    m: TensorLike,
+    u: TensorLike,
+    *,
+    step: Scalar,
+    learning_rate: Scalar = 1e-3,
+    beta_1: Scalar = 0.9,
+    beta_2: Scalar = 0.999,
+    epsilon: Scalar = 1e-7,
+    weight_decay: Scalar = 0.0,
+    decoupled_weight_decay: bool = True,
+    maximize: bool = False,
+    torch_epsilon: bool = False,
+) -> AdamaxResult:
+    r"""Computes one step of Adamax on one tensor.
+
+    With $t$ = `step`:
+
+    $$
+    \begin{aligned}
+    g &\leftarrow -g && \text{if maximize} \\
+    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
+    g &\leftarrow g + \lambda p && \text{L2 decay} \\
+    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
+    u &\leftarrow \max(\beta_2 u, |g|)
+        && \text{or, with torch\_epsilon, }
+        \max(\beta_2 u, |g| + \epsilon) \\
+    p &\leftarrow p - \frac{\eta}{1 - \beta_1^t} \cdot \frac{m}{u + \epsilon}
+        && \text{or, with torch\_epsilon, }
+        p - \frac{\eta}{1 - \beta_1^t} \cdot \frac{m}{u}
+    \end{aligned}
+    $$
+
+    A pure and differentiable function. `tf_opt.functional` describes types and
+    arithmetic.
+
+    Args:
+        variable: The variable $p$, a floating point or complex tensor of any
+            shape.
+        gradient: Its gradient $g$, of the same shape and type.
+        m: First moment, of the variable's shape: float32 for a float16,
+            bfloat16 or float32 variable, the variable's type for others.
+            bfloat16, or float32 for float64, will do, too. Zeros at first.
+        u: Infinity norm, like `m`.
+        step: Number $t$ of this step, an integer counted from 1.
+        learning_rate: Step size $\eta$, a scalar.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the norm, in [0, 1).
+        epsilon: $\epsilon$, >= 0, which keeps the norm from being 0.
+        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
+        decoupled_weight_decay: Whether the decay shrinks the variable (as
+            AdamW does) or adds to the gradient (L2).
+        maximize: Whether to ascend instead of descend.
+        torch_epsilon: Whether epsilon is inside of the maximum, as in PyTorch,
+            and not added to the norm, as in Keras.
+
+    Returns:
+        An `AdamaxResult`, with the types of the arguments.
+
+    Raises:
+        ValueError: If a tensor has the wrong shape or type, a number is out of
+            range, or an argument isn't a number as required. The error names
+            the argument.
+
+    Example:
+
+    >>> import tensorflow as tf, tf_opt
+    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
+    >>> new = tf_opt.functional.adamax(
+    ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
+    >>> print(new.variable.numpy().round(4))
+    [0.9 2.1]
+
+    References:
+        - [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980), section 7.1
+    """
+    return AdamaxResult(**pure_step(SPEC, locals()))
+
+
+def adamax_update(
+    *,
+    step: tf.Tensor,
+    learning_rate: tf.Tensor,
+    beta_1: tf.Tensor,
+    beta_2: tf.Tensor,
+    epsilon: tf.Tensor,
+    torch_epsilon: bool,
+    **decay: bool,
+) -> Update:
+    """Binds a step's numbers; the slots are m and u."""
+    zero = arithmetic.float64(0.0)
+    step_size = learning_rate / (1 - tf.pow(beta_1, step))
+    outside = zero if torch_epsilon else epsilon
+
+    def formula(s, p, g, m, u):
+        m = s.beta_1 * m + s.one_minus_beta_1 * g
+        u, size = s.beta_2 * u, tf.abs(g) + s.epsilon_inside
+        # tf.maximum would lose a NaN under XLA.
+        u = tf.where(u > size, u, size)
+        return p - s.step_size * (m / (u + s.epsilon_outside)), m, u
+
+    def direction(epsilon, m, u):
+        # PyTorch's norm is 0 before the first gradient.
+        return tf.where(tf.equal(m, 0), tf.zeros_like(m), m / (u + epsilon))
+
+    def missed() -> MissedStep:
+        return MissedStep(
+            [beta_1, beta_2],
+            step_size,
+            direction,
+            ratio=beta_1 / beta_2,
+            epsilon=outside,
+            epsilon_growth=1 / beta_2,
+        )
+
+    return Update(
+        formula,
+        {
+            "beta_1": beta_1,
+            "one_minus_beta_1": 1 - beta_1,
+            "beta_2": beta_2,
+            "step_size": step_size,
+            "epsilon_inside": epsilon if torch_epsilon else zero,
+            "epsilon_outside": outside,
+        },
+        learning_rate=learning_rate,
+        missed=missed,
+        **decay,
+    )
+
+
+SPEC = rule_spec.RuleSpec(
+    function=adamax,
+    class_name="Adamax",
+    update=adamax_update,
+    coasts=True,
+    coasts_if_less=("beta_1", "beta_2"),
+    slots=[rule_spec.FIRST_MOMENT, rule_spec.Slot("u", "norm")],
+    numbers=[
+        rule_spec.STEP,
+        rule_spec.LEARNING_RATE,
+        rule_spec.BETA_1,
+        rule_spec.BETA_2,
+        rule_spec.EPSILON,
+    ],
+    modes=["torch_epsilon"],
+)
