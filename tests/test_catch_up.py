@@ -140,6 +140,16 @@ def test_rows_catch_up_with_decay_that_has_ended(name, implementation):
     np.testing.assert_allclose(*tables, rtol=1e-10)
 
 
+def test_momentum_goes_on_without_an_average(implementation):
+    # A velocity of zero doesn't end the momentum.
+    arguments = {"momentum": 0.9, "rho": 0.0, "implementation": implementation}
+    exact, found = (
+        Run("RMSprop", mode, **arguments).train(50)
+        for mode in (False, "catch_up")
+    )
+    assert found.distance(exact) < 1e-6
+
+
 @pytest.mark.parametrize(
     "arguments", [{"epsilon": 1e-7, "epsilon_hat": True}, {"epsilon": 1e-5}]
 )
@@ -229,7 +239,7 @@ STORAGE = {
     ("name", "mode", "features", "storage"),
     pairwise(
         [pair for pair in THOROUGH_MODES if pair in MODES]
-        + [("Adam", "plain"), ("RMSprop", "momentum")],
+        + [("Adam", "plain"), ("Adamax", "plain"), ("RMSprop", "momentum")],
         FEATURES,
         STORAGE,
     ),

@@ -102,6 +102,8 @@ def test_a_rate_of_zero_changes_nothing(implementation: str) -> None:
     np.testing.assert_array_equal(_train(optimizer), _table().numpy())
     optimizer = tf_opt.Ftrl(0.0, **STRENGTHS, implementation=implementation)
     np.testing.assert_array_equal(_train(optimizer), _table().numpy())
+    for slot, first in zip(optimizer._state.slots, (0.1, 0.0), strict=True):
+        assert np.all(slot[0].numpy() == np.float32(first))
 
 
 def test_rows_without_a_gradient_become_zero_as_in_keras() -> None:

@@ -42,8 +42,8 @@ def catch_up(
         In a graph, the ops that do it.
     """
     rule.check_coasts(settings.weight_decay, state)
-    if rows is not None and state.spec.waits_in_place and not settings.decays:
-        # Only decay that has ended can have moved them, which the tables know.
+    if rows is not None and state.spec.waits_in_place:
+        # Only decay moves them, and the tables know whether there was any.
         enabled = both(enabled, _has_decayed(state, variables))
         if tf.executing_eagerly() and not enabled:
             return []
