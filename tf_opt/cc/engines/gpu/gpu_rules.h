@@ -17,7 +17,7 @@
 namespace tf_opt {
 
 // A device can't read text of the host.
-constexpr int kGpuNameCapacity = 24;
+constexpr int kGpuNameCapacity = 40;
 using GpuName = char[kGpuNameCapacity];
 
 // Some numbers of a struct with their addresses in device memory; the host
