@@ -48,14 +48,11 @@ def test_lazy_rows_are_those_of_tensorflows_op(implementation: str) -> None:
         rows = tf.constant(rng.permutation(ROWS - 5)[:12])
         values = tf.constant(rng.normal(size=(12, WIDTH)), "float32")
         optimizer.apply([tf.IndexedSlices(values, rows)], [table])
+        var, accum, linear = (x.handle for x in expected)
         tf.raw_ops.ResourceSparseApplyFtrlV2(
-            **dict(
-                zip(
-                    ("var", "accum", "linear"),
-                    [x.handle for x in expected],
-                    strict=True,
-                )
-            ),
+            var=var,
+            accum=accum,
+            linear=linear,
             grad=values,
             indices=rows,
             lr=0.5,
@@ -80,16 +77,12 @@ def test_other_powers_run_composed_and_equal_keras() -> None:
     np.testing.assert_allclose(_train(optimizer), theirs, rtol=1e-5, atol=1e-6)
     assert optimizer.implementation_in_use == "composed"
     optimizer.learning_rate_power = -0.5
-    _train_on(optimizer)
+    (table,) = optimizer._trainable_variables
+    optimizer.apply([tf.ones_like(table)])
     assert optimizer.implementation_in_use == "custom_op"
     optimizer = tf_opt.Ftrl(**arguments, implementation="custom_op")
     with pytest.raises(ValueError, match="`learning_rate_power` must be -0.5"):
         _train(optimizer)
-
-
-def _train_on(optimizer: tf_opt.Ftrl) -> None:
-    (table,) = optimizer._trainable_variables
-    optimizer.apply([tf.ones_like(table)])
 
 
 def test_a_rate_of_zero_changes_nothing(implementation: str) -> None:
