@@ -61,7 +61,7 @@ double StepSeconds(CpuTarget target, StateType state, bool stochastic) {
   using Rule = AdamRule<float, false, false>;
   // Zeros of the widest type are zeros of each.
   std::vector<float> arrays[4];
-  DenseTensor<T, Rule::kSlots> tensor;
+  TensorOf<T, Rule> tensor;
   tensor.size = kElements;
   const int operands[] = {kVariable, kGradient, kFrameOperandCount,
                           kFrameOperandCount + 1};

@@ -30,7 +30,7 @@ typename Rule::Step StepOf() {
 template <typename T, typename Rule, StateType kState, bool kMaster,
           bool kAverage, bool kStochastic>
 void Apply(void* const* arrays, int64_t size, int64_t begin, int64_t end) {
-  DenseTensor<T, Rule::kSlots> tensor;
+  TensorOf<T, Rule> tensor;
   tensor.size = size;
   tensor.operands[kVariable] = arrays[0];
   tensor.operands[kGradient] = arrays[1];

@@ -107,8 +107,12 @@ class Trained:
             "16" in dtype for dtype in dtypes
         )
         self._storages = [
-            Storage(v.dtype, i, self.under_test, **stored)
-            for i, v in enumerate(self.variables)
+            Storage(v.dtype, i, self.under_test, **stored, by_row=by_row)
+            for (i, v), by_row in zip(
+                enumerate(self.variables),
+                self.inner._state.row_wise,
+                strict=True,
+            )
         ]
         first = {
             slot: float(
@@ -187,6 +191,9 @@ class Trained:
         assert tuple(slots) == self.slots
         for slot, of_variables in slots.items():
             expected = [state[slot] for state in reference.states]
+            for i, by_row in enumerate(self.inner._state.row_wise):
+                if by_row and expected[i].ndim > 1:
+                    expected[i] = expected[i][:, 0]
             errors.append(_errors(of_variables, expected))
         if "v_max" in slots:
             # Otherwise AMSGrad would change nothing.

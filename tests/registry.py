@@ -66,6 +66,7 @@ class OptimizerUnderTest:
         modes: Constructor arguments to test, by name.
         thorough_mode: The mode that turns on the most at once.
         thorough: Its arguments.
+        also: Further modes to test thoroughly.
         has_own_rule: Whether it shares its rule with no optimizer before it.
         has_lazy_mode: Whether `lazy_mode` may be set.
         proportional: Arguments with which a step is proportional to the
@@ -83,6 +84,7 @@ class OptimizerUnderTest:
         self.modes: Mapping[str, Arguments] = reference.MODES
         self.thorough_mode: str = reference.THOROUGH
         self.thorough = self.modes[self.thorough_mode]
+        self.also = getattr(reference, "ALSO", ())
         self.has_own_rule = self.spec.class_name == name
         self.has_lazy_mode = getattr(reference, "HAS_LAZY_MODE", True)
         self.proportional = getattr(reference, "PROPORTIONAL", {})
@@ -182,7 +184,7 @@ THOROUGH_MODES = [
 TWO_MODES = [
     (name, mode)
     for name, optimizer in RULES.items()
-    for mode in ("plain", optimizer.thorough_mode)
+    for mode in ("plain", optimizer.thorough_mode, *optimizer.also)
 ]
 
 

@@ -214,8 +214,10 @@ def _stepper(
 def test_each_mode_in_each_type(
     name: str, mode: str, implementation: str, how: str, dtype: str, device: str
 ) -> None:
-    shapes = ((0,), (70,), (17, 241), ())
+    shapes = ((17, 241), (70,), (0,), ())
     arguments = OPTIMIZERS[name].modes[mode]
+    if "row_wise" in arguments and not HAS_SPARSE_KERNELS:
+        implementation = "auto"
     trained = Trained(
         *(name, arguments, {}, shapes, [dtype] * len(shapes)),
         implementation=implementation,

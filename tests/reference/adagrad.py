@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,19 @@ MODES = {
     "torch": {"epsilon": 0.25, "torch_epsilon": True},
     "decoupled": {"weight_decay": 0.5},
     "maximize": {"maximize": True},
+    "row_wise": {
+        "row_wise": ["[ab]$"],
+        "initial_accumulator_value": 0.5,
+        **L2,
+    },
+    "row_wise_torch": {
+        "row_wise": ["[ab]$"],
+        "initial_accumulator_value": 0.5,
+        "epsilon": 0.25,
+        "torch_epsilon": True,
+        "weight_decay": 0.5,
+        "maximize": True,
+    },
     "torch_l2_maximize": {
         "initial_accumulator_value": 0.0,
         "epsilon": 1e-3,
@@ -26,6 +40,7 @@ MODES = {
     },
 }
 THOROUGH = "torch_l2_maximize"
+ALSO = ["row_wise"]
 TORCH_SLOTS = {"accumulator": "sum"}
 
 
@@ -35,7 +50,7 @@ def torch(
     decoupled_weight_decay: bool = True,
     **arguments: Any,
 ) -> tuple[str, dict[str, Any]] | None:
-    if not torch_epsilon:
+    if not torch_epsilon or "row_wise" in arguments:
         return None
     if decoupled_weight_decay and "weight_decay" in arguments:
         return None
@@ -52,10 +67,15 @@ def step(
     initial_accumulator_value: float = 0.1,
     epsilon: float = 1e-7,
     torch_epsilon: bool = False,
+    row_wise: Sequence[str] = (),
     **decay: Any,
 ) -> State:
+    """With `row_wise`, the accumulator has equal numbers in each row."""
     p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
-    a = state["accumulator"] + g * g
+    squares = g * g
+    if row_wise and g.ndim > 1:
+        squares = squares.mean(axis=tuple(range(1, g.ndim)), keepdims=True)
+    a = state["accumulator"] + squares
     if torch_epsilon:
         root = np.sqrt(a) + epsilon
     else:

@@ -31,6 +31,8 @@ class Slots(Protocol):
 class Storage:
     """How an optimizer with these arguments stores a variable and its state.
 
+    State by row isn't rounded.
+
     Attributes:
         has_master: Whether the variable is a rounded copy.
         state_dtype: The type of moments and averages.
@@ -46,9 +48,11 @@ class Storage:
         stochastic_rounding: bool = False,
         state_dtype: str | None = None,
         seed: int | None = None,
+        by_row: bool = False,
     ) -> None:
         self.arithmetic = "float64" if dtype == "float64" else "float32"
         self.state_dtype = state_dtype or self.arithmetic
+        self._by_row = by_row
         self.has_master = master_weights and "16" in dtype
         self._dtype = dtype
         self._number = number
@@ -79,7 +83,8 @@ class Storage:
 
     def slot(self, name: str, value: np.ndarray, iteration: int) -> np.ndarray:
         slots = self._slots
-        dtype = self.arithmetic if name in slots.exact else self.state_dtype
+        is_exact = self._by_row or name in slots.exact
+        dtype = self.arithmetic if is_exact else self.state_dtype
         return self._stored(value, dtype, slots.streams.get(name), iteration)
 
     def asgd(

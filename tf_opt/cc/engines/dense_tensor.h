@@ -15,8 +15,18 @@
 
 namespace tf_opt {
 
-template <typename T, int kSlots>
-struct DenseTensor {
+// What a row-wise rule needs of a tensor.
+template <typename V, bool kRowWise>
+struct RowStates {
+  V* row_states = nullptr;  // A number for each row of the variable.
+  int64_t width = 1;        // Elements of a row.
+};
+// Others have no room for it in the arguments of a GPU's kernels.
+template <typename V>
+struct RowStates<V, false> {};
+
+template <typename T, int kSlots, bool kRowWise = false>
+struct DenseTensor : RowStates<ComputeType<T>, kRowWise> {
   static constexpr int kOperands = kFrameOperandCount + kSlots;
 
   // The arithmetic's type.
@@ -42,6 +52,11 @@ struct DenseTensor {
   template <int kOperand>
   TF_OPT_RULE_INLINE StateArray<V> state() const {
     return {operands[kOperand], types[kOperand]};
+  }
+
+  // The number of the row in which this part of a variable begins.
+  TF_OPT_RULE_INLINE V* row_state() const {
+    return this->row_states + first / this->width;
   }
 
   // Type of the slots that may be stored shorter than they are computed: the
@@ -114,6 +129,9 @@ struct DenseTensor {
     }
   }
 };
+
+template <typename T, typename Rule>
+using TensorOf = DenseTensor<T, Rule::kSlots, Rule::kRowWise>;
 
 }  // namespace tf_opt
 

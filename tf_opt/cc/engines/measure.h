@@ -85,10 +85,22 @@ TF_OPT_RULE_INLINE bool IsFinite(V x) {
 // again and again. Overwrites them.
 template <int kCount>
 TF_OPT_RULE_INLINE double AddLanes(double* lanes) {
-  for (int half = kCount / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  if constexpr (kCount > 1) {
+    constexpr int kHalf = kCount / 2;
+    for (int i = 0; i < kHalf; ++i) lanes[i] += lanes[i + kHalf];
+    return AddLanes<kHalf>(lanes);
   }
   return lanes[0];
+}
+
+// Mean of the `count` squares that were added to kLanes lanes.
+template <typename V>
+TF_OPT_RULE_INLINE V MeanOfLanes(double* lanes, int64_t count) {
+  // The other lanes are 0: without them the sum is the same.
+  const double sum = count <= 16   ? AddLanes<16>(lanes)
+                     : count <= 64 ? AddLanes<64>(lanes)
+                                   : AddLanes<kLanes>(lanes);
+  return static_cast<V>(sum / static_cast<double>(count));
 }
 
 }  // namespace tf_opt

@@ -27,6 +27,15 @@ constexpr auto CoastLoop() {
   }
 }
 
+template <typename T, typename Rule>
+constexpr auto AddSquaresLoop() {
+  if constexpr (Rule::kRowWise) {
+    return AddSquares<T, Rule>;
+  } else {
+    return nullptr;
+  }
+}
+
 // The loops of one rule.
 template <typename Case>
 struct Loops {
@@ -35,6 +44,7 @@ struct Loops {
 
   decltype(&ApplyRange<T, Rule>) apply = ApplyRange<T, Rule>;
   decltype(&AccumulateRange<T, Rule>) accumulate = AccumulateRange<T, Rule>;
+  decltype(&AddSquares<T, Rule>) add_squares = AddSquaresLoop<T, Rule>();
   decltype(&CoastRange<T, Rule>) coast = CoastLoop<T, Rule>();
 };
 

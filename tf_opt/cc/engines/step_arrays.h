@@ -41,10 +41,10 @@ struct StepArrays {
   // Number of variables.
   int count() const { return static_cast<int>(sizes.size()); }
 
-  // The arrays of each variable; a table begins at its first row.
-  template <typename T, int kSlots>
-  std::vector<DenseTensor<T, kSlots>> Tensors() const {
-    std::vector<DenseTensor<T, kSlots>> tensors(sizes.size());
+  // The arrays of each variable for a rule; a table begins at its first row.
+  template <typename T, typename Rule>
+  std::vector<TensorOf<T, Rule>> Tensors() const {
+    std::vector<TensorOf<T, Rule>> tensors(sizes.size());
     for (int i = 0; i < count(); ++i) {
       tensors[i].size = sizes[i];
       for (int k = 0; k < tensors[i].kOperands; ++k) {
@@ -52,12 +52,18 @@ struct StepArrays {
         tensors[i].operands[k] = array.data;
         tensors[i].types[k] = array.type;
       }
+      if constexpr (Rule::kRowWise) {
+        const StepArray& states = arrays[tensors[i].kOperands * count() + i];
+        tensors[i].row_states = static_cast<ComputeType<T>*>(states.data);
+        tensors[i].width = widths[i];
+      }
     }
     return tensors;
   }
 
   ElementType element = ElementType::kFloat;
-  std::vector<int64_t> sizes;  // Elements of each variable.
+  std::vector<int64_t> sizes;   // Elements of each variable.
+  std::vector<int64_t> widths;  // Elements of a row.
   // The array of operand k for variable i is at k * count() + i.
   std::vector<StepArray> arrays;
 };

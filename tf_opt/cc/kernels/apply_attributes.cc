@@ -8,10 +8,12 @@
 namespace tf_opt {
 namespace {
 
-const Optimizer* FindOptimizer(const std::string& op) {
+const Optimizer* FindOptimizer(const std::string& op, OpForm* form) {
   for (const Optimizer& optimizer : AllOptimizers()) {
-    for (const bool sparse : {false, true}) {
-      if (op == optimizer.rule.op_name(sparse)) return &optimizer;
+    for (const OpForm one : optimizer.rule.forms()) {
+      if (op != optimizer.rule.op_name(one)) continue;
+      *form = one;
+      return &optimizer;
     }
   }
   return nullptr;
@@ -32,7 +34,8 @@ const std::vector<Optimizer>& AllOptimizers() {
 }
 
 absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
-  optimizer = FindOptimizer(node.op());
+  OpForm form;
+  optimizer = FindOptimizer(node.op(), &form);
   if (optimizer == nullptr) {
     return absl::InternalError(
         absl::StrCat("no optimizer has the op `", node.op(), "`"));
@@ -41,7 +44,7 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
   TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "N", &count));
   TF_RETURN_IF_ERROR(slices.Read(attributes));
   int bit = 1;
-  for (const Operand& slot : optimizer->rule.operands(slices.sparse())) {
+  for (const Operand& slot : optimizer->rule.operands(form)) {
     int length = 0;
     TF_RETURN_IF_ERROR(
         GetNodeAttr(attributes, absl::StrCat("num_", slot.name), &length));
@@ -51,8 +54,14 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
           "`coasting` must be empty where `since` is");
     }
     if (length > 0) slots.push_back(slot);
-    if (!slot.optional || slot.is_of_waiting_rows()) continue;
-    if (length > 0) variant |= bit;
+    if (slot.is_of_waiting_rows()) continue;
+    if (slot.may_be_by_row) {
+      if (slot.by_row) variant |= bit;
+    } else if (slot.optional) {
+      if (length > 0) variant |= bit;
+    } else {
+      continue;
+    }
     bit <<= 1;
   }
   if (!slots.empty() && slots.back().storage == Storage::kSince) {

@@ -171,8 +171,10 @@ bool ApplyLaunch::UsesRandomBits(const FrameInputs& frame) const {
 absl::Status ApplyLaunch::GetArrays(StepArrays* arrays) const {
   TF_RETURN_IF_ERROR(ElementTypeOf(array(kVariable, 0).type, &arrays->element));
   arrays->sizes.reserve(size_);
+  arrays->widths.reserve(size_);
   for (int i = 0; i < size_; ++i) {
     arrays->sizes.push_back(array(kVariable, i).elements());
+    arrays->widths.push_back(array(kVariable, i).width);
   }
   arrays->arrays.resize(arrays_.size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {

@@ -40,8 +40,8 @@ void Register(const std::string& op) {
 
 [[maybe_unused]] const bool registered = [] {
   for (const Optimizer& optimizer : AllOptimizers()) {
-    for (const bool sparse : {false, true}) {
-      Register(optimizer.rule.op_name(sparse));
+    for (const OpForm form : optimizer.rule.forms()) {
+      Register(optimizer.rule.op_name(form));
     }
   }
   Register("TfOpt>MeasureGradients");

@@ -34,25 +34,27 @@ class ResourceApplyOp : public Kernel {
   ApplyAttributes attributes_;
 };
 
-void Register(const RuleInfo& rule, bool sparse) {
+void Register(const RuleInfo& rule, OpForm form) {
   std::vector<std::string> host_inputs = {"seed"};
   for (const Operand& operand : kFrameOperands) {
     if (operand.role == Role::kUpdated) host_inputs.push_back(operand.name);
   }
-  for (const Operand& operand : rule.operands(sparse)) {
+  for (const Operand& operand : rule.operands(form)) {
     host_inputs.push_back(operand.name);
   }
-  RegisterKernel<ResourceApplyOp>(rule.op_name(sparse), kKernelDevice,
+  RegisterKernel<ResourceApplyOp>(rule.op_name(form), kKernelDevice,
                                   host_inputs);
 }
 
 [[maybe_unused]] const bool registered = [] {
   for (const Optimizer& optimizer : AllOptimizers()) {
-    Register(optimizer.rule, /*sparse=*/false);
-#if !defined(TF_OPT_GPU_DEVICE)
-    // On a GPU the composed implementation applies sparse gradients.
-    Register(optimizer.rule, /*sparse=*/true);
+    for (const OpForm form : optimizer.rule.forms()) {
+#if defined(TF_OPT_GPU_DEVICE)
+      // The composed implementation runs for tables on a GPU.
+      if (form.sparse || form.row_wise) continue;
 #endif
+      Register(optimizer.rule, form);
+    }
   }
   return true;
 }();

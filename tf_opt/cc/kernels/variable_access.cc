@@ -39,22 +39,22 @@ DataTypeSet TypesOf(const Operand& operand, DataType variable) {
          ToSet(tensorflow::DT_BFLOAT16);
 }
 
-// Checks a variable of waiting rows of a table of shape `table`.
-absl::Status CheckWaiting(const Operand& operand, int i,
+// Checks the shape of an operand by row, or of missed steps, of a table of
+// shape `table`.
+absl::Status CheckOfTable(const Operand& operand, int i,
                           const TensorShape& table, const TensorShape& found) {
-  const bool is_since = operand.storage == Storage::kSince;
-  if (is_since ? found.dims() == 1 && table.dims() > 0 &&
-                     found.dim_size(0) == table.dim_size(0)
-               : found.dims() == 2 && found.dim_size(0) != 0 &&
-                     found.dim_size(1) == MissedSteps::kColumns) {
+  if (operand.by_row ? found.dims() == 1 && table.dims() > 0 &&
+                           found.dim_size(0) == table.dim_size(0)
+                     : found.dims() == 2 && found.dim_size(0) != 0 &&
+                           found.dim_size(1) == MissedSteps::kColumns) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "`", operand.name, "[", i, "]` must be ",
-      is_since ? "a vector with one element for each row of `variables"
-               : absl::StrCat("a matrix with ", MissedSteps::kColumns,
-                              " columns and at least one row for "
-                              "`variables"),
+      operand.by_row
+          ? "a vector with one element for each row of `variables"
+          : absl::StrCat("a matrix with ", MissedSteps::kColumns,
+                         " columns and at least one row for `variables"),
       "[", i, "]`, ", table.DebugString(), ", got ", found.DebugString()));
 }
 
@@ -72,8 +72,8 @@ absl::Status CheckOperand(const Operand& operand, int i, DataType variable,
         "`", operand.name, "[", i, "]` must be a variable of ",
         absl::StrJoin(types, " or ", append), ", got ", DataTypeString(type)));
   }
-  if (operand.is_of_waiting_rows()) {
-    return CheckWaiting(operand, i, shape, found);
+  if (operand.by_row || operand.storage == Storage::kCoasting) {
+    return CheckOfTable(operand, i, shape, found);
   }
   const bool is_table = operand.is_row_of_table();
   if (DimensionsFit(found, is_table ? 1 : 0, shape, 0)) return absl::OkStatus();

@@ -96,16 +96,16 @@ std::vector<ScalarInfo> ScalarsOf(const RuleInfo& rule) {
   return scalars;
 }
 
-absl::Status Define(const RuleInfo& rule, bool sparse,
+absl::Status Define(const RuleInfo& rule, OpForm form,
                     tensorflow::OpRegistrationData* data) {
-  tensorflow::OpDefBuilder builder(rule.op_name(sparse));
+  tensorflow::OpDefBuilder builder(rule.op_name(form));
   AddOperand(kFrameOperands[kVariable], &builder);
-  for (const Operand& slot : rule.operands(sparse)) AddOperand(slot, &builder);
+  for (const Operand& slot : rule.operands(form)) AddOperand(slot, &builder);
   for (const FrameOperand k :
        {kGradient, kAccumulator, kAverage, kMasterWeight}) {
     AddOperand(kFrameOperands[k], &builder);
   }
-  if (sparse) AddSliceInputs(&builder);
+  if (form.sparse) AddSliceInputs(&builder);
   const auto add_scalar = [&](const ScalarInfo& scalar) {
     builder.Input(absl::StrCat(scalar.name, ": ", NameOf(scalar.type)));
   };
@@ -122,7 +122,7 @@ absl::Status Define(const RuleInfo& rule, bool sparse,
   for (const ScalarInfo& mode : rule.modes) {
     builder.Attr(absl::StrCat(mode.name, ": bool = false"));
   }
-  builder.Doc(absl::StrCat(kDoc, sparse ? kSlicesDoc : ""));
+  builder.Doc(absl::StrCat(kDoc, form.sparse ? kSlicesDoc : ""));
   // Shapes are for the kernel to check: a graph doesn't know all of them.
   builder.SetShapeFn(tensorflow::shape_inference::NoOutputs);
   return builder.Finalize(data);
@@ -131,10 +131,10 @@ absl::Status Define(const RuleInfo& rule, bool sparse,
 [[maybe_unused]] const bool registered = [] {
   ForEachRule([](auto description) {
     const RuleInfo rule = RuleInfoOf<typename decltype(description)::type>();
-    for (const bool sparse : {false, true}) {
+    for (const OpForm form : rule.forms()) {
       tensorflow::OpRegistry::Global()->Register(
-          [rule, sparse](tensorflow::OpRegistrationData* data) {
-            return Define(rule, sparse, data);
+          [rule, form](tensorflow::OpRegistrationData* data) {
+            return Define(rule, form, data);
           });
     }
   });

@@ -8,6 +8,11 @@
 //   p <- p - lr * g / sqrt(a + epsilon)   as in Keras, or
 //   p <- p - lr * g / (sqrt(a) + epsilon) as in PyTorch
 //
+// The row-wise form has one number for each row of a table:
+//
+//   a <- a + mean of g^2 over the row
+//   p <- p - lr / sqrt(a + epsilon) * g   or lr / (sqrt(a) + epsilon) * g
+//
 // Duchi et al. 2011, "Adaptive Subgradient Methods for Online Learning and
 // Stochastic Optimization".
 #ifndef TF_OPT_CC_RULES_ADAGRAD_H_
@@ -32,8 +37,11 @@ struct AdagradHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kL2>
-struct AdagradRule : RuleBase<Adagrad, V, AdagradHyperparameters, 1> {
+template <typename V, bool kRowWise_, bool kL2>
+struct AdagradRule
+    : RuleBase<Adagrad, V, AdagradHyperparameters, kRowWise_ ? 0 : 1> {
+  static constexpr bool kRowWise = kRowWise_;
+
   TF_OPT_HOST_DEVICE AdagradRule(const AdagradHyperparameters& step,
                                  const VariableInputs& own)
       : descent(step, own),
@@ -44,8 +52,27 @@ struct AdagradRule : RuleBase<Adagrad, V, AdagradHyperparameters, 1> {
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& a) const {
     g = descent.Gradient(g, p);
     a = a + g * g;
-    const V root = Sqrt(a + epsilon_inside) + epsilon_outside;
-    p = descent.keep * p - learning_rate * g / root;
+    p = descent.keep * p - learning_rate * g / Root(a);
+  }
+
+  // The element of a row, given the rule of the row.
+  TF_OPT_RULE_INLINE void operator()(V& p, V g) const {
+    p = descent.keep * p - learning_rate * descent.Gradient(g, p);
+  }
+
+  TF_OPT_RULE_INLINE V RowGradient(const V& g, const V& p) const {
+    return descent.Gradient(g, p);
+  }
+
+  TF_OPT_RULE_INLINE AdagradRule ForRow(const V& mean_square, V* a) const {
+    *a = CanonicalNan(*a + mean_square);
+    AdagradRule row = *this;
+    row.learning_rate = learning_rate / Root(*a);
+    return row;
+  }
+
+  TF_OPT_RULE_INLINE V Root(const V& a) const {
+    return Sqrt(a + epsilon_inside) + epsilon_outside;
   }
 
   // Without a gradient only decay moves a row.
@@ -56,7 +83,10 @@ struct AdagradRule : RuleBase<Adagrad, V, AdagradHyperparameters, 1> {
     return missed;
   }
 
-  TF_OPT_RULE_INLINE static V Direction(const V&, const V&) { return 0; }
+  template <typename... Slots>
+  TF_OPT_RULE_INLINE static V Direction(const V&, const Slots&...) {
+    return 0;
+  }
 
   Descent<V, kL2> descent;
   V learning_rate;
@@ -69,7 +99,8 @@ struct Adagrad : DescriptionOf<AdagradHyperparameters, AdagradRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "Adagrad";
 
-  static constexpr Operand kSlotOperands[] = {{"accumulator"}};
+  static constexpr Operand kSlotOperands[] = {
+      Operand::MayBeByRow("accumulator")};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &AdagradHyperparameters::learning_rate},

@@ -5,8 +5,18 @@
 // inputs (kScalars), the boolean attributes that only this op has (kModes;
 // every op has `maximize`) and the class template (Rule). The template's
 // arguments are the type of the arithmetic, for each optional slot whether it
-// is present, and whether weight decay is L2. As bits of an integer, the lowest
-// first, the booleans are the rule's variant.
+// is present, for one that may be by row whether it is, and whether weight
+// decay is L2. As bits of an integer, the lowest first, the booleans are the
+// rule's variant.
+//
+// A rule with a slot by row, its last one, is row-wise: it sets kRowWise and
+// has
+//
+//   V RowGradient(const V& g, const V& p) const;
+//   Rule ForRow(const V& mean_square, V* state) const;
+//
+// ForRow updates a row's state by the mean square of its RowGradient, and
+// returns the rule of the row's elements.
 //
 // If rows can coast while they wait (coasting.h), the description sets kCoasts,
 // and the class template has
@@ -37,15 +47,17 @@ struct DescriptionOf {
 };
 
 template <typename Description>
-constexpr int CountOptionalSlots() {
+constexpr int CountSlotChoices() {
   int count = 0;
-  for (const Operand& slot : Description::kSlotOperands) count += slot.optional;
+  for (const Operand& slot : Description::kSlotOperands) {
+    count += slot.optional || slot.may_be_by_row;
+  }
   return count;
 }
 
 // Number of booleans that choose a rule.
 template <typename Description>
-inline constexpr int kVariantBits = CountOptionalSlots<Description>() + 1;
+inline constexpr int kVariantBits = CountSlotChoices<Description>() + 1;
 template <typename Description>
 inline constexpr int kVariants = 1 << kVariantBits<Description>;
 
@@ -77,11 +89,13 @@ auto WithRule(int variant, const Use& use) {
   }
 }
 
-// The k-th slot of a variant, whose `present` are the optional slots' booleans.
+// The k-th slot of a variant, whose `choices` are the slots' booleans. A slot
+// by row isn't among them.
 template <typename Description>
-constexpr Operand SlotOf(const bool* present, int k) {
+constexpr Operand SlotOf(const bool* choices, int k) {
   for (const Operand& slot : Description::kSlotOperands) {
-    if (slot.optional && !*present++) continue;
+    if (slot.optional && !*choices++) continue;
+    if (slot.may_be_by_row && *choices++) continue;
     if (k-- == 0) return slot;
   }
   return Operand(nullptr);
@@ -95,12 +109,12 @@ struct SlotsOf<Rule<V, kVariant...>> {
   static constexpr std::array<Operand, sizeof...(kIndices)> Make(
       std::index_sequence<kIndices...>) {
     using Description = typename Rule<V, kVariant...>::Description;
-    [[maybe_unused]] constexpr bool kPresent[] = {kVariant...};
-    return {{SlotOf<Description>(kPresent, kIndices)...}};
+    [[maybe_unused]] constexpr bool kChoices[] = {kVariant...};
+    return {{SlotOf<Description>(kChoices, kIndices)...}};
   }
 };
 
-// The slots that a rule has.
+// The slots that a rule has of each element.
 template <typename Rule>
 inline constexpr auto kSlotsOf =
     SlotsOf<Rule>::Make(std::make_index_sequence<Rule::kSlots>());

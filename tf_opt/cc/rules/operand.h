@@ -17,7 +17,7 @@ enum class Storage {
   kArithmetic,  // The arithmetic's type (engines/storage_types.h).
   kState,       // The arithmetic's type or a shorter one.
   // Of the rows of a table that wait; see rules/coasting.h.
-  kSince,     // A float for each row.
+  kSince,     // Floats.
   kCoasting,  // Doubles: a MissedSteps for each step.
 };
 
@@ -41,6 +41,13 @@ struct Operand {
     return operand;
   }
 
+  // A slot that the rule's row-wise form has by row; see description.h.
+  static constexpr Operand MayBeByRow(const char* name) {
+    Operand operand(name);
+    operand.may_be_by_row = true;
+    return operand;
+  }
+
   // One row of a table, whose number is the scalar input `row_input`. The
   // variable's shape is [rows] + the shape of the variable that is updated.
   static constexpr Operand RowOfTable(const char* name, const char* row_input) {
@@ -61,6 +68,14 @@ struct Operand {
     return operand;
   }
 
+  // With one element for each row of the variable. It is never rounded.
+  constexpr Operand ByRow() const {
+    Operand operand = *this;
+    operand.by_row = true;
+    if (storage == Storage::kState) operand.storage = Storage::kArithmetic;
+    return operand;
+  }
+
   constexpr bool is_row_of_table() const { return row_input != nullptr; }
 
   // Whether it belongs to rows that wait.
@@ -73,6 +88,8 @@ struct Operand {
   Storage storage = Storage::kState;
   Rounding rounding = Rounding::kAtRandom;
   bool optional = false;
+  bool by_row = false;
+  bool may_be_by_row = false;
   const char* row_input = nullptr;
 };
 
@@ -97,7 +114,7 @@ inline constexpr Operand kFrameOperands[kFrameOperandCount] = {
 
 // Operands of sparse steps of rules that coast. They follow the slots.
 inline constexpr Operand kWaitingOperands[] = {
-    Operand::Optional("since").Stored(Storage::kSince),
+    Operand::Optional("since").Stored(Storage::kSince).ByRow(),
     Operand::Optional("coasting").Stored(Storage::kCoasting)};
 
 }  // namespace tf_opt

@@ -14,17 +14,37 @@
 
 namespace tf_opt {
 
+// One of a rule's ops.
+struct OpForm {
+  bool sparse = false;    // For gradients of some rows.
+  bool row_wise = false;  // With slots by row.
+};
+
 struct RuleInfo {
-  std::string op_name(bool sparse) const {
-    return std::string("TfOpt>Resource") + (sparse ? "Sparse" : "") + "Apply" +
-           op;
+  std::vector<OpForm> forms() const {
+    std::vector<OpForm> all = {{false}, {true}};
+    for (const Operand& slot : slots) {
+      if (!slot.may_be_by_row) continue;
+      all.push_back({false, true});
+      all.push_back({true, true});
+    }
+    return all;
+  }
+
+  std::string op_name(OpForm form) const {
+    return std::string("TfOpt>Resource") + (form.sparse ? "Sparse" : "") +
+           "Apply" + (form.row_wise ? "RowWise" : "") + op;
   }
 
   // Operands that only this op has. For sparse gradients, they end with those
   // of waiting rows, if the rule coasts.
-  std::vector<Operand> operands(bool sparse) const {
-    std::vector<Operand> all = slots;
-    if (sparse && coasts) {
+  std::vector<Operand> operands(OpForm form) const {
+    std::vector<Operand> all;
+    for (const Operand& slot : slots) {
+      const bool by_row = form.row_wise && slot.may_be_by_row;
+      all.push_back(by_row ? slot.ByRow() : slot);
+    }
+    if (form.sparse && coasts) {
       all.insert(all.end(), std::begin(kWaitingOperands),
                  std::end(kWaitingOperands));
     }

@@ -15,7 +15,8 @@ struct RuleBase {
   using Description = Description_;
   using Value = V;     // The arithmetic type.
   using Step = Step_;  // A step's scalars, made of the hyperparameters.
-  static constexpr int kSlots = kSlots_;
+  static constexpr int kSlots = kSlots_;  // Of each element.
+  static constexpr bool kRowWise = false;
   // Whether the gradient is rounded to the type of the last slot.
   static constexpr bool kRoundsGradientLikeSlot = false;
 };

@@ -15,12 +15,15 @@ from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
+from tf_opt.python.optimizers.state.row_wise_tables import RowWise
 
 
 # Overloads can't tell Keras' classes apart: pyright doesn't know what
 # they inherit from TensorFlow, so to it any of them may be any other.
 def from_keras(
     optimizer: keras.optimizers.Optimizer | str | Mapping[str, Any],
+    *,
+    row_wise: RowWise = False,
     **options: Unpack[Options],
 ) -> FusedOptimizer | LossScaleOptimizer | keras.optimizers.MultiOptimizer:
     r"""Converts a Keras optimizer and keeps its state.
@@ -44,6 +47,8 @@ def from_keras(
             `tf.distribute.Strategy`, so does the result. Or what
             `keras.optimizers.get` takes: a name, such as `"adam"`, or a
             configuration.
+        row_wise: As in `tf_opt.Adagrad`, for an Adagrad: accumulators by row
+            begin with the means of the rows' accumulators.
         **options: Options of tf_opt, such as `lazy_mode` or `master_weights`,
             for each optimizer that is converted.
 
@@ -68,11 +73,13 @@ def from_keras(
     >>> optimizer.weight_decay, optimizer.epsilon, optimizer.epsilon_hat
     (0.004, 1e-07, True)
     """
+    given: dict[str, Any] = dict(options)
 
     def counterpart(part: keras.optimizers.Optimizer) -> FusedOptimizer:
-        if isinstance(part, FusedOptimizer) and not options:
+        if isinstance(part, FusedOptimizer) and not given:
             return part
-        return _counterpart(part, options)
+        own = {"row_wise": row_wise} if row_wise is not False else {}
+        return _counterpart(part, given | own)
 
     if isinstance(optimizer, (str, Mapping)):
         optimizer = _new(optimizer)

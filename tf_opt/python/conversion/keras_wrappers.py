@@ -65,7 +65,11 @@ def convert(
                     f"variables, expected {len(targets)}"
                 )
             for target, source in zip(targets, sources, strict=True):
-                target.assign(keras.ops.cast(source.numpy(), target.dtype))
+                value = source.numpy()
+                if len(target.shape) < len(source.shape):
+                    # Row-wise state has one number for each row.
+                    value = value.mean(axis=tuple(range(1, value.ndim)))
+                target.assign(keras.ops.cast(value, target.dtype))
     return result
 
 

@@ -59,7 +59,7 @@ COUNTERPARTS = {
     "Adagrad": Counterpart(
         Adagrad,
         {"accumulator": "sum"},
-        {"torch_epsilon": True},
+        {"torch_epsilon": True, "row_wise": False},
         theirs={"lr_decay": 0},
     ),
     "RMSprop": Counterpart(

@@ -20,7 +20,7 @@ class AdagradResult(NamedTuple):
 
     Attributes:
         variable: The updated variable.
-        accumulator: Sum of the squared gradients.
+        accumulator: Sum of the squared gradients, or of each row's means.
     """
 
     variable: tf.Tensor
@@ -38,6 +38,7 @@ def adagrad(
     decoupled_weight_decay: bool = True,
     maximize: bool = False,
     torch_epsilon: bool = False,
+    row_wise: bool = False,
 ) -> AdagradResult:
     r"""Computes one step of Adagrad on one tensor.
 
@@ -53,6 +54,17 @@ def adagrad(
     \end{aligned}
     $$
 
+    With `row_wise`, each row $r$ of a table has one accumulator:
+
+    $$
+    \begin{aligned}
+    a_r &\leftarrow a_r + \operatorname{mean}(g_r^2) \\
+    p_r &\leftarrow p_r - \frac{\eta}{\sqrt{a_r + \epsilon}} \, g_r
+        && \text{or, with torch\_epsilon, }
+        p_r - \frac{\eta}{\sqrt{a_r} + \epsilon} \, g_r
+    \end{aligned}
+    $$
+
     A pure and differentiable function. `tf_opt.functional` describes types and
     arithmetic.
 
@@ -63,7 +75,8 @@ def adagrad(
         accumulator: Sum $a$ of the squared gradients, of the variable's shape:
             float32 for a float16, bfloat16 or float32 variable, the variable's
             type for others. bfloat16, or float32 for float64, will do, too.
-            At first any number >= 0, such as 0.1 everywhere.
+            At first any number >= 0, such as 0.1 everywhere. With `row_wise`,
+            of the shape [rows], and float32 for a 16-bit variable.
         learning_rate: Step size $\eta$, a scalar.
         epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
         weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
@@ -72,6 +85,8 @@ def adagrad(
         maximize: Whether to ascend instead of descend.
         torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and
             not inside of it, as in Keras.
+        row_wise: Whether rows, along the first axis, have one accumulator each.
+            The variable then isn't a scalar or complex.
 
     Returns:
         An `AdagradResult`, with the types of the arguments.
@@ -92,6 +107,8 @@ def adagrad(
 
     References:
         - [Duchi et al., 2011](https://jmlr.org/papers/v12/duchi11a.html)
+        - Row-wise:
+          [Mudigere et al., 2021](https://arxiv.org/abs/2104.05158)
     """
     return AdagradResult(**pure_step(SPEC, locals()))
 
@@ -101,20 +118,28 @@ def adagrad_update(
     learning_rate: tf.Tensor,
     epsilon: tf.Tensor,
     torch_epsilon: bool,
+    row_wise: bool = False,
     **decay: bool,
 ) -> Update:
     """Binds a step's numbers; the only slot is the accumulator."""
     zero = arithmetic.float64(0.0)
 
-    def formula(s, p, g, accumulator):
-        accumulator = accumulator + g * g
+    def root(s, accumulator):
         # In a graph, TensorFlow makes `x / sqrt(y)` a product with another
         # function, whose results are rounded otherwise: it needs the sum.
-        root = s.sqrt(accumulator + s.epsilon_inside) + s.epsilon_outside
-        return p - s.learning_rate * g / root, accumulator
+        return s.sqrt(accumulator + s.epsilon_inside) + s.epsilon_outside
+
+    def formula(s, p, g, accumulator):
+        accumulator = accumulator + g * g
+        return p - s.learning_rate * g / root(s, accumulator), accumulator
+
+    def row_wise_formula(s, p, g, accumulator):
+        accumulator = accumulator + arithmetic.mean_square_of_rows(g)
+        rate = s.learning_rate / root(s, accumulator)
+        return p - arithmetic.of_rows(rate, p) * g, accumulator
 
     return Update(
-        formula,
+        row_wise_formula if row_wise else formula,
         {
             "learning_rate": learning_rate,
             "epsilon_inside": zero if torch_epsilon else epsilon,
@@ -136,6 +161,7 @@ SPEC = rule_spec.RuleSpec(
             "accumulator",
             "accumulator",
             first="initial_accumulator_value",
+            may_be_by_row=True,
             stays=True,
         )
     ],

@@ -95,6 +95,22 @@ def as_slot(x: Scalar, dtype: tf.DType) -> tf.Tensor:
     return from_real(parts, dtype) if dtype.is_complex else parts[0]
 
 
+def mean_square_of_rows(x: tf.Tensor) -> tf.Tensor:
+    """Returns the mean square of each row, summed in float64."""
+    squares = tf.square(tf.cast(x, tf.float64))
+    sums = tf.reduce_sum(squares, axis=tf.range(1, tf.rank(x)))
+    width = tf.maximum(tf.reduce_prod(tf.shape(x)[1:]), 1)
+    return tf.cast(sums / tf.cast(width, tf.float64), x.dtype)
+
+
+def of_rows(numbers: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
+    """Reshapes a table's numbers, one for each row, to broadcast to it."""
+    shape = tf.concat(
+        [tf.shape(numbers), tf.ones([tf.rank(table) - 1], tf.int32)], axis=0
+    )
+    return tf.reshape(numbers, shape)
+
+
 def differentiable_sqrt(x: tf.Tensor) -> tf.Tensor:
     """Computes the square root; at 0, derivatives of every order are 0.
 

@@ -23,8 +23,8 @@ COLUMNS = 6 + _MOST_SLOTS
 _NONE = (0.0, 1.0, 0.0, 0.0, 1.0, 1.0, *[1.0] * _MOST_SLOTS)
 
 
-def _stay(epsilon: tf.Tensor, slot: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
-    return tf.zeros_like(slot)
+def _stay(epsilon: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
+    return tf.zeros_like(epsilon)
 
 
 class MissedStep(NamedTuple):
@@ -150,13 +150,12 @@ def coast(
     one = tf.ones_like(moved)
     epsilon = tf.where(stays, one, epsilons / tf.where(stays, one, moved))
 
-    def of_rows(column: tf.Tensor) -> tf.Tensor:
-        shape = [-1] + [1] * (variable.shape.rank - 1)
-        return tf.reshape(tf.cast(column, variable.dtype), shape)
+    def of_rows(column: tf.Tensor, table: tf.Tensor = variable) -> tf.Tensor:
+        return arithmetic.of_rows(tf.cast(column, table.dtype), table)
 
     slots = [tf.cast(slot, variable.dtype) for slot in slots]
     direction = step.direction(of_rows(epsilon), *slots)
     return [
         of_rows(kept) * variable - of_rows(moved) * direction,
-        *(of_rows(x) * slot for x, slot in zip(decays, slots, strict=False)),
+        *(of_rows(x, s) * s for x, s in zip(decays, slots, strict=False)),
     ]

@@ -56,7 +56,7 @@ FRACTION = Range("in [0, 1]", 0, 1)
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """State of a rule for each variable, of the variable's shape.
+    """State of a rule for each variable, of the variable's shape or by row.
 
     Attributes:
         name: The argument's name.
@@ -70,6 +70,9 @@ class Slot:
         row_input: For a row of a table: the op's input with the row's number.
         first: The hyperparameter that is its first value; empty: 0.
         is_average: Whether it is the variable's average.
+        may_be_by_row: Whether it is by row in the rule's row-wise form.
+        by_row: Whether it has one number for each row of the variable. It then
+            has the arithmetic type.
         stays: Whether it stays as it is where the gradient is 0.
         moves: Whether rows that coast move by it.
     """
@@ -83,6 +86,8 @@ class Slot:
     row_input: str | None = None
     first: str = ""
     is_average: bool = False
+    may_be_by_row: bool = False
+    by_row: bool = False
     stays: bool = False
     moves: bool = False
 
@@ -173,7 +178,8 @@ class RuleSpec:
         function: The function in `tf_opt.functional`.
         class_name: The optimizer.
         update: Takes a step's numbers, float64 scalars, modes and the names of
-            the slots, by name. Returns the `Update` of one variable.
+            the slots, by name. Returns the `Update` of one variable. If there
+            is a row-wise form, also takes whether it is that, as `row_wise`.
         numbers: Its numbers, in the op's order, the learning rate among them.
         slots: Its slots, in the op's order; those that may be left out come
             last, and only in a rule without `shared`.
@@ -253,6 +259,21 @@ class RuleSpec:
             *(number.name for number in self.numbers if number.in_rule),
             *(shared.name for shared in self.shared),
             *self.all_modes,
+        )
+
+    @functools.cached_property
+    def row_wise(self) -> RuleSpec | None:
+        """The rule's row-wise form, if it has one."""
+        if not any(slot.may_be_by_row for slot in self.slots):
+            return None
+        return dataclasses.replace(
+            self,
+            op=f"RowWise{self.op or self.class_name}",
+            update=functools.partial(self.update, row_wise=True),
+            slots=tuple(
+                dataclasses.replace(slot, by_row=slot.may_be_by_row)
+                for slot in self.slots
+            ),
         )
 
     def with_slots(self, present: Callable[[Slot], bool]) -> RuleSpec:

@@ -55,23 +55,37 @@ def floating(name: str, value: TensorLike) -> tf.Tensor:
     return tensor
 
 
+def check_has_rows(name: str, tensor: tf.Tensor) -> None:
+    """Raises a ValueError if a tensor is a scalar or complex."""
+    if tensor.shape.rank == 0 or tensor.dtype.is_complex:
+        raise ValueError(
+            f"`{name}` must have rows and be real, with `row_wise`. Received: "
+            f"{tensor.dtype.name} of shape {tensor.shape}"
+        )
+
+
 def like(
     name: str,
     value: TensorLike,
     other_name: str,
     other: tf.Tensor,
     dtypes: Sequence[tf.DType],
+    *,
+    by_row: bool = False,
 ) -> tf.Tensor:
     """Converts a value to a tensor that has the shape of another one.
 
-    The first of the types allowed is for numbers without a TensorFlow type.
-    Raises a ValueError if it isn't a tensor, or has the wrong type or shape.
+    With `by_row`, it has one element for each row of the other one. The first
+    of the types allowed is for numbers without a TensorFlow type. Raises a
+    ValueError if it isn't a tensor, or has the wrong type or shape.
     """
     tensor = to_tensor(name, value, dtypes[0])
-    if not tensor.shape.is_compatible_with(other.shape):
+    shape = other.shape[:1] if by_row else other.shape
+    if not tensor.shape.is_compatible_with(shape):
+        each = "one element for each row" if by_row else "the shape"
         raise ValueError(
-            f"`{name}` must have the shape of `{other_name}`, "
-            f"{other.shape}. Received: {tensor.shape}"
+            f"`{name}` must have {each} of `{other_name}`, {shape}. Received: "
+            f"{tensor.shape}"
         )
     if tensor.dtype not in dtypes:
         names = " or ".join(dtype.name for dtype in dtypes)

@@ -134,11 +134,18 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Returns by name the new variable and slots, in the types of the old ones,
     and the shared state. Raises a ValueError if an argument can't be used.
     """
-    spec.check_slots(arguments)
     variable = tensors.floating("variable", arguments["variable"])
+    if spec.row_wise and scalars.mode("row_wise", arguments["row_wise"]):
+        spec = spec.row_wise
+        tensors.check_has_rows("variable", variable)
+    spec.check_slots(arguments)
 
-    def like_variable(name: str, dtypes: Sequence[tf.DType]) -> tf.Tensor:
-        return tensors.like(name, arguments[name], "variable", variable, dtypes)
+    def like_variable(
+        name: str, dtypes: Sequence[tf.DType], *, by_row: bool = False
+    ) -> tf.Tensor:
+        return tensors.like(
+            name, arguments[name], "variable", variable, dtypes, by_row=by_row
+        )
 
     gradient = like_variable("gradient", [variable.dtype])
     dtype = arithmetic.slot_dtype(variable.dtype)
@@ -146,7 +153,9 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     # Those that may be left out are None.
     old = {
         slot.name: like_variable(
-            slot.name, (dtype, *(() if slot.exact else narrower))
+            slot.name,
+            (dtype, *(() if slot.exact or slot.by_row else narrower)),
+            by_row=slot.by_row,
         )
         for slot in spec.slots
         if not (slot.needed_by and arguments[slot.name] is None)

@@ -110,6 +110,8 @@ def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def check_fits(spec: RuleSpec) -> None:
     """Raises an ImportError unless a rule's registered ops fit it."""
+    if spec.row_wise and not any(slot.by_row for slot in spec.slots):
+        check_fits(spec.row_wise)
     op = ResourceApplyOp(spec.op_name)
     expected = {
         "slots": [slot.name for slot in spec.slots],

@@ -11,6 +11,8 @@ from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.arguments import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state import row_wise_tables
+from tf_opt.python.optimizers.state.row_wise_tables import RowWise
 
 
 @optimizer(adagrad_rule.SPEC, keras.optimizers.Adagrad)
@@ -35,10 +37,23 @@ class Adagrad(FusedOptimizer):
 
     Results match Keras, whose `keras.optimizers.Adagrad` has interchangeable
     `variables`, except for repeated rows, whose squares Keras adds up one by
-    one. With `torch_epsilon=True`, `initial_accumulator_value=0` and
-    `decoupled_weight_decay=False` they match PyTorch. Accumulators and
-    arithmetic are float32 for float16, bfloat16 and float32 variables and
-    float64 for float64 variables.
+    one, and for `row_wise`. With `torch_epsilon=True`,
+    `initial_accumulator_value=0` and `decoupled_weight_decay=False` they match
+    PyTorch. Accumulators and arithmetic are float32 for float16, bfloat16 and
+    float32 variables and float64 for float64 variables.
+
+    With `row_wise`, the rows of embedding tables have one accumulator each
+    ("row-wise Adagrad"), as in TorchRec: a table of 1,000,000 rows and 64
+    columns has 4 MB of state instead of 256. For a row $r$:
+
+    $$
+    \begin{aligned}
+    a_r &\leftarrow a_r + \operatorname{mean}(g_r^2) \\
+    p_r &\leftarrow p_r - \frac{\eta}{\sqrt{a_r + \epsilon}} \, g_r
+        && \text{or, with torch\_epsilon, }
+        p_r - \frac{\eta}{\sqrt{a_r} + \epsilon} \, g_r
+    \end{aligned}
+    $$
 
     Args:
         learning_rate: Step size $\eta$, >= 0: a float, a
@@ -48,6 +63,10 @@ class Adagrad(FusedOptimizer):
         epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
         torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and
             not inside of it, as in Keras.
+        row_wise: Tables whose rows have one accumulator each: True for all
+            variables named `embeddings`, as in Keras' `Embedding`, or a list of
+            regular expressions for the tables' paths. It can't be changed once
+            the optimizer is built.
 
     {{common_arguments}}
 
@@ -67,6 +86,8 @@ class Adagrad(FusedOptimizer):
 
     References:
         - [Duchi et al., 2011](https://jmlr.org/papers/v12/duchi11a.html)
+        - Row-wise:
+          [Mudigere et al., 2021](https://arxiv.org/abs/2104.05158)
     """
 
     def __init__(
@@ -76,6 +97,7 @@ class Adagrad(FusedOptimizer):
         epsilon: Number = 1e-7,
         *,
         torch_epsilon: bool = False,
+        row_wise: RowWise = False,
         **common: Unpack[CommonArguments],
     ) -> None:
         super().__init__(
@@ -83,5 +105,16 @@ class Adagrad(FusedOptimizer):
             initial_accumulator_value=initial_accumulator_value,
             epsilon=epsilon,
             torch_epsilon=torch_epsilon,
+            row_wise=row_wise,
             **common,
         )
+
+    @property
+    def row_wise(self) -> bool | list[str]:
+        """Tables whose rows have one accumulator each."""
+        chosen = self._choices.chosen["row_wise"]
+        return chosen if isinstance(chosen, bool) else list(chosen)
+
+    @row_wise.setter
+    def row_wise(self, value: RowWise) -> None:
+        self._choose("row_wise", row_wise_tables.check("row_wise", value))

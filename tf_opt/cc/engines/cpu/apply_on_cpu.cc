@@ -15,7 +15,7 @@ template <typename T, typename Rule>
 void ApplyRule(const CpuStep& step) {
   using Description = typename Rule::Description;
   const typename Rule::Step shared(HyperparametersOf<Description>(step.values));
-  auto tensors = step.arrays.Tensors<T, Rule::kSlots>();
+  auto tensors = step.arrays.Tensors<T, Rule>();
   std::vector<FramedRule<Rule>> rules;
   rules.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -38,7 +38,7 @@ __attribute__((noinline)) void CoastElements(const Coasting<V>& its_coasting,
 template <typename T, typename Rule, std::size_t... kIndices>
 inline __attribute__((always_inline)) void CoastBlock(
     const FramedRule<Rule>& rule, const Coasting<ComputeType<T>>& coasting,
-    const DenseTensor<T, Rule::kSlots>& tensor, int64_t start, int n,
+    const TensorOf<T, Rule>& tensor, int64_t start, int n,
     std::index_sequence<kIndices...> indices) {
   using V = ComputeType<T>;
   static_assert(Rule::kSlots <= kMostCoastingSlots, "no room for the slots");
@@ -59,8 +59,7 @@ inline __attribute__((always_inline)) void CoastBlock(
 template <typename T, typename Rule>
 void CoastRange(const FramedRule<Rule>& rule,
                 const Coasting<ComputeType<T>>& coasting,
-                const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin,
-                int64_t end) {
+                const TensorOf<T, Rule>& tensor, int64_t begin, int64_t end) {
   constexpr int64_t kSize = kBlockSizeOf<T>;
   for (int64_t start = begin; start < end; start += kSize) {
     const int n = static_cast<int>(end - start < kSize ? end - start : kSize);

@@ -7,6 +7,7 @@ COPTS = EXACT + [
     "-O3",
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fno-tree-loop-distribute-patterns",
 ]
 
 _AVX2 = ["-mavx2", "-mfma", "-mf16c"]

@@ -8,8 +8,9 @@
 //
 // The flags matter as much as the code (cpu_targets.bzl): without
 // -fno-math-errno and -fno-trapping-math the square root and the maximum are
-// not vectorized. -ffp-contract=off (tf_opt/copts.bzl) makes every target,
-// every vector lane and every loop tail compute the same bits.
+// not vectorized. -fno-tree-loop-distribute-patterns keeps loops that clear a
+// few lines from becoming calls. -ffp-contract=off (tf_opt/copts.bzl) makes
+// every target, every vector lane and every loop tail compute the same bits.
 #if !defined(TF_OPT_CPU_TARGET)
 #error "TF_OPT_CPU_TARGET must name the target's namespace"
 #endif
@@ -21,6 +22,7 @@
 #include "tf_opt/cc/engines/cpu/blocks-inl.h"
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/float_bits.h"
@@ -88,15 +90,43 @@ __attribute__((noinline)) void Update(const Rule& its_rule, int n, V* variable,
 template <typename V>
 __attribute__((noinline)) void TransformBlock(
     const GradientTransform<V> transform, int n, const V* __restrict gradient,
-    V* __restrict accumulator, V* __restrict transformed) {
+    const V* __restrict accumulator, V* __restrict transformed) {
   if (accumulator == nullptr) {
     for (int i = 0; i < n; ++i) transformed[i] = transform(gradient[i]);
-    return;
+  } else {
+    for (int i = 0; i < n; ++i) {
+      transformed[i] = transform(gradient[i], accumulator[i]);
+    }
   }
-  for (int i = 0; i < n; ++i) {
-    transformed[i] = transform(gradient[i], accumulator[i]);
-    accumulator[i] = 0;
+}
+
+// The gradient of a block as the rule takes it.
+template <typename V, typename T>
+class RuleGradient {
+ public:
+  template <typename Tensor>
+  RuleGradient(const GradientTransform<V>& transform, const Tensor& tensor,
+               int64_t start, int n, bool transforms)
+      : gradient_(tensor.gradient(), start, n), values_(gradient_.values()) {
+    if (!transforms) return;
+    const V* const accumulator = tensor.accumulator();
+    TransformBlock<V>(transform, n, values_,
+                      accumulator == nullptr ? nullptr : accumulator + start,
+                      transformed_);
+    values_ = transformed_;
   }
+
+  const V* values() const { return values_; }
+
+ private:
+  GradientBlock<V, T> gradient_;
+  const V* values_;
+  alignas(64) V transformed_[kLargestBlock];
+};
+
+template <typename V>
+__attribute__((noinline)) void ClearBlock(int n, V* values) {
+  for (int i = 0; i < n; ++i) values[i] = 0;
 }
 
 template <typename V>
@@ -122,10 +152,19 @@ __attribute__((noinline)) void AverageBlock(const MovingAverage<V> average,
   }
 }
 
+template <typename V, typename Rule>
+__attribute__((noinline)) void SquareBlock(const Rule& its_rule, int n,
+                                           const V* variable, const V* gradient,
+                                           double* lanes) {
+  ForElements<kLanes>(n, [=, rule = its_rule](int i) {
+    lanes[i] += Square(rule.RowGradient(gradient[i], variable[i]));
+  });
+}
+
 // Moves the average towards the master weights or the stored variable.
 template <typename T, typename Rule>
 inline __attribute__((always_inline)) void FollowVariable(
-    const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
+    const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
     int64_t start, int n, RandomBlock* random) {
   using V = ComputeType<T>;
   VariableBlock<V, T> variable(tensor, start, n);
@@ -137,27 +176,24 @@ inline __attribute__((always_inline)) void FollowVariable(
   }
 }
 
+// `own` is the rule of these elements.
 template <typename T, typename Rule, std::size_t... kIndices>
 inline __attribute__((always_inline)) void ApplyBlock(
-    const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
-    int64_t start, int n, bool transforms, std::index_sequence<kIndices...>) {
+    const FramedRule<Rule>& rule, const Rule& own,
+    const TensorOf<T, Rule>& tensor, int64_t start, int n, bool transforms,
+    std::index_sequence<kIndices...>) {
   using V = ComputeType<T>;
   RandomBlock random(tensor.first + start, n);
   {
     VariableBlock<V, T> variable(tensor, start, n);
-    const GradientBlock<V, T> gradient(tensor.gradient(), start, n);
-    const V* g = gradient.values();
-    alignas(64) V transformed[kLargestBlock];
-    if (transforms) {
-      V* const accumulator = tensor.accumulator();
-      TransformBlock<V>(rule.gradient, n, g,
-                        accumulator == nullptr ? nullptr : accumulator + start,
-                        transformed);
-      g = transformed;
+    const RuleGradient<V, T> gradient(rule.gradient, tensor, start, n,
+                                      transforms);
+    if (tensor.accumulator() != nullptr) {
+      ClearBlock(n, tensor.accumulator() + start);
     }
     const auto update = [&](auto&&... slots) __attribute__((always_inline)) {
-      Update<V>(rule.rule, n, variable.values(), g, tensor.slot_type(),
-                slots.values()...);
+      Update<V>(own, n, variable.values(), gradient.values(),
+                tensor.slot_type(), slots.values()...);
       (slots.Store(rule.template KeyOf<kFrameOperandCount + kIndices>(),
                    &random),
        ...);
@@ -189,12 +225,19 @@ inline __attribute__((always_inline)) void PrefetchState(
   }
 }
 
+// Whether gradients change before the rule takes them.
+template <typename Rule, typename Tensor>
+inline __attribute__((always_inline)) bool Transforms(
+    const FramedRule<Rule>& rule, const Tensor& tensor) {
+  return tensor.accumulator() != nullptr || !rule.gradient.IsIdentity();
+}
+
 template <typename T, typename Rule, std::size_t... kIndices>
 inline __attribute__((always_inline)) void ApplyBlocks(
-    const FramedRule<Rule>& rule, const DenseTensor<T, Rule::kSlots>& tensor,
-    int64_t begin, int64_t end, std::index_sequence<kIndices...> indices) {
-  const bool transforms =
-      tensor.accumulator() != nullptr || !rule.gradient.IsIdentity();
+    const FramedRule<Rule>& rule, const Rule& own,
+    const TensorOf<T, Rule>& tensor, int64_t begin, int64_t end,
+    std::index_sequence<kIndices...> indices) {
+  const bool transforms = Transforms(rule, tensor);
   int64_t start = begin;
   // Full blocks separately, so that the compiler knows their size.
   constexpr int64_t kSize = kBlockSizeOf<T>;
@@ -209,27 +252,71 @@ inline __attribute__((always_inline)) void ApplyBlocks(
       PrefetchOptional<true, kSize>(tensor.master_weight(), ahead);
       PrefetchState<kSize>(tensor.average(), ahead);
     }
-    ApplyBlock(rule, tensor, start, kSize, transforms, indices);
+    ApplyBlock(rule, own, tensor, start, kSize, transforms, indices);
   }
   if (start < end) {
-    ApplyBlock(rule, tensor, start, static_cast<int>(end - start), transforms,
-               indices);
+    ApplyBlock(rule, own, tensor, start, static_cast<int>(end - start),
+               transforms, indices);
+  }
+}
+
+template <typename T, typename Rule>
+inline __attribute__((always_inline)) void AddSquaresOf(
+    const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
+    int64_t begin, int64_t end, double* lanes) {
+  using V = ComputeType<T>;
+  const bool transforms = Transforms(rule, tensor);
+  // Not a block of 16-bit elements, which has more elements than lanes.
+  for (int64_t start = begin; start < end; start += kLanes) {
+    const int n = static_cast<int>(end - start < kLanes ? end - start : kLanes);
+    VariableBlock<V, T> variable(tensor, start, n);
+    const RuleGradient<V, T> gradient(rule.gradient, tensor, start, n,
+                                      transforms);
+    SquareBlock<V>(rule.rule, n, variable.values(), gradient.values(), lanes);
+  }
+}
+
+template <typename T, typename Rule, std::size_t... kIndices>
+inline __attribute__((always_inline)) void ApplyRows(
+    const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
+    int64_t begin, int64_t end, std::index_sequence<kIndices...> indices) {
+  auto* state = tensor.Part(begin, 0).row_state();
+  for (; begin < end; begin += tensor.width, ++state) {
+    const int64_t row_end = begin + tensor.width;
+    alignas(64) double lanes[kLanes];
+    for (double& lane : lanes) lane = 0;
+    // The row is read twice, the second time from the first-level cache.
+    AddSquaresOf<T>(rule, tensor, begin, row_end, lanes);
+    const Rule own = rule.rule.ForRow(
+        MeanOfLanes<typename Rule::Value>(lanes, tensor.width), state);
+    ApplyBlocks<T>(rule, own, tensor, begin, row_end, indices);
   }
 }
 
 }  // namespace
 
 template <typename T, typename Rule>
-void ApplyRange(const FramedRule<Rule>& rule,
-                const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin,
-                int64_t end) {
-  ApplyBlocks<T>(rule, tensor, begin, end,
-                 std::make_index_sequence<Rule::kSlots>());
+void ApplyRange(const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
+                int64_t begin, int64_t end) {
+  const std::make_index_sequence<Rule::kSlots> indices;
+  if constexpr (Rule::kRowWise) {
+    if (tensor.row_states != nullptr) {
+      ApplyRows<T>(rule, tensor, begin, end, indices);
+      return;
+    }
+  }
+  ApplyBlocks<T>(rule, rule.rule, tensor, begin, end, indices);
+}
+
+template <typename T, typename Rule>
+void AddSquares(const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
+                int64_t begin, int64_t end, double* lanes) {
+  AddSquaresOf<T>(rule, tensor, begin, end, lanes);
 }
 
 template <typename T, typename Rule>
 void AccumulateRange(const FramedRule<Rule>& rule,
-                     const DenseTensor<T, Rule::kSlots>& tensor, int64_t begin,
+                     const TensorOf<T, Rule>& tensor, int64_t begin,
                      int64_t end) {
   using V = ComputeType<T>;
   constexpr int64_t kSize = kBlockSizeOf<T>;

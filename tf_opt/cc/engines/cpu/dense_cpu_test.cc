@@ -35,8 +35,8 @@ TYPED_TEST_SUITE(DenseCpuRuleTest, AllRules);
 TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
   using T = typename TypeParam::T;
   using Rule = typename TypeParam::Rule;
-  using Model = DenseModel<T, Rule::kSlots>;
-  const typename Rule::Step step(
+  using Model = DenseModel<T, Rule::kSlots, Rule::kRowWise>;
+  const typename Rule::Step numbers(
       HyperparametersAt<typename Rule::Description>(3));
   for (const Setting& setting : AllSettings<T, Rule>()) {
     SCOPED_TRACE(testing::Message() << setting);
@@ -44,16 +44,19 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
     std::vector<FramedRule<Rule>> rules;
     for (size_t i = 0; i < Sizes().size(); ++i) {
       rules.emplace_back(
-          step, setting.frame,
+          numbers, setting.frame,
           VariableInputs{0.01 * i, 1.5, setting.framed ? 1.25 : 1, double(i)});
     }
     const Model original(Sizes(), 0, setting);
     Model expected(original);
     const auto tensors = expected.Tensors();
     for (size_t i = 0; i < tensors.size(); ++i) {
-      for (int64_t j = 0; j < tensors[i].size; ++j) {
-        RangeFunctionFor<T, Rule>(kBaseline, update)(rules[i], tensors[i], j,
-                                                     j + 1);
+      // Or one row at a time.
+      int64_t step = 1;
+      if constexpr (Rule::kRowWise) step = tensors[i].width;
+      for (int64_t j = 0; j < tensors[i].size; j += step) {
+        RuleLoops<T, Rule>(kBaseline, update)
+            .Apply(rules[i], tensors[i], j, j + step);
       }
     }
     ASSERT_FALSE(expected.SameBits(original));
@@ -92,7 +95,7 @@ std::vector<T> Multiplied(std::vector<T> values, CpuTarget target,
   tensor.operands[kFrameOperandCount + 1] = v.data();
   tensor.size = static_cast<int64_t>(values.size());
   const FramedRule<Rule> rule(AdamStep(h), {}, {/*weight_decay=*/1.0});
-  RangeFunctionFor<T, Rule>(target)(rule, tensor, 0, tensor.size);
+  RuleLoops<T, Rule>(target).Apply(rule, tensor, 0, tensor.size);
   return values;
 }
 

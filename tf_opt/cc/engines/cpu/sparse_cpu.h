@@ -34,19 +34,19 @@ constexpr int64_t kSummedColumns = 1024;
 template <typename T, typename Rule>
 class SparseTable {
  public:
-  using Tensor = DenseTensor<T, Rule::kSlots>;
+  using Tensor = TensorOf<T, Rule>;
 
   // Rows catch up unless `waiting` is null, and then nothing else happens if
-  // `apply_range` is null.
+  // `loops` is null.
   SparseTable(const Tensor& table, const SparseGradient<T>& gradient,
               const FramedRule<Rule>& rule, CpuTarget target,
-              RangeFunction<T, Rule> apply_range,
+              const RuleLoops<T, Rule>* loops,
               const WaitingTable<T, Rule>* waiting = nullptr)
       : table_(table),
         gradient_(gradient),
         rule_(rule),
         waiting_(waiting),
-        apply_range_(apply_range),
+        loops_(loops),
         sum_row_(SumRowFunctionFor<T>(target)) {
     table_.operands[kGradient] = nullptr;
   }
@@ -55,6 +55,7 @@ class SparseTable {
   int64_t size() const { return table_.size; }
   // ... or one row for each entry, of which those that begin a segment count.
   int64_t lazy_size() const { return gradient_.count() * gradient_.width; }
+  int64_t width() const { return gradient_.width; }
 
   // Applies the rule to the elements [begin, end) of the table.
   void ApplyAll(int64_t begin, int64_t end) const {
@@ -65,7 +66,7 @@ class SparseTable {
           k < gradient_.count() ? gradient_.entries.row(k) * width : end;
       if (begin < row_begin) {
         const int64_t stop = std::min(end, row_begin);
-        apply_range_(rule_, table_, begin, stop);
+        loops_->Apply(rule_, table_, begin, stop);
         begin = stop;
         continue;
       }
@@ -103,16 +104,20 @@ class SparseTable {
     const int64_t row_begin = gradient_.entries.row(k) * gradient_.width;
     if (waiting_ != nullptr) {
       waiting_->CatchUp(gradient_.entries.row(k), begin, end);
-      if (apply_range_ == nullptr) return;
+      if (loops_ == nullptr) return;
     }
-    for (; begin < end; begin += kSummedColumns) {
-      const int64_t count = std::min(end - begin, kSummedColumns);
-      sum_row_(gradient_.values, gradient_.width, gradient_.entries, k,
-               segment_end - k, begin, count, sum);
-      Tensor row = table_.Part(row_begin + begin, count);
-      row.operands[kGradient] = sum;
-      apply_range_(rule_, row, 0, count);
-    }
+    int64_t summed = -1;  // The first column whose sum is known.
+    const auto part_at = [&](int64_t column, int64_t count) {
+      if (summed != column) {
+        sum_row_(gradient_.values, gradient_.width, gradient_.entries, k,
+                 segment_end - k, column, count, sum);
+        summed = column;
+      }
+      Tensor part = table_.Part(row_begin + column, count);
+      part.operands[kGradient] = sum;
+      return part;
+    };
+    loops_->ApplyInParts(rule_, begin, end, kSummedColumns, part_at);
   }
 
   // Prefetches the row of the k-th entry; sum_row_ does so for its values.
@@ -123,6 +128,9 @@ class SparseTable {
       if (row.operands[i] == nullptr) continue;
       PrefetchRow<true>(row.operands[i], gradient_.width * row.ElementSize(i));
     }
+    if constexpr (Rule::kRowWise) {
+      __builtin_prefetch(row.row_states + gradient_.entries.row(k), 1);
+    }
     if (waiting_ != nullptr) waiting_->Prefetch(gradient_.entries.row(k));
   }
 
@@ -130,7 +138,7 @@ class SparseTable {
   const SparseGradient<T>& gradient_;
   const FramedRule<Rule>& rule_;
   const WaitingTable<T, Rule>* waiting_;
-  RangeFunction<T, Rule> apply_range_;
+  const RuleLoops<T, Rule>* loops_;
   SumRowFunction<T> sum_row_;
 };
 
@@ -143,25 +151,27 @@ void ApplySparse(const std::vector<SparseTable<T, Rule>>& updates, bool lazy,
   for (const auto& update : updates) {
     sizes.push_back(lazy ? update.lazy_size() : update.size());
   }
-  ForRanges(std::move(sizes), kBytesPerElement<T, Rule>, num_threads,
-            parallel_for, [&](int i, int64_t begin, int64_t end) {
-              lazy ? updates[i].ApplyOccurring(begin, end)
-                   : updates[i].ApplyAll(begin, end);
-            });
+  ForRangesOf<T, Rule>(
+      std::move(sizes), [&](int i) { return updates[i].width(); }, num_threads,
+      parallel_for,
+      [&](int i, int64_t begin, int64_t end) {
+        lazy ? updates[i].ApplyOccurring(begin, end)
+             : updates[i].ApplyAll(begin, end);
+      });
 }
 
 // Applies rules[i] to tables[i] with gradients[i], for all i; see ApplyDense
 // for `update`.
 template <typename T, typename Rule>
-void ApplySparse(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
+void ApplySparse(const std::vector<TensorOf<T, Rule>>& tables,
                  const std::vector<SparseGradient<T>>& gradients,
                  const std::vector<FramedRule<Rule>>& rules, bool lazy,
                  CpuTarget target, int num_threads,
                  const ParallelFor& parallel_for, bool update = true) {
+  const RuleLoops<T, Rule> loops(target, update);
   std::vector<SparseTable<T, Rule>> updates;
   for (size_t i = 0; i < tables.size(); ++i) {
-    updates.emplace_back(tables[i], gradients[i], rules[i], target,
-                         RangeFunctionFor<T, Rule>(target, update));
+    updates.emplace_back(tables[i], gradients[i], rules[i], target, &loops);
   }
   ApplySparse(updates, lazy, num_threads, parallel_for);
 }
@@ -170,7 +180,7 @@ void ApplySparse(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
 // occur in a lazy update then miss missed[i]. Without `update` rows only catch
 // up.
 template <typename T, typename Rule>
-void ApplyToWaiting(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
+void ApplyToWaiting(const std::vector<TensorOf<T, Rule>>& tables,
                     const std::vector<SparseGradient<T>>& gradients,
                     const std::vector<FramedRule<Rule>>& rules,
                     const std::vector<MissedStep>& missed, bool lazy,
@@ -178,6 +188,7 @@ void ApplyToWaiting(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
                     const ParallelFor& parallel_for, bool update,
                     std::vector<WaitingRows> wait) {
   const int count = static_cast<int>(tables.size());
+  const RuleLoops<T, Rule> loops(target);
   std::vector<WaitingTable<T, Rule>> waiting;
   std::vector<SparseTable<T, Rule>> updates;
   std::vector<int64_t> sizes_of_all;
@@ -187,8 +198,7 @@ void ApplyToWaiting(const std::vector<DenseTensor<T, Rule::kSlots>>& tables,
     waiting.emplace_back(tables[i], gradients[i].width, rules[i], wait[i],
                          target);
     updates.emplace_back(tables[i], gradients[i], rules[i], target,
-                         update ? RangeFunctionFor<T, Rule>(target) : nullptr,
-                         &waiting[i]);
+                         update ? &loops : nullptr, &waiting[i]);
     sizes_of_all.push_back(all_catch_up(i) ? tables[i].size : 0);
   }
   ForRanges(sizes_of_all, kBytesPerElement<T, Rule>, num_threads, parallel_for,

@@ -112,7 +112,7 @@ class SparseCpuRuleTest : public testing::Test {
  protected:
   using T = typename Case::T;
   using Rule = typename Case::Rule;
-  using Model = DenseModel<T, Rule::kSlots>;
+  using Model = DenseModel<T, Rule::kSlots, Rule::kRowWise>;
 
   static std::vector<FramedRule<Rule>> Rules(int count,
                                              const FrameInputs& frame) {
@@ -125,6 +125,18 @@ class SparseCpuRuleTest : public testing::Test {
     return rules;
   }
 
+  static std::vector<TensorOf<T, Rule>> TensorsOf(
+      Model* model,
+      [[maybe_unused]] const std::vector<SparseModel<T>>& tables) {
+    auto tensors = model->Tensors();
+    if constexpr (Rule::kRowWise) {
+      for (size_t i = 0; i < tables.size(); ++i) {
+        tensors[i].width = tables[i].width();
+      }
+    }
+    return tensors;
+  }
+
   // What a dense gradient makes of the model, everywhere or in the rows that
   // occur.
   static Model Expected(const Model& original,
@@ -132,19 +144,19 @@ class SparseCpuRuleTest : public testing::Test {
                         const std::vector<FramedRule<Rule>>& rules, bool lazy,
                         bool update) {
     Model expected(original);
-    const auto tensors = expected.Tensors();
-    const auto apply = RangeFunctionFor<T, Rule>(CpuTarget::kBaseline, update);
+    const auto tensors = TensorsOf(&expected, tables);
+    const RuleLoops<T, Rule> loops(CpuTarget::kBaseline, update);
     for (size_t i = 0; i < tables.size(); ++i) {
       const std::vector<T> dense = tables[i].Dense();
       auto tensor = tensors[i];
       tensor.operands[kGradient] = const_cast<T*>(dense.data());
       if (!lazy) {
-        apply(rules[i], tensor, 0, tensor.size);
+        loops.Apply(rules[i], tensor, 0, tensor.size);
         continue;
       }
       const int64_t width = tables[i].width();
       for (const int64_t row : tables[i].OccurringRows()) {
-        apply(rules[i], tensor, row * width, (row + 1) * width);
+        loops.Apply(rules[i], tensor, row * width, (row + 1) * width);
       }
     }
     return expected;
@@ -239,20 +251,20 @@ class SparseCpuRuleTest : public testing::Test {
       if (frame.update) {
         expected = Expected(expected, tables, rules, lazy, /*update=*/true);
       }
-      ForTargets(
-          [&](CpuTarget target, int threads, const ParallelFor& parallel_for) {
-            Model model(original);
-            std::vector<WaitingModel> found = waiting;
-            std::vector<WaitingRows> rows;
-            for (WaitingModel& one : found) rows.push_back(one.Rows());
-            ApplyToWaiting(model.Tensors(), gradients, rules, missed, lazy,
-                           target, threads, parallel_for, frame.update, rows);
-            EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
-            EXPECT_TRUE(model.PaddingIsUntouched());
-            for (size_t i = 0; i < tables.size(); ++i) {
-              EXPECT_TRUE(found[i].SameBitsAs(expected_waiting[i])) << i;
-            }
-          });
+      ForTargets([&](CpuTarget target, int threads,
+                     const ParallelFor& parallel_for) {
+        Model model(original);
+        std::vector<WaitingModel> found = waiting;
+        std::vector<WaitingRows> rows;
+        for (WaitingModel& one : found) rows.push_back(one.Rows());
+        ApplyToWaiting(TensorsOf(&model, tables), gradients, rules, missed,
+                       lazy, target, threads, parallel_for, frame.update, rows);
+        EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
+        EXPECT_TRUE(model.PaddingIsUntouched());
+        for (size_t i = 0; i < tables.size(); ++i) {
+          EXPECT_TRUE(found[i].SameBitsAs(expected_waiting[i])) << i;
+        }
+      });
     });
   }
 
@@ -266,8 +278,8 @@ class SparseCpuRuleTest : public testing::Test {
       ForTargets(
           [&](CpuTarget target, int threads, const ParallelFor& parallel_for) {
             Model model(original);
-            ApplySparse<T>(model.Tensors(), gradients, rules, lazy, target,
-                           threads, parallel_for, frame.update);
+            ApplySparse<T>(TensorsOf(&model, tables), gradients, rules, lazy,
+                           target, threads, parallel_for, frame.update);
             EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
             EXPECT_TRUE(model.PaddingIsUntouched());
           });

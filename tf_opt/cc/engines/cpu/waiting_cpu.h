@@ -30,7 +30,7 @@ CoastFunction<T, Rule> CoastFunctionFor([[maybe_unused]] CpuTarget target) {
 template <typename T, typename Rule>
 class WaitingTable {
  public:
-  using Tensor = DenseTensor<T, Rule::kSlots>;
+  using Tensor = TensorOf<T, Rule>;
 
   WaitingTable(const Tensor& table, int64_t width, const FramedRule<Rule>& rule,
                const WaitingRows& rows, CpuTarget target)

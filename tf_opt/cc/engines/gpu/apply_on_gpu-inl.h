@@ -67,8 +67,9 @@ const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
   return WithGpuRule<Description>(step, [&](auto element, auto rule) {
     using T = typename decltype(element)::type;
     using Rule = typename decltype(rule)::type;
-    return ApplyDenseGpu<T, Rule>(step.arrays.Tensors<T, Rule::kSlots>(),
-                                  inputs, workspace, stream);
+    if constexpr (Rule::kRowWise) return "row-wise rules have no GPU kernels";
+    return ApplyDenseGpu<T, Rule>(step.arrays.Tensors<T, Rule>(), inputs,
+                                  workspace, stream);
   });
 }
 

@@ -29,9 +29,9 @@ using GpuInputsOf = GpuStepInputs<typename Rule::Description>;
 // memory. If a number is out of range, the device prints it and no tensor is
 // written.
 template <typename T, typename Rule>
-const char* ApplyDenseGpu(
-    const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
-    const GpuInputsOf<Rule>& inputs, void* workspace, void* stream);
+const char* ApplyDenseGpu(const std::vector<TensorOf<T, Rule>>& tensors,
+                          const GpuInputsOf<Rule>& inputs, void* workspace,
+                          void* stream);
 
 // Copies within the device's memory, in the stream's order.
 const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,

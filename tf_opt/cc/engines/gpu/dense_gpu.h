@@ -41,9 +41,9 @@ class GpuThread {
   static constexpr int kSlots = Rule::kSlots;
   static constexpr int kPack = kGpuVectorBytes / sizeof(V);
 
-  TF_OPT_RULE_INLINE static void Run(
-      const GpuBatch<DenseTensor<T, kSlots>>& batch,
-      const GpuRules<Rule>& rules, int32_t block, int thread, int threads) {
+  TF_OPT_RULE_INLINE static void Run(const GpuBatch<TensorOf<T, Rule>>& batch,
+                                     const GpuRules<Rule>& rules, int32_t block,
+                                     int thread, int threads) {
     if (!rules.writes()) return;
     RunTile(batch, rules, block, thread, threads,
             std::make_index_sequence<kSlots>());
@@ -55,15 +55,15 @@ class GpuThread {
 
   template <std::size_t... kIndices>
   TF_OPT_RULE_INLINE static void RunTile(
-      const GpuBatch<DenseTensor<T, kSlots>>& batch,
-      const GpuRules<Rule>& rules, int32_t block, int thread, int threads,
+      const GpuBatch<TensorOf<T, Rule>>& batch, const GpuRules<Rule>& rules,
+      int32_t block, int thread, int threads,
       std::index_sequence<kIndices...>) {
     const Tile tile = batch.tile(block);
     const int64_t size = tile.size;
     const FramedRule<Rule> rule = rules[batch.first + tile.tensor];
-    const DenseTensor<T, kSlots> part = batch.tensors[tile.tensor]
-                                            .template AtRow<Rule>(rules.row())
-                                            .Part(tile.begin, size);
+    const TensorOf<T, Rule> part = batch.tensors[tile.tensor]
+                                       .template AtRow<Rule>(rules.row())
+                                       .Part(tile.begin, size);
     if (!rules.updates()) {
       // One element at a time: neighbouring threads take neighbours.
       for (int64_t k = thread; k < size; k += threads) {

@@ -21,7 +21,7 @@ template <typename Convert, typename T, typename Rule>
 class FramedElements {
  public:
   using V = ComputeType<T>;
-  using Tensor = DenseTensor<T, Rule::kSlots>;
+  using Tensor = TensorOf<T, Rule>;
   using State = GpuState<Convert, V>;
 
   // Updates kCount packs of kPack neighbours in every array, the first at `at`,

@@ -23,9 +23,9 @@ namespace tf_opt {
 constexpr int kEmulatedThreads = 96;
 
 template <typename T, typename Rule>
-const char* ApplyDenseGpu(
-    const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
-    const GpuInputsOf<Rule>& inputs, void* workspace, void* stream) {
+const char* ApplyDenseGpu(const std::vector<TensorOf<T, Rule>>& tensors,
+                          const GpuInputsOf<Rule>& inputs, void* workspace,
+                          void* stream) {
   const GpuRules<Rule> rules(workspace);
   for (int64_t i = 0; i < static_cast<int64_t>(tensors.size()); ++i) {
     rules.Compute(inputs, i);

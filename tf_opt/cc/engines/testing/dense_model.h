@@ -187,11 +187,18 @@ E Special(uint64_t random) {
   return FromBits<E>(magnitudes[random % 6] | (random >> 7 & 1) << (kBits - 1));
 }
 
+// Elements of a row of an array of `size` elements.
+inline int64_t WidthOf(int64_t size) {
+  int64_t width = std::min<int64_t>(size, 2);
+  while (width > 0 && size % width != 0) ++width;
+  return width;
+}
+
 // Some tensors with their operands, filled with the same numbers every time.
-template <typename T, int kSlots>
+template <typename T, int kSlots, bool kRowWise = false>
 class DenseModel {
  public:
-  using Tensor = DenseTensor<T, kSlots>;
+  using Tensor = DenseTensor<T, kSlots, kRowWise>;
   using V = ComputeType<T>;
 
   DenseModel(const std::vector<int64_t>& sizes, int offset,
@@ -206,6 +213,11 @@ class DenseModel {
     for (const int64_t size : sizes) {
       Tensor tensor;
       tensor.size = size;
+      if constexpr (kRowWise) {
+        tensor.width = WidthOf(size);
+        // As many as rows could be.
+        row_states_.emplace_back(size * sizeof(V), offset * sizeof(V));
+      }
       for (int k = 0; k < Tensor::kOperands; ++k) {
         const bool is_framed = k == kAccumulator || k == kAverage;
         if ((is_framed && !framed) ||
@@ -248,17 +260,24 @@ class DenseModel {
         ++array;
       }
     }
+    if constexpr (kRowWise) {
+      for (std::size_t i = 0; i < tensors_.size(); ++i) {
+        tensors_[i].row_states = static_cast<V*>(row_states_[i].data());
+      }
+    }
     return tensors_;
   }
 
   bool SameBits(const DenseModel& other) const {
-    return arrays_ == other.arrays_;
+    return arrays_ == other.arrays_ && row_states_ == other.row_states_;
   }
 
   bool PaddingIsUntouched() const {
-    return std::all_of(arrays_.begin(), arrays_.end(), [](const auto& array) {
+    const auto untouched = [](const PaddedArray& array) {
       return array.PaddingIsUntouched();
-    });
+    };
+    return std::all_of(arrays_.begin(), arrays_.end(), untouched) &&
+           std::all_of(row_states_.begin(), row_states_.end(), untouched);
   }
 
  private:
@@ -279,6 +298,7 @@ class DenseModel {
           use(tensor, k, static_cast<V*>(values));
         }
       }
+      if constexpr (kRowWise) use(tensor, Tensor::kOperands, tensor.row_states);
     }
   }
 
@@ -306,6 +326,7 @@ class DenseModel {
   std::vector<Tensor> tensors_;
   // Of each tensor one for each operand; those of absent ones are empty.
   std::vector<PaddedArray> arrays_;
+  std::vector<PaddedArray> row_states_;  // Of each tensor.
 };
 
 }  // namespace tf_opt

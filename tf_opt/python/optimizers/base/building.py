@@ -115,8 +115,8 @@ class StateBuilder:
                 name=f"{prefix}_{name}",
             )
 
-    def slots(self) -> list[PerVariable]:
-        """Adds the rule's slots.
+    def slots(self, row_wise: Sequence[bool]) -> list[PerVariable]:
+        """Adds the rule's slots; `row_wise` is as in `OptimizerState`.
 
         Returns:
             For each slot, its variables in the order of the model variables;
@@ -127,14 +127,18 @@ class StateBuilder:
         added: list[PerVariable] = []
         for slots in (required, *optional):
             lists: list[list[keras.Variable | None]] = [[] for _ in slots]
-            for variable in self._variables:
+            for variable, by_row in zip(self._variables, row_wise, strict=True):
                 for slot, its_variables in zip(slots, lists, strict=True):
-                    its_variables.append(self._slot(variable, slot))
+                    its_variables.append(
+                        self._slot(
+                            variable, slot, by_row and slot.may_be_by_row
+                        )
+                    )
             added += lists
         return added
 
     def _slot(
-        self, variable: keras.Variable, slot: Slot
+        self, variable: keras.Variable, slot: Slot, by_row: bool
     ) -> keras.Variable | None:
         # Keras overwrites such a variable with its gradient.
         if keras_internals.is_overwritten_by_gradient(variable):
@@ -142,8 +146,10 @@ class StateBuilder:
         optimizer, shape = self._optimizer, None
         if slot.rows:
             shape = (getattr(optimizer, slot.rows), *variable.shape)
+        if by_row:
+            shape = variable.shape[:1]
         dtype = storage.state_dtype_of(
-            variable, None if slot.exact else optimizer.state_dtype
+            variable, None if slot.exact or by_row else optimizer.state_dtype
         )
 
         def first(shape: Sequence[int], dtype: Any) -> tf.Tensor:

@@ -1,10 +1,11 @@
 """Options that users choose by variable.
 
-These are multipliers, lazy tables and exclusions from weight decay. Users name
-variables by regular expressions, and `build` finds each variable's value. The
-values are saved as well: a variable's path may change when its model is saved
-and loaded (from `sequential/dense/bias` to `dense/bias`), so models of the same
-structure take the saved values, and others take those of the names.
+These are multipliers, lazy tables, tables with row-wise state and exclusions
+from weight decay. Users name variables by regular expressions, and `build`
+finds each variable's value. The values are saved as well: a variable's path may
+change when its model is saved and loaded (from `sequential/dense/bias` to
+`dense/bias`), so models of the same structure take the saved values, and others
+take those of the names.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tf_opt.python.keras_internals import excluded_variables_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state import lazy_mode
 from tf_opt.python.optimizers.state import patterns
+from tf_opt.python.optimizers.state import row_wise_tables
 from tf_opt.python.optimizers.values.gradients import path_of
 
 
@@ -96,6 +98,7 @@ class Choices:
             "learning_rate_multipliers": None,
             "weight_decay_multipliers": None,
             "lazy_mode": False,
+            "row_wise": False,
             "excluded": Exclusions(),
         }
     )
@@ -118,7 +121,8 @@ class Choices:
 
         Raises:
             ValueError: If a regular expression is found in no variable's path,
-                or a table is lazy in spite of `use_ema`.
+                a table is lazy in spite of `use_ema`, or a variable can't have
+                row-wise state.
         """
         shapes = list(map(_shape_of, variables))
         known = self.values if shapes == self.shapes else {}
@@ -133,6 +137,8 @@ class Choices:
             choice = chosen[option]
             if option == "lazy_mode":
                 return lazy_mode.modes_of(choice, variables)
+            if option == "row_wise":
+                return row_wise_tables.tables_of(choice, variables)
             if option == "excluded":
                 return choice.of(variables, listed)
             if choice is None:

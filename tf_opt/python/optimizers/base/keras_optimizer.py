@@ -124,11 +124,11 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         self.state_device = state_device
         self.shard_state = shard_state
         self.implementation: Implementation = implementation
-        for argument, value in hyperparameters.items():
-            setattr(self, argument, value)
         self._plans = PlanKeeper()
         self._unsaved = UnsavedState()
         self._choices = Choices()
+        for argument, value in hyperparameters.items():
+            setattr(self, argument, value)
         self.learning_rate_multipliers = learning_rate_multipliers
         self.weight_decay_multipliers = weight_decay_multipliers
         self.lazy_mode = lazy_mode
@@ -331,7 +331,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             self._keep("skipped_steps")
         for option in self._choices.chosen:
             self._apply_choice(self._choices, option)
-        slots = self._builder.slots()
+        slots = self._builder.slots(self._choices.values["row_wise"])
         for shared in self._spec.shared:
             setattr(self, shared.attribute, self._builder.shared(shared))
         self._add_own_state()
@@ -347,6 +347,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             index_of=self._get_variable_index,
             excluded=tuple(self._choices.values["excluded"]),
             lazy_mode=tuple(self._choices.values["lazy_mode"]),
+            row_wise=tuple(self._choices.values["row_wise"]),
             slots=slots,
             accumulators=getattr(self, "_accumulated_gradients", ()),
             averages=getattr(self, "_model_variables_moving_average", ()),

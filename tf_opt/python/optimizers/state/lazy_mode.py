@@ -122,7 +122,7 @@ def which_catch_up(
     found = [
         mode == CATCH_UP
         # Patterns are for tables. Without, there may be any variables.
-        and (isinstance(lazy_mode, Mapping) or _is_embedding(variable))
+        and (isinstance(lazy_mode, Mapping) or patterns.is_embedding(variable))
         for variable, mode in zip(variables, modes, strict=True)
     ]
     for variable, catches_up in zip(variables, found, strict=True):
@@ -143,11 +143,6 @@ def check_same_catch_up(
             f"constructor. Received: lazy_mode={lazy_mode!r}, before: "
             f"{before!r}"
         )
-
-
-def _is_embedding(variable: Variable) -> bool:
-    """Returns whether a variable is the table of a Keras `Embedding`."""
-    return path_of(variable).split("/")[-1].split(":")[0] == "embeddings"
 
 
 def _check_can_catch_up(variable: Variable) -> None:

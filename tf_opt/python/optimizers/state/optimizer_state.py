@@ -93,6 +93,7 @@ class OptimizerState:
         lazy_mode: For each model variable, whether its sparse gradients are
             applied only to the rows that occur; `CATCH_UP` if the others catch
             up.
+        row_wise: For each model variable, whether slots of it are by row.
         slots: For each slot of the rule, its variables.
         accumulators: Sums of gradients, or empty.
         averages: Moving averages of the model variables, or empty.
@@ -112,6 +113,7 @@ class OptimizerState:
     index_of: Callable[[Variable], int]
     excluded: Sequence[bool]
     lazy_mode: tuple[bool | str, ...]
+    row_wise: tuple[bool, ...]
     slots: Sequence[PerVariable]
     accumulators: PerVariable
     averages: PerVariable

@@ -70,6 +70,11 @@ def values_of(
     return list(map(value, paths))
 
 
+def is_embedding(variable: Variable) -> bool:
+    """Returns whether a variable is the table of a Keras `Embedding`."""
+    return path_of(variable).split("/")[-1].split(":")[0] == "embeddings"
+
+
 def of_paths(
     name: str, variables: Sequence[Variable], values: Sequence[Value]
 ) -> dict[str, Value]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import slices
 from tf_opt.python.functional import step_frame
 from tf_opt.python.functional.arithmetic import Scalar
@@ -23,6 +24,7 @@ from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.update_rule import Scalars
+from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.step.waiting import WaitingTable
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -50,8 +52,7 @@ class _Part(NamedTuple):
         """Returns where values change, in a shape that broadcasts to them."""
         if self.occurs is None:
             return enabled
-        shape = [-1] + [1] * (variable.shape.rank - 1)
-        return both(enabled, tf.reshape(self.occurs, shape))
+        return both(enabled, arithmetic.of_rows(self.occurs, variable))
 
     @property
     def rows(self) -> tf.Tensor | None:
@@ -73,7 +74,8 @@ class Composed:
     """One composed step."""
 
     def __init__(self, context: StepContext) -> None:
-        self._rule, self._settings, self._state, self._plan = context
+        self._context = context
+        _, self._settings, self._state, self._plan = context
         self._rounding = Rounding(self._settings.rounding, self._state)
 
     def accumulate(
@@ -119,8 +121,9 @@ class Composed:
         scalars: Scalars,
     ) -> None:
         """Updates a bucket's variables and slots."""
-        bound = self._bound(scalars)
-        in_place = self._updates_in_place(bucket, frame, bound)
+        rule = self._context.rule_of(bucket)
+        bound = _bound(rule, scalars)
+        in_place = self._updates_in_place(bucket, rule, frame, bound)
         for i, (variable, index) in enumerate(
             zip(bucket.variables, bucket.indices, strict=True)
         ):
@@ -128,12 +131,10 @@ class Composed:
             part = self._part(bucket, i, grads[i], frame, own)
             apply = bound
             if not step_frame.is_known(own.learning_rate, 1):
-                apply = self._bound(
-                    self._rule.scaled(own.learning_rate, scalars)
-                )
+                apply = _bound(rule, rule.scaled(own.learning_rate, scalars))
             waiting = None
             if self._state.waits(index):
-                waiting = self._waiting(index, variable, own, scalars)
+                waiting = self._waiting(index, variable, rule, own, scalars)
                 # None: the gradient is of all rows.
                 waiting.catch_up(part.rows, frame.enabled)
             if in_place:
@@ -144,10 +145,9 @@ class Composed:
                     own.weight_decay,
                 )
                 continue
-            changes = part.changes(variable, frame.enabled)
             weight = Weight(self._state, index, variable, part.rows)
             self._update_one(
-                index, weight, part, changes, apply, own.weight_decay, scalars
+                index, weight, part, frame, rule, apply, own, scalars
             )
             if waiting is not None and bucket.sparse:
                 waiting.miss(own.weight_decay, frame.enabled)
@@ -162,10 +162,13 @@ class Composed:
         scalars: Scalars,
     ) -> None:
         """Lets rows of a bucket's tables catch up, or all if `rows` is None."""
+        rule = self._context.rule_of(bucket)
         for i, (variable, index) in enumerate(
             zip(bucket.variables, bucket.indices, strict=True)
         ):
-            waiting = self._waiting(index, variable, factors.of(i), scalars)
+            waiting = self._waiting(
+                index, variable, rule, factors.of(i), scalars
+            )
             if rows is None:
                 waiting.catch_up(None, enabled)
             else:
@@ -173,19 +176,17 @@ class Composed:
                 waiting.mark(rows[i], None, enabled)
 
     def _waiting(
-        self, index: int, variable: Variable, own: Factors, scalars: Scalars
+        self,
+        index: int,
+        variable: Variable,
+        rule: UpdateRule,
+        own: Factors,
+        scalars: Scalars,
     ) -> WaitingTable:
-        numbers = self._rule.numbers(
-            self._rule.scaled(own.learning_rate, scalars)
-        )
-        update = self._rule.spec.bind(**numbers)
+        numbers = rule.numbers(rule.scaled(own.learning_rate, scalars))
+        update = rule.spec.bind(**numbers)
         return WaitingTable(
             self._state, self._rounding, index, variable, update
-        )
-
-    def _bound(self, scalars: Scalars) -> rule_function.Update:
-        return rule_function.bind(
-            self._rule.spec.bind, self._rule.numbers(scalars)
         )
 
     def _update_one(
@@ -193,22 +194,24 @@ class Composed:
         index: int,
         weight: Weight,
         part: _Part,
-        changes: Flag,
+        frame: Frame,
+        rule: UpdateRule,
         apply: rule_function.Update,
-        weight_decay: Scalar,
+        own: Factors,
         scalars: Scalars,
     ) -> None:
         """Updates one variable, or rows of it, and its slots."""
         slots = self._state.slots_of(index)
-        old_slots = self._rule.read_slots(slots, part.rows, scalars)
+        old_slots = rule.read_slots(slots, part.rows, scalars)
         value, *slot_values = apply(
-            weight.value, part.gradient, old_slots, weight_decay
+            weight.value, part.gradient, old_slots, own.weight_decay
         )
+        changes = part.changes(weight.stored, frame.enabled)
         weight.write(value, changes, self._rounding)
         # A rule returns more than the slots: what the step shares.
         rounded = [
             tf.cast(new, old.dtype)
-            if self._rule.spec.slots[k].rounded_to_nearest
+            if rule.spec.slots[k].rounded_to_nearest
             else self._rounding(
                 index, FIRST_SLOT + k, new, old.dtype, part.rows
             )
@@ -217,13 +220,17 @@ class Composed:
             )
         ]
         new_slots = [
-            choose(changes, new, old)
+            choose(part.changes(old, frame.enabled), new, old)
             for new, old in zip(rounded, old_slots, strict=True)
         ]
-        self._rule.write_slots(slots, new_slots, part.rows, scalars)
+        rule.write_slots(slots, new_slots, part.rows, scalars)
 
     def _updates_in_place(
-        self, bucket: Bucket, frame: Frame, apply: rule_function.Update
+        self,
+        bucket: Bucket,
+        rule: UpdateRule,
+        frame: Frame,
+        apply: rule_function.Update,
     ) -> bool:
         """Returns whether the rule's function may read and write variables.
 
@@ -231,7 +238,7 @@ class Composed:
         """
         return (
             isinstance(apply, rule_function.KeptRule)
-            and self._rule.takes_whole_slots
+            and rule.takes_whole_slots
             and not bucket.sparse
             and frame.enabled is True
             and not self._state.masters
@@ -298,6 +305,10 @@ class Composed:
             value = tf.cast(weight.value, new.dtype)
             value = choose(frame.overwrite_with_average, new, value)
             weight.write(value, frame.enabled, self._rounding)
+
+
+def _bound(rule: UpdateRule, scalars: Scalars) -> rule_function.Update:
+    return rule_function.bind(rule.spec.bind, rule.numbers(scalars))
 
 
 def rows_accumulated(accumulated: tf.Tensor) -> tf.Tensor:

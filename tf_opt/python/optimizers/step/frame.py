@@ -29,7 +29,7 @@ class StepContext(NamedTuple):
     """Everything that the parts of a step read.
 
     Attributes:
-        rule: The rule.
+        rule: The rule, of variables without row-wise state.
         settings: The step's options.
         state: The optimizer's state.
         plan: The step's plan.
@@ -39,6 +39,10 @@ class StepContext(NamedTuple):
     settings: Settings
     state: OptimizerState
     plan: Plan
+
+    def rule_of(self, bucket: Bucket) -> UpdateRule:
+        """Returns the rule of a bucket's variables."""
+        return self.rule.of(row_wise=bucket.row_wise)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,7 +47,7 @@ def launch(
     Returns:
         In a graph, the op.
     """
-    rule, lists = context.rule, bucket.lists
+    rule, lists = context.rule_of(bucket), bucket.lists
     # The average of a variable that is updated twice moves once, afterwards.
     averages = frame.averages and not context.plan.repeats
     return resource_apply(
@@ -147,7 +147,7 @@ def run_quickly(
     ):
         return False
     (bucket,) = plan.buckets
-    op, lists = rule.op, bucket.lists
+    op, lists = context.rule_of(bucket).op, bucket.lists
     rate, updates = (
         access.read(x) if isinstance(x, keras.Variable) else x
         for x in (settings.learning_rate(), state.iterations)

@@ -44,6 +44,7 @@ class Bucket(NamedTuple):
         names: Their names in error messages.
         sparse: Whether their gradients are `tf.IndexedSlices`.
         lazy: Whether these are applied only to the rows that occur.
+        row_wise: Whether the rule's row-wise form updates them.
         catches_up: Whether rows may have missed steps, with which they first
             catch up.
         lists: The op's lists of variables, slots, accumulators and so on, by
@@ -57,6 +58,7 @@ class Bucket(NamedTuple):
     names: tuple[str, ...]
     sparse: bool
     lazy: bool
+    row_wise: bool
     catches_up: bool
     lists: Mapping[str, Sequence[Any]] | None
 
@@ -83,6 +85,7 @@ class _Shared(NamedTuple):
     dense: bool
     portion: int
     lazy: bool | str
+    row_wise: bool
     dtype: tf.DType
     device: str
 
@@ -181,7 +184,7 @@ def make(
         groups: Whether a launch takes each of its lists as one group.
         one_by_one: Whether each variable goes through `update_step`.
     """
-    op = rule.op
+    ops = {x: rule.of(row_wise=x).op for x in {False, *state.row_wise}}
     tf_variables = tuple(map(state.updated, variables))
     # An op would write only the first copy of a variable.
     composed = one_by_one or (
@@ -202,6 +205,7 @@ def make(
         # Without an op for sparse gradients, a dense one gives the same result.
         may_stay = are_sparse is not None and are_sparse[i]
         index = state.index_of(variable)
+        op = ops[state.row_wise[index]]
         lazy = may_stay and state.lazy_mode[index]
         if lazy == CATCH_UP and not state.waits(index):
             path = path_of(variables[i])
@@ -221,6 +225,7 @@ def make(
             not sparse,
             portions[i],
             lazy,
+            state.row_wise[index],
             dtype,
             device,
         )
@@ -232,7 +237,9 @@ def make(
     sums: dict[tuple, list[int]] = {}
     for (*all_but_device, _), positions in in_order:
         sums.setdefault(tuple(all_but_device), []).extend(positions)
-    for (_, dense, _, lazy, dtype, device), positions in reversed(in_order):
+    for shared, positions in reversed(in_order):
+        _, dense, _, lazy, row_wise, dtype, device = shared
+        op = ops[row_wise]
         updated = tuple(tf_variables[i] for i in positions)
         indices = tuple(map(state.index_of, updated))
         lists = None
@@ -260,6 +267,7 @@ def make(
                 names=tuple(path_of(variables[i]) for i in positions),
                 sparse=not dense,
                 lazy=bool(lazy),
+                row_wise=row_wise,
                 catches_up=catches_up,
                 lists=lists,
             )

@@ -46,6 +46,12 @@ class UpdateRule:
     hyperparameters: Mapping[str, Any]
     shared: Mapping[str, keras.Variable]
 
+    def of(self, *, row_wise: bool) -> UpdateRule:
+        """Returns the rule, or its row-wise form."""
+        if not row_wise:
+            return self
+        return dataclasses.replace(self, spec=self.spec.row_wise)
+
     @property
     def op(self) -> ResourceApplyOp:
         """The custom op for dense gradients."""

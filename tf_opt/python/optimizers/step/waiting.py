@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import coasting
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.stochastic_rounding import COASTING
@@ -78,9 +79,16 @@ class WaitingTable:
         weight = Weight(self._state, self._index, self._variable, rows)
         old = [access.read_rows(slot, rows) for slot in self._slots]
         value, *new = coasting.coast(missed, self._missed, weight.value, old)
-        shape = [-1] + [1] * (self._variable.shape.rank - 1)
-        changes = both(enabled, tf.reshape(waits, shape))
-        weight.write(value, changes, self._rounding, stream=COASTING + VARIABLE)
+
+        def changes(values: tf.Tensor) -> Flag:
+            return both(enabled, arithmetic.of_rows(waits, values))
+
+        weight.write(
+            value,
+            changes(value),
+            self._rounding,
+            stream=COASTING + VARIABLE,
+        )
         for k, (slot, before, after) in enumerate(
             zip(self._slots, old, new, strict=True)
         ):
@@ -91,7 +99,8 @@ class WaitingTable:
                 before.dtype,
                 rows,
             )
-            access.write_rows(slot, rows, choose(changes, rounded, before))
+            new_slot = choose(changes(before), rounded, before)
+            access.write_rows(slot, rows, new_slot)
 
     def miss(self, weight_decay: Scalar, enabled: Flag) -> None:
         """Lets all rows miss this step; `mark` then excepts some of them."""

@@ -1,0 +1,299 @@
+"""Adagrad with one accumulator for each row of a table.
+
+test_whole_step.py has its numbers in every type and with every feature.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_opt
+
+from devices import needs_sparse_kernels
+from devices import sparse_implementations
+
+ROWS, WIDTH = 30, 6
+RATE = 0.125
+
+
+def _table(
+    dtype: str = "float64", width: int = WIDTH, name: str = "embeddings"
+) -> keras.Variable:
+    values = np.random.default_rng(0).normal(size=(ROWS, width))
+    return keras.Variable(values, dtype=dtype, name=name)
+
+
+def _slices(step: int, table: keras.Variable) -> tf.IndexedSlices:
+    """Some rows, most of them several times."""
+    rng = np.random.default_rng(step)
+    values = rng.normal(size=(20, *table.shape[1:]))
+    return tf.IndexedSlices(
+        tf.constant(values, table.dtype),
+        tf.constant(rng.integers(0, 10, 20) + step % 15),
+        tf.constant(table.shape),
+    )
+
+
+def _accumulator(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
+    (found,) = (x for x in optimizer.variables if "accumulator" in x.name)
+    return found
+
+
+@pytest.mark.parametrize("torch_epsilon", [False, True])
+@sparse_implementations
+def test_takes_the_steps_of_fbgemms_formula(implementation, torch_epsilon):
+    table = _table()
+    p, a = table.numpy(), np.full(ROWS, 0.1)
+    optimizer = tf_opt.Adagrad(
+        RATE,
+        epsilon=1e-3,
+        torch_epsilon=torch_epsilon,
+        row_wise=True,
+        implementation=implementation,
+    )
+    for step in range(200):
+        slices = _slices(step, table)
+        optimizer.apply([slices], [table])
+        g = np.zeros_like(p)
+        np.add.at(g, slices.indices.numpy(), slices.values.numpy())
+        a += np.mean(g**2, axis=1)
+        root = np.sqrt(a) + 1e-3 if torch_epsilon else np.sqrt(a + 1e-3)
+        p -= (RATE / root)[:, None] * g
+    np.testing.assert_allclose(table.numpy(), p, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(_accumulator(optimizer).numpy(), a, rtol=1e-12)
+
+
+@pytest.mark.kernels
+@needs_sparse_kernels
+@pytest.mark.parametrize("width", [1, 5, 64, 200, 1100, 20000])
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_rows_that_occur_get_the_bits_of_a_dense_gradient(width, in_graph):
+    tables, accumulators = [], []
+    for dense in (False, True):
+        table = _table("float32", width)
+        optimizer = tf_opt.Adagrad(RATE, row_wise=True, clipvalue=0.9)
+        optimizer.build([table])
+
+        def apply(gradient: Any, table=table, optimizer=optimizer) -> None:
+            optimizer.apply([gradient], [table])
+
+        # Its arguments would be traced as tensors.
+        step = tf.function(lambda g: apply(g)) if in_graph else apply  # noqa: B023
+        for i in range(5):
+            slices = _slices(i, table)
+            step(tf.convert_to_tensor(slices) if dense else slices)
+        assert optimizer.implementation_in_use == "custom_op"
+        tables.append(table.numpy())
+        accumulators.append(_accumulator(optimizer).numpy())
+    np.testing.assert_array_equal(*tables)
+    np.testing.assert_array_equal(*accumulators)
+
+
+def _model() -> keras.Model:
+    inputs = keras.Input((3,), dtype="int32")
+    users = keras.layers.Embedding(ROWS, 4, name="users")(inputs)
+    items = keras.layers.Embedding(ROWS, 8, name="items")(inputs)
+    both = keras.layers.Concatenate()([users, items])
+    return keras.Model(inputs, keras.layers.Dense(1)(both))
+
+
+X = np.random.default_rng(3).integers(0, ROWS, (64, 3))
+Y = np.random.default_rng(4).normal(size=(64, 3, 1))
+
+
+def _fit(model: keras.Model, epochs: int = 1) -> list[np.ndarray]:
+    model.fit(X, Y, batch_size=16, epochs=epochs, shuffle=False, verbose=0)
+    return model.get_weights()
+
+
+@pytest.mark.parametrize(
+    ("row_wise", "shapes"),
+    [
+        (True, {"users": (ROWS,), "items": (ROWS,), "kernel": (12, 1)}),
+        (["items/"], {"users": (ROWS, 4), "items": (ROWS,)}),
+        (["users/", "kernel"], {"users": (ROWS,), "kernel": (12,)}),
+        (False, {"users": (ROWS, 4), "items": (ROWS, 8)}),
+    ],
+)
+def test_chooses_tables(row_wise, shapes):
+    model = _model()
+    optimizer = tf_opt.Adagrad(0.1, row_wise=row_wise)
+    optimizer.build(model.trainable_variables)
+    for name, shape in shapes.items():
+        (found,) = (
+            x.shape
+            for x in optimizer.variables
+            if name in x.name and "accumulator" in x.name
+        )
+        assert found == shape
+    assert optimizer.row_wise == row_wise
+    sizes = [np.prod(x.shape) for x in optimizer._state.slots[0]]
+    slots = sum(memory["slots"] for memory in optimizer.memory().values())
+    assert slots == 4 * sum(sizes)
+
+
+def test_refuses_what_it_can_not_do():
+    table, scalar = _table(), keras.Variable(1.0, name="scalar")
+    for wrong in ("users", 1, {"users": True}, None, [3]):
+        with pytest.raises(ValueError, match="`row_wise` must"):
+            tf_opt.Adagrad(row_wise=wrong)
+    with pytest.raises(ValueError, match="row_wise=\\['users'\\]"):
+        tf_opt.Adagrad(row_wise="users")
+    with pytest.raises(ValueError, match="in no trainable variable's path"):
+        tf_opt.Adagrad(row_wise=["items"]).build([table])
+    with pytest.raises(ValueError, match="`scalar`, which is a scalar"):
+        tf_opt.Adagrad(row_wise=["."]).build([table, scalar])
+    numbers = tf.Variable(tf.zeros([3, 2], tf.complex64), name="complex")
+    with pytest.raises(ValueError, match="which is complex"):
+        tf_opt.Adagrad(row_wise=["."]).build([numbers])
+    optimizer = tf_opt.Adagrad(row_wise=True)
+    optimizer.build([table])
+    with pytest.raises(ValueError, match="`row_wise` can't be changed"):
+        optimizer.row_wise = False
+    optimizer.row_wise = True
+
+
+def test_is_saved_and_goes_on(tmp_path: Path) -> None:
+    for row_wise in (True, ["items/"]):
+        whole = _model()
+        whole.compile(tf_opt.Adagrad(0.1, row_wise=row_wise), "mse")
+        first = whole.get_weights()
+        expected = _fit(whole, epochs=2)
+        model = _model()
+        model.compile(tf_opt.Adagrad(0.1, row_wise=row_wise), "mse")
+        model.set_weights(first)
+        _fit(model)
+        checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+        path = checkpoint.save(tmp_path / "checkpoint")
+        model.save(tmp_path / "model.keras")
+        copies = [
+            keras.models.load_model(tmp_path / "model.keras"),
+            pickle.loads(pickle.dumps(model)),
+            _model(),
+        ]
+        copies[2].compile(
+            tf_opt.Adagrad.from_config(model.optimizer.get_config()), "mse"
+        )
+        restored = tf.train.Checkpoint(
+            model=copies[2], optimizer=copies[2].optimizer
+        ).restore(path)
+        for copy in copies:
+            assert copy.optimizer.row_wise == row_wise
+            for found, wanted in zip(_fit(copy), expected, strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        restored.assert_consumed()
+
+
+def test_from_keras_takes_the_mean_of_a_rows_accumulators():
+    theirs, table = keras.optimizers.Adagrad(0.1), _table("float32")
+    theirs.apply([tf.convert_to_tensor(_slices(0, table))], [table])
+    ours = tf_opt.from_keras(theirs, row_wise=True)
+    np.testing.assert_allclose(
+        _accumulator(ours).numpy(),
+        _accumulator(theirs).numpy().mean(axis=1),
+        rtol=1e-6,
+    )
+    with pytest.raises(ValueError, match="`row_wise` must be False"):
+        tf_opt.to_keras(ours)
+    torch_like = tf_opt.Adagrad(
+        0.1,
+        row_wise=True,
+        torch_epsilon=True,
+        decoupled_weight_decay=False,
+    )
+    with pytest.raises(ValueError, match="`row_wise` must be False"):
+        tf_opt.to_torch(torch_like, [])
+
+
+@sparse_implementations
+def test_rows_catch_up_with_decay(implementation):
+    tables = []
+    for lazy_mode in (False, "catch_up"):
+        table = _table()
+        optimizer = tf_opt.Adagrad(
+            RATE,
+            row_wise=True,
+            weight_decay=0.25,
+            lazy_mode=lazy_mode,
+            implementation=implementation,
+        )
+        for step in range(20):
+            optimizer.apply([_slices(step, table)], [table])
+        optimizer.catch_up()
+        tables.append(table.numpy())
+    np.testing.assert_allclose(*tables, rtol=1e-12)
+
+
+def test_functional_form_checks_shapes():
+    accumulator = [0.0, 1.0]
+    found = tf_opt.functional.adagrad(
+        [[1.0, 2.0], [3.0, 4.0]],
+        [[2.0, 0.0], [4.0, 4.0]],
+        accumulator,
+        learning_rate=1.0,
+        epsilon=0.0,
+        row_wise=True,
+    )
+    np.testing.assert_allclose(found.accumulator, [2.0, 17.0])
+    np.testing.assert_allclose(
+        found.variable,
+        [[1 - 2**0.5, 2.0], 3 + np.array([0, 1]) - 4 / 17**0.5],
+        rtol=1e-6,
+    )
+    for wrong in ([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0, 0.0]):
+        with pytest.raises(ValueError, match="one element for each row"):
+            tf_opt.functional.adagrad(
+                np.ones((2, 2)), np.ones((2, 2)), wrong, row_wise=True
+            )
+    with pytest.raises(ValueError, match="`variable` must have rows"):
+        tf_opt.functional.adagrad(1.0, 1.0, 1.0, row_wise=True)
+
+
+@pytest.mark.kernels
+@needs_sparse_kernels
+@pytest.mark.parametrize("shape", [(ROWS, WIDTH), (ROWS - 1,), ()])
+def test_ops_check_the_accumulators_shape(shape):
+    table, wrong = (
+        tf.Variable(tf.ones([ROWS, WIDTH])),
+        tf.Variable(tf.ones(shape)),
+    )
+    before = table.numpy()
+    numbers = {
+        "learning_rate": 0.1,
+        "epsilon": 0.1,
+        "weight_decay": 0.0,
+        "learning_rate_factors": 1.0,
+        "gradient_factors": 1.0,
+        "variable_numbers": 0.0,
+        "gradient_scale": 1.0,
+        "clip_value": 1.0,
+        "ema_momentum": 0.0,
+        "overwrite_with_average": False,
+        "enabled": True,
+        "update": True,
+        "iteration": 0,
+        "seed": 0,
+        "decoupled_weight_decay": True,
+        "maximize": False,
+        "stochastic_rounding": False,
+        "torch_epsilon": False,
+    }
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="one element for each row"
+    ):
+        tf_opt.ops.resource_apply_row_wise_adagrad(
+            variables=[table.handle],
+            accumulator=[wrong.handle],
+            gradients=[tf.ones([ROWS, WIDTH])],
+            accumulators=[],
+            averages=[],
+            master_weights=[],
+            **numbers,
+        )
+    np.testing.assert_array_equal(table.numpy(), before)
