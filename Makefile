@@ -94,7 +94,7 @@ build: ## Compiles the library of custom ops
 
 .PHONY: wheel
 wheel: ## Builds and checks the wheel in dist/, for every TensorFlow minor
-	@./pip_pkg.sh
+	@./pip_pkg.sh --all
 
 .PHONY: install
 install: ## Installs into .venv a wheel for the newest TensorFlow alone

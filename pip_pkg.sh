@@ -2,18 +2,20 @@
 # Makes the wheel of tf_opt, in DIR (default: dist/, with --cuda dist/cuda/,
 # with --arch dist/aarch64/):
 #
-#   ./pip_pkg.sh [--newest-only] [--cuda | --arch aarch64] [DIR]
+#   ./pip_pkg.sh [--all | --newest-only] [--cuda | --arch aarch64] [DIR]
 #
-# It has a library for each TensorFlow minor in tf_opt/version.py that there is
-# for this Python; with --newest-only for the newest alone, which is quicker, to
-# develop with. --cuda adds the kernels for GPUs, with the CUDA toolkit whose
+# It has a library for the TensorFlow minor that is installed for $PYTHON
+# (default: python3), or for the newest if none is that tf_opt is for. With
+# --all it has one for each minor in tf_opt/version.py that there is for this
+# Python, and with --newest-only for the newest, to develop with. --cuda adds the kernels for GPUs, with the CUDA toolkit whose
 # nvcc is in PATH or in $CUDA_HOME/bin. --arch aarch64 makes, on Debian for
 # x86-64, the wheel for Linux on ARM, which QEMU checks; on ARM leave it out.
 #
 # Sets up what all this needs, compiles the libraries with Bazel, packs them,
 # gives the wheel the manylinux tag that fits it, and trains a step with each of
-# them, on the CPU, with the newest in a new virtual environment. (--newest-only
-# doesn't install TensorFlow there once more.) Only a wheel that passes gets into
+# them, on the CPU. With --all, the newest is installed into a new virtual
+# environment for that, and the tag must be the promised one: otherwise the
+# wheel may be for systems like this one. Only a wheel that passes gets into
 # DIR. Does nothing if DIR has a wheel of just these files.
 set -euo pipefail
 unset CDPATH
@@ -21,13 +23,14 @@ unset CDPATH
 # needs 2.27.
 promised_glibc=2.28
 
-newest_only=
+which=installed
 aarch64=
 config=()
 default=dist
 while [[ ${1:-} == --* ]]; do
   case $1 in
-    --newest-only) newest_only=yes ;;
+    --all) which=all ;;
+    --newest-only) which=newest ;;
     --cuda) config+=(--config=cuda) default=dist/cuda ;;
     --arch)
       [[ ${2:-} == aarch64 ]] || break
@@ -39,7 +42,7 @@ while [[ ${1:-} == --* ]]; do
   shift
 done
 if (($# > 1)) || [[ ${1:-} == -* ]] || ((${#config[@]} > 1)); then
-  echo "usage: $0 [--newest-only] [--cuda | --arch aarch64] [DIR]" >&2
+  echo "usage: $0 [--all | --newest-only] [--cuda | --arch aarch64] [DIR]" >&2
   exit 2
 fi
 mkdir -p "${1:-$default}"
@@ -54,15 +57,18 @@ export TF_OPT_PYTHON=$PWD/.venv/bin/python
 export PATH=$PWD/.venv/bin:$PATH
 
 newest=$(newest_tensorflow_minor)
-older=()
-if [[ -z $newest_only ]]; then
-  mapfile -t older < <(older_tensorflow_minors)
+minors=("$newest")
+if [[ $which == all ]]; then
+  mapfile -t minors < <(tensorflow_minors)
+elif [[ $which == installed ]]; then
+  installed=$(installed_tensorflow_minor)
+  minors=("${installed:-$newest}")
+  say "Making the wheel for TensorFlow ${minors[0]}" \
+    "($0 --all makes it for every minor)"
 fi
 
-minors=("${older[@]}" "$newest")
-
 # The minors whose TensorFlow isn't .venv's, and where it is.
-beside=("${older[@]}")
+mapfile -t beside < <(printf '%s\n' "${minors[@]}" | grep -vxF "$newest")
 setup=tools/setup_tensorflow.sh
 folders=$PWD/build
 binaries=()
@@ -73,7 +79,7 @@ if [[ -n $aarch64 ]]; then
   export PATH=$folders/bin:$PATH
   # What Python calls its platform, and therefore the wheel.
   export _PYTHON_HOST_PLATFORM=linux-aarch64
-else
+elif [[ ${minors[-1]} == "$newest" ]]; then
   say "Compiling the library of custom ops for TensorFlow $newest"
   bazel build "${config[@]}" //tf_opt:binaries
   binaries=(bazel-bin)
@@ -125,19 +131,19 @@ quietly auditwheel repair --strip --wheel-dir "$temporary/repaired" \
 wheel=$(echo "$temporary"/repaired/*.whl)
 # A wheel to develop with may be for this system alone.
 glibc=$(grep -oP 'manylinux_2_\K[0-9]+' <<<"$wheel" | sort -n | head -n 1) || true
-if [[ -z $newest_only ]] && ((${glibc:-999} > ${promised_glibc#2.})); then
+if [[ $which == all ]] && ((${glibc:-999} > ${promised_glibc#2.})); then
   auditwheel show "$wheel" >&2
   fail "$(basename "$wheel") needs a newer glibc than the promised" \
     "$promised_glibc. Above is what this system's compiler takes from newer" \
     "libraries: define it in build_deps/older_systems, or build on an older" \
-    "system. (\`$0 --newest-only\` makes a wheel for systems like this one.)"
+    "system. (\`$0\` makes a wheel for systems like this one.)"
 fi
 
 say "Checking $(basename "$wheel")"
-if [[ -z $aarch64 ]]; then
+if [[ -z $aarch64 && ${minors[-1]} == "$newest" ]]; then
   "$TF_OPT_PYTHON" -m venv "$temporary/venv"
   pip=("$temporary/venv/bin/python" -m pip install --disable-pip-version-check)
-  if [[ -z $newest_only ]]; then
+  if [[ $which == all ]]; then
     quietly "${pip[@]}" --constraint requirements/constraints.txt \
       "$wheel[tensorflow-cpu]"
   else
@@ -163,3 +169,5 @@ echo "$made_of" >"$stamp"
 say "Made $out/$(basename "$wheel"), for TensorFlow $(
   sed 's/ /, /g' <<<"${minors[*]}"
 )"
+[[ $which == newest ]] ||
+  say "Next: pip install '$out/$(basename "$wheel")[tensorflow-cpu]'"

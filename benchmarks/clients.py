@@ -1,8 +1,8 @@
 """Models as people train them, with any optimizer.
 
-KerasHub, Keras 2 (tf_keras) and gymnasium are imported where they are needed,
-because they are optional: see requirements/clients.txt. The texts are the help
-topics that come with Python, the images are the digits that come with
+KerasHub, KerasRS, Keras 2 (tf_keras) and gymnasium are imported where they are
+needed, because they are optional: see requirements/clients.txt. The texts are
+the help topics that come with Python, the images are the digits that come with
 scikit-learn.
 """
 
@@ -26,7 +26,7 @@ import tensorflow as tf
 import tf_opt
 import two_towers
 
-import gradients
+from gradients import draw_ids
 from shapes import SPARSE_WORKLOADS
 
 _LAYERS = keras.layers
@@ -187,7 +187,7 @@ def _ratings(make: MakeOptimizer, done: Done) -> Train:
         ids = layers.Input((), dtype="int32")
         x = layers.Embedding(rows, width)(ids)
         x = layers.Dense(2 * width, "relu")(x)
-        drawn = gradients.draw_ids(rows, workload, random)
+        drawn = draw_ids(rows, workload, random)
         batches = np.stack(list(itertools.islice(drawn, 64)))
         return ids, layers.Dense(width)(x), batches
 
@@ -196,6 +196,32 @@ def _ratings(make: MakeOptimizer, done: Done) -> Train:
     ratings = random.integers(1, 6, user_ids.shape).astype(np.float32)
     data = tf.data.Dataset.from_tensor_slices(((user_ids, item_ids), ratings))
     return _fit(model, data.repeat(), lambda: optimizer, done, "mse", package)
+
+
+def _dlrm(make: MakeOptimizer, done: Done) -> Train:
+    """A DLRM tells whether users click, from 13 numbers and 26 categories."""
+    import keras_rs
+
+    workload = SPARSE_WORKLOADS["26-tables"]
+    random = np.random.default_rng(0)
+    batches, size = 32, 1024
+    numbers = random.normal(size=(batches, size, 13)).astype(np.float32)
+    clicks = random.integers(0, 2, (batches, size, 1)).astype(np.float32)
+    categories, inputs, embedded = [], [], []
+    for rows, width in workload.shapes:
+        drawn = itertools.islice(draw_ids(rows, workload, random), batches)
+        categories.append(np.stack([ids[:size] for ids in drawn]))
+        inputs.append(keras.Input((), dtype="int32"))
+        embedded.append(_LAYERS.Embedding(rows, width)(inputs[-1]))
+    dense = keras.Input((13,))
+    bottom = _LAYERS.Dense(width)(_LAYERS.Dense(64, "relu")(dense))
+    interaction = keras_rs.layers.DotInteraction(skip_gather=True)
+    crossed = _LAYERS.Concatenate()([bottom, interaction([bottom, *embedded])])
+    logits = _LAYERS.Dense(1)(_LAYERS.Dense(64, "relu")(crossed))
+    arrays = (numbers, *categories), clicks
+    data = tf.data.Dataset.from_tensor_slices(arrays).repeat()
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    return _fit(keras.Model([dense, *inputs], logits), data, make, done, loss)
 
 
 def _dqn(make: MakeOptimizer, done: Done) -> Train:
@@ -382,6 +408,28 @@ CLIENTS: dict[str, Client] = {
         _adagrad,
         3,
         contenders=("Keras", "tf_keras", "tf_opt"),
+    ),
+    "ratings-row-wise": Client(
+        "two towers for ratings, row-wise Adagrad",
+        _ratings,
+        _adagrad,
+        3,
+        {"row_wise": True},
+    ),
+    "dlrm": Client("DLRM (KerasRS), Adagrad", _dlrm, _adagrad, 3),
+    "dlrm-row-wise": Client(
+        "DLRM (KerasRS), row-wise Adagrad",
+        _dlrm,
+        _adagrad,
+        3,
+        {"row_wise": True},
+    ),
+    "dlrm-catch-up": Client(
+        "DLRM (KerasRS), Adam, catch_up",
+        _dlrm,
+        _adam,
+        3,
+        {"lazy_mode": "catch_up"},
     ),
     "models": Client(
         "one of many models in a process",

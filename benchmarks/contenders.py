@@ -96,6 +96,7 @@ _OPTIMIZERS: dict[str, Callable[[Variant], keras.optimizers.Optimizer]] = {
     "tf_opt lazy Adam": lambda _: _tf_opt_optimizer(
         variants.VARIANTS["adam"], lazy_mode=True
     ),
+    "tf_opt row-wise": functools.partial(_tf_opt_optimizer, row_wise=["."]),
     "tf_opt catch_up": _catch_up_optimizer,
     "tf_opt catch_up before reads": _catch_up_optimizer,
     "tf_opt without it": lambda variant: _tf_opt_optimizer(
@@ -245,9 +246,15 @@ _FLOOR_ROW = 64
 
 
 def _floor(
-    problem: Problem, types: Sequence[str] = (), rows_of_batch: bool = False
+    problem: Problem,
+    types: Sequence[str] = (),
+    rows_of_batch: bool = False,
+    row_wise: bool = False,
 ) -> Contender:
-    """Moves the bytes of a step, of all rows or of those of a batch."""
+    """Moves the bytes of a step, of all rows or of those of a batch.
+
+    With `row_wise`, slots have one number for each row.
+    """
     variant, workload = problem.variant, problem.workload
     types = types or ("float32",) * variant.slots + (variant.dtype,)
     tables, batches = workload.shapes, problem.batches
@@ -258,6 +265,12 @@ def _floor(
         batches = [Batch([problem.floor_gradient], [])]
     # Made here: variables made in the function would belong to it.
     arrays = [problem.floor_arrays(shape, types) for shape in tables]
+    if row_wise:
+        arrays = [
+            problem.floor_arrays(shape, types[-1:])
+            + problem.floor_arrays((shape[0], 1), types[:-1])
+            for shape in tables
+        ]
     all_rows = [tf.zeros([0], tf.int32) for _ in tables]
 
     def step(values: list[tf.Tensor], rows: list[tf.Tensor]) -> None:
@@ -319,6 +332,9 @@ _BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.FLOOR: _floor,
     variants.ALL_ROWS_FLOOR: _floor,
     variants.ROW_FLOOR: functools.partial(_floor, rows_of_batch=True),
+    variants.ROW_WISE_FLOOR: functools.partial(
+        _floor, rows_of_batch=True, row_wise=True
+    ),
     variants.CALL: _call,
     variants.TF_CORE: _tf_core,
     variants.TF_CORE_ROWS: _tf_core,

@@ -103,6 +103,7 @@ SPARSE_WORKLOADS: dict[str, Workload] = {
     "table-zipf": Workload(
         "1 M x 64, Zipf", [(1_000_000, 64)], ids=8192, zipf=True
     ),
+    "table-128": Workload("1 M x 128, uniform", [(1_000_000, 128)], ids=8192),
     "26-tables": Workload(
         "26 tables",
         [(min(rows, _CRITEO_ROWS), 16) for rows in _CRITEO_VALUES],

@@ -29,6 +29,8 @@ TF_OPT_CATCH_UP = "tf_opt catch_up, tf.function"
 TF_OPT_CATCH_UP_READS = "tf_opt catch_up before reads, tf.function"
 TORCH_SPARSE_ADAM = "torch, SparseAdam"
 TORCH_ADAGRAD = "torch, Adagrad"
+ROW_WISE_FLOOR = "row floor of row-wise state"
+TF_OPT_ROW_WISE = "tf_opt row-wise, tf.function"
 TF_OPT_LAZY_ADAM = "tf_opt lazy Adam, tf.function"
 TF_CORE_ROWS = "TF core op after tf.unique, tf.function"
 KERAS_2 = "tf_keras, tf.function"
@@ -205,8 +207,8 @@ OPTIMIZERS: dict[str, Variant] = {
     "adagrad": _like_keras(
         *("Adagrad", 1, *_TORCH),
         sparse=(
-            *(ROW_FLOOR, TF_OPT, TF_OPT_LAZY, TF_OPT_LAZY_ADAM, TORCH_ADAGRAD),
-            *_ROW_RIVALS,
+            *(ROW_FLOOR, ROW_WISE_FLOOR, TF_OPT, TF_OPT_ROW_WISE, TF_OPT_LAZY),
+            *(TF_OPT_LAZY_ADAM, TORCH_ADAGRAD, *_ROW_RIVALS),
         ),
     ),
     "rmsprop": _like_keras(

@@ -66,7 +66,6 @@ class OptimizerUnderTest:
         modes: Constructor arguments to test, by name.
         thorough_mode: The mode that turns on the most at once.
         thorough: Its arguments.
-        also: Further modes to test thoroughly.
         has_own_rule: Whether it shares its rule with no optimizer before it.
         has_lazy_mode: Whether `lazy_mode` may be set.
         proportional: Arguments with which a step is proportional to the
@@ -84,7 +83,6 @@ class OptimizerUnderTest:
         self.modes: Mapping[str, Arguments] = reference.MODES
         self.thorough_mode: str = reference.THOROUGH
         self.thorough = self.modes[self.thorough_mode]
-        self.also = getattr(reference, "ALSO", ())
         self.has_own_rule = self.spec.class_name == name
         self.has_lazy_mode = getattr(reference, "HAS_LAZY_MODE", True)
         self.proportional = getattr(reference, "PROPORTIONAL", {})
@@ -175,7 +173,15 @@ RULES = {
 MODES = [
     (name, mode)
     for name, optimizer in OPTIMIZERS.items()
-    for mode in optimizer.modes
+    for mode, arguments in optimizer.modes.items()
+    if "row_wise" not in arguments
+]
+# Those with row-wise state, for the variables "a" and "b".
+ROW_WISE_MODES = [
+    (name, mode)
+    for name, optimizer in OPTIMIZERS.items()
+    for mode, arguments in optimizer.modes.items()
+    if "row_wise" in arguments
 ]
 THOROUGH_MODES = [
     (name, optimizer.thorough_mode) for name, optimizer in RULES.items()
@@ -184,7 +190,7 @@ THOROUGH_MODES = [
 TWO_MODES = [
     (name, mode)
     for name, optimizer in RULES.items()
-    for mode in ("plain", optimizer.thorough_mode, *optimizer.also)
+    for mode in ("plain", optimizer.thorough_mode)
 ]
 
 

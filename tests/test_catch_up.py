@@ -26,6 +26,7 @@ MODES = [
     for name, optimizer in OPTIMIZERS.items()
     if optimizer.spec.coasts
     for mode, arguments in optimizer.modes.items()
+    if "row_wise" not in arguments
     if arguments.get("decoupled_weight_decay", True)
     or not arguments.get("weight_decay")
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -222,6 +223,19 @@ def test_python_m_tf_opt_prints_build_info():
     for key, value in tf_opt.build_info().items():
         (line,) = [x for x in result.stdout.splitlines() if x.split()[0] == key]
         assert value in line
+
+
+def test_a_report_has_what_changes_what_runs_and_no_secrets(monkeypatch):
+    monkeypatch.setenv("TF_OPT_CPU_TARGET", "baseline")
+    monkeypatch.setenv("TF_TOKEN_host", "secret")
+    result = run_alone("-m", "tf_opt", "--report")
+    assert result.returncode == 0, result.stderr
+    found = dict(x.split(maxsplit=1) for x in result.stdout.splitlines())
+    assert found["cpu_kernels"] == "baseline"
+    assert found["python"] == platform.python_version()
+    assert "cores" in found["processor"]
+    assert "TF_OPT_CPU_TARGET=baseline" in found["environment"]
+    assert "secret" not in result.stdout
 
 
 def test_build_info_names_what_runs():

@@ -37,7 +37,10 @@ def test_variables_that_share_an_initial_buffer_part_ways(device):
 def test_tf_opt_ops_has_every_op():
     found = {x for x in tf_opt.ops.__all__ if x.startswith("resource_apply_")}
     assert {x.replace("_", "") for x in found} == {
-        op.spec.op_name.removeprefix("TfOpt>").lower() for op in OPS.values()
+        form.op_name.removeprefix("TfOpt>").lower()
+        for op in OPS.values()
+        for form in (op.spec, op.spec.row_wise)
+        if form
     }
 
 

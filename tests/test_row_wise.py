@@ -191,16 +191,22 @@ def test_is_saved_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_from_keras_takes_the_mean_of_a_rows_accumulators():
-    theirs, table = keras.optimizers.Adagrad(0.1), _table("float32")
-    theirs.apply([tf.convert_to_tensor(_slices(0, table))], [table])
-    ours = tf_opt.from_keras(theirs, row_wise=True)
-    np.testing.assert_allclose(
-        _accumulator(ours).numpy(),
-        _accumulator(theirs).numpy().mean(axis=1),
-        rtol=1e-6,
-    )
+    for dtype in ("float32", "bfloat16"):
+        theirs, table = keras.optimizers.Adagrad(0.1), _table(dtype, 512)
+        theirs.apply([tf.convert_to_tensor(_slices(0, table))], [table])
+        ours = tf_opt.from_keras(theirs, row_wise=True)
+        np.testing.assert_allclose(
+            _accumulator(ours).numpy(),
+            _accumulator(theirs).numpy().astype("float64").mean(axis=1),
+            rtol=1e-6,
+        )
     with pytest.raises(ValueError, match="`row_wise` must be False"):
         tf_opt.to_keras(ours)
+    for other in (keras.optimizers.Adam(0.1), tf_opt.Adam(0.1), "adam"):
+        with pytest.raises(ValueError, match="unless an Adagrad is converted"):
+            tf_opt.from_keras(other, row_wise=True)
+    with pytest.raises(TypeError, match="must be one of"):
+        tf_opt.from_keras(tf_opt.Adagrad(0.1), row_wise=True)
     torch_like = tf_opt.Adagrad(
         0.1,
         row_wise=True,
@@ -209,6 +215,37 @@ def test_from_keras_takes_the_mean_of_a_rows_accumulators():
     )
     with pytest.raises(ValueError, match="`row_wise` must be False"):
         tf_opt.to_torch(torch_like, [])
+
+
+def test_from_keras_finds_the_adagrads_of_several_optimizers():
+    model = _model()
+    theirs = keras.optimizers.MultiOptimizer(
+        keras.optimizers.OptimizerMap(
+            keras.optimizers.Adam(0.1),
+            {".*embeddings": keras.optimizers.Adagrad(0.1)},
+        )
+    )
+    ours = tf_opt.from_keras(theirs, row_wise=True)
+    model.compile(ours, "mse")
+    _fit(model)
+    (tables,) = (x for x in ours.optimizers if isinstance(x, tf_opt.Adagrad))
+    assert [x.shape for x in tables._state.slots[0]] == [(ROWS,), (ROWS,)]
+
+
+def test_a_file_with_the_other_form_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.weights.h5"
+    for saved, loaded in ((False, True), (True, False)):
+        models = [_model(), _model()]
+        for model, row_wise in zip(models, (saved, loaded), strict=True):
+            model.compile(tf_opt.Adagrad(0.1, row_wise=row_wise), "mse")
+            _fit(model)
+        models[0].save_weights(path)
+        optimizer = models[1].optimizer
+        before = [x.numpy() for x in optimizer.variables]
+        with pytest.raises(ValueError, match="`row_wise` must be as it was"):
+            models[1].load_weights(path)
+        for x, wanted in zip(optimizer.variables, before, strict=True):
+            np.testing.assert_array_equal(x.numpy(), wanted)
 
 
 @sparse_implementations
@@ -253,6 +290,31 @@ def test_functional_form_checks_shapes():
             )
     with pytest.raises(ValueError, match="`variable` must have rows"):
         tf_opt.functional.adagrad(1.0, 1.0, 1.0, row_wise=True)
+
+
+@pytest.mark.parametrize("while_loop", [False, True])
+def test_unrolled_steps_are_those_of_the_optimizer(while_loop):
+    table = _table()
+    optimizer = tf_opt.Adagrad(RATE, epsilon=0.5, row_wise=True)
+    target = _slices(0, table)
+    end = tf_opt.functional.unroll(
+        tf_opt.functional.adagrad,
+        lambda x, _: tf.reduce_sum((x - tf.convert_to_tensor(target)) ** 2),
+        table.numpy(),
+        5,
+        learning_rate=RATE,
+        epsilon=0.5,
+        initial_accumulator_value=0.1,
+        row_wise=True,
+        while_loop=while_loop,
+    )
+    for _ in range(5):
+        gradient = 2 * (table.value - tf.convert_to_tensor(target))
+        optimizer.apply([gradient], [table])
+    np.testing.assert_allclose(end.variables, table.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(
+        end.state["accumulator"], _accumulator(optimizer).numpy(), rtol=1e-12
+    )
 
 
 @pytest.mark.kernels

@@ -23,6 +23,7 @@ from beside_numpy import tensor
 from devices import HAS_SPARSE_KERNELS
 from registry import MODES
 from registry import OPTIMIZERS
+from registry import ROW_WISE_MODES
 from registry import TWO_MODES
 from registry import pairwise
 
@@ -109,7 +110,7 @@ def _cases() -> list[Any]:
         for *case, chosen in (
             (*case[:5], case[5:])
             for case in pairwise(
-                TWO_MODES,
+                [*TWO_MODES, ROW_WISE_MODES[0]],
                 IMPLEMENTATIONS,
                 RUNS,
                 DTYPES,
@@ -134,7 +135,7 @@ def _modes() -> list[tuple[str, ...]]:
     """Modes in the eager op and every type; composed in some run and type."""
     types = ("float16", "bfloat16", "float32", "float64")
     cases = []
-    for i, mode in enumerate(MODES):
+    for i, mode in enumerate([*MODES, *ROW_WISE_MODES]):
         cases += [(*mode, "custom_op", "eager", dtype) for dtype in types]
         how = [*trajectory.RUNS][i % 3]
         cases.append((*mode, "composed", how, types[i // 3 % 4]))

@@ -16,3 +16,20 @@ PYTHON
 # The newest is the one that requirements/build.txt puts into .venv.
 newest_tensorflow_minor() { tensorflow_minors | tail -n 1; }
 older_tensorflow_minors() { tensorflow_minors | head -n -1; }
+
+# That of the environment of $PYTHON, if tf_opt is for it.
+installed_tensorflow_minor() {
+  local version
+  version=$("${PYTHON:-python3}" - <<'PYTHON'
+import importlib.metadata
+
+for name in ("tensorflow", "tensorflow-cpu"):
+    try:
+        print(importlib.metadata.version(name))
+        break
+    except importlib.metadata.PackageNotFoundError:
+        pass
+PYTHON
+  )
+  tensorflow_minors | grep -xF "$(cut -d . -f 1,2 <<<"$version")" || true
+}

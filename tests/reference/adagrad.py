@@ -40,7 +40,6 @@ MODES = {
     },
 }
 THOROUGH = "torch_l2_maximize"
-ALSO = ["row_wise"]
 TORCH_SLOTS = {"accumulator": "sum"}
 
 

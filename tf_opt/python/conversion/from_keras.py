@@ -47,7 +47,7 @@ def from_keras(
             `tf.distribute.Strategy`, so does the result. Or what
             `keras.optimizers.get` takes: a name, such as `"adam"`, or a
             configuration.
-        row_wise: As in `tf_opt.Adagrad`, for an Adagrad: accumulators by row
+        row_wise: As in `tf_opt.Adagrad`, for each Adagrad: accumulators by row
             begin with the means of the rows' accumulators.
         **options: Options of tf_opt, such as `lazy_mode` or `master_weights`,
             for each optimizer that is converted.
@@ -64,7 +64,7 @@ def from_keras(
         ValueError: If Keras doesn't know such a name or configuration, the
             optimizer was built outside of the strategy scope in which this
             function is called, or it lacks state that its arguments ask for; or
-            if an option has a wrong value.
+            if an option has a wrong value, or `row_wise` is for no Adagrad.
 
     Example:
 
@@ -73,17 +73,28 @@ def from_keras(
     >>> optimizer.weight_decay, optimizer.epsilon, optimizer.epsilon_hat
     (0.004, 1e-07, True)
     """
-    given: dict[str, Any] = dict(options)
+    has_rows = row_wise is False
 
     def counterpart(part: keras.optimizers.Optimizer) -> FusedOptimizer:
-        if isinstance(part, FusedOptimizer) and not given:
+        nonlocal has_rows
+        own: dict[str, Any] = dict(options)
+        known = COUNTERPARTS.get(type(part))
+        cls = known.cls if known else type(part)
+        if row_wise is not False and hasattr(cls, "row_wise"):
+            has_rows, own["row_wise"] = True, row_wise
+        if isinstance(part, FusedOptimizer) and not own:
             return part
-        own = {"row_wise": row_wise} if row_wise is not False else {}
-        return _counterpart(part, given | own)
+        return _counterpart(part, own)
 
     if isinstance(optimizer, (str, Mapping)):
         optimizer = _new(optimizer)
-    return convert(optimizer, counterpart, LossScaleOptimizer)
+    result = convert(optimizer, counterpart, LossScaleOptimizer)
+    if not has_rows:
+        raise ValueError(
+            "`row_wise` must be False unless an Adagrad is converted. "
+            f"Received: row_wise={row_wise!r} and {optimizer}"
+        )
+    return result
 
 
 def _new(identifier: str | Mapping[str, Any]) -> keras.optimizers.Optimizer:

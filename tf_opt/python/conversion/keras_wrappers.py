@@ -68,7 +68,8 @@ def convert(
                 value = source.numpy()
                 if len(target.shape) < len(source.shape):
                     # Row-wise state has one number for each row.
-                    value = value.mean(axis=tuple(range(1, value.ndim)))
+                    columns = tuple(range(1, value.ndim))
+                    value = value.astype("float64").mean(axis=columns)
                 target.assign(keras.ops.cast(value, target.dtype))
     return result
 

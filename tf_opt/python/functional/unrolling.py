@@ -85,6 +85,8 @@ def unroll(
     loss_dtype = arithmetic.widest_real(leaf.dtype for leaf in leaves)
     taken = inspect.getfullargspec(rule)
     spec = next((each for each in RULES if each.function is rule), None)
+    if spec and spec.row_wise and hyperparameters.get("row_wise"):
+        spec = spec.row_wise
     counts = {
         number.name: number.in_unroll
         for number in (spec.numbers if spec else [rule_spec.STEP])
@@ -97,7 +99,19 @@ def unroll(
     }
     given = {**counts, **(taken.kwonlydefaults or {}), **hyperparameters}
     numbers = {name: _by_step(value, steps) for name, value in given.items()}
-    zeros = [tf.zeros_like(x, arithmetic.slot_dtype(x.dtype)) for x in leaves]
+
+    def zeros(slot: str) -> list[tf.Tensor]:
+        by_row = any(
+            x.by_row for x in (spec.slots if spec else ()) if x.name == slot
+        )
+        return [
+            tf.zeros(
+                tf.shape(x)[:1] if by_row else tf.shape(x),
+                arithmetic.slot_dtype(x.dtype),
+            )
+            for x in leaves
+        ]
+
     if state is None:
         names, first = taken.args[2:], {}
         if spec:
@@ -114,10 +128,12 @@ def unroll(
                 if slot.is_needed(lambda name: hyperparameters.get(name, 0))
             )
             names = [*slots, *first]
-        state = {k: pack([first.get(k, zero) for zero in zeros]) for k in names}
+        state = {
+            k: pack([first.get(k, zero) for zero in zeros(k)]) for k in names
+        }
         for name, x in first_of_slots.items():
             state[name] = pack(
-                [zero + arithmetic.as_slot(x, zero.dtype) for zero in zeros]
+                [z + arithmetic.as_slot(x, z.dtype) for z in zeros(name)]
             )
     state = {"iterations": 0, **state}
     start = scalars.integer("iterations", state["iterations"])

@@ -90,6 +90,9 @@ def adapt(
         have get their defaults, and those that the optimizer doesn't have are
         left out. The store of a different optimizer keeps a wrong length, for
         Keras' error.
+
+    Raises:
+        ValueError: If only one of the two has row-wise state.
     """
     keys = _keys(variables, extras)
     values = {key: store[key] for key in store.keys()}
@@ -100,11 +103,28 @@ def adapt(
         if kind
     ):
         return values | ({"": None} if len(values) == len(keys) else {})
+    for key, variable in zip(keys, variables, strict=True):
+        if key in values:
+            _check_same_form(variable, tuple(values[key].shape))
     defaults = {extra.key: extra.default for extra in extras}
     return {
         str(i): values[key] if key in values else defaults[key]()
         for i, key in enumerate(keys)
     }
+
+
+def _check_same_form(variable: keras.Variable, saved: tuple[int, ...]) -> None:
+    """Raises a ValueError if either a variable or its saved value is by row."""
+    shape = tuple(variable.shape)
+    if shape[:1] == saved[:1] and 1 in (len(shape), len(saved)):
+        if shape != saved:
+            raise ValueError(
+                "`row_wise` must be as it was when the state was saved: "
+                f"`{variable.path}` has shape {shape}, and its saved value "
+                f"{saved}. To change it, load into the optimizer that was "
+                "saved, then convert that: "
+                "`tf_opt.from_keras(tf_opt.to_keras(optimizer), row_wise=...)`"
+            )
 
 
 def _keys(
