@@ -78,8 +78,8 @@ double StepSeconds(CpuTarget target, StateType state, bool stochastic) {
   frame.stochastic_rounding = stochastic;
   frame.uses_random_bits = true;
   const FramedRule<Rule> rule(AdamStep({}), frame, {});
-  const auto apply = RangeFunctionFor<T, Rule>(target);
-  return Fastest([&] { apply(rule, tensor, 0, kElements); });
+  const RuleLoops<T, Rule> loops(target);
+  return Fastest([&] { loops.Apply(rule, tensor, 0, kElements); });
 }
 
 double FloorSeconds(CpuTarget target) {
