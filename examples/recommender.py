@@ -58,8 +58,8 @@ SEED = 0
 # The number of tests during a training. One more comes before it.
 TESTS = 10
 HYPERPARAMETERS = {"learning_rate": 2e-3, "epsilon": 1e-7}
-# Gradients are small here: their squares would vanish in Keras' first value of
-# 0.1, and Adagrad would be SGD.
+# In most rows the gradients' squares are small beside Keras' first value, 0.1,
+# with which Adagrad is nearly SGD there.
 ADAGRAD = {
     "learning_rate": 0.02,
     "initial_accumulator_value": 0.0,
