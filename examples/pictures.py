@@ -14,6 +14,9 @@ TF_OPT = "#0b4f6c"
 # For several lines of tf_opt's.
 TF_OPT_LIGHT = "#9dc3d4"
 TF_OPT_MEDIUM = "#3f8fb5"
+# For Adagrad beside Adam.
+TF_OPT_ADAGRAD = "#1b6b3a"
+TF_OPT_ADAGRAD_LIGHT = "#a8d5a2"
 PYTORCH = "#6a3d9a"
 TENSORFLOW = "#7f7f7f"
 # For what is no library's.

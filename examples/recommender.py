@@ -1,6 +1,7 @@
-"""Trains a two-tower recommender on sparse gradients, with four optimizers.
+"""Trains a two-tower recommender on sparse gradients, with Adam and Adagrad.
 
-    python examples/recommender.py [--steps N] [--seconds N] [--output FILE]
+    python examples/recommender.py [--steps N] [--seconds N] [--seed N]
+        [--output FILE]
 
 The data are the functions of Python's standard library and their calls. From a
 function's names and other calls, the model predicts a missing call. One tower
@@ -11,25 +12,31 @@ tables, and the gradients contain only these rows.
 Keras' Adam and tf_opt's Adam update all rows in every step. With
 `lazy_mode=True`, tf_opt's Adam only updates the rows that occur, which is
 faster but trains differently. With `lazy_mode="catch_up"`, a row makes up for
-the steps that it missed before it is updated. All trainings start from the same
-weights, see the same batches and take the same number of steps, except that a
-training ends early if it takes too long.
+the steps that it missed before it is updated.
 
-Each optimizer trains once in `model.fit` and once in a custom loop. In the
-loop, rows also catch up before the model reads them. Only then is the training
-that of `tf_opt.Adam`, up to rounding.
+Adagrad leaves rows without a gradient alone. Keras' Adagrad goes over the whole
+table nevertheless, tf_opt's only over the rows that occur. With
+`row_wise=True`, a row has one accumulator instead of one for each element.
+
+All trainings start from the same weights, see the same batches and take the
+same number of steps, except that a training ends early if it takes too long.
+They run in `model.fit`. In `fit`, the model reads rows before they catch up. So
+`lazy_mode="catch_up"` also trains in a custom loop, where rows catch up before
+the model reads them. Only then is the training that of `tf_opt.Adam`, up to
+rounding. Other optimizers would train the same in a loop.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import itertools
+import math
 import os
 import pathlib
 import time
 from collections.abc import Callable
 from typing import Any
+from typing import NamedTuple
 
 # TensorFlow reads this when it is imported.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -46,19 +53,18 @@ import tf_opt
 import two_towers
 from matplotlib.figure import Figure
 
+# Chooses the functions to test with, and by default weights and batches.
 SEED = 0
 # The number of tests during a training. One more comes before it.
 TESTS = 10
 HYPERPARAMETERS = {"learning_rate": 2e-3, "epsilon": 1e-7}
-COLORS = (
-    pictures.KERAS,
-    pictures.TF_OPT_LIGHT,
-    pictures.TF_OPT_MEDIUM,
-    pictures.TF_OPT,
-)
-# Wider below, since curves coincide.
-WIDTHS = (2, 5, 2, 2)
-STYLES = ("-", ":")
+# In most rows the gradients' squares are small beside Keras' first value, 0.1,
+# with which Adagrad is nearly SGD there.
+ADAGRAD = {
+    "learning_rate": 0.02,
+    "initial_accumulator_value": 0.0,
+    "epsilon": 1e-12,
+}
 
 
 class Recorder(keras.callbacks.Callback):
@@ -78,6 +84,7 @@ class Recorder(keras.callbacks.Callback):
         steps: The number of steps before each test.
         seconds: The time of each test.
         scores: The score of each test.
+        state_bytes: The size of the optimizer's state, set after the training.
     """
 
     def __init__(
@@ -97,6 +104,7 @@ class Recorder(keras.callbacks.Callback):
         self.steps: list[int] = []
         self.seconds: list[float] = []
         self.scores: list[two_towers.Score] = []
+        self.state_bytes = 0
         self._elapsed = 0.0
         self._started: float | None = None
 
@@ -130,24 +138,24 @@ def make_loss() -> keras.losses.Loss:
     return keras.losses.CategoricalCrossentropy(from_logits=True)
 
 
-def make_optimizers() -> dict[str, Callable[[], keras.optimizers.Optimizer]]:
-    """Returns functions that make the optimizers, all with Keras' epsilon."""
-    ours = functools.partial(tf_opt.Adam, **HYPERPARAMETERS, epsilon_hat=True)
-    return {
-        "keras.optimizers.Adam": functools.partial(
-            keras.optimizers.Adam, **HYPERPARAMETERS
-        ),
-        "tf_opt.Adam": ours,
-        "tf_opt.Adam, lazy_mode=True": functools.partial(ours, lazy_mode=True),
-        'tf_opt.Adam, lazy_mode="catch_up"': functools.partial(
-            ours, lazy_mode="catch_up"
-        ),
-    }
-
-
 def catches_up(optimizer: keras.optimizers.Optimizer) -> bool:
     """Returns whether an optimizer has rows that catch up."""
     return getattr(optimizer, "lazy_mode", False) == "catch_up"
+
+
+def count_state_bytes(optimizer: keras.optimizers.Optimizer) -> int:
+    """Returns the bytes of an optimizer's state, which must be built."""
+    if hasattr(optimizer, "memory"):
+        return sum(
+            size
+            for kinds in optimizer.memory().values()
+            for kind, size in kinds.items()
+            if kind != "variables"  # The model's.
+        )
+    return sum(
+        math.prod(each.shape) * tf.as_dtype(each.dtype).size
+        for each in optimizer.variables
+    )
 
 
 def train_with_fit(
@@ -198,43 +206,85 @@ def train_in_loop(
             break
 
 
+class Training(NamedTuple):
+    """A training of the comparison: its optimizer, its way, its curves."""
+
+    name: str
+    make_optimizer: Callable[[], keras.optimizers.Optimizer]
+    color: str
+    width: int = 2
+    style: str = "-"
+    way: str = "fit"
+
+
+def make_trainings() -> list[Training]:
+    """Returns all trainings, with the same epsilon in Keras and tf_opt."""
+    make = functools.partial
+    keras_adam = make(keras.optimizers.Adam, **HYPERPARAMETERS)
+    adam = make(tf_opt.Adam, **HYPERPARAMETERS, epsilon_hat=True)
+    lazy = make(adam, lazy_mode=True)
+    catch_up = make(adam, lazy_mode="catch_up")
+    keras_adagrad = make(keras.optimizers.Adagrad, **ADAGRAD)
+    adagrad = make(tf_opt.Adagrad, **ADAGRAD)
+    row_wise = make(adagrad, row_wise=True)
+    waits = 'tf_opt.Adam, lazy_mode="catch_up"'
+    # Wider below, since curves coincide.
+    wide = 5
+    return [
+        Training("keras.optimizers.Adam", keras_adam, pictures.KERAS),
+        Training("tf_opt.Adam", adam, pictures.TF_OPT_LIGHT, wide),
+        Training("tf_opt.Adam, lazy_mode=True", lazy, pictures.TF_OPT_MEDIUM),
+        Training(waits, catch_up, pictures.TF_OPT),
+        Training(waits, catch_up, pictures.TF_OPT, style=":", way="loop"),
+        Training(
+            "keras.optimizers.Adagrad",
+            keras_adagrad,
+            pictures.KERAS,
+            style="--",
+        ),
+        Training(
+            "tf_opt.Adagrad", adagrad, pictures.TF_OPT_ADAGRAD_LIGHT, wide
+        ),
+        Training(
+            "tf_opt.Adagrad, row_wise=True", row_wise, pictures.TF_OPT_ADAGRAD
+        ),
+    ]
+
+
 def compare(
-    data: standard_library.Data, steps: int, budget: float
-) -> dict[tuple[str, str], Recorder]:
-    """Trains with each optimizer in each way, showing progress."""
+    data: standard_library.Data, steps: int, budget: float, seed: int
+) -> list[tuple[Training, Recorder]]:
+    """Runs all trainings, showing progress."""
     ways = {"fit": train_with_fit, "loop": train_in_loop}
-    recorders = {}
+    results = []
     with rich.progress.Progress() as progress:
-        for name, make_optimizer in make_optimizers().items():
-            for way, train in ways.items():
-                task = progress.add_task(f"{name}, {way}", total=steps)
-                optimizer = make_optimizer()
-                recorder = Recorder(
-                    data,
-                    optimizer,
-                    steps,
-                    budget,
-                    functools.partial(progress.advance, task),
-                )
-                keras.utils.set_random_seed(SEED)  # The same weights.
-                model = two_towers.TwoTowers()
-                # A second pass over the same dataset would have another order.
-                batches = two_towers.make_batches(data, SEED)
-                train(model, optimizer, batches.take(steps), recorder)
-                # It may have ended early.
-                progress.update(task, total=recorder.steps[-1])
-                # Frees the tables.
-                recorder.set_model(None)
-                recorder.optimizer = None
-                recorders[name, way] = recorder
-    return recorders
+        for training in make_trainings():
+            task = progress.add_task(
+                f"{training.name}, {training.way}", total=steps
+            )
+            optimizer = training.make_optimizer()
+            advance = functools.partial(progress.advance, task)
+            recorder = Recorder(data, optimizer, steps, budget, advance)
+            keras.utils.set_random_seed(seed)  # The same weights.
+            model = two_towers.TwoTowers()
+            # A second pass over the same dataset would have another order.
+            batches = two_towers.make_batches(data, seed)
+            ways[training.way](model, optimizer, batches.take(steps), recorder)
+            recorder.state_bytes = count_state_bytes(optimizer)
+            # It may have ended early.
+            progress.update(task, total=recorder.steps[-1])
+            # Frees the tables.
+            recorder.set_model(None)
+            recorder.optimizer = None
+            results.append((training, recorder))
+    return results
 
 
 def make_table(
-    recorders: dict[tuple[str, str], Recorder],
+    results: list[tuple[Training, Recorder]],
 ) -> rich.table.Table:
-    """Makes a table of the optimizers' final scores and speeds."""
-    start = next(iter(recorders.values())).scores[0]
+    """Makes a table of the optimizers' state, final scores and speeds."""
+    start = results[0][1].scores[0]
     table = rich.table.Table(
         title=f"Training from a test loss of {start.loss:.2f}",
         caption="Recall: the share of missing calls that are among the first "
@@ -243,6 +293,7 @@ def make_table(
     table.add_column("optimizer")
     table.add_column("way")
     for column in (
+        "bytes of state",
         "test loss",
         f"recall@{two_towers.TOP}",
         "steps",
@@ -250,11 +301,12 @@ def make_table(
         "ms per step",
     ):
         table.add_column(column, justify="right")
-    for (name, way), recorder in recorders.items():
+    for training, recorder in results:
         end = recorder.scores[-1]
         table.add_row(
-            name,
-            way,
+            training.name,
+            training.way,
+            f"{recorder.state_bytes:,}",
             f"{end.loss:.2f}",
             f"{end.recall:.1%}",
             f"{recorder.steps[-1]}",
@@ -264,29 +316,27 @@ def make_table(
     return table
 
 
-def plot(
-    recorders: dict[tuple[str, str], Recorder], path: pathlib.Path
-) -> None:
+def plot(results: list[tuple[Training, Recorder]], path: pathlib.Path) -> None:
     """Draws the loss against the steps and against the seconds."""
     figure = Figure(figsize=(11, 4.5), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, x in zip(panels, ("steps", "seconds"), strict=True):
-        looks = itertools.product(zip(COLORS, WIDTHS, strict=True), STYLES)
-        for ((name, way), recorder), ((color, width), style) in zip(
-            recorders.items(), looks, strict=True
-        ):
+        for training, recorder in results:
             axes.plot(
                 getattr(recorder, x),
                 [score.loss for score in recorder.scores],
-                color=color,
-                ls=style,
-                lw=width,
-                zorder=-width,
-                label=f"{name}, {way}",
+                color=training.color,
+                ls=training.style,
+                lw=training.width,
+                zorder=-training.width,
+                label=f"{training.name}, {training.way}",
             )
         axes.set_xlabel(f"{x} of training")
     panels[0].set_ylabel("test loss")
     panels[0].legend(frameon=False)
+    # Speeds differ by more than ten. The test at 0 seconds isn't shown.
+    panels[1].set_xscale("log", nonpositive="mask")
+    panels[1].xaxis.set_major_formatter("{x:g}")
     figure.suptitle(
         f"Two towers, two tables of {two_towers.ROWS:,} x {two_towers.WIDTH}: "
         "which call is missing"
@@ -297,8 +347,8 @@ def plot(
 def parse_arguments() -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(
-        description="Trains a recommender with Keras' Adam, with tf_opt's and "
-        "with its lazy modes, and compares."
+        description="Trains a recommender with Keras' Adam and Adagrad, and "
+        "with tf_opt's, their lazy modes and row-wise state, and compares."
     )
     parser.add_argument(
         "--steps",
@@ -311,6 +361,13 @@ def parse_arguments() -> argparse.Namespace:
         type=float,
         default=30.0,
         help="when a training ends early (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=SEED,
+        help="chooses weights and batches, the same for all trainings "
+        "(default: %(default)s)",
     )
     common.add_output(parser, "recommender.png", "the losses")
     arguments = parser.parse_args()
@@ -332,9 +389,9 @@ def main() -> None:
         f"{len(data.catalogue):,} different ones",
         highlight=False,
     )
-    recorders = compare(data, arguments.steps, arguments.seconds)
-    console.print(make_table(recorders))
-    plot(recorders, arguments.output)
+    results = compare(data, arguments.steps, arguments.seconds, arguments.seed)
+    console.print(make_table(results))
+    plot(results, arguments.output)
     console.print(f"The curves: {arguments.output}", soft_wrap=True)
 
 

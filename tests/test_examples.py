@@ -18,6 +18,7 @@ for module in ("matplotlib", "rich", "sklearn"):
 
 import learned_schedule
 import precisions
+import two_towers
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -121,6 +122,32 @@ def test_offloaded_losses_are_equal_and_the_state_is_on_the_host(
     assert bytes_of["slots"] == [4 * size, 0, 4 * size]
     assert bytes_of["master_weights"] == [2 * size, 0, 2 * size]
     assert bytes_of["working_copies"] == [0, 0, size]
+
+
+def test_recommender_prints_the_bytes_of_state_and_draws(tmp_path) -> None:
+    plot = tmp_path / "plot.png"
+    printed = run(
+        *("examples/recommender.py", tmp_path, "--steps=2", "--seed=1"),
+        f"--output={plot}",
+    )
+    assert_is_picture(plot)
+    rows = cells(printed, "│")
+    size = {name: int(row[1].replace(",", "")) for name, row in rows.items()}
+    tables = 2 * two_towers.ROWS * two_towers.WIDTH * 4
+    assert {name: x / tables for name, x in size.items()} == pytest.approx(
+        {
+            "keras.optimizers.Adam": 2,
+            "tf_opt.Adam": 2,
+            "tf_opt.Adam, lazy_mode=True": 2,
+            # Where a row is up to date is 4 bytes, one element of a row.
+            'tf_opt.Adam, lazy_mode="catch_up"': 2 + 1 / two_towers.WIDTH,
+            "keras.optimizers.Adagrad": 1,
+            "tf_opt.Adagrad": 1,
+            "tf_opt.Adagrad, row_wise=True": 1 / two_towers.WIDTH,
+        },
+        # The layers and the tables of what rows missed are small.
+        abs=0.003,
+    )
 
 
 def test_dry_run_of_the_measurement_on_gpus_prints_and_draws(tmp_path) -> None:
