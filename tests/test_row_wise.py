@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt.python.ops.resource_apply import BARE
 
 from devices import needs_sparse_kernels
 from devices import sparse_implementations
@@ -326,26 +327,7 @@ def test_ops_check_the_accumulators_shape(shape):
         tf.Variable(tf.ones(shape)),
     )
     before = table.numpy()
-    numbers = {
-        "learning_rate": 0.1,
-        "epsilon": 0.1,
-        "weight_decay": 0.0,
-        "learning_rate_factors": 1.0,
-        "gradient_factors": 1.0,
-        "variable_numbers": 0.0,
-        "gradient_scale": 1.0,
-        "clip_value": 1.0,
-        "ema_momentum": 0.0,
-        "overwrite_with_average": False,
-        "enabled": True,
-        "update": True,
-        "iteration": 0,
-        "seed": 0,
-        "decoupled_weight_decay": True,
-        "maximize": False,
-        "stochastic_rounding": False,
-        "torch_epsilon": False,
-    }
+    numbers = {**BARE, "learning_rate": 0.1, "epsilon": 0.1}
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="one element for each row"
     ):
@@ -353,9 +335,10 @@ def test_ops_check_the_accumulators_shape(shape):
             variables=[table.handle],
             accumulator=[wrong.handle],
             gradients=[tf.ones([ROWS, WIDTH])],
-            accumulators=[],
-            averages=[],
-            master_weights=[],
+            weight_decay=0.0,
+            decoupled_weight_decay=True,
+            maximize=False,
+            torch_epsilon=False,
             **numbers,
         )
     np.testing.assert_array_equal(table.numpy(), before)

@@ -58,10 +58,6 @@ struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
     return missed;
   }
 
-  TF_OPT_RULE_INLINE static V Direction(const V&, const V&, const V&) {
-    return 0;
-  }
-
   Descent<V, kL2> descent;
   V learning_rate;
   V rho;

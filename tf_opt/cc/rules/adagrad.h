@@ -83,11 +83,6 @@ struct AdagradRule
     return missed;
   }
 
-  template <typename... Slots>
-  TF_OPT_RULE_INLINE static V Direction(const V&, const Slots&...) {
-    return 0;
-  }
-
   Descent<V, kL2> descent;
   V learning_rate;
   V epsilon_inside;

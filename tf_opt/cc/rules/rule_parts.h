@@ -17,6 +17,11 @@ struct RuleBase {
   using Step = Step_;  // A step's scalars, made of the hyperparameters.
   static constexpr int kSlots = kSlots_;  // Of each element.
   static constexpr bool kRowWise = false;
+  // For rules in which nothing but decay moves rows that wait.
+  template <typename... Slots>
+  TF_OPT_RULE_INLINE static V Direction(const V&, const Slots&...) {
+    return 0;
+  }
   // Whether the gradient is rounded to the type of the last slot.
   static constexpr bool kRoundsGradientLikeSlot = false;
 };
