@@ -327,6 +327,13 @@ def _torch(problem: Problem, implementation: str, dtype: str = "") -> Contender:
     )
 
 
+def _fbgemm(problem: Problem) -> Contender:
+    shapes = problem.workload.shapes
+    return torch_contenders.fbgemm_contender(
+        problem.variant, shapes, problem.batches
+    )
+
+
 # How to make the contenders that are no optimizers.
 _BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.FLOOR: _floor,
@@ -335,6 +342,7 @@ _BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.ROW_WISE_FLOOR: functools.partial(
         _floor, rows_of_batch=True, row_wise=True
     ),
+    variants.FBGEMM: _fbgemm,
     variants.CALL: _call,
     variants.TF_CORE: _tf_core,
     variants.TF_CORE_ROWS: _tf_core,
@@ -385,9 +393,15 @@ def _names(variant: Variant, workload: Workload, quick: bool) -> list[str]:
         left_out.add(variants.TORCH_SPARSE_ADAM)  # It has no AMSGrad.
     if variant.dtype == "bfloat16" and workload.parameters > 10**8:
         left_out.add(variants.KERAS)  # There is no memory left for it.
-    for package in ("torch", "tf_keras"):
+    # By what the names of their contenders begin with.
+    packages = {
+        "torch": "torch",
+        "tf_keras": "tf_keras",
+        "FBGEMM": "fbgemm_gpu",
+    }
+    for begin, package in packages.items():
         if importlib.util.find_spec(package) is None:
-            left_out.update(name for name in names if name.startswith(package))
+            left_out.update(name for name in names if name.startswith(begin))
     return [name for name in names if name not in left_out]
 
 

@@ -152,6 +152,41 @@ def sparse_contender(
     return Contender(step, _norms_of(tables, first))
 
 
+def fbgemm_contender(
+    variant: Variant, shapes: list[Shape], batches: Sequence[Batch]
+) -> Contender:
+    """Makes the backward pass of FBGEMM's tables, which updates them."""
+    from fbgemm_gpu import split_table_batched_embeddings_ops_common as common
+    from fbgemm_gpu import split_table_batched_embeddings_ops_training as tbe
+
+    host = common.EmbeddingLocation.HOST, tbe.ComputeDevice.CPU
+    arguments = _arguments(variant)
+    tables = tbe.SplitTableBatchedEmbeddingBagsCodegen(
+        [(*shape, *host) for shape in shapes],
+        optimizer=tbe.OptimType.EXACT_ROWWISE_ADAGRAD,
+        learning_rate=arguments["lr"],
+        eps=arguments.get("eps", 1e-8),
+    )
+    weights = tables.split_embedding_weights()
+    for weight in weights:
+        weight.normal_(std=0.02)
+
+    def lookup(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        ids = torch.tensor(tf.concat(batch.ids, 0).numpy(), dtype=torch.int64)
+        # A bag is one id.
+        rows = tables(ids, torch.arange(len(ids) + 1))
+        return rows, torch.cat(list(map(_shared, batch.values)), dim=1)
+
+    lookups = itertools.cycle(list(map(lookup, batches)))
+
+    def step() -> None:
+        rows, gradient = next(lookups)
+        rows.backward(gradient, retain_graph=True)
+
+    first = [torch.tensor(rows.numpy()) for rows in batches[0].rows]
+    return Contender(step, _norms_of(weights, first))
+
+
 def _norms_of(
     parameters: list[torch.nn.Parameter],
     rows: Sequence[torch.Tensor | slice] = itertools.repeat(slice(None)),

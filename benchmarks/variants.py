@@ -31,6 +31,7 @@ TORCH_SPARSE_ADAM = "torch, SparseAdam"
 TORCH_ADAGRAD = "torch, Adagrad"
 ROW_WISE_FLOOR = "row floor of row-wise state"
 TF_OPT_ROW_WISE = "tf_opt row-wise, tf.function"
+FBGEMM = "FBGEMM, row-wise Adagrad"
 TF_OPT_LAZY_ADAM = "tf_opt lazy Adam, tf.function"
 TF_CORE_ROWS = "TF core op after tf.unique, tf.function"
 KERAS_2 = "tf_keras, tf.function"
@@ -208,7 +209,7 @@ OPTIMIZERS: dict[str, Variant] = {
         *("Adagrad", 1, *_TORCH),
         sparse=(
             *(ROW_FLOOR, ROW_WISE_FLOOR, TF_OPT, TF_OPT_ROW_WISE, TF_OPT_LAZY),
-            *(TF_OPT_LAZY_ADAM, TORCH_ADAGRAD, *_ROW_RIVALS),
+            *(TF_OPT_LAZY_ADAM, FBGEMM, TORCH_ADAGRAD, *_ROW_RIVALS),
         ),
     ),
     "rmsprop": _like_keras(

@@ -6,12 +6,15 @@ minutes.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_opt
+import torch
 
 import clients
 
@@ -60,3 +63,62 @@ def test_losses_are_those_with_keras_optimizer(name: str) -> None:
     np.testing.assert_allclose(
         ours, losses(name, "Keras")[:compared], rtol=1e-5
     )
+
+
+def test_row_wise_adagrad_has_fbgemms_numbers() -> None:
+    from fbgemm_gpu import split_table_batched_embeddings_ops_common as common
+    from fbgemm_gpu import split_table_batched_embeddings_ops_training as tbe
+
+    rows, width, ids = 50, 8, 30
+    host = common.EmbeddingLocation.HOST, tbe.ComputeDevice.CPU
+    theirs = tbe.SplitTableBatchedEmbeddingBagsCodegen(
+        [(rows, width, *host)],
+        optimizer=tbe.OptimType.EXACT_ROWWISE_ADAGRAD,
+        learning_rate=0.125,
+        eps=1e-3,
+    )
+    (weight,) = theirs.split_embedding_weights()
+    weight.normal_()
+    table = keras.Variable(weight.numpy(), name="embeddings")
+    ours = tf_opt.Adagrad(0.125, 0.0, 1e-3, torch_epsilon=True, row_wise=True)
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        drawn = random.integers(0, rows, ids)
+        gradient = random.normal(size=(ids, width)).astype(np.float32)
+        found = theirs(torch.tensor(drawn), torch.arange(ids + 1))
+        found.backward(torch.tensor(gradient))
+        ours.apply([tf.IndexedSlices(gradient, drawn)], [table])
+    np.testing.assert_allclose(table.numpy(), weight.numpy(), atol=1e-5)
+
+
+def test_a_kerasrs_table_is_saved_with_its_optimizer(tmp_path: Path) -> None:
+    import keras_rs
+
+    config = keras_rs.layers.TableConfig(
+        name="table",
+        vocabulary_size=50,
+        embedding_dim=8,
+        optimizer=tf_opt.Adagrad(0.1, row_wise=True),
+        placement="default_device",
+    )
+    feature = keras_rs.layers.FeatureConfig(
+        name="ids", table=config, input_shape=(16, 3), output_shape=(16, 8)
+    )
+    ids = keras.Input((3,), batch_size=16, dtype="int32")
+    embedded = keras_rs.layers.DistributedEmbedding({"ids": feature})(
+        {"ids": ids}
+    )
+    model = keras.Model(ids, keras.layers.Dense(1)(embedded["ids"]))
+    # On CPUs KerasRS trains its tables with this one.
+    model.compile(tf_opt.Adagrad(0.1, row_wise=True), "mse")
+    x = np.random.default_rng(0).integers(0, 50, (64, 3))
+    fit = {"x": x, "y": x[:, :1], "batch_size": 16, "shuffle": False}
+    model.fit(**fit, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    shapes = [x.shape for x in loaded.optimizer._state.slots[0]]
+    assert shapes[0] == (50,)
+    losses = [
+        each.fit(**fit, verbose=0).history["loss"] for each in (model, loaded)
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-6)
