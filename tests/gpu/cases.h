@@ -47,6 +47,7 @@ struct Case : Description_ {
     std::string name = Description::kOp;
     int bit = 0;
     for (const Operand& slot : Description::kSlotOperands) {
+      bit += slot.may_be_by_row;
       if (!slot.optional) continue;
       if (modes.variant >> bit++ & 1) name += std::string(", ") + slot.name;
     }
