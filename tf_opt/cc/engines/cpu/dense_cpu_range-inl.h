@@ -280,6 +280,7 @@ template <typename T, typename Rule, std::size_t... kIndices>
 inline __attribute__((always_inline)) void ApplyRows(
     const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
     int64_t begin, int64_t end, std::index_sequence<kIndices...> indices) {
+  if (begin == end) return;  // Perhaps of rows without elements.
   auto* state = tensor.Part(begin, 0).row_state();
   for (; begin < end; begin += tensor.width, ++state) {
     const int64_t row_end = begin + tensor.width;
