@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import keras_rs  # Before a seed is set: importing it draws random numbers.
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -92,8 +93,6 @@ def test_row_wise_adagrad_has_fbgemms_numbers() -> None:
 
 
 def test_a_kerasrs_table_is_saved_with_its_optimizer(tmp_path: Path) -> None:
-    import keras_rs
-
     config = keras_rs.layers.TableConfig(
         name="table",
         vocabulary_size=50,
