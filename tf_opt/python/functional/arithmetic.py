@@ -105,10 +105,12 @@ def mean_square_of_rows(x: tf.Tensor) -> tf.Tensor:
 
 def of_rows(numbers: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
     """Reshapes a table's numbers, one for each row, to broadcast to it."""
-    shape = tf.concat(
-        [tf.shape(numbers), tf.ones([tf.rank(table) - 1], tf.int32)], axis=0
-    )
-    return tf.reshape(numbers, shape)
+    rank = table.shape.rank
+    if rank is not None:
+        return tf.reshape(numbers, [-1] + [1] * (rank - 1))
+    # In a rule's kept function.
+    ones = tf.ones([tf.rank(table) - 1], tf.int32)
+    return tf.reshape(numbers, tf.concat([[-1], ones], axis=0))
 
 
 def differentiable_sqrt(x: tf.Tensor) -> tf.Tensor:

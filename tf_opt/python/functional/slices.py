@@ -28,9 +28,8 @@ class MergedSlices(NamedTuple):
 
     def once(self) -> tf.Tensor:
         """Returns the sums, with zeros in all but a row's first entry."""
-        shape = [-1] + [1] * (self.sums.shape.rank - 1)
         return tf.where(
-            tf.reshape(self.is_first, shape),
+            arithmetic.of_rows(self.is_first, self.sums),
             self.sums,
             tf.zeros((), self.sums.dtype),
         )

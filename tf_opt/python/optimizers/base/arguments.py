@@ -167,7 +167,10 @@ def check(
 def is_fixed(name: str, spec: RuleSpec) -> bool:
     """Returns whether an argument can't change once there is a state."""
     always = (
-        *("master_weights", "state_dtype", "state_device", "shard_state"),
+        "master_weights",
+        "state_dtype",
+        "state_device",
+        "shard_state",
         "row_wise",
     )
     return name in always or any(

@@ -116,15 +116,15 @@ def adapt(
 def _check_same_form(variable: keras.Variable, saved: tuple[int, ...]) -> None:
     """Raises a ValueError if either a variable or its saved value is by row."""
     shape = tuple(variable.shape)
-    if shape[:1] == saved[:1] and 1 in (len(shape), len(saved)):
-        if shape != saved:
-            raise ValueError(
-                "`row_wise` must be as it was when the state was saved: "
-                f"`{variable.path}` has shape {shape}, and its saved value "
-                f"{saved}. To change it, load into the optimizer that was "
-                "saved, then convert that: "
-                "`tf_opt.from_keras(tf_opt.to_keras(optimizer), row_wise=...)`"
-            )
+    one_is_by_row = shape[:1] == saved[:1] and 1 in (len(shape), len(saved))
+    if one_is_by_row and shape != saved:
+        raise ValueError(
+            "`row_wise` must be as it was when the state was saved: "
+            f"`{variable.path}` has shape {shape}, and its saved value "
+            f"{saved}. To change it, load into the optimizer that was "
+            "saved, then convert that: "
+            "`tf_opt.from_keras(tf_opt.to_keras(optimizer), row_wise=...)`"
+        )
 
 
 def _keys(

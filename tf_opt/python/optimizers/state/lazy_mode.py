@@ -52,17 +52,12 @@ def check(name: str, lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
                     f"{CATCH_UP!r}. Received: {mode!r}"
                 )
         return {pattern: check(name, x) for pattern, x in lazy_mode.items()}
-    if not isinstance(lazy_mode, (list, tuple)):
-        hint = ""
-        if isinstance(lazy_mode, str):
-            hint = f". For one pattern, write {name}=[{lazy_mode!r}]"
-        raise ValueError(
-            f"`{name}` must be True, False, {CATCH_UP!r}, a list of regular "
-            "expressions for the tables' paths, or a dictionary of such "
-            f"expressions and modes. Received: {name}={lazy_mode!r}{hint}"
-        )
-    patterns.check(name, lazy_mode, "elements")
-    return list(lazy_mode)
+    return patterns.as_list(
+        name,
+        lazy_mode,
+        f"True, False, {CATCH_UP!r}, a list of regular expressions for the "
+        "tables' paths, or a dictionary of such expressions and modes",
+    )
 
 
 def copy_of(lazy_mode: LazyMode) -> LazyMode:

@@ -33,6 +33,23 @@ def check(name: str, patterns: Iterable[Any], role: str) -> None:
             ) from error
 
 
+def as_list(name: str, value: Any, expected: str) -> list[str]:
+    """Checks a user's list of regular expressions and returns a copy.
+
+    Raises:
+        ValueError: If it is none; the argument must be as `expected` says.
+    """
+    if not isinstance(value, (list, tuple)):
+        hint = ""
+        if isinstance(value, str):
+            hint = f". For one pattern, write {name}=[{value!r}]"
+        raise ValueError(
+            f"`{name}` must be {expected}. Received: {name}={value!r}{hint}"
+        )
+    check(name, value, "elements")
+    return list(value)
+
+
 def values_of(
     name: str,
     values: Mapping[str, Value],

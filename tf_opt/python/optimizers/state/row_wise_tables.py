@@ -24,16 +24,11 @@ def check(name: str, row_wise: Any) -> bool | list[str]:
     """
     if isinstance(row_wise, (bool, np.bool_)):
         return bool(row_wise)
-    if not isinstance(row_wise, (list, tuple)):
-        hint = ""
-        if isinstance(row_wise, str):
-            hint = f". For one pattern, write {name}=[{row_wise!r}]"
-        raise ValueError(
-            f"`{name}` must be True, False or a list of regular expressions "
-            f"for the tables' paths. Received: {name}={row_wise!r}{hint}"
-        )
-    patterns.check(name, row_wise, "elements")
-    return list(row_wise)
+    return patterns.as_list(
+        name,
+        row_wise,
+        "True, False or a list of regular expressions for the tables' paths",
+    )
 
 
 def tables_of(
