@@ -18,24 +18,6 @@ namespace tf_opt {
 #if defined(TF_OPT_CPU_TARGET)
 namespace TF_OPT_CPU_TARGET {
 
-template <typename T, typename Rule>
-constexpr auto CoastLoop() {
-  if constexpr (Rule::Description::kCoasts) {
-    return CoastRange<T, Rule>;
-  } else {
-    return nullptr;
-  }
-}
-
-template <typename T, typename Rule>
-constexpr auto AddSquaresLoop() {
-  if constexpr (Rule::kRowWise) {
-    return AddSquares<T, Rule>;
-  } else {
-    return nullptr;
-  }
-}
-
 // The loops of one rule.
 template <typename Case>
 struct Loops {
@@ -44,8 +26,8 @@ struct Loops {
 
   decltype(&ApplyRange<T, Rule>) apply = ApplyRange<T, Rule>;
   decltype(&AccumulateRange<T, Rule>) accumulate = AccumulateRange<T, Rule>;
-  decltype(&AddSquares<T, Rule>) add_squares = AddSquaresLoop<T, Rule>();
-  decltype(&CoastRange<T, Rule>) coast = CoastLoop<T, Rule>();
+  decltype(&AddSquares<T, Rule>) add_squares = AddSquares<T, Rule>;
+  decltype(&CoastRange<T, Rule>) coast = CoastRange<T, Rule>;
 };
 
 // An explicit instantiation emits the loops of all rules of an optimizer.

@@ -54,14 +54,8 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
           "`coasting` must be empty where `since` is");
     }
     if (length > 0) slots.push_back(slot);
-    if (slot.is_of_waiting_rows()) continue;
-    if (slot.may_be_by_row) {
-      if (slot.by_row) variant |= bit;
-    } else if (slot.optional) {
-      if (length > 0) variant |= bit;
-    } else {
-      continue;
-    }
+    if (!slot.is_choice()) continue;
+    if (slot.may_be_by_row ? slot.by_row : length > 0) variant |= bit;
     bit <<= 1;
   }
   if (!slots.empty() && slots.back().storage == Storage::kSince) {

@@ -50,7 +50,7 @@ template <typename Description>
 constexpr int CountSlotChoices() {
   int count = 0;
   for (const Operand& slot : Description::kSlotOperands) {
-    count += slot.optional || slot.may_be_by_row;
+    count += slot.is_choice();
   }
   return count;
 }

@@ -78,6 +78,12 @@ struct Operand {
 
   constexpr bool is_row_of_table() const { return row_input != nullptr; }
 
+  // Whether a boolean of the rule's variant tells if the step has it of each
+  // element; see description.h.
+  constexpr bool is_choice() const {
+    return (optional || may_be_by_row) && !is_of_waiting_rows();
+  }
+
   // Whether it belongs to rows that wait.
   constexpr bool is_of_waiting_rows() const {
     return storage == Storage::kSince || storage == Storage::kCoasting;

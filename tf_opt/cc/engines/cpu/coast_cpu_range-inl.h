@@ -60,11 +60,13 @@ template <typename T, typename Rule>
 void CoastRange(const FramedRule<Rule>& rule,
                 const Coasting<ComputeType<T>>& coasting,
                 const TensorOf<T, Rule>& tensor, int64_t begin, int64_t end) {
-  constexpr int64_t kSize = kBlockSizeOf<T>;
-  for (int64_t start = begin; start < end; start += kSize) {
-    const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
-    CoastBlock<T>(rule, coasting, tensor, start, n,
-                  std::make_index_sequence<Rule::kSlots>());
+  if constexpr (Rule::Description::kCoasts) {
+    constexpr int64_t kSize = kBlockSizeOf<T>;
+    for (int64_t start = begin; start < end; start += kSize) {
+      const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
+      CoastBlock<T>(rule, coasting, tensor, start, n,
+                    std::make_index_sequence<Rule::kSlots>());
+    }
   }
 }
 

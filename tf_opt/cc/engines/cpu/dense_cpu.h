@@ -26,7 +26,8 @@ namespace tf_opt {
 // they are those of whole rows; without row states, of a row with this rule.
 // Or adds the squares of a row's elements to kLanes lanes, in the order of
 // measure.h: those of a row-wise rule's gradient, element `begin` to lane 0.
-// Or lets the elements of rows that waited coast.
+// Or lets the elements of rows that waited coast. (A rule that isn't row-wise,
+// or doesn't coast, has the last two without a body.)
 // engines/cpu/dense_cpu_range-inl.h and coast_cpu_range-inl.h define these once
 // per instruction set.
 #define TF_OPT_DECLARE_CPU_TARGET(target)                                      \
@@ -77,7 +78,8 @@ class RuleLoops {
   explicit RuleLoops(CpuTarget target, bool update = true)
       : range_(update ? TF_OPT_OF_CPU_TARGET(target, ApplyRange<T, Rule>)
                       : TF_OPT_OF_CPU_TARGET(target, AccumulateRange<T, Rule>)),
-        add_squares_(AddSquaresFor(target, update)) {}
+        add_squares_(update ? TF_OPT_OF_CPU_TARGET(target, AddSquares<T, Rule>)
+                            : nullptr) {}
 
   // Applies the rule to the elements [begin, end): those of whole rows, if it
   // is row-wise.
@@ -108,14 +110,6 @@ class RuleLoops {
   using AddSquaresFunction = void (*)(const FramedRule<Rule>&, const Tensor&,
                                       int64_t, int64_t, double*);
 
-  static AddSquaresFunction AddSquaresFor([[maybe_unused]] CpuTarget target,
-                                          [[maybe_unused]] bool update) {
-    if constexpr (Rule::kRowWise) {
-      if (update) return TF_OPT_OF_CPU_TARGET(target, AddSquares<T, Rule>);
-    }
-    return nullptr;
-  }
-
   // For a row of several parts, which are there one at a time.
   template <typename PartAt>
   void ApplyToLongRow(const FramedRule<Rule>& rule, int64_t width, int64_t most,
@@ -136,7 +130,7 @@ class RuleLoops {
   }
 
   RangeFunction<T, Rule> range_;
-  AddSquaresFunction add_squares_;  // Null unless rows have states to update.
+  AddSquaresFunction add_squares_;  // Null unless it updates.
 };
 
 // Calls apply(i, begin, end) for ranges that cover all elements of `sizes`; for

@@ -312,7 +312,9 @@ void ApplyRange(const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
 template <typename T, typename Rule>
 void AddSquares(const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
                 int64_t begin, int64_t end, double* lanes) {
-  AddSquaresOf<T>(rule, tensor, begin, end, lanes);
+  if constexpr (Rule::kRowWise) {
+    AddSquaresOf<T>(rule, tensor, begin, end, lanes);
+  }
 }
 
 template <typename T, typename Rule>

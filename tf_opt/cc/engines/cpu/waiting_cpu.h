@@ -16,16 +16,6 @@
 
 namespace tf_opt {
 
-// Returns null for a rule whose rows don't coast.
-template <typename T, typename Rule>
-CoastFunction<T, Rule> CoastFunctionFor([[maybe_unused]] CpuTarget target) {
-  if constexpr (Rule::Description::kCoasts) {
-    return TF_OPT_OF_CPU_TARGET(target, CoastRange<T, Rule>);
-  } else {
-    return nullptr;
-  }
-}
-
 // One table whose rows wait.
 template <typename T, typename Rule>
 class WaitingTable {
@@ -38,7 +28,7 @@ class WaitingTable {
         width_(width),
         rule_(rule.ForWaitingRows()),
         rows_(rows),
-        coast_range_(CoastFunctionFor<T, Rule>(target)) {}
+        coast_range_(TF_OPT_OF_CPU_TARGET(target, CoastRange<T, Rule>)) {}
 
   // Lets the columns [begin, end) of a row catch up.
   void CatchUp(int64_t row, int64_t begin, int64_t end) const {
