@@ -151,7 +151,8 @@ SUITES: dict[str, Suite] = {
         tuple(
             ("optimizer", name)
             for name in (
-                *("bert", "gpt2", "efficient-net", "gan", "dense", "dqn"),
+                *("bert", "gpt2", "efficient-net", "gan", "dense"),
+                *("small-dense", "lstm", "dqn"),
                 *("retrieval", "retrieval-catch-up", "retrieval-lazy"),
                 *("ratings", "ratings-row-wise"),
                 *("dlrm", "dlrm-row-wise", "dlrm-catch-up", "models"),
