@@ -82,6 +82,19 @@ def test_python_blocks_run(
         block.evaluate()
 
 
+@pytest.mark.parametrize("path", ["ARCHITECTURE.md", "docs/decisions.md"])
+def test_files_that_are_named_exist(path: str) -> None:
+    text = (ROOT / path).read_text()
+    named = {*re.findall(r"`([\w/-]+\.(?:py|h|cc|bzl))`", text)}
+    found = {
+        str(file)
+        for folder in ("tf_opt", "tests")
+        for file in (ROOT / folder).rglob("*.*")
+    }
+    assert named
+    assert not [x for x in named if not any(y.endswith(f"/{x}") for y in found)]
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: test.name)
 def test_docstring_example_runs(example: doctest.DocTest) -> None:
     report: list[str] = []

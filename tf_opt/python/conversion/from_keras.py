@@ -33,8 +33,8 @@ def from_keras(
     a dense gradient; Keras adds up the squares. So where $n$ equal gradients of
     a row meet, a step of Keras is up to $\sqrt{n}$ times larger, and an
     embedding may learn more slowly here at first. If it does, raise its rate:
-    `learning_rate_multipliers={"embeddings": 1.5}`. docs/migrate.md has a
-    measured example. Clipping acts on the sum here, too, and in Keras on the
+    `learning_rate_multipliers={"embeddings": 1.5}`. docs/differences.md has
+    a measured example. Clipping acts on the sum here, too, and in Keras on the
     gradients before they are added up.
 
     Args:

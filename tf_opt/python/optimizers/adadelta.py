@@ -29,11 +29,12 @@ class Adadelta(FusedOptimizer):
     $$
 
     Results match Keras, whose `keras.optimizers.Adadelta` has interchangeable
-    `variables`, and PyTorch (with `decoupled_weight_decay=False`), whose
-    defaults are `Adadelta(1.0, rho=0.9, epsilon=1e-6)`. State and
-    arithmetic are float32 for float16, bfloat16 and float32 variables and
-    float64 for float64 variables. Sparse gradients (`tf.IndexedSlices`)
-    give the same result as dense gradients; repeated rows are summed.
+    `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
+    They also match PyTorch (with `decoupled_weight_decay=False`), whose
+    defaults are `Adadelta(1.0, rho=0.9, epsilon=1e-6)`. State and arithmetic
+    are float32 for float16, bfloat16 and float32 variables and float64 for
+    float64 variables. Sparse gradients (`tf.IndexedSlices`) give the same
+    result as dense gradients; repeated rows are summed.
 
     Args:
         learning_rate: Step size $\eta$, >= 0; 1 in the paper: a float, a

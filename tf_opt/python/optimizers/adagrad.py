@@ -37,10 +37,10 @@ class Adagrad(FusedOptimizer):
 
     Results match Keras, whose `keras.optimizers.Adagrad` has interchangeable
     `variables`, except for repeated rows, whose squares Keras adds up one by
-    one, and for `row_wise`. With `torch_epsilon=True`,
-    `initial_accumulator_value=0` and `decoupled_weight_decay=False` they match
-    PyTorch. Accumulators and arithmetic are float32 for float16, bfloat16 and
-    float32 variables and float64 for float64 variables.
+    one, and for `row_wise`. With `initial_accumulator_value=0`,
+    `epsilon=1e-10`, `torch_epsilon=True` and `decoupled_weight_decay=False`
+    they match PyTorch. Accumulators and arithmetic are float32 for float16,
+    bfloat16 and float32 variables and float64 for float64 variables.
 
     With `row_wise`, the rows of embedding tables have one accumulator each
     ("row-wise Adagrad"), as in TorchRec: a table of 1,000,000 rows and 64

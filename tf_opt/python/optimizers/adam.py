@@ -31,13 +31,14 @@ class Adam(FusedOptimizer):
     \end{aligned}
     $$
 
-    Results match PyTorch and Paddle; with `epsilon=1e-7, epsilon_hat=True` they
-    match Keras, except where ids repeat in a batch (see `tf_opt.from_keras`).
-    The moments and all arithmetic are float32 for float16, bfloat16 and float32
-    variables and float64 for float64 variables. Variables may have any shape.
-    Sparse gradients (`tf.IndexedSlices`) give the same result as dense
-    gradients; repeated rows are summed. `optimizer.variables` is
-    interchangeable with that of `keras.optimizers.Adam(amsgrad=...)`.
+    Results match PyTorch and Paddle (with `decoupled_weight_decay=False`); with
+    `epsilon=1e-7, epsilon_hat=True` they match Keras, except where ids repeat
+    in a batch (see `tf_opt.from_keras`). The moments and all arithmetic are
+    float32 for float16, bfloat16 and float32 variables and float64 for float64
+    variables. Variables may have any shape. Sparse gradients
+    (`tf.IndexedSlices`) give the same result as dense gradients; repeated rows
+    are summed. `optimizer.variables` is interchangeable with that of
+    `keras.optimizers.Adam(amsgrad=...)`.
 
     Args:
         learning_rate: Step size $\eta$, >= 0: a float, a

@@ -32,7 +32,8 @@ class Adamax(FusedOptimizer):
     $$
 
     Results match Keras, whose `keras.optimizers.Adamax` has interchangeable
-    `variables`; with `torch_epsilon=True` (and `decoupled_weight_decay=False`)
+    `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
+    With `epsilon=1e-8, torch_epsilon=True` (and `decoupled_weight_decay=False`)
     they match PyTorch. State and arithmetic are float32 for float16, bfloat16
     and float32 variables and float64 for float64 variables. Sparse gradients
     (`tf.IndexedSlices`) give the same result as dense gradients; repeated rows

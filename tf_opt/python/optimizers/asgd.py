@@ -35,9 +35,9 @@ class ASGD(FusedOptimizer):
 
     The data must be divided into `batch_num` fixed batches. ASGD stores the
     last gradient $y_i$ of every batch $i$ and steps along their mean. A step
-    costs as much as a step of SGD. On strongly convex problems, ASGD converges
-    as fast as full gradient descent. For a variable $p$ with gradient $g$ on
-    batch $i$, with $n$ the number of different batches seen so far:
+    computes one gradient, as in SGD. On strongly convex problems, ASGD
+    converges as fast as full gradient descent. For a variable $p$ with gradient
+    $g$ on batch $i$, with $n$ the number of different batches seen so far:
 
     $$
     \begin{aligned}

@@ -46,9 +46,9 @@ class Ftrl(FusedOptimizer):
     does and Keras 2 did: the form for large tables.
 
     Results match Keras, whose `keras.optimizers.Ftrl` has interchangeable
-    `variables`. State and
-    arithmetic are float32 for float16, bfloat16 and float32 variables and
-    float64 for float64 variables. Repeated rows are summed.
+    `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
+    State and arithmetic are float32 for float16, bfloat16 and float32 variables
+    and float64 for float64 variables. Repeated rows are summed.
 
     Args:
         learning_rate: Step size $\eta$, >= 0: a float, a

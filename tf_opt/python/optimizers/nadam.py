@@ -31,14 +31,14 @@ class NAdam(FusedOptimizer):
     \end{aligned}
     $$
 
-    Results match PyTorch and Paddle; with `momentum_decay=1.0` they match
-    `keras.optimizers.Nadam`, except where ids repeat in a batch (see
-    `tf_opt.from_keras`). The `variables` of both are interchangeable. The
-    moments and all arithmetic are float32 for float16, bfloat16 and float32
-    variables and float64 for float64 variables. All variables share the scalar
-    $P$, which is float64 if any variable is, and float32 otherwise. Sparse
-    gradients (`tf.IndexedSlices`) give the same result as dense gradients;
-    repeated rows are summed.
+    Results match PyTorch and Paddle (with `decoupled_weight_decay=False`); with
+    `epsilon=1e-7, momentum_decay=1.0` they match `keras.optimizers.Nadam`,
+    except where ids repeat in a batch (see `tf_opt.from_keras`). The
+    `variables` of both are interchangeable. The moments and all arithmetic are
+    float32 for float16, bfloat16 and float32 variables and float64 for float64
+    variables. All variables share the scalar $P$, which is float64 if any
+    variable is, and float32 otherwise. Sparse gradients (`tf.IndexedSlices`)
+    give the same result as dense gradients; repeated rows are summed.
 
     Args:
         learning_rate: Step size $\eta$, >= 0: a float, a

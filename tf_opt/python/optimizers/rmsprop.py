@@ -37,13 +37,14 @@ class RMSprop(FusedOptimizer):
     $$
 
     Results match Keras, whose `keras.optimizers.RMSprop` has interchangeable
-    `variables`; with `torch_epsilon=True`, `torch_momentum=True` and
+    `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
+    With `torch_epsilon=True`, `torch_momentum=True` and
     `decoupled_weight_decay=False` they match PyTorch, whose defaults are
-    `RMSprop(0.01, rho=0.99, epsilon=1e-8)`. State and
-    arithmetic are float32 for float16, bfloat16 and float32 variables and
-    float64 for float64 variables. Without momentum, and if it isn't centered,
-    there is no state for it. Sparse gradients (`tf.IndexedSlices`) give the
-    same result as dense gradients; repeated rows are summed.
+    `RMSprop(0.01, rho=0.99, epsilon=1e-8)`. State and arithmetic are float32
+    for float16, bfloat16 and float32 variables and float64 for float64
+    variables. There is state for momentum and for centering only with these
+    options. Sparse gradients (`tf.IndexedSlices`) give the same result as dense
+    gradients; repeated rows are summed.
 
     Args:
         learning_rate: Step size $\eta$, >= 0: a float, a
