@@ -138,16 +138,16 @@ PLACES = {
     "README.md": lambda: classes(
         section("README.md", "# tf_opt\n").split(" work wherever")[0], r"`\w+`"
     ),
-    "docs/formulas.md, The rules": lambda: classes(
+    "docs/formulas.md": lambda: classes(
         section("docs/formulas.md", "## The rules\n"), r"(?m)^\*\*(.+?)\*\*"
     ),
-    "docs/formulas.md, In lazy mode": lambda: classes(
-        section("docs/formulas.md", "## In lazy mode\n"), FIRST_CELL
+    "docs/formulas-sparse.md": lambda: classes(
+        section("docs/formulas-sparse.md", "## In lazy mode\n"), FIRST_CELL
     ),
-    "docs/formulas.md, the table of frameworks": lambda: [
+    "docs/frameworks.md": lambda: [
         name
         for name in classes(
-            section("docs/formulas.md", "| | tf_opt equals |"), FIRST_CELL
+            section("docs/frameworks.md", "| | tf_opt equals |"), FIRST_CELL
         )
         if name != "AMSGrad"
     ],

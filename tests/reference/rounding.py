@@ -1,4 +1,4 @@
-"""Random bits and rounding in NumPy, written from docs/formulas.md.
+"""Random bits and rounding in NumPy, written from docs/random-bits.md.
 
 Numbers are exact: Python's integers, and float64, in which every float32 and
 its neighbours in 16 bits are. Only the types are ml_dtypes' and NumPy's.

@@ -1,8 +1,8 @@
 """Stochastic rounding, and the random bits that it needs.
 
 The bits are a function of (seed, step, variable, stream, element), so they are
-the same on every device and for every number of threads; docs/formulas.md has
-the formulas.
+the same on every device and for every number of threads; docs/random-bits.md
+has the formulas.
 """
 
 from __future__ import annotations

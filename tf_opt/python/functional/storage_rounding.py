@@ -2,7 +2,7 @@
 
 It uses integer arithmetic, because XLA may remove a cast to 16 bits and back,
 and processors may treat subnormal numbers as zero. The formulas are in
-docs/formulas.md.
+docs/random-bits.md.
 """
 
 from __future__ import annotations
