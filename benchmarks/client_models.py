@@ -21,6 +21,7 @@ import keras
 import numpy as np
 import sklearn.datasets
 import tensorflow as tf
+import tf_opt
 import two_towers
 
 from gradients import draw_ids
@@ -44,13 +45,18 @@ def _fit(
     loss: Any = _LOSS,
     package: Any = keras,
 ) -> Train:
-    model.compile(make(), loss, jit_compile=False)
-    after_step = package.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: done(logs["loss"])
-    )
+    optimizer = make()
+    model.compile(optimizer, loss, jit_compile=False)
+    callbacks = [
+        package.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs: done(logs["loss"])
+        )
+    ]
+    if getattr(optimizer, "lazy_mode", False) == "catch_up":
+        callbacks.insert(0, tf_opt.callbacks.CatchUp())
     # Keras 2 doesn't train without a number of steps.
     options = {"steps_per_epoch": sys.maxsize, "shuffle": False, "verbose": 0}
-    return lambda: model.fit(batches, callbacks=[after_step], **options)
+    return lambda: model.fit(batches, callbacks=callbacks, **options)
 
 
 def _batches(*arrays: Any, size: int) -> tf.data.Dataset:

@@ -11,8 +11,9 @@ tables, and the gradients contain only these rows.
 
 Keras' Adam and tf_opt's Adam update all rows in every step. With
 `lazy_mode=True`, tf_opt's Adam only updates the rows that occur, which is
-faster but trains differently. With `lazy_mode="catch_up"`, a row makes up for
-the steps that it missed before it is updated.
+faster but trains differently. With `lazy_mode="catch_up"` and the callback
+`CatchUp`, a row makes up for the steps that it missed before it is read or
+updated, so the training is that of `tf_opt.Adam`, up to rounding.
 
 Adagrad leaves rows without a gradient alone. Keras' Adagrad goes over the whole
 table nevertheless, tf_opt's only over the rows that occur. With
@@ -20,10 +21,6 @@ table nevertheless, tf_opt's only over the rows that occur. With
 
 All trainings start from the same weights, see the same batches and take the
 same number of steps, except that a training ends early if it takes too long.
-They run in `model.fit`. In `fit`, the model reads rows before they catch up. So
-`lazy_mode="catch_up"` also trains in a custom loop, where rows catch up before
-the model reads them. Only then is the training that of `tf_opt.Adam`, up to
-rounding. Other optimizers would train the same in a loop.
 """
 
 from __future__ import annotations
@@ -71,7 +68,7 @@ class Recorder(keras.callbacks.Callback):
     """Tests the model regularly, and ends a training that takes too long.
 
     The clock starts after the first step, which traces, and stops during tests.
-    It doesn't stop while rows catch up before a test.
+    It doesn't stop while all rows catch up before a test.
 
     Args:
         data: The test data.
@@ -158,63 +155,32 @@ def count_state_bytes(optimizer: keras.optimizers.Optimizer) -> int:
     )
 
 
-def train_with_fit(
+def train(
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
     batches: tf.data.Dataset,
     recorder: Recorder,
 ) -> None:
-    """Trains with `fit`."""
+    """Trains a model."""
     model.compile(
         optimizer=optimizer,
         loss=make_loss(),
         # With a GPU, Keras would choose XLA, which takes seconds to compile.
         jit_compile=False,
     )
-    model.fit(batches, callbacks=[recorder], shuffle=False, verbose=0)
-
-
-def train_in_loop(
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    batches: tf.data.Dataset,
-    recorder: Recorder,
-) -> None:
-    """Trains in a custom loop."""
-    optimizer.build(model.trainable_variables)
-    compute_loss = make_loss()
-    towers = model.function_tower, model.call_tower
-    tables = [tower.layers[0].embeddings for tower in towers]
-
-    @tf.function
-    def step(inputs: dict[str, tf.Tensor], probabilities: tf.Tensor) -> None:
-        if catches_up(optimizer):
-            # The rows that the model is about to read.
-            optimizer.catch_up(tables, [inputs["functions"], inputs["calls"]])
-        with tf.GradientTape() as tape:
-            loss = compute_loss(probabilities, model(inputs, training=True))
-        weights = [w.value for w in model.trainable_variables]
-        # The tables' gradients are tf.IndexedSlices.
-        optimizer.apply(tape.gradient(loss, weights), model.trainable_variables)
-
-    recorder.set_model(model)
-    recorder.on_train_begin()
-    for number, batch in enumerate(batches):
-        step(*batch)
-        recorder.on_train_batch_end(number)
-        if model.stop_training:
-            break
+    # The first one does nothing unless the optimizer has rows that catch up.
+    callbacks = [tf_opt.callbacks.CatchUp(), recorder]
+    model.fit(batches, callbacks=callbacks, shuffle=False, verbose=0)
 
 
 class Training(NamedTuple):
-    """A training of the comparison: its optimizer, its way, its curves."""
+    """A training of the comparison: its optimizer and its curves."""
 
     name: str
     make_optimizer: Callable[[], keras.optimizers.Optimizer]
     color: str
     width: int = 2
     style: str = "-"
-    way: str = "fit"
 
 
 def make_trainings() -> list[Training]:
@@ -227,15 +193,15 @@ def make_trainings() -> list[Training]:
     keras_adagrad = make(keras.optimizers.Adagrad, **ADAGRAD)
     adagrad = make(tf_opt.Adagrad, **ADAGRAD)
     row_wise = make(adagrad, row_wise=True)
-    waits = 'tf_opt.Adam, lazy_mode="catch_up"'
     # Wider below, since curves coincide.
     wide = 5
     return [
         Training("keras.optimizers.Adam", keras_adam, pictures.KERAS),
         Training("tf_opt.Adam", adam, pictures.TF_OPT_LIGHT, wide),
         Training("tf_opt.Adam, lazy_mode=True", lazy, pictures.TF_OPT_MEDIUM),
-        Training(waits, catch_up, pictures.TF_OPT),
-        Training(waits, catch_up, pictures.TF_OPT, style=":", way="loop"),
+        Training(
+            'tf_opt.Adam, lazy_mode="catch_up"', catch_up, pictures.TF_OPT
+        ),
         Training(
             "keras.optimizers.Adagrad",
             keras_adagrad,
@@ -255,13 +221,10 @@ def compare(
     data: standard_library.Data, steps: int, budget: float, seed: int
 ) -> list[tuple[Training, Recorder]]:
     """Runs all trainings, showing progress."""
-    ways = {"fit": train_with_fit, "loop": train_in_loop}
     results = []
     with rich.progress.Progress() as progress:
         for training in make_trainings():
-            task = progress.add_task(
-                f"{training.name}, {training.way}", total=steps
-            )
+            task = progress.add_task(training.name, total=steps)
             optimizer = training.make_optimizer()
             advance = functools.partial(progress.advance, task)
             recorder = Recorder(data, optimizer, steps, budget, advance)
@@ -269,7 +232,7 @@ def compare(
             model = two_towers.TwoTowers()
             # A second pass over the same dataset would have another order.
             batches = two_towers.make_batches(data, seed)
-            ways[training.way](model, optimizer, batches.take(steps), recorder)
+            train(model, optimizer, batches.take(steps), recorder)
             recorder.state_bytes = count_state_bytes(optimizer)
             # It may have ended early.
             progress.update(task, total=recorder.steps[-1])
@@ -291,7 +254,6 @@ def make_table(
         f"{two_towers.TOP}. The first step, which traces, isn't timed.",
     )
     table.add_column("optimizer")
-    table.add_column("way")
     for column in (
         "bytes of state",
         "test loss",
@@ -305,7 +267,6 @@ def make_table(
         end = recorder.scores[-1]
         table.add_row(
             training.name,
-            training.way,
             f"{recorder.state_bytes:,}",
             f"{end.loss:.2f}",
             f"{end.recall:.1%}",
@@ -329,7 +290,7 @@ def plot(results: list[tuple[Training, Recorder]], path: pathlib.Path) -> None:
                 ls=training.style,
                 lw=training.width,
                 zorder=-training.width,
-                label=f"{training.name}, {training.way}",
+                label=training.name,
             )
         axes.set_xlabel(f"{x} of training")
     panels[0].set_ylabel("test loss")

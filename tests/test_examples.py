@@ -132,7 +132,7 @@ def test_recommender_prints_the_bytes_of_state_and_draws(tmp_path) -> None:
     )
     assert_is_picture(plot)
     rows = cells(printed, "│")
-    size = {name: int(row[1].replace(",", "")) for name, row in rows.items()}
+    size = {name: int(row[0].replace(",", "")) for name, row in rows.items()}
     tables = 2 * two_towers.ROWS * two_towers.WIDTH * 4
     assert {name: x / tables for name, x in size.items()} == pytest.approx(
         {

@@ -1,4 +1,4 @@
-"""Embedding rows that are up to date for evaluation."""
+"""Embedding rows that are up to date wherever `fit` reads them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ from typing import Any
 
 import keras
 
-from tf_opt.python import keras_internals
-from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.callbacks import up_to_date_reads
 from tf_opt.python.optimizers.values import validation
 
 
 class CatchUp(keras.callbacks.Callback):
-    """Lets rows of embedding tables catch up before they are evaluated.
+    """Lets rows of embedding tables catch up before they are read.
 
     With `lazy_mode="catch_up"`, a row that waits makes up for the steps that it
-    missed when it is updated next. This callback calls `optimizer.catch_up()`
-    before `model.evaluate`, validation and `model.predict`, at the end of each
-    epoch and, on request, every few batches, so that rows that wait are up to
-    date when they are read. Put it first in the list: callbacks that read
-    weights come after it, such as `ModelCheckpoint`.
+    missed when it is updated next. With this callback it does so before it is
+    read, too, so that training is exact training, up to rounding:
+
+    - In a training step, the model's `keras.layers.Embedding` layers (and
+      subclasses) let the rows of the batch catch up. This stays so when the
+      model is trained again without the callback.
+    - Before `model.evaluate`, validation and `model.predict`, and at the end of
+      each epoch, all rows catch up; on request every few batches, too.
+
+    Put it first in the list: callbacks that read weights come after it, such as
+    `ModelCheckpoint`. Tables that other layers read need a call of
+    `optimizer.catch_up(table, ids)` in `train_step`.
 
     The optimizer may be inside a `LossScaleOptimizer` or Keras'
     `MultiOptimizer`. With an optimizer that has nothing to catch up, the
@@ -56,11 +62,12 @@ class CatchUp(keras.callbacks.Callback):
         self._batches = 0
 
     def _catch_up(self) -> None:
-        # A model that isn't compiled has none.
-        own = getattr(self.model, "optimizer", None)
-        for optimizer in keras_internals.unwrapped(own):
-            if isinstance(optimizer, FusedOptimizer):
-                optimizer.catch_up()
+        for optimizer in up_to_date_reads.optimizers_of(self.model):
+            optimizer.catch_up()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Makes training steps let rows catch up before they read them."""
+        up_to_date_reads.install(self.model)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Lets all rows catch up every `every_n_batches` batches."""
