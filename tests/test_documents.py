@@ -7,7 +7,6 @@ built and only its sources are tested.
 
 from __future__ import annotations
 
-import csv
 import doctest
 import inspect
 import os
@@ -129,31 +128,6 @@ SITE = pathlib.Path(os.environ.get("TF_OPT_SITE", ""))
 built = pytest.mark.skipif(
     SITE == pathlib.Path(), reason="`make docs` builds the site"
 )
-
-
-def test_readmes_numbers_are_the_benchmarks() -> None:
-    lines = (ROOT / "docs/benchmark/clients.csv").read_text().splitlines()
-    medians = {
-        (row["workload"], row["variant"], row["contender"]): row["median"]
-        for row in csv.DictReader(x for x in lines if x[0] != "#")
-    }
-    found = []
-    for line in (ROOT / "README.md").read_text().splitlines():
-        model, *cells = line.strip("| ").split(" | ")
-        if (model, "step, ms", "Keras") not in medians:
-            continue
-        found.append(model)
-        keras_, ours, factor, *others = (
-            float(cell.strip("*").replace(",", "")) for cell in cells
-        )
-        expected = [
-            float(medians[model, variant, contender])
-            for variant in ("step, ms", "first step, s", "memory, MB")
-            for contender in ("Keras", "tf_opt")
-        ]
-        assert [keras_, ours, *others] == pytest.approx(expected, rel=0.005)
-        assert factor == pytest.approx(expected[0] / expected[1], abs=0.051)
-    assert found == list(dict.fromkeys(name for name, *_ in medians))
 
 
 def test_reference_has_every_public_name_once() -> None:

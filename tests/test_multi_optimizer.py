@@ -58,9 +58,7 @@ def fit(model: keras.Model, ids=IDS, **arguments) -> keras.Model:
     return model
 
 
-@pytest.mark.parametrize(
-    "how", [{}, {"run_eagerly": True}, {"jit_compile": True}, "replicas"]
-)
+@pytest.mark.parametrize("how", [{}, {"jit_compile": True}, "replicas"])
 def test_fit_is_keras(how, strategy):
     def trained(make):
         if how == "replicas":

@@ -235,9 +235,12 @@ def test_a_pattern_that_matches_nothing_can_be_mended():
         assert optimizer.iterations == 1
 
 
-@pytest.mark.parametrize("implementation", ["auto", "composed"])
 @pytest.mark.parametrize(
-    "name", ["learning_rate_multipliers", "weight_decay_multipliers"]
+    ("name", "implementation"),
+    [
+        ("learning_rate_multipliers", "auto"),
+        ("weight_decay_multipliers", "composed"),
+    ],
 )
 def test_multipliers_that_come_between_two_fits(name, implementation):
     model = keras.Sequential(
