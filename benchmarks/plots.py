@@ -87,6 +87,8 @@ def save(suite: Suite, found: Results, path: pathlib.Path) -> None:
     """Draws a panel for each workload or family of them, and writes a PNG."""
     panels: dict[str, list[Row]] = {}
     for row in found.rows:
+        if suite.drawn not in ("", row.variant):
+            continue
         name = row.family or results.title(getattr(row, suite.panel))
         panels.setdefault(name, []).append(row)
     columns = min(2, len(panels))

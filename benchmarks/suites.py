@@ -27,6 +27,7 @@ class Suite:
         line: The field that has a line for each.
         column: The field that has a column for each.
         panel: The field that has a panel of the picture for each.
+        drawn: The only variant of which there is a picture; empty for all.
         full: The contender whose bars are 100 % long; empty for bars in the
             suite's unit.
         first_calls: Whether there are tables of first calls.
@@ -42,6 +43,7 @@ class Suite:
     line: str = "contender"
     column: str = "workload"
     panel: str = "workload"
+    drawn: str = ""
     full: str = ""
     first_calls: bool = False
     log: bool = False
@@ -80,6 +82,7 @@ SUITES: dict[str, Suite] = {
         "Optimizer steps",
         _STEPS,
         variants.TF_OPT,
+        drawn="adam",
         log=True,
     ),
     "features": Suite(
