@@ -184,7 +184,7 @@ def resource_apply(
         inputs["clip_value"] = sys.float_info.max
     for name in signature.modes:
         inputs[name] = bool(given[name])
-    return library.run_op(library.wrapper_of(op.name), **inputs)
+    return library.run_op(op.name, **inputs)
 
 
 def _one_for_each(name: str, value: Any) -> float | np.ndarray | tf.Tensor:
