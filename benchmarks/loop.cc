@@ -22,9 +22,9 @@ namespace {
 struct Variant {
   std::string name;
   std::vector<LoopMode> modes;
-  int64_t distance;  // Elements; 0: no prefetching.
-  int64_t piece;     // Elements that a thread takes at a time; 0: its share.
-  bool is_plain = false;  // Whether it is the plain loop.
+  int64_t distance;    // Elements; 0: no prefetching.
+  int64_t piece;       // Elements that a thread takes at a time; 0: its share.
+  bool plain = false;  // Whether it is the plain loop.
 };
 
 std::vector<Variant> AllVariants() {
@@ -42,8 +42,7 @@ std::vector<Variant> AllVariants() {
     if (block != 128) return;
     variants.push_back({start + ", prefetch 0, pieces", modes, 0, 1 << 16});
     variants.push_back({start + ", prefetch 512, pieces", modes, 512, 1 << 16});
-    variants.push_back(
-        {std::string(target) + ", plain loop", modes, 0, 0, true});
+    variants.push_back({std::string(target) + ", plain loop", modes, 0, 0, true});
   };
   const CpuTarget best = SupportedCpuTargets().back();
   if (best >= CpuTarget::kAvx2) {
@@ -62,7 +61,7 @@ std::vector<Variant> AllVariants() {
 // Returns how a variant applies the update of a number; null if it doesn't.
 ApplyToRange* ApplyOf(const Variant& variant, std::size_t mode) {
   const LoopMode& of = variant.modes[mode];
-  return variant.is_plain ? of.plain : of.apply;
+  return variant.plain ? of.plain : of.apply;
 }
 
 template <typename Apply>
