@@ -100,9 +100,7 @@ def bert(make: MakeOptimizer, done: Done) -> Train:
 
     texts, labels = _windows(64)
     model = keras_hub.models.BertTextClassifier(
-        keras_hub.models.BertBackbone(
-            vocabulary_size=30_522, **_MINI
-        ),
+        keras_hub.models.BertBackbone(vocabulary_size=30_522, **_MINI),
         num_classes=len(topics),
     )
     inputs = {

@@ -73,6 +73,7 @@ def from_keras(
     >>> optimizer.weight_decay, optimizer.epsilon, optimizer.epsilon_hat
     (0.004, 1e-07, True)
     """
+
     def counterpart(part: keras.optimizers.Optimizer) -> FusedOptimizer:
         own: dict[str, Any] = dict(options)
         known = COUNTERPARTS.get(type(part))
