@@ -57,8 +57,7 @@ test-clients: install clients ## Trains models of other packages with Keras' opt
 bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
 bench: $(if $(filter --clients --sparse,$(BENCH_ARGS)),clients)
 	@tools/setup.sh demo
-	$(bazel) build //benchmarks:_memory_floor.so //benchmarks:in_cache \
-	  //benchmarks:loop
+	$(bazel) build //benchmarks:_memory_floor.so //benchmarks:loop
 	PYTHONPATH=$(clients) $(bin)/python benchmarks/run.py $(BENCH_ARGS)
 
 .PHONY: docs

@@ -29,6 +29,14 @@ from shapes import SPARSE_WORKLOADS
 
 _LAYERS = keras.layers
 _LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+# The size of BERT-Mini, which the GPT-2 has, too.
+_MINI = {
+    "num_layers": 4,
+    "num_heads": 4,
+    "hidden_dim": 256,
+    "intermediate_dim": 1024,
+    "max_sequence_length": 64,
+}
 
 MakeOptimizer = Callable[[], keras.optimizers.Optimizer]
 # Called after each step, with its loss. It ends the training by an exception.
@@ -92,14 +100,7 @@ def bert(make: MakeOptimizer, done: Done) -> Train:
 
     texts, labels = _windows(64)
     model = keras_hub.models.BertTextClassifier(
-        keras_hub.models.BertBackbone(
-            vocabulary_size=30_522,
-            num_layers=4,
-            num_heads=4,
-            hidden_dim=256,
-            intermediate_dim=1024,
-            max_sequence_length=64,
-        ),
+        keras_hub.models.BertBackbone(vocabulary_size=30_522, **_MINI),
         num_classes=len(topics),
     )
     inputs = {
@@ -117,12 +118,7 @@ def gpt2(make: MakeOptimizer, done: Done) -> Train:
     texts, _ = _windows(65)
     model = keras_hub.models.GPT2CausalLM(
         keras_hub.models.GPT2Backbone(
-            vocabulary_size=int(texts.max()) + 1,
-            num_layers=4,
-            num_heads=4,
-            hidden_dim=256,
-            intermediate_dim=1024,
-            max_sequence_length=64,
+            vocabulary_size=int(texts.max()) + 1, **_MINI
         )
     )
     inputs = {

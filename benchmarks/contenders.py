@@ -328,13 +328,6 @@ def _torch(problem: Problem, implementation: str, dtype: str = "") -> Contender:
     )
 
 
-def _fbgemm(problem: Problem) -> Contender:
-    shapes = problem.workload.shapes
-    return torch_contenders.fbgemm_contender(
-        problem.variant, shapes, problem.batches
-    )
-
-
 # How to make the contenders that are no optimizers.
 _BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.FLOOR: _floor,
@@ -343,7 +336,9 @@ _BUILDERS: dict[str, Callable[[Problem], Contender]] = {
     variants.ROW_WISE_FLOOR: functools.partial(
         _floor, rows_of_batch=True, row_wise=True
     ),
-    variants.FBGEMM: _fbgemm,
+    variants.FBGEMM: lambda problem: torch_contenders.fbgemm_contender(
+        problem.variant, problem.workload.shapes, problem.batches
+    ),
     variants.CALL: _call,
     variants.TF_CORE: _tf_core,
     variants.TF_CORE_ROWS: _tf_core,

@@ -22,15 +22,15 @@ namespace {
 struct Variant {
   std::string name;
   std::vector<LoopMode> modes;
-  int64_t distance;  // Elements; 0: no prefetching.
-  int64_t piece;     // Elements that a thread takes at a time; 0: its share.
+  int64_t distance;    // Elements; 0: no prefetching.
+  int64_t piece;       // Elements that a thread takes at a time; 0: its share.
+  bool plain = false;  // Whether it is the plain loop.
 };
 
 std::vector<Variant> AllVariants() {
   std::vector<Variant> variants;
   const auto add = [&](const char* target, int block,
-                       const std::vector<LoopMode>& modes,
-                       const std::vector<LoopMode>& plain) {
+                       const std::vector<LoopMode>& modes) {
     const std::string start =
         std::string(target) + ", block " + std::to_string(block);
     for (const int64_t distance : {0, 256, 512, 1024, 2048}) {
@@ -42,27 +42,26 @@ std::vector<Variant> AllVariants() {
     if (block != 128) return;
     variants.push_back({start + ", prefetch 0, pieces", modes, 0, 1 << 16});
     variants.push_back({start + ", prefetch 512, pieces", modes, 512, 1 << 16});
-    variants.push_back({std::string(target) + ", plain loop", plain, 0, 0});
+    variants.push_back({std::string(target) + ", plain loop", modes, 0, 0, true});
   };
   const CpuTarget best = SupportedCpuTargets().back();
   if (best >= CpuTarget::kAvx2) {
-    add("avx2", 64, avx2_64::LoopModes(), {});
-    add("avx2", 128, avx2_128::LoopModes(), avx2_128::PlainLoops());
-    add("avx2", 256, avx2_256::LoopModes(), {});
+    add("avx2", 64, avx2_64::LoopModes());
+    add("avx2", 128, avx2_128::LoopModes());
+    add("avx2", 256, avx2_256::LoopModes());
   }
   if (best >= CpuTarget::kAvx512) {
-    add("avx512", 64, avx512_64::LoopModes(), {});
-    add("avx512", 128, avx512_128::LoopModes(), avx512_128::PlainLoops());
-    add("avx512", 256, avx512_256::LoopModes(), {});
+    add("avx512", 64, avx512_64::LoopModes());
+    add("avx512", 128, avx512_128::LoopModes());
+    add("avx512", 256, avx512_256::LoopModes());
   }
   return variants;
 }
 
-const LoopMode* Find(const std::vector<LoopMode>& modes, const char* name) {
-  for (const LoopMode& mode : modes) {
-    if (std::strcmp(mode.name, name) == 0) return &mode;
-  }
-  return nullptr;
+// Returns how a variant applies the update of a number; null if it doesn't.
+ApplyToRange* ApplyOf(const Variant& variant, std::size_t mode) {
+  const LoopMode& of = variant.modes[mode];
+  return variant.plain ? of.plain : of.apply;
 }
 
 template <typename Apply>
@@ -86,9 +85,9 @@ double Seconds(int threads, int64_t size, int64_t piece, const Apply& apply) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void Measure(const std::vector<Variant>& variants, const char* name,
+void Measure(const std::vector<Variant>& variants, std::size_t mode,
              int64_t size, int rounds) {
-  const LoopMode& first = *Find(variants[0].modes, name);
+  const LoopMode& first = variants[0].modes[mode];
   std::vector<void*> arrays(kLoopArrays, nullptr);
   int64_t moved = 0;
   for (std::size_t k = 0; k < first.bytes.size(); ++k) {
@@ -100,7 +99,7 @@ void Measure(const std::vector<Variant>& variants, const char* name,
   }
   std::vector<int> order;
   for (std::size_t v = 0; v < variants.size(); ++v) {
-    if (Find(variants[v].modes, name) != nullptr) order.push_back(v);
+    if (ApplyOf(variants[v], mode) != nullptr) order.push_back(v);
   }
   order.push_back(-1);  // The memory floor.
   std::vector<std::vector<double>> rates(variants.size() + 1);
@@ -116,7 +115,7 @@ void Measure(const std::vector<Variant>& variants, const char* name,
         });
       } else {
         prefetch_distance = variants[v].distance;
-        const auto apply = Find(variants[v].modes, name)->apply;
+        const auto apply = ApplyOf(variants[v], mode);
         seconds = Seconds(threads, size, variants[v].piece,
                           [&](int64_t begin, int64_t end) {
                             apply(arrays.data(), size, begin, end);
@@ -127,7 +126,7 @@ void Measure(const std::vector<Variant>& variants, const char* name,
   }
   for (std::size_t v = 0; v < rates.size(); ++v) {
     if (rates[v].empty()) continue;
-    std::printf("%lld,\"%s\",\"%s\"", static_cast<long long>(size), name,
+    std::printf("%lld,\"%s\",\"%s\"", static_cast<long long>(size), first.name,
                 v == 0 ? "memory floor" : variants[v - 1].name.c_str());
     for (const double rate : rates[v]) std::printf(",%.2f", rate);
     std::printf("\n");
@@ -142,9 +141,8 @@ int main(int argc, char** argv) {
   const std::vector<tf_opt::Variant> variants = tf_opt::AllVariants();
   if (variants.empty()) return 0;
   for (int i = 2; i < argc; ++i) {
-    for (const tf_opt::LoopMode& mode : variants[0].modes) {
-      tf_opt::Measure(variants, mode.name, std::atoll(argv[i]),
-                      std::atoi(argv[1]));
+    for (std::size_t mode = 0; mode < variants[0].modes.size(); ++mode) {
+      tf_opt::Measure(variants, mode, std::atoll(argv[i]), std::atoi(argv[1]));
     }
   }
 }

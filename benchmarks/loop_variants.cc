@@ -52,11 +52,12 @@ void Apply(void* const* arrays, int64_t size, int64_t begin, int64_t end) {
 
 template <typename T, typename Rule, StateType kState = StateType::kArithmetic,
           bool kMaster = false, bool kAverage = false, bool kStochastic = false>
-LoopMode Mode(const char* name) {
+LoopMode Mode(const char* name, ApplyToRange* plain = nullptr) {
   const int state = kState == StateType::kBFloat16 ? 2 : 4;
   LoopMode mode{name,
                 {sizeof(T), sizeof(T), kMaster ? 4 : 0, kAverage ? 4 : 0},
-                Apply<T, Rule, kState, kMaster, kAverage, kStochastic>};
+                Apply<T, Rule, kState, kMaster, kAverage, kStochastic>,
+                plain};
   for (int k = 0; k < Rule::kSlots; ++k) mode.bytes.push_back(state);
   return mode;
 }
@@ -81,36 +82,20 @@ void Plain(void* const* arrays, int64_t, int64_t begin, int64_t end) {
   }
 }
 
-template <typename Rule>
-LoopMode PlainMode(const char* name) {
-  LoopMode mode = Mode<float, Rule>(name);
-  mode.apply = Plain<Rule>;
-  return mode;
-}
-
 }  // namespace
 
 std::vector<LoopMode> LoopModes() {
   constexpr StateType k32 = StateType::kArithmetic, k16 = StateType::kBFloat16;
   return {
-      Mode<float, Adam>("Adam"),
-      Mode<float, AdamAmsgrad>("AMSGrad"),
+      Mode<float, Adam>("Adam", Plain<Adam>),
+      Mode<float, AdamAmsgrad>("AMSGrad", Plain<AdamAmsgrad>),
       Mode<float, Adam, k32, false, true>("Adam, average"),
       Mode<float, AdamAmsgrad, k32, false, true>("AMSGrad, average"),
-      Mode<float, Momentum>("SGD"),
-      Mode<float, LionStep>("Lion"),
+      Mode<float, Momentum>("SGD", Plain<Momentum>),
+      Mode<float, LionStep>("Lion", Plain<LionStep>),
       Mode<BFloat16, Adam>("bfloat16"),
       Mode<BFloat16, Adam, k32, true>("bfloat16, masters"),
       Mode<BFloat16, Adam, k16, false, false, true>("all bfloat16"),
-  };
-}
-
-std::vector<LoopMode> PlainLoops() {
-  return {
-      PlainMode<Adam>("Adam"),
-      PlainMode<AdamAmsgrad>("AMSGrad"),
-      PlainMode<Momentum>("SGD"),
-      PlainMode<LionStep>("Lion"),
   };
 }
 

@@ -131,42 +131,10 @@ def cell(
     return f"{text} ({value / getattr(reference, key):,.2f})"
 
 
-class Table(NamedTuple):
-    """A table; the first column holds names, the others hold numbers."""
-
-    title: str
-    header: list[str]
-    lines: list[list[str]]
-
-    def to_markdown(self) -> str:
-        """Formats the table as Markdown, under its title."""
-        rule = [":--"] + ["--:"] * (len(self.header) - 1)
-        lines = [
-            f"| {' | '.join(cells)} |"
-            for cells in (self.header, rule, *self.lines)
-        ]
-        return "\n".join([f"## {self.title}", "", *lines, ""])
-
-
-def tables(suite: Suite, results: Results) -> list[Table]:
-    """Makes the tables that compare contenders, in the suite's layout."""
-    groups: dict[str, list[Row]] = {}
-    for row in results.rows:
-        group = title(getattr(row, suite.group)) if suite.group else suite.title
-        names = filter(None, (group, row.family))
-        groups.setdefault(", ".join(names), []).append(row)
-    found = []
-    for name, rows in groups.items():
-        found.append(_table(suite, name, rows, results, "median"))
-        if suite.first_calls:
-            name = f"{name}, first call"
-            found.append(_table(suite, name, rows, results, "first_call"))
-    return found
-
-
 def _table(
     suite: Suite, name: str, rows: Sequence[Row], results: Results, key: str
-) -> Table:
+) -> str:
+    """Formats a table in Markdown, in the suite's layout, under its title."""
     references = results.references(suite.reference)
     cells = {
         (getattr(row, suite.line), getattr(row, suite.column)): cell(
@@ -176,24 +144,37 @@ def _table(
     }
     lines = dict.fromkeys(line for line, _ in cells)
     columns = dict.fromkeys(column for _, column in cells)
-    return Table(
-        name,
+    table = [
         [suite.line, *map(title, columns)],
-        [
+        [":--", *["--:"] * len(columns)],
+        *(
             [title(line), *(cells.get((line, each), "") for each in columns)]
             for line in lines
-        ],
-    )
+        ),
+    ]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in table)
+    return f"## {name}\n\n{text}\n"
 
 
 def to_markdown(suite: Suite, results: Results) -> str:
-    """Formats the whole report as Markdown."""
-    head = f"""# {suite.title}
+    """Formats the whole report as Markdown: tables that compare contenders."""
+    parts = [
+        f"""# {suite.title}
 
 {results.machine}; {results.software}.
 
 {results.command}. Medians of interleaved samples, {suite.unit} (in brackets:
 times {suite.reference}).
 """
-    found = [table.to_markdown() for table in tables(suite, results)]
-    return "\n".join([head, *found])
+    ]
+    groups: dict[str, list[Row]] = {}
+    for row in results.rows:
+        group = title(getattr(row, suite.group)) if suite.group else suite.title
+        names = filter(None, (group, row.family))
+        groups.setdefault(", ".join(names), []).append(row)
+    for name, rows in groups.items():
+        parts.append(_table(suite, name, rows, results, "median"))
+        if suite.first_calls:
+            name = f"{name}, first call"
+            parts.append(_table(suite, name, rows, results, "first_call"))
+    return "\n".join(parts)

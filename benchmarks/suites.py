@@ -137,15 +137,6 @@ SUITES: dict[str, Suite] = {
         unit="ms per epoch",
         first_calls=True,
     ),
-    "in-cache": Suite(
-        "Adam on arrays in the second-level cache, by instruction set",
-        (("in_cache", "in cache"),),
-        "avx512",
-        module="programs",
-        unit="cycles per element, and elements per nanosecond",
-        line="workload",
-        column="contender",
-    ),
     "loop": Suite(
         "The CPU engine's loop on arrays in memory, by block and prefetching",
         tuple(
@@ -153,7 +144,7 @@ SUITES: dict[str, Suite] = {
             for size in ("2400000", "2097152", "25557032", "33554432")
         ),
         "memory floor",
-        module="programs",
+        module="loop",
         unit="GB/s",
         group="workload",
         line="contender",

@@ -50,14 +50,6 @@ def _accumulation(
     return accumulate
 
 
-def _averaging(
-    parameters: list[torch.nn.Parameter], momentum: float
-) -> Callable[[], None]:
-    values = [parameter.detach() for parameter in parameters]
-    averages = [value.clone() for value in values]
-    return lambda: torch._foreach_lerp_(averages, values, 1 - momentum)
-
-
 def _arguments(variant: Variant) -> dict[str, Any]:
     """Translates the arguments of tf_opt's class to torch's."""
     given = variant.arguments | variant.own_arguments
@@ -110,8 +102,12 @@ def contender(
         parts.append(scaler.update)
     else:
         parts.append(optimizer.step)
-    if "ema_momentum" in variant.arguments:
-        parts.append(_averaging(parameters, variant.arguments["ema_momentum"]))
+    if momentum := variant.arguments.get("ema_momentum"):
+        weights = [parameter.detach() for parameter in parameters]
+        averages = [weight.clone() for weight in weights]
+        parts.append(
+            lambda: torch._foreach_lerp_(averages, weights, 1 - momentum)
+        )
 
     def step() -> None:
         for part in parts:

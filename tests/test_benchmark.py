@@ -17,9 +17,9 @@ for needed in ("matplotlib", "rich", "sklearn"):
 import compiled_fit
 import contenders
 import gradients
+import loop
 import measure
 import memory_floor
-import programs
 import run
 import shapes
 import suites
@@ -97,18 +97,15 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         for name, value in small.items():
             monkeypatch.setitem(vars(workload), name, value)
-    # Tests don't build the benchmark's programs. Other tests have set up the
+    # Tests don't build the benchmark's program. Other tests have set up the
     # threads. A fit takes a minute.
     monkeypatch.setattr(compiled_fit, "contender", lambda *_: contender())
     monkeypatch.setattr(memory_floor, "load", lambda: None)
     monkeypatch.setattr(memory_floor, "move", move)
     monkeypatch.setattr(contenders, "use_all_cores", lambda _: None)
-    for name, line in (
-        ("in_cache", "float32,avx2,1.5,2"),
-        ("loop", "4096,Adam,memory floor,9.5,9.75"),
-    ):
-        program = [sys.executable, "-c", f"print('{line}')"]
-        monkeypatch.setitem(programs.PROGRAMS, name, program)
+    line = "4096,Adam,memory floor,9.5,9.75"
+    program = [sys.executable, "-c", f"print('{line}')"]
+    monkeypatch.setattr(loop, "PROGRAM", program)
     monkeypatch.setattr(run, "measure", once)
     # Tracing these with every feature takes a minute; "results" has them.
     slow = {variants.KERAS, variants.KERAS_EAGER, variants.TF_OPT_EAGER}
@@ -146,7 +143,7 @@ def test_quick_run_writes_a_table_a_csv_and_a_picture(
         }
     names = {row["contender"] for row in rows}
     # PyTorch may be missing.
-    optional = {"in-cache", "low-precision", "offload"}
+    optional = {"low-precision", "offload"}
     assert suite.reference in names or name in optional
     text = (tmp_path / f"{name}.md").read_text()
     assert suite.title in text

@@ -54,8 +54,8 @@ def install(model: keras.Model) -> None:
         before = getattr(_step, "optimizers", ())
         _step.optimizers = optimizers_of(model)
         try:
-            # TensorFlow traces it once more if it creates the optimizer's state,
-            # before which nothing is known to catch up.
+            # TensorFlow traces it once more if it creates the optimizer's
+            # state, before which nothing is known to catch up.
             return train_step(*arguments, **options)
         finally:
             _step.optimizers = before

@@ -73,15 +73,13 @@ def from_keras(
     >>> optimizer.weight_decay, optimizer.epsilon, optimizer.epsilon_hat
     (0.004, 1e-07, True)
     """
-    has_rows = row_wise is False
 
     def counterpart(part: keras.optimizers.Optimizer) -> FusedOptimizer:
-        nonlocal has_rows
         own: dict[str, Any] = dict(options)
         known = COUNTERPARTS.get(type(part))
         cls = known.cls if known else type(part)
         if row_wise is not False and hasattr(cls, "row_wise"):
-            has_rows, own["row_wise"] = True, row_wise
+            own["row_wise"] = row_wise
         if isinstance(part, FusedOptimizer) and not own:
             return part
         return _counterpart(part, own)
@@ -89,7 +87,9 @@ def from_keras(
     if isinstance(optimizer, (str, Mapping)):
         optimizer = _new(optimizer)
     result = convert(optimizer, counterpart, LossScaleOptimizer)
-    if not has_rows:
+    if row_wise is not False and not any(
+        hasattr(part, "row_wise") for part in keras_internals.unwrapped(result)
+    ):
         raise ValueError(
             "`row_wise` must be False unless an Adagrad is converted. "
             f"Received: row_wise={row_wise!r} and {optimizer}"

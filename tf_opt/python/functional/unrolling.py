@@ -92,21 +92,20 @@ def unroll(
         for number in (spec.numbers if spec else [rule_spec.STEP])
         if number.in_unroll and number.name in taken.kwonlyargs
     }
+    spec_slots = spec.slots if spec else ()
     first_of_slots = {
         slot.name: arithmetic.float64(hyperparameters.pop(slot.first, 0))
-        for slot in (spec.slots if spec else ())
+        for slot in spec_slots
         if slot.first
     }
+    by_row = {slot.name for slot in spec_slots if slot.by_row}
     given = {**counts, **(taken.kwonlydefaults or {}), **hyperparameters}
     numbers = {name: _by_step(value, steps) for name, value in given.items()}
 
     def zeros(slot: str) -> list[tf.Tensor]:
-        by_row = any(
-            x.by_row for x in (spec.slots if spec else ()) if x.name == slot
-        )
         return [
             tf.zeros(
-                tf.shape(x)[:1] if by_row else tf.shape(x),
+                tf.shape(x)[:1] if slot in by_row else tf.shape(x),
                 arithmetic.slot_dtype(x.dtype),
             )
             for x in leaves
@@ -124,7 +123,7 @@ def unroll(
             }
             slots = (
                 slot.name
-                for slot in spec.slots
+                for slot in spec_slots
                 if slot.is_needed(lambda name: hyperparameters.get(name, 0))
             )
             names = [*slots, *first]

@@ -137,14 +137,6 @@ def library() -> Library:
     return unloaded._replace(ops=ops, cpu_target=cpu_target, handle=handle)
 
 
-def loaded_ops() -> types.ModuleType:
-    """Returns the module of op wrappers; raises RuntimeError without it."""
-    ops = library().ops
-    if ops is None:
-        raise RuntimeError(explain_problem())
-    return ops
-
-
 def functions() -> dict[str, Callable[..., Any]]:
     """Returns the generated functions of all ops by name, without `tf_opt_`."""
     ops, prefix = library().ops, "tf_opt_"
@@ -155,21 +147,21 @@ def functions() -> dict[str, Callable[..., Any]]:
     }
 
 
+@functools.cache
 def wrapper_of(op_name: str) -> Callable[..., Any]:
     """Returns an op's generated wrapper; raises RuntimeError without it."""
-    return _wrapper_of(loaded_ops(), op_name)
-
-
-@functools.cache
-def _wrapper_of(ops: types.ModuleType, op_name: str) -> Callable[..., Any]:
+    ops = library().ops
+    if ops is None:
+        raise RuntimeError(explain_problem())
     # TensorFlow has a rule for the wrapper's name. It also exports a function
     # of the op's own name, which calls the wrapper.
     name = getattr(ops, op_name.replace(">", "_")).__name__
     return getattr(ops, name)
 
 
-def run_op(op: Callable[..., Any], **arguments: Any) -> Any:
-    """Calls an op's generated wrapper, outside of XLA's auto-clustering."""
+def run_op(op_name: str, **arguments: Any) -> Any:
+    """Runs an op by name, outside of XLA's auto-clustering."""
+    op = wrapper_of(op_name)
     if tf.executing_eagerly():
         return op(**arguments)
     # XLA can't compile it, so it must not be part of a cluster.

@@ -39,7 +39,7 @@ def measure_gradients(
     """
     return GradientMeasures(
         *library.run_op(
-            library.wrapper_of("TfOpt>MeasureGradients"),
+            "TfOpt>MeasureGradients",
             gradients=list(gradients),
             rows=[tf.cast(x, tf.int64) for x in rows],
             accumulators=to_handles(accumulators),

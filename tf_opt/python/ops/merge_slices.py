@@ -36,7 +36,7 @@ def merge_slices(
         # TensorFlow converts a list more slowly.
         table_rows = np.array(table_rows, np.int64)
     merged = library.run_op(
-        library.wrapper_of("TfOpt>MergeSlices"),
+        "TfOpt>MergeSlices",
         **slices_as_inputs(slices, accumulated_rows),
         table_rows=table_rows,
         tables=list(tables),

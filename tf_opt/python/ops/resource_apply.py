@@ -77,11 +77,6 @@ class ResourceApplyOp(NamedTuple):
         return ResourceApplyOp(self.name.replace("Apply", "SparseApply"))
 
     @property
-    def is_registered(self) -> bool:
-        """Whether there is such an op."""
-        return is_registered(self.name)
-
-    @property
     def slots(self) -> tuple[str, ...]:
         """Names of the lists of slots, in the rule's order."""
         return _without_common(signature_of(self.name).handles)
@@ -125,7 +120,7 @@ def check_fits(spec: RuleSpec) -> None:
         "coasts": spec.coasts,
     }
     for each in (op, op.for_slices):
-        found = each.is_registered and {
+        found = is_registered(each.name) and {
             "slots": list(each.slots),
             "numbers": sorted(each.numbers),
             "modes": sorted(each.modes),
@@ -184,7 +179,7 @@ def resource_apply(
         inputs["clip_value"] = sys.float_info.max
     for name in signature.modes:
         inputs[name] = bool(given[name])
-    return library.run_op(library.wrapper_of(op.name), **inputs)
+    return library.run_op(op.name, **inputs)
 
 
 def _one_for_each(name: str, value: Any) -> float | np.ndarray | tf.Tensor:
