@@ -42,7 +42,8 @@ std::vector<Variant> AllVariants() {
     if (block != 128) return;
     variants.push_back({start + ", prefetch 0, pieces", modes, 0, 1 << 16});
     variants.push_back({start + ", prefetch 512, pieces", modes, 512, 1 << 16});
-    variants.push_back({std::string(target) + ", plain loop", modes, 0, 0, true});
+    variants.push_back(
+        {std::string(target) + ", plain loop", modes, 0, 0, true});
   };
   const CpuTarget best = SupportedCpuTargets().back();
   if (best >= CpuTarget::kAvx2) {
