@@ -21,7 +21,6 @@ from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import choose
-from tf_opt.python.optimizers.values.flags import is_zero
 
 Scalars = dict[str, Any]
 
@@ -75,7 +74,7 @@ class UpdateRule:
         for shared in self.spec.shared:
             value = access.as_number(self.shared[shared.name])
             if shared.first is None:
-                value = choose(is_zero(value), learning_rate, value)
+                value = choose(value == 0, learning_rate, value)
             scalars[shared.name] = value
         return scalars
 
@@ -167,7 +166,7 @@ class UpdateRule:
         if self.spec.average is None:
             return []
         (eta,) = self.shared.values()
-        begins = is_zero(access.as_number(eta))
+        begins = access.as_number(eta) == 0
         if begins is False:
             return []
         updated = set(map(state.index_of, variables))
