@@ -28,7 +28,6 @@ from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.step import Step
 from tf_opt.python.optimizers.step.transfer import Transfer
 from tf_opt.python.optimizers.step.transfer import check_outside_of_xla
-from tf_opt.python.optimizers.step.transfer import once_where_state_is
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
@@ -262,8 +261,10 @@ class FusedOptimizer(KerasOptimizer):
             with Transfer.of_rows(state, tables, rows).around():
                 catch_up(self._rule(), self._settings(), state, tables, rows)
 
-        if tables:
-            once_where_state_is(state, run)
+        if tables and state.working_copies:
+            access.once_for_all_replicas(run)
+        elif tables:
+            run()
 
     def _bring_up_to_date(self) -> None:
         """Lets all rows catch up, if that is possible now."""

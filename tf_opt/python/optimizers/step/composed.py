@@ -234,11 +234,11 @@ class Composed:
     ) -> bool:
         """Returns whether the rule's function may read and write variables.
 
-        It may if whole variables are updated, and a cast stores them.
+        It may if whole variables and slots are updated, and a cast stores them.
         """
         return (
             isinstance(apply, rule_function.KeptRule)
-            and rule.takes_whole_slots
+            and not any(slot.row_input for slot in rule.spec.slots)
             and not bucket.sparse
             and frame.enabled is True
             and not self._state.masters

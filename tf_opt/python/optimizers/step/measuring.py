@@ -175,15 +175,11 @@ def gradient_factors(
 
 def _shrinking(norm: Any, bound: Scalar) -> Any:
     """Returns the factor that makes a norm at most `bound`; NaNs stay NaNs."""
-    factor = bound / _maximum(norm, bound)
+    maximum = tf.maximum if tf.is_tensor(norm) else np.maximum
+    factor = bound / maximum(norm, bound)
     if tf.is_tensor(bound):
         factor = tf.where(tf.math.is_inf(bound), tf.ones_like(factor), factor)
     return factor
-
-
-def _maximum(x: Any, bound: Scalar) -> Any:
-    """Returns the larger one of each element and `bound`; NaNs stay NaNs."""
-    return (tf.maximum if tf.is_tensor(x) else np.maximum)(x, bound)
 
 
 def _functions_of(x: Any) -> tuple[Callable, Callable, Callable]:

@@ -78,14 +78,6 @@ def _moved(gradient: Gradient, variable: tf.Variable) -> Gradient:
         return tf.identity(gradient)
 
 
-def once_where_state_is(state: OptimizerState, do: Callable[[], None]) -> None:
-    """Calls `do`; once for all replicas, unless each has a state."""
-    if state.working_copies:
-        access.once_for_all_replicas(do)
-    else:
-        do()
-
-
 def check_outside_of_xla(
     *, shard_state: bool, state_device: str | None
 ) -> None:

@@ -116,11 +116,6 @@ class UpdateRule:
 
     # ---- Slots. ----
 
-    @property
-    def takes_whole_slots(self) -> bool:
-        """Whether `read_slots` returns each slot whole."""
-        return not any(slot.row_input for slot in self.spec.slots)
-
     def read_slots(
         self,
         slots: Sequence[Variable],
