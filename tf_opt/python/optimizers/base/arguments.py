@@ -130,14 +130,7 @@ def check(
     name: str,
     value: Any,
 ) -> None:
-    """Raises a ValueError if an optimizer's argument can't become this value.
-
-    Args:
-        optimizer: The optimizer, with its other arguments.
-        checks: The checks of single arguments, by name.
-        name: The argument.
-        value: Its new value.
-    """
+    """Raises a ValueError if an optimizer's argument can't become this value."""
     if name not in checks:
         return
     # As in Keras, `ema_` arguments are ignored without `use_ema`.
@@ -212,12 +205,10 @@ def settings_of(
 ) -> Settings:
     """Returns an optimizer's options for the next step.
 
-    Args:
-        optimizer: The optimizer.
-        gradient_scale: The factor of the gradients of a loss that a
-            `LossScaleOptimizer` has scaled. Such a step is skipped if a
-            gradient isn't finite. None: there is no such optimizer.
-        **how: Those that tell how it updates a variable.
+    `gradient_scale` is the factor of the gradients of a loss that a
+    `LossScaleOptimizer` has scaled; None: there is no such optimizer. With it,
+    a step is skipped if a gradient isn't finite. `how` has the options that tell
+    how the optimizer updates a variable.
     """
     is_scaled = gradient_scale is not None
     if not is_scaled:

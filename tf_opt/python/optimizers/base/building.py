@@ -98,12 +98,8 @@ class StateBuilder:
     ) -> keras.Variable:
         """Adds a variable where a model variable's state lives.
 
-        Args:
-            variable: The model variable.
-            name: How the new variable's name ends.
-            shape: Its shape; None: the model variable's.
-            dtype: Its type; None: the arithmetic type.
-            initializer: Its initial value.
+        Its name ends with `name`. By default it has the shape of the model
+        variable and its arithmetic type.
         """
         dtype = dtype or arithmetic.slot_dtype(variable.dtype)
         prefix = path_of(variable).replace("/", "_").replace(":", "_")

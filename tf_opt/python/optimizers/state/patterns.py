@@ -18,10 +18,7 @@ Value = TypeVar("Value")
 def check(name: str, patterns: Iterable[Any], role: str) -> None:
     """Raises a ValueError unless all `patterns` are regular expressions.
 
-    Args:
-        name: The argument's name.
-        patterns: The patterns.
-        role: What they are in the argument, such as "keys".
+    `role` tells what they are in the argument, such as "keys".
     """
     for pattern in patterns:
         try:
@@ -97,10 +94,7 @@ def of_paths(
 ) -> dict[str, Value]:
     """Returns values by regular expressions for the variables' whole paths.
 
-    Args:
-        name: The argument with the variables.
-        variables: The variables.
-        values: The value of each.
+    `name` is the argument that the variables come from.
 
     Raises:
         ValueError: If two variables have the same path.

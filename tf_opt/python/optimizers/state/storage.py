@@ -106,12 +106,8 @@ class Rounding:
     ) -> tf.Tensor:
         """Rounds a new value of a variable, a slot or an average.
 
-        Args:
-            index: The index of the variable, or of the state's variable.
-            stream: The stream of random bits.
-            value: The value in the arithmetic type.
-            dtype: The type it is stored in.
-            rows: The rows that `value` holds; None: all of the variable.
+        `value` has the arithmetic type, and `index` is that of the model
+        variable. If `rows` isn't None, it holds only these rows.
         """
         is_state = (
             stream % stochastic_rounding.COASTING >= stochastic_rounding.AVERAGE

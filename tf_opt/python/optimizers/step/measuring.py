@@ -52,12 +52,8 @@ def measure(
 ) -> Measures:
     """Measures the gradients of all the plan's variables.
 
-    Args:
-        context: The step's context.
-        grads: The gradients; without accumulators, merged by `tables.merged`.
-        rows: The result of `tables.accumulated_rows`.
-        accumulates: Whether accumulators are added.
-        enabled: Whether to measure; if not, norms are 0.
+    Without accumulators, gradients are merged by `tables.merged`. `rows` is the
+    result of `tables.accumulated_rows`. Norms are 0 unless `enabled`.
     """
     settings = context.settings
     norms, squares, finite = [], [], []

@@ -168,8 +168,7 @@ class Transfer:
     def around(self, update: Flag = True) -> Iterator[None]:
         """Context manager that fetches, and sends at its end.
 
-        Args:
-            update: Whether anything is updated; if not, nothing is moved.
+        Nothing is moved unless there is an `update`.
         """
         cond(update, self._fetch)
         yield
