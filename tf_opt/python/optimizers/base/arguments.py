@@ -130,7 +130,7 @@ def check(
     name: str,
     value: Any,
 ) -> None:
-    """Raises a ValueError if an optimizer's argument can't become this value."""
+    """Raises a ValueError if an argument can't become this value."""
     if name not in checks:
         return
     # As in Keras, `ema_` arguments are ignored without `use_ema`.

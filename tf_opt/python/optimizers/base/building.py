@@ -216,6 +216,14 @@ class StateBuilder:
 
     def working_copies(self) -> list[tf.Variable | None]:
         """Creates the working copies; see `OptimizerState`."""
-        copies = self._placement.working_copies(self._variables)
+        copies = [
+            None
+            if keras_internals.is_overwritten_by_gradient(x)
+            else self._placement.working_copy(keras_internals.tf_variable(x))
+            for x in self._variables
+        ]
+        if all(x is None for x in copies):
+            # Steps update the variables themselves.
+            return []
         keras_internals.take_for(self._optimizer, copies, self._variables)
         return copies
