@@ -36,11 +36,7 @@ def _is_mode(value: Any) -> bool:
 
 
 def check(name: str, lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
-    """Checks a user's `lazy_mode` and returns a copy.
-
-    Raises:
-        ValueError: Unless it is a `LazyMode`.
-    """
+    """Returns a copy; raises a ValueError unless it is a `LazyMode`."""
     if _is_mode(lazy_mode):
         return lazy_mode if isinstance(lazy_mode, str) else bool(lazy_mode)
     if isinstance(lazy_mode, Mapping):

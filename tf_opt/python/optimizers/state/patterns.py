@@ -31,10 +31,9 @@ def check(name: str, patterns: Iterable[Any], role: str) -> None:
 
 
 def as_list(name: str, value: Any, expected: str) -> list[str]:
-    """Checks a user's list of regular expressions and returns a copy.
+    """Returns a copy of a user's list of regular expressions.
 
-    Raises:
-        ValueError: If it is none; the argument must be as `expected` says.
+    Raises a ValueError for anything else; the argument must be `expected`.
     """
     if not isinstance(value, (list, tuple)):
         hint = ""

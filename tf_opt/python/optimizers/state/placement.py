@@ -166,11 +166,7 @@ def placement_of(
 
 
 def check_device(name: str, value: Any) -> None:
-    """Raises if there is no such device.
-
-    Raises:
-        ValueError: If the value isn't None or the name of a device.
-    """
+    """Raises a ValueError unless `value` is None or a device that exists."""
     if value is None:
         return
     available = tf.config.list_logical_devices()

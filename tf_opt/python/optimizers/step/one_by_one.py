@@ -111,10 +111,9 @@ def decay(
 def check_storage(
     settings: Settings, variable: Variable, class_name: str
 ) -> None:
-    """Raises for rounding options of a variable that a subclass has updated.
+    """Raises a ValueError if an option changes how the variable is stored.
 
-    Raises:
-        ValueError: If an option changes how the variable is stored.
+    A subclass has updated the variable, without rounding.
     """
     if not settings.rounding.changes_storage_of(variable):
         return

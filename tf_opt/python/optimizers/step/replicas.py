@@ -18,11 +18,9 @@ from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 def check_variables(variables: Sequence[Variable]) -> None:
-    """Raises if several replicas share one copy of a variable.
+    """Raises a ValueError if several replicas share one copy of a variable.
 
-    Raises:
-        ValueError: If this code runs in one of several replicas and a variable
-            has no copy for each, as under `CentralStorageStrategy`.
+    That is so under `CentralStorageStrategy`.
     """
     if access.in_several_replicas() and not all(
         map(access.has_copies, variables)
