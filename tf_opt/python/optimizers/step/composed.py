@@ -94,10 +94,7 @@ class Composed:
             scaled = step_frame.accumulate(None, gradient, scale)
             # The gradient of a skipped step may hold NaNs.
             scaled = choose(enabled, scaled, tf.zeros_like(scaled))
-            if rows is None:
-                access.assign_add(accumulator, scaled)
-            else:
-                access.add_to_rows(accumulator, rows, scaled)
+            access.add_to_rows(accumulator, rows, scaled)
 
     def finished_gradients(
         self,
