@@ -308,8 +308,9 @@ def _bound(rule: UpdateRule, scalars: Scalars) -> rule_function.Update:
     return rule_function.bind(rule.spec.bind, rule.numbers(scalars))
 
 
-def rows_accumulated(accumulated: tf.Tensor) -> tf.Tensor:
+def rows_accumulated(accumulator: Variable) -> tf.Tensor:
     """Returns for each row whether anything in it isn't zero."""
+    accumulated = tf.convert_to_tensor(accumulator)
     return tf.reduce_any(
         accumulated != 0, axis=range(1, accumulated.shape.rank)
     )
@@ -325,5 +326,4 @@ def occurring(
     counts = tf.math.unsorted_segment_sum(
         ones, gradient.indices, variable.shape[0]
     )
-    accumulated = tf.convert_to_tensor(accumulator)
-    return (counts > 0) | rows_accumulated(accumulated)
+    return (counts > 0) | rows_accumulated(accumulator)

@@ -170,7 +170,6 @@ def assign(variable: Variable, value: Any) -> None:
         variable.assign(value)
 
 
-
 def read_rows(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
     """Reads rows of a variable, or all of it if `rows` is None."""
     if rows is None:
