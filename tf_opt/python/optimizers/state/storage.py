@@ -51,12 +51,6 @@ class RoundingSettings(NamedTuple):
         """Whether anything is rounded at random."""
         return self.stochastic_rounding or self.state_dtype == "bfloat16"
 
-    def changes_storage_of(self, variable: Variable) -> bool:
-        """Returns whether a variable isn't stored by a plain cast."""
-        return (
-            self.master_weights or self.stochastic_rounding
-        ) and storage_rounding.is_16_bit(variable.dtype)
-
 
 def state_dtype_of(variable: Variable, state_dtype: str | None) -> tf.DType:
     """Returns the type of a variable's moments and averages."""

@@ -41,7 +41,7 @@ def catch_up(
     Returns:
         In a graph, the ops that do it.
     """
-    rule.check_coasts(settings.weight_decay, state)
+    rule.spec.check_coasts(rule.hyperparameters, settings.weight_decay)
     if rows is not None and state.spec.waits_in_place:
         # Only decay moves them, and the tables know whether there was any.
         enabled = both(enabled, _has_decayed(state, variables))

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import stochastic_rounding
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.storage_rounding import is_16_bit
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.factors import weight_decays
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -115,21 +116,15 @@ def check_storage(
 
     A subclass has updated the variable, without rounding.
     """
-    if not settings.rounding.changes_storage_of(variable):
-        return
-    argument = (
-        "master_weights"
-        if settings.rounding.master_weights
-        else "stochastic_rounding"
-    )
-    dtype = tf.dtypes.as_dtype(variable.dtype).name
-    raise ValueError(
-        f"`{argument}` must be False where `update_step` updates a variable of "
-        f"{dtype} itself, as {class_name}'s does with "
-        f"`{gradients.path_of(variable)}`. Call `super().update_step` to "
-        f"update it. Received: {argument}=True"
-    )
-
+    dtype = tf.dtypes.as_dtype(variable.dtype)
+    for argument in ("master_weights", "stochastic_rounding"):
+        if getattr(settings.rounding, argument) and is_16_bit(dtype):
+            raise ValueError(
+                f"`{argument}` must be False where `update_step` updates a "
+                f"variable of {dtype.name} itself, as {class_name}'s does with "
+                f"`{gradients.path_of(variable)}`. Call `super().update_step` "
+                f"to update it. Received: {argument}=True"
+            )
 
 def update_variable(
     rule: UpdateRule,

@@ -354,7 +354,10 @@ class PlanKeeper:
         variables: Sequence[Variable],
     ) -> Plan:
         """Returns the plan of a step, a kept one in eager mode."""
-        rule.check_coasts(settings.weight_decay, state)
+        if state.since:
+            rule.spec.check_coasts(
+                rule.hyperparameters, settings.weight_decay
+            )
         are_sparse = may_stay_sparse(settings, state, grads, variables)
         one_by_one = (
             settings.overrides_update_step

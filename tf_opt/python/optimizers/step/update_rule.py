@@ -14,7 +14,6 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -55,13 +54,6 @@ class UpdateRule:
     def op(self) -> ResourceApplyOp:
         """The custom op for dense gradients."""
         return ResourceApplyOp(self.spec.op_name)
-
-    def check_coasts(
-        self, weight_decay: Number | None, state: OptimizerState
-    ) -> None:
-        """Raises a ValueError if rows can't catch up, although they wait."""
-        if state.since:
-            self.spec.check_coasts(self.hyperparameters, weight_decay)
 
     # ---- Numbers. ----
 
