@@ -126,6 +126,7 @@ def check_storage(
                 f"to update it. Received: {argument}=True"
             )
 
+
 def update_variable(
     rule: UpdateRule,
     settings: Settings,
