@@ -20,10 +20,6 @@ from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.frame import Factors
-from tf_opt.python.optimizers.step.frame import Frame
-from tf_opt.python.optimizers.step.frame import Part
-from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.transfer import Transfer
@@ -34,10 +30,10 @@ from tf_opt.python.optimizers.values.gradients import GradientLike
 
 
 def update(
-    context: StepContext,
+    context: frames.StepContext,
     composed: Composed,
-    parts: Sequence[Part],
-    frame: Frame,
+    parts: Sequence[frames.Part],
+    frame: frames.Frame,
 ) -> None:
     """Calls `update_step` for each variable, as Keras does for every copy.
 
@@ -138,12 +134,12 @@ def update_variable(
     """Updates one variable by the rule, and returns the plan of this."""
     are_sparse = plans.may_stay_sparse(settings, state, [gradient], [variable])
     plan = plans.make(rule, settings, state, [variable], are_sparse)
-    context = StepContext(rule, settings, state, plan)
+    context = frames.StepContext(rule, settings, state, plan)
     (bucket,), (updated,) = plan.buckets, plan.variables
     factors = frames.factors_of(context, bucket)
     if settings.overrides_update_step:
         # The caller's learning rate includes the multiplier.
-        factors = Factors(weight_decay=factors.weight_decay)
+        factors = frames.Factors(weight_decay=factors.weight_decay)
     grads = [
         gradients.for_update(
             gradient,
@@ -154,7 +150,7 @@ def update_variable(
         )
     ]
     scalars = rule.scalars(learning_rate, frames.update_count(settings, state))
-    step = (bucket, grads, Frame(), factors, scalars)
+    step = (bucket, grads, frames.Frame(), factors, scalars)
     with Transfer.of_rows(state, [variable]).around():
         if not bucket.runs_op:
             Composed(context).update(*step)
