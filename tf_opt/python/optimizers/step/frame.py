@@ -126,7 +126,9 @@ class Factors(NamedTuple):
 
     def of(self, i: int) -> Factors:
         """Returns the numbers of the i-th variable."""
-        return Factors(*(_element(numbers, i) for numbers in self))
+        return Factors(
+            *(x[i] if len(getattr(x, "shape", ())) else x for x in self)
+        )
 
 
 # A bucket, the gradients of its variables and their factors.
@@ -144,8 +146,3 @@ def factors_of(
         learning_rate=factors.learning_rate_factors(state, bucket.indices),
         weight_decay=factors.weight_decays(decay, state, bucket.indices),
     )
-
-
-def _element(numbers: Any, i: int) -> Scalar:
-    """Returns the i-th of several numbers, or the only one."""
-    return numbers[i] if len(getattr(numbers, "shape", ())) else numbers
