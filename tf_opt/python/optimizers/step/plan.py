@@ -355,9 +355,7 @@ class PlanKeeper:
     ) -> Plan:
         """Returns the plan of a step, a kept one in eager mode."""
         if state.since:
-            rule.spec.check_coasts(
-                rule.hyperparameters, settings.weight_decay
-            )
+            rule.spec.check_coasts(rule.hyperparameters, settings.weight_decay)
         are_sparse = may_stay_sparse(settings, state, grads, variables)
         one_by_one = (
             settings.overrides_update_step
