@@ -32,7 +32,6 @@ from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.composed import occurring
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import cond
@@ -72,7 +71,11 @@ def with_sums(
 def _moved(gradient: Gradient, variable: tf.Variable) -> Gradient:
     """Returns a gradient on the device of a variable."""
     with tf.device(variable.device):
-        return gradients.identity(gradient)
+        if isinstance(gradient, tf.IndexedSlices):
+            return tf.IndexedSlices(
+                tf.identity(gradient.values), tf.identity(gradient.indices)
+            )
+        return tf.identity(gradient)
 
 
 def check_outside_of_xla(

@@ -103,9 +103,8 @@ def cast(gradient: Gradient, dtype: tf.DType) -> Gradient:
 def identity(gradient: Gradient) -> Gradient:
     """Returns the gradient; in a graph, after its control dependencies."""
     if isinstance(gradient, tf.IndexedSlices):
-        values = tf.identity(gradient.values)
         indices = tf.identity(gradient.indices)
-        return tf.IndexedSlices(values, indices, gradient.dense_shape)
+        return tf.IndexedSlices(gradient.values, indices, gradient.dense_shape)
     return tf.identity(gradient)
 
 
