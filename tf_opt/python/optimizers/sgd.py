@@ -90,18 +90,10 @@ class SGD(FusedOptimizer):
         momentum: Number = 0.0,
         nesterov: bool = False,
         *,
-        dampening: Number = 0.0,
         torch_momentum: bool = False,
+        dampening: Number = 0.0,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            momentum=momentum,
-            nesterov=nesterov,
-            torch_momentum=torch_momentum,
-            dampening=dampening,
-            **common,
-        )
+    ) -> None: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("dampening", "nesterov", "torch_momentum"):

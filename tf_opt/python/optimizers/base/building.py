@@ -98,12 +98,8 @@ class StateBuilder:
     ) -> keras.Variable:
         """Adds a variable where a model variable's state lives.
 
-        Args:
-            variable: The model variable.
-            name: How the new variable's name ends.
-            shape: Its shape; None: the model variable's.
-            dtype: Its type; None: the arithmetic type.
-            initializer: Its initial value.
+        Its name ends with `name`. By default it has the shape of the model
+        variable and its arithmetic type.
         """
         dtype = dtype or arithmetic.slot_dtype(variable.dtype)
         prefix = path_of(variable).replace("/", "_").replace(":", "_")
@@ -220,6 +216,14 @@ class StateBuilder:
 
     def working_copies(self) -> list[tf.Variable | None]:
         """Creates the working copies; see `OptimizerState`."""
-        copies = self._placement.working_copies(self._variables)
+        copies = [
+            None
+            if keras_internals.is_overwritten_by_gradient(x)
+            else self._placement.working_copy(keras_internals.tf_variable(x))
+            for x in self._variables
+        ]
+        if all(x is None for x in copies):
+            # Steps update the variables themselves.
+            return []
         keras_internals.take_for(self._optimizer, copies, self._variables)
         return copies

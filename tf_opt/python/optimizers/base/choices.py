@@ -46,9 +46,7 @@ class Exclusions:
     ) -> list[bool]:
         """Returns for each variable whether it is excluded.
 
-        Args:
-            variables: The variables.
-            listed: The listed variables; none if only their paths are known.
+        `listed` are the listed variables; none if only their paths are known.
         """
         excluded = set(map(id, listed)) or {
             id(variable)

@@ -428,6 +428,5 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         if exclusions:
             names = exclusions["var_names"]
             optimizer.exclude_from_weight_decay(var_names=names)
-        choices = optimizer._choices.load(exclusions, by_position)
-        optimizer._choices = choices
+        optimizer._choices = optimizer._choices.load(exclusions, by_position)
         return optimizer

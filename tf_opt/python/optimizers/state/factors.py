@@ -22,11 +22,10 @@ from tf_opt.python.optimizers.values import validation
 
 
 def check(name: str, multipliers: Any) -> dict[str, float] | None:
-    """Checks a user's multipliers and returns a copy.
+    """Returns a copy of a user's multipliers.
 
-    Raises:
-        ValueError: Unless it is None or a dictionary of regular expressions
-            and numbers >= 0.
+    Raises a ValueError unless they are None or a dictionary of regular
+    expressions and numbers >= 0.
     """
     if multipliers is None:
         return None

@@ -36,11 +36,7 @@ def _is_mode(value: Any) -> bool:
 
 
 def check(name: str, lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
-    """Checks a user's `lazy_mode` and returns a copy.
-
-    Raises:
-        ValueError: Unless it is a `LazyMode`.
-    """
+    """Returns a copy; raises a ValueError unless it is a `LazyMode`."""
     if _is_mode(lazy_mode):
         return lazy_mode if isinstance(lazy_mode, str) else bool(lazy_mode)
     if isinstance(lazy_mode, Mapping):
@@ -103,17 +99,13 @@ def check_none_is_lazy(lazy_mode: LazyMode, modes: Sequence[Mode]) -> None:
 def which_catch_up(
     lazy_mode: LazyMode,
     variables: Sequence[Variable],
-    modes: Sequence[Mode] | None = None,
+    modes: Sequence[Mode],
 ) -> list[bool]:
-    """Returns for each variable whether its rows catch up.
-
-    `modes` are the variables' modes if they don't follow from `lazy_mode`.
+    """Returns for each variable, given its mode, whether its rows catch up.
 
     Raises:
         ValueError: If one can't catch up.
     """
-    if modes is None:
-        modes = modes_of(lazy_mode, variables)
     found = [
         mode == CATCH_UP
         # Patterns are for tables. Without, there may be any variables.
@@ -130,7 +122,8 @@ def check_same_catch_up(
     lazy_mode: LazyMode, before: LazyMode, state: OptimizerState
 ) -> None:
     """Raises a ValueError if other tables would catch up than before."""
-    after = which_catch_up(lazy_mode, state.variables)
+    modes = modes_of(lazy_mode, state.variables)
+    after = which_catch_up(lazy_mode, state.variables, modes)
     if after != [state.waits(i) for i in range(len(after))]:
         raise ValueError(
             "`lazy_mode` can't change which tables catch up once the "

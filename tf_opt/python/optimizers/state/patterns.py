@@ -18,10 +18,7 @@ Value = TypeVar("Value")
 def check(name: str, patterns: Iterable[Any], role: str) -> None:
     """Raises a ValueError unless all `patterns` are regular expressions.
 
-    Args:
-        name: The argument's name.
-        patterns: The patterns.
-        role: What they are in the argument, such as "keys".
+    `role` tells what they are in the argument, such as "keys".
     """
     for pattern in patterns:
         try:
@@ -34,10 +31,9 @@ def check(name: str, patterns: Iterable[Any], role: str) -> None:
 
 
 def as_list(name: str, value: Any, expected: str) -> list[str]:
-    """Checks a user's list of regular expressions and returns a copy.
+    """Returns a copy of a user's list of regular expressions.
 
-    Raises:
-        ValueError: If it is none; the argument must be as `expected` says.
+    Raises a ValueError for anything else; the argument must be `expected`.
     """
     if not isinstance(value, (list, tuple)):
         hint = ""
@@ -97,10 +93,7 @@ def of_paths(
 ) -> dict[str, Value]:
     """Returns values by regular expressions for the variables' whole paths.
 
-    Args:
-        name: The argument with the variables.
-        variables: The variables.
-        values: The value of each.
+    `name` is the argument that the variables come from.
 
     Raises:
         ValueError: If two variables have the same path.

@@ -22,7 +22,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -50,15 +49,9 @@ class Placement:
             stack.enter_context(extended.colocate_vars_with(variable))
             yield
 
-    def working_copies(
-        self, variables: Sequence[keras.Variable]
-    ) -> list[tf.Variable | None]:
-        """Returns a working copy of each variable.
-
-        None for a variable that has no state, and an empty list if steps update
-        the variables themselves.
-        """
-        return []
+    def working_copy(self, variable: tf.Variable) -> tf.Variable | None:
+        """Returns what a step updates; None: the variable itself."""
+        return None
 
 
 class _OnDevice(Placement):
@@ -75,30 +68,20 @@ class _OnDevice(Placement):
             not access.has_copies(variable) and variable.device == self._device
         )
 
-    @contextlib.contextmanager
-    def beside(self, variable: tf.Variable) -> Iterator[None]:
-        with plain_variables(self._device):
-            yield
+    def beside(
+        self, variable: tf.Variable
+    ) -> contextlib.AbstractContextManager:
+        return plain_variables(self._device)
 
-    def working_copies(
-        self, variables: Sequence[keras.Variable]
-    ) -> list[tf.Variable | None]:
-        with plain_variables(self._device):
-            return [
-                None
-                if is_overwritten_by_gradient(variable)
-                else self._working_copy(tf_variable(variable))
-                for variable in variables
-            ]
-
-    def _working_copy(self, variable: tf.Variable) -> tf.Variable:
+    def working_copy(self, variable: tf.Variable) -> tf.Variable:
         if self.is_home_of(variable):
             return variable
-        return tf.Variable(
-            tf.zeros(variable.shape, variable.dtype),
-            trainable=False,
-            name="working_copy",
-        )
+        with plain_variables(self._device):
+            return tf.Variable(
+                tf.zeros(variable.shape, variable.dtype),
+                trainable=False,
+                name="working_copy",
+            )
 
 
 class _InShards(Placement):
@@ -120,23 +103,13 @@ class _InShards(Placement):
             self._owners[key] = owner
             loads[owner] += sizes[key]
 
-    def _copy_of_owner(self, variable: tf.Variable) -> tf.Variable:
+    def working_copy(self, variable: tf.Variable) -> tf.Variable:
         return access.copies_of(variable)[self._owners[id(variable)]]
 
-    @contextlib.contextmanager
-    def beside(self, variable: tf.Variable) -> Iterator[None]:
-        with plain_variables(self._copy_of_owner(variable).device):
-            yield
-
-    def working_copies(
-        self, variables: Sequence[keras.Variable]
-    ) -> list[tf.Variable | None]:
-        return [
-            None
-            if is_overwritten_by_gradient(variable)
-            else self._copy_of_owner(tf_variable(variable))
-            for variable in variables
-        ]
+    def beside(
+        self, variable: tf.Variable
+    ) -> contextlib.AbstractContextManager:
+        return plain_variables(self.working_copy(variable).device)
 
 
 def bytes_of(variable: tf.Variable) -> int:
@@ -193,11 +166,7 @@ def placement_of(
 
 
 def check_device(name: str, value: Any) -> None:
-    """Raises if there is no such device.
-
-    Raises:
-        ValueError: If the value isn't None or the name of a device.
-    """
+    """Raises a ValueError unless `value` is None or a device that exists."""
     if value is None:
         return
     available = tf.config.list_logical_devices()

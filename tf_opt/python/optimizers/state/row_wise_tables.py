@@ -17,11 +17,7 @@ RowWise = bool | Sequence[str]
 
 
 def check(name: str, row_wise: Any) -> bool | list[str]:
-    """Checks a user's `row_wise` and returns a copy.
-
-    Raises:
-        ValueError: Unless it is a `RowWise`.
-    """
+    """Returns a copy; raises a ValueError unless it is a `RowWise`."""
     if isinstance(row_wise, (bool, np.bool_)):
         return bool(row_wise)
     return patterns.as_list(

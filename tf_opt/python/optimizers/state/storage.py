@@ -51,12 +51,6 @@ class RoundingSettings(NamedTuple):
         """Whether anything is rounded at random."""
         return self.stochastic_rounding or self.state_dtype == "bfloat16"
 
-    def changes_storage_of(self, variable: Variable) -> bool:
-        """Returns whether a variable isn't stored by a plain cast."""
-        return (
-            self.master_weights or self.stochastic_rounding
-        ) and storage_rounding.is_16_bit(variable.dtype)
-
 
 def state_dtype_of(variable: Variable, state_dtype: str | None) -> tf.DType:
     """Returns the type of a variable's moments and averages."""
@@ -106,12 +100,8 @@ class Rounding:
     ) -> tf.Tensor:
         """Rounds a new value of a variable, a slot or an average.
 
-        Args:
-            index: The index of the variable, or of the state's variable.
-            stream: The stream of random bits.
-            value: The value in the arithmetic type.
-            dtype: The type it is stored in.
-            rows: The rows that `value` holds; None: all of the variable.
+        `value` has the arithmetic type, and `index` is that of the model
+        variable. If `rows` isn't None, it holds only these rows.
         """
         is_state = (
             stream % stochastic_rounding.COASTING >= stochastic_rounding.AVERAGE

@@ -15,10 +15,7 @@ from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.frame import Frame
-from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import launch
-from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
@@ -41,7 +38,7 @@ def catch_up(
     Returns:
         In a graph, the ops that do it.
     """
-    rule.check_coasts(settings.weight_decay, state)
+    rule.spec.check_coasts(rule.hyperparameters, settings.weight_decay)
     if rows is not None and state.spec.waits_in_place:
         # Only decay moves them, and the tables know whether there was any.
         enabled = both(enabled, _has_decayed(state, variables))
@@ -49,7 +46,7 @@ def catch_up(
             return []
     are_sparse = [True] * len(variables)
     plan = plans.make(rule, settings, state, variables, are_sparse)
-    context = StepContext(rule, settings, state, plan)
+    context = frames.StepContext(rule, settings, state, plan)
     scalars = rule.scalars(
         settings.learning_rate(), frames.update_count(settings, state)
     )
@@ -67,7 +64,7 @@ def catch_up(
                 context,
                 bucket._replace(lazy=rows is not None),
                 _no_slices(bucket),
-                Frame(enabled=enabled, update=False),
+                frames.Frame(enabled=enabled, update=False),
                 factors,
                 scalars,
                 own or (),
@@ -86,7 +83,7 @@ def _has_decayed(
     )
 
 
-def _no_slices(bucket: Bucket) -> list[tf.IndexedSlices]:
+def _no_slices(bucket: plans.Bucket) -> list[tf.IndexedSlices]:
     return [
         tf.IndexedSlices(
             tf.zeros([0, *variable.shape[1:]], variable.dtype),

@@ -94,10 +94,7 @@ class Composed:
             scaled = step_frame.accumulate(None, gradient, scale)
             # The gradient of a skipped step may hold NaNs.
             scaled = choose(enabled, scaled, tf.zeros_like(scaled))
-            if rows is None:
-                access.assign_add(accumulator, scaled)
-            else:
-                access.add_to_rows(accumulator, rows, scaled)
+            access.add_to_rows(accumulator, rows, scaled)
 
     def finished_gradients(
         self,
@@ -234,11 +231,11 @@ class Composed:
     ) -> bool:
         """Returns whether the rule's function may read and write variables.
 
-        It may if whole variables are updated, and a cast stores them.
+        It may if whole variables and slots are updated, and a cast stores them.
         """
         return (
             isinstance(apply, rule_function.KeptRule)
-            and rule.takes_whole_slots
+            and not any(slot.row_input for slot in rule.spec.slots)
             and not bucket.sparse
             and frame.enabled is True
             and not self._state.masters
@@ -311,8 +308,9 @@ def _bound(rule: UpdateRule, scalars: Scalars) -> rule_function.Update:
     return rule_function.bind(rule.spec.bind, rule.numbers(scalars))
 
 
-def rows_accumulated(accumulated: tf.Tensor) -> tf.Tensor:
+def rows_accumulated(accumulator: Variable) -> tf.Tensor:
     """Returns for each row whether anything in it isn't zero."""
+    accumulated = tf.convert_to_tensor(accumulator)
     return tf.reduce_any(
         accumulated != 0, axis=range(1, accumulated.shape.rank)
     )
@@ -328,5 +326,4 @@ def occurring(
     counts = tf.math.unsorted_segment_sum(
         ones, gradient.indices, variable.shape[0]
     )
-    accumulated = tf.convert_to_tensor(accumulator)
-    return (counts > 0) | rows_accumulated(accumulated)
+    return (counts > 0) | rows_accumulated(accumulator)

@@ -21,7 +21,6 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
 from tf_opt.python.optimizers.values.flags import choose
-from tf_opt.python.optimizers.values.flags import is_zero
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
@@ -86,10 +85,10 @@ def frame_of(
         count = update_count(settings, context.state)
         # In the first step an average becomes the variable.
         momentum = choose(
-            is_zero(count), 0.0, access.as_number(settings.ema_momentum)
+            count == 0, 0.0, access.as_number(settings.ema_momentum)
         )
         if settings.ema_overwrite_frequency:
-            overwrite = is_zero((count + 1) % settings.ema_overwrite_frequency)
+            overwrite = (count + 1) % settings.ema_overwrite_frequency == 0
     return Frame(
         gradient_scale=settings.gradient_scale,
         accumulates=settings.accumulates,
@@ -115,7 +114,7 @@ def is_update(settings: Settings, state: OptimizerState) -> Flag:
     if not settings.accumulates:
         return True
     count = access.as_number(state.iterations)
-    return is_zero((count + 1) % settings.micro_steps)
+    return (count + 1) % settings.micro_steps == 0
 
 
 class Factors(NamedTuple):
@@ -127,7 +126,9 @@ class Factors(NamedTuple):
 
     def of(self, i: int) -> Factors:
         """Returns the numbers of the i-th variable."""
-        return Factors(*(_element(numbers, i) for numbers in self))
+        return Factors(
+            *(x[i] if len(getattr(x, "shape", ())) else x for x in self)
+        )
 
 
 # A bucket, the gradients of its variables and their factors.
@@ -145,8 +146,3 @@ def factors_of(
         learning_rate=factors.learning_rate_factors(state, bucket.indices),
         weight_decay=factors.weight_decays(decay, state, bucket.indices),
     )
-
-
-def _element(numbers: Any, i: int) -> Scalar:
-    """Returns the i-th of several numbers, or the only one."""
-    return numbers[i] if len(getattr(numbers, "shape", ())) else numbers

@@ -112,11 +112,8 @@ def run_quickly(
 ) -> bool:
     """Runs a whole step, if nothing happens around its rule.
 
-    Args:
-        context: The step's context, with a kept plan of a step without sparse
-            gradients.
-        grads: The gradients as the user gave them.
-        variables: The variables as the user gave them.
+    The context has a kept plan of a step without sparse gradients. Gradients
+    and variables are those that the user gave.
 
     Returns:
         Whether it ran; if not, nothing was written.

@@ -52,12 +52,8 @@ def measure(
 ) -> Measures:
     """Measures the gradients of all the plan's variables.
 
-    Args:
-        context: The step's context.
-        grads: The gradients; without accumulators, merged by `tables.merged`.
-        rows: The result of `tables.accumulated_rows`.
-        accumulates: Whether accumulators are added.
-        enabled: Whether to measure; if not, norms are 0.
+    Without accumulators, gradients are merged by `tables.merged`. `rows` is the
+    result of `tables.accumulated_rows`. Norms are 0 unless `enabled`.
     """
     settings = context.settings
     norms, squares, finite = [], [], []
@@ -175,15 +171,11 @@ def gradient_factors(
 
 def _shrinking(norm: Any, bound: Scalar) -> Any:
     """Returns the factor that makes a norm at most `bound`; NaNs stay NaNs."""
-    factor = bound / _maximum(norm, bound)
+    maximum = tf.maximum if tf.is_tensor(norm) else np.maximum
+    factor = bound / maximum(norm, bound)
     if tf.is_tensor(bound):
         factor = tf.where(tf.math.is_inf(bound), tf.ones_like(factor), factor)
     return factor
-
-
-def _maximum(x: Any, bound: Scalar) -> Any:
-    """Returns the larger one of each element and `bound`; NaNs stay NaNs."""
-    return (tf.maximum if tf.is_tensor(x) else np.maximum)(x, bound)
 
 
 def _functions_of(x: Any) -> tuple[Callable, Callable, Callable]:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import stochastic_rounding
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.storage_rounding import is_16_bit
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.factors import weight_decays
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -19,10 +20,6 @@ from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.frame import Factors
-from tf_opt.python.optimizers.step.frame import Frame
-from tf_opt.python.optimizers.step.frame import Part
-from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.transfer import Transfer
@@ -33,10 +30,10 @@ from tf_opt.python.optimizers.values.gradients import GradientLike
 
 
 def update(
-    context: StepContext,
+    context: frames.StepContext,
     composed: Composed,
-    parts: Sequence[Part],
-    frame: Frame,
+    parts: Sequence[frames.Part],
+    frame: frames.Frame,
 ) -> None:
     """Calls `update_step` for each variable, as Keras does for every copy.
 
@@ -111,25 +108,19 @@ def decay(
 def check_storage(
     settings: Settings, variable: Variable, class_name: str
 ) -> None:
-    """Raises for rounding options of a variable that a subclass has updated.
+    """Raises a ValueError if an option changes how the variable is stored.
 
-    Raises:
-        ValueError: If an option changes how the variable is stored.
+    A subclass has updated the variable, without rounding.
     """
-    if not settings.rounding.changes_storage_of(variable):
-        return
-    argument = (
-        "master_weights"
-        if settings.rounding.master_weights
-        else "stochastic_rounding"
-    )
-    dtype = tf.dtypes.as_dtype(variable.dtype).name
-    raise ValueError(
-        f"`{argument}` must be False where `update_step` updates a variable of "
-        f"{dtype} itself, as {class_name}'s does with "
-        f"`{gradients.path_of(variable)}`. Call `super().update_step` to "
-        f"update it. Received: {argument}=True"
-    )
+    dtype = tf.dtypes.as_dtype(variable.dtype)
+    for argument in ("master_weights", "stochastic_rounding"):
+        if getattr(settings.rounding, argument) and is_16_bit(dtype):
+            raise ValueError(
+                f"`{argument}` must be False where `update_step` updates a "
+                f"variable of {dtype.name} itself, as {class_name}'s does with "
+                f"`{gradients.path_of(variable)}`. Call `super().update_step` "
+                f"to update it. Received: {argument}=True"
+            )
 
 
 def update_variable(
@@ -143,12 +134,12 @@ def update_variable(
     """Updates one variable by the rule, and returns the plan of this."""
     are_sparse = plans.may_stay_sparse(settings, state, [gradient], [variable])
     plan = plans.make(rule, settings, state, [variable], are_sparse)
-    context = StepContext(rule, settings, state, plan)
+    context = frames.StepContext(rule, settings, state, plan)
     (bucket,), (updated,) = plan.buckets, plan.variables
     factors = frames.factors_of(context, bucket)
     if settings.overrides_update_step:
         # The caller's learning rate includes the multiplier.
-        factors = Factors(weight_decay=factors.weight_decay)
+        factors = frames.Factors(weight_decay=factors.weight_decay)
     grads = [
         gradients.for_update(
             gradient,
@@ -159,7 +150,7 @@ def update_variable(
         )
     ]
     scalars = rule.scalars(learning_rate, frames.update_count(settings, state))
-    step = (bucket, grads, Frame(), factors, scalars)
+    step = (bucket, grads, frames.Frame(), factors, scalars)
     with Transfer.of_rows(state, [variable]).around():
         if not bucket.runs_op:
             Composed(context).update(*step)

@@ -175,14 +175,9 @@ def make(
 ) -> Plan:
     """Makes the plan of a step.
 
-    Args:
-        rule: The rule.
-        settings: The step's options.
-        state: The optimizer's state.
-        variables: The step's variables.
-        are_sparse: The result of `may_stay_sparse`.
-        groups: Whether a launch takes each of its lists as one group.
-        one_by_one: Whether each variable goes through `update_step`.
+    `are_sparse` is the result of `may_stay_sparse`. With `groups`, a launch
+    takes each of its lists as one group. With `one_by_one`, each variable goes
+    through `update_step`.
     """
     ops = {x: rule.of(row_wise=x).op for x in {False, *state.row_wise}}
     tf_variables = tuple(map(state.updated, variables))
@@ -359,7 +354,8 @@ class PlanKeeper:
         variables: Sequence[Variable],
     ) -> Plan:
         """Returns the plan of a step, a kept one in eager mode."""
-        rule.check_coasts(settings.weight_decay, state)
+        if state.since:
+            rule.spec.check_coasts(rule.hyperparameters, settings.weight_decay)
         are_sparse = may_stay_sparse(settings, state, grads, variables)
         one_by_one = (
             settings.overrides_update_step

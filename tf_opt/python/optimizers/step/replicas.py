@@ -14,15 +14,15 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 def check_variables(variables: Sequence[Variable]) -> None:
-    """Raises if several replicas share one copy of a variable.
+    """Raises a ValueError if several replicas share one copy of a variable.
 
-    Raises:
-        ValueError: If this code runs in one of several replicas and a variable
-            has no copy for each, as under `CentralStorageStrategy`.
+    That is so under `CentralStorageStrategy`.
     """
     if access.in_several_replicas() and not all(
         map(access.has_copies, variables)
@@ -92,25 +92,21 @@ def share_accumulated(state: OptimizerState, plan: Plan) -> None:
         access.assign(accumulator, total)
 
 
-def when(condition: tf.Tensor, do: Callable[[], None]) -> None:
+def when(condition: Flag, do: Callable[[], None]) -> None:
     """Runs `do` in every replica where the condition holds.
 
     Some strategies can't let replicas meet inside a condition. There the
     condition is outside of the replicas, and the first replica's counts.
     """
     if tf.__internal__.distribute.strategy_supports_no_merge_call():
-        tf.cond(condition, do, lambda: None)
+        cond(condition, do)
         return
 
     def in_cross_replica(
         strategy: tf.distribute.Strategy, conditions: Any
     ) -> None:
         first = strategy.experimental_local_results(conditions)[0]
-        tf.cond(
-            first,
-            lambda: strategy.extended.call_for_each_replica(do),
-            lambda: None,
-        )
+        cond(first, lambda: strategy.extended.call_for_each_replica(do))
 
     context = tf.distribute.get_replica_context()
     context.merge_call(in_cross_replica, args=(condition,))

@@ -72,18 +72,14 @@ class Settings(NamedTuple):
         return self.decoupled_weight_decay and self.overrides_update_step
 
     @property
-    def needs_norms(self) -> bool:
-        """Whether norms of gradients have to be measured."""
-        return (
-            self.clipnorm is not None
-            or self.global_clipnorm is not None
-            or self.track_gradient_norm
-        )
-
-    @property
     def measures(self) -> bool:
         """Whether gradients have to be measured."""
-        return self.skip_nonfinite or self.needs_norms
+        return (
+            self.skip_nonfinite
+            or self.track_gradient_norm
+            or self.clipnorm is not None
+            or self.global_clipnorm is not None
+        )
 
     @property
     def is_bare(self) -> bool:

@@ -43,14 +43,11 @@ def accumulated_rows(
 
 
 def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
-    def scan() -> tf.Tensor:
-        accumulated = tf.convert_to_tensor(accumulator)
-        return tf.where(rows_accumulated(accumulated))[:, 0]
-
-    def nothing() -> tf.Tensor:
-        return tf.zeros([0], tf.int64)
-
-    return cond(needed, scan, nothing)
+    return cond(
+        needed,
+        lambda: tf.where(rows_accumulated(accumulator))[:, 0],
+        lambda: tf.zeros([0], tf.int64),
+    )
 
 
 def merged(

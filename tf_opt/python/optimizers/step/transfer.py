@@ -78,14 +78,6 @@ def _moved(gradient: Gradient, variable: tf.Variable) -> Gradient:
         return tf.identity(gradient)
 
 
-def once_where_state_is(state: OptimizerState, do: Callable[[], None]) -> None:
-    """Calls `do`; once for all replicas, unless each has a state."""
-    if state.working_copies:
-        access.once_for_all_replicas(do)
-    else:
-        do()
-
-
 def check_outside_of_xla(
     *, shard_state: bool, state_device: str | None
 ) -> None:
@@ -176,8 +168,7 @@ class Transfer:
     def around(self, update: Flag = True) -> Iterator[None]:
         """Context manager that fetches, and sends at its end.
 
-        Args:
-            update: Whether anything is updated; if not, nothing is moved.
+        Nothing is moved unless there is an `update`.
         """
         cond(update, self._fetch)
         yield

@@ -14,14 +14,12 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.resource_apply import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import choose
-from tf_opt.python.optimizers.values.flags import is_zero
 
 Scalars = dict[str, Any]
 
@@ -57,13 +55,6 @@ class UpdateRule:
         """The custom op for dense gradients."""
         return ResourceApplyOp(self.spec.op_name)
 
-    def check_coasts(
-        self, weight_decay: Number | None, state: OptimizerState
-    ) -> None:
-        """Raises a ValueError if rows can't catch up, although they wait."""
-        if state.since:
-            self.spec.check_coasts(self.hyperparameters, weight_decay)
-
     # ---- Numbers. ----
 
     def scalars(
@@ -75,7 +66,7 @@ class UpdateRule:
         for shared in self.spec.shared:
             value = access.as_number(self.shared[shared.name])
             if shared.first is None:
-                value = choose(is_zero(value), learning_rate, value)
+                value = choose(value == 0, learning_rate, value)
             scalars[shared.name] = value
         return scalars
 
@@ -116,11 +107,6 @@ class UpdateRule:
         return averages + shared
 
     # ---- Slots. ----
-
-    @property
-    def takes_whole_slots(self) -> bool:
-        """Whether `read_slots` returns each slot whole."""
-        return not any(slot.row_input for slot in self.spec.slots)
 
     def read_slots(
         self,
@@ -167,7 +153,7 @@ class UpdateRule:
         if self.spec.average is None:
             return []
         (eta,) = self.shared.values()
-        begins = is_zero(access.as_number(eta))
+        begins = access.as_number(eta) == 0
         if begins is False:
             return []
         updated = set(map(state.index_of, variables))

@@ -15,11 +15,6 @@ from tf_opt.python.functional import arithmetic
 Flag = bool | tf.Tensor
 
 
-def is_zero(count: int | tf.Tensor) -> Flag:
-    """Returns whether an integer is 0."""
-    return tf.equal(count, 0) if tf.is_tensor(count) else count == 0
-
-
 def both(a: Flag, b: Flag) -> Flag:
     """Returns whether both are true."""
     if isinstance(a, bool):

@@ -118,14 +118,9 @@ def for_update(
 ) -> Gradient:
     """Converts a user's gradient to the variable's type and shape.
 
-    It is broadcast, as in Keras. Errors name the `user_variable`.
-
-    Args:
-        gradient: The gradient.
-        variable: What the step updates.
-        user_variable: The variable that the user gave.
-        sparse: Whether slices stay slices.
-        for_op: Whether the custom op takes it, which checks its shape.
+    It is broadcast, as in Keras. Errors name the `user_variable`; `variable` is
+    what the step updates. Slices stay slices if `sparse` is true. The custom op
+    checks the shape itself (`for_op`).
 
     Raises:
         ValueError: If the gradient's shape doesn't broadcast to the variable's,
@@ -240,10 +235,7 @@ def check_when_run(
 ) -> list[tf.Operation]:
     """Checks what isn't known of a gradient before the step runs.
 
-    Args:
-        gradient: The gradient.
-        variable: Its variable.
-        rows: Whether to check the rows of slices, too.
+    The rows of slices are checked only if `rows` is true.
 
     Returns:
         The ops that check, in a graph.

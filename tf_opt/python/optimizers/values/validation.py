@@ -161,11 +161,8 @@ def _check_real(
 ) -> None:
     """Raises unless `value` is None, an allowed number, or may be one later.
 
-    Args:
-        name: The argument's name.
-        value: A number, or an array, tensor or variable of one; or None.
-        is_right: Returns whether a number is allowed.
-        allowed: The description of allowed values, for the error.
+    The number may be that of an array, a tensor or a variable. `allowed`
+    describes what `is_right` accepts, for the error.
     """
     if value is None:
         return

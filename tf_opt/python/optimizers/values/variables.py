@@ -170,27 +170,6 @@ def assign(variable: Variable, value: Any) -> None:
         variable.assign(value)
 
 
-def assign_add(variable: Variable, value: tf.Tensor) -> None:
-    """Adds `value`, of the variable's type."""
-    variable = tf_variable(variable)
-    if in_replica():
-        tf.raw_ops.AssignAddVariableOp(resource=variable.handle, value=value)
-    else:
-        variable.assign_add(value)
-
-
-def assign_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
-    """Assigns rows; a repeated row must have the same values each time."""
-    variable = tf_variable(variable)
-    values = tf.cast(values, variable.dtype)
-    if in_replica():
-        tf.raw_ops.ResourceScatterUpdate(
-            resource=variable.handle, indices=rows, updates=values
-        )
-    else:
-        variable.scatter_update(tf.IndexedSlices(values, rows))
-
-
 def read_rows(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
     """Reads rows of a variable, or all of it if `rows` is None."""
     if rows is None:
@@ -201,23 +180,39 @@ def read_rows(variable: Variable, rows: tf.Tensor | None) -> tf.Tensor:
 def write_rows(
     variable: Variable, rows: tf.Tensor | None, values: tf.Tensor
 ) -> None:
-    """Assigns rows of a variable, or all of it if `rows` is None."""
+    """Assigns rows of a variable, or all of it if `rows` is None.
+
+    A repeated row must have the same values each time.
+    """
     if rows is None:
         assign(variable, values)
-    else:
-        assign_rows(variable, rows, values)
-
-
-def add_to_rows(variable: Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
-    """Adds values to rows of a variable."""
+        return
     variable = tf_variable(variable)
     values = tf.cast(values, variable.dtype)
     if in_replica():
-        tf.raw_ops.ResourceScatterAdd(
+        tf.raw_ops.ResourceScatterUpdate(
             resource=variable.handle, indices=rows, updates=values
         )
     else:
+        variable.scatter_update(tf.IndexedSlices(values, rows))
+
+
+def add_to_rows(
+    variable: Variable, rows: tf.Tensor | None, values: tf.Tensor
+) -> None:
+    """Adds to rows of a variable, or to all of it if `rows` is None."""
+    variable = tf_variable(variable)
+    values = tf.cast(values, variable.dtype)
+    if not in_replica() and rows is None:
+        variable.assign_add(values)
+    elif not in_replica():
         variable.scatter_add(tf.IndexedSlices(values, rows))
+    elif rows is None:
+        tf.raw_ops.AssignAddVariableOp(resource=variable.handle, value=values)
+    else:
+        tf.raw_ops.ResourceScatterAdd(
+            resource=variable.handle, indices=rows, updates=values
+        )
 
 
 def read_in_row(
@@ -245,7 +240,7 @@ def write_in_row(
 ) -> None:
     """Assigns one row of a table, or only some rows of that row."""
     if rows is None:
-        assign_rows(table, row[None], values[None])
+        write_rows(table, row[None], values[None])
         return
     table, indices = tf_variable(table), _indices_in_row(row, rows)
     values = tf.cast(values, table.dtype)
