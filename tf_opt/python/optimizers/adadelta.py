@@ -67,4 +67,5 @@ class Adadelta(FusedOptimizer):
         rho: Number = 0.95,
         epsilon: Number = 1e-7,
         **common: Unpack[CommonArguments],
-    ) -> None: ...
+    ) -> None:
+        super().__init__(learning_rate, rho=rho, epsilon=epsilon, **common)

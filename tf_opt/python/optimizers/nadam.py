@@ -78,4 +78,12 @@ class NAdam(FusedOptimizer):
         *,
         momentum_decay: Number = 4e-3,
         **common: Unpack[CommonArguments],
-    ) -> None: ...
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            beta_1=beta_1,
+            beta_2=beta_2,
+            epsilon=epsilon,
+            momentum_decay=momentum_decay,
+            **common,
+        )

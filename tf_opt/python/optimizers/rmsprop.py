@@ -94,4 +94,14 @@ class RMSprop(FusedOptimizer):
         torch_epsilon: bool = False,
         torch_momentum: bool = False,
         **common: Unpack[CommonArguments],
-    ) -> None: ...
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            rho=rho,
+            momentum=momentum,
+            epsilon=epsilon,
+            centered=centered,
+            torch_epsilon=torch_epsilon,
+            torch_momentum=torch_momentum,
+            **common,
+        )

@@ -90,10 +90,18 @@ class SGD(FusedOptimizer):
         momentum: Number = 0.0,
         nesterov: bool = False,
         *,
-        torch_momentum: bool = False,
         dampening: Number = 0.0,
+        torch_momentum: bool = False,
         **common: Unpack[CommonArguments],
-    ) -> None: ...
+    ) -> None:
+        super().__init__(
+            learning_rate,
+            momentum=momentum,
+            nesterov=nesterov,
+            torch_momentum=torch_momentum,
+            dampening=dampening,
+            **common,
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("dampening", "nesterov", "torch_momentum"):

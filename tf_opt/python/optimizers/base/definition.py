@@ -1,9 +1,8 @@
 """Makes a Keras optimizer of a rule and a class.
 
-A constructor only declares the class's own arguments and takes all others as
-`**common`. The decorator makes it pass all of them to `KerasOptimizer`, where
-they become attributes. Its signature gets the common ones, too, so that
-`help()` shows them; editors know them from the type `CommonArguments`.
+A constructor lists the class's own arguments and takes all others as
+`**common`. Its signature gets these, too, so that `help()` shows them; editors
+know them from the type `CommonArguments`.
 """
 
 from __future__ import annotations
@@ -115,12 +114,6 @@ def _take_common_arguments(cls: type, keras_class: type | None) -> None:
         ]
     )
 
-    defaults = {
-        parameter.name: parameter.default
-        for parameter in own
-        if parameter.default is not parameter.empty
-    }
-
     @functools.wraps(constructor)
     def take(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
@@ -137,8 +130,7 @@ def _take_common_arguments(cls: type, keras_class: type | None) -> None:
                     f"`{cls.__name__}` without `{name}` {consequence}",
                     stacklevel=2,
                 )
-        del given["self"]
-        super(cls, self).__init__(**{**defaults, **given})
+        constructor(**given)
 
     take.__signature__ = signature
     # What unwraps functions to document them would find the shorter signature.
