@@ -12,8 +12,8 @@ import tensorflow as tf
 from tf_opt.python import keras_internals
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.base import arguments
 from tf_opt.python.optimizers.base import averages
+from tf_opt.python.optimizers.base.arguments import settings_of
 from tf_opt.python.optimizers.base.averages import Swap
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.state.memory import memory_of
@@ -25,8 +25,6 @@ from tf_opt.python.optimizers.step.catch_up import tables_and_rows
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.settings import clip_bound
-from tf_opt.python.optimizers.step.settings import inverse_scale
 from tf_opt.python.optimizers.step.step import Step
 from tf_opt.python.optimizers.step.transfer import Transfer
 from tf_opt.python.optimizers.step.transfer import check_outside_of_xla
@@ -67,33 +65,11 @@ class FusedOptimizer(KerasOptimizer):
         )
 
     def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
-        """Returns the options of the next step.
-
-        `gradient_scale` is the factor of the gradients of a loss that a
-        `LossScaleOptimizer` has scaled; None: there is no such optimizer. With
-        it, a step is skipped if a gradient isn't finite.
-        """
+        """Returns the options of the next step; see `settings_of`."""
         update_step = getattr(self.update_step, "__func__", None)
-        is_scaled = gradient_scale is not None
-        if not is_scaled:
-            gradient_scale = inverse_scale(self.loss_scale_factor)
-        return Settings(
-            implementation=self.implementation,
-            learning_rate=lambda: self.learning_rate,
-            weight_decay=self.weight_decay,
-            clipnorm=clip_bound(self.clipnorm),
-            clipvalue=clip_bound(self.clipvalue),
-            global_clipnorm=clip_bound(self.global_clipnorm),
-            use_ema=self.use_ema,
-            ema_momentum=self.ema_momentum,
-            ema_overwrite_frequency=self.ema_overwrite_frequency,
-            gradient_scale=gradient_scale,
-            micro_steps=self.gradient_accumulation_steps or 1,
-            skip_nonfinite=self.skip_nonfinite or is_scaled,
-            track_gradient_norm=self.track_gradient_norm,
-            rounding=arguments.rounding_of(self),
-            decoupled_weight_decay=self.decoupled_weight_decay,
-            strategy=keras_internals.strategy_of(self),
+        return settings_of(
+            self,
+            gradient_scale,
             update_one=self._update_one,
             overrides_update_step=update_step is not FusedOptimizer.update_step,
         )
@@ -376,7 +352,7 @@ class FusedOptimizer(KerasOptimizer):
         may_step: Flag,
         gradient_scale: Scalar | None = None,
     ) -> Flag:
-        """Runs a step if it may, with the `gradient_scale` of `_settings`.
+        """Runs a step if it may, with the `gradient_scale` of `settings_of`.
 
         Returns:
             Whether the step counts: False if it was skipped.
