@@ -207,8 +207,8 @@ def settings_of(
 
     `gradient_scale` is the factor of the gradients of a loss that a
     `LossScaleOptimizer` has scaled; None: there is no such optimizer. With it,
-    a step is skipped if a gradient isn't finite. `how` has the options that tell
-    how the optimizer updates a variable.
+    a step is skipped if a gradient isn't finite. `how` has the options that
+    tell how the optimizer updates a variable.
     """
     is_scaled = gradient_scale is not None
     if not is_scaled:
