@@ -237,7 +237,7 @@ TRAININGS = {
         functional.adam,
         {},
         {},
-        ["learning_rate", "beta_2", "weight_decay"],
+        ["learning_rate", "beta_1", "beta_2", "weight_decay"],
     ),
     "NAdam": (functional.nadam, {}, {}, ["learning_rate"]),
     "ASGD": (functional.averaged_sgd, {"t0": 2.0}, {"t0": 2.0}, []),
