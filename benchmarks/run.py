@@ -47,7 +47,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=VARIANTS,
         metavar="NAME",
         help=f"optimizers to measure, of: {', '.join(VARIANTS)} (by default "
-        "adam on all models and most others on two; quick: adam)",
+        "adam on all models and the others on two; quick: adam)",
     )
     for name, suite in suites.SUITES.items():
         workloads = dict.fromkeys(workload for _, workload in suite.cases)

@@ -114,7 +114,7 @@ class Recorder(keras.callbacks.Callback):
         steps = batch + 1
         ends = self._elapsed >= self.budget
         test = ends or steps * TESTS // self.total > len(self.scores) - 1
-        if test and catches_up(self.optimizer):
+        if test and getattr(self.optimizer, "lazy_mode", False) == "catch_up":
             self.optimizer.catch_up()
         if self._started is not None:
             self._elapsed += time.perf_counter() - self._started
@@ -133,11 +133,6 @@ class Recorder(keras.callbacks.Callback):
 def make_loss() -> keras.losses.Loss:
     """Makes the loss of a batch, which chooses among the batch's calls."""
     return keras.losses.CategoricalCrossentropy(from_logits=True)
-
-
-def catches_up(optimizer: keras.optimizers.Optimizer) -> bool:
-    """Returns whether an optimizer has rows that catch up."""
-    return getattr(optimizer, "lazy_mode", False) == "catch_up"
 
 
 def count_state_bytes(optimizer: keras.optimizers.Optimizer) -> int:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
+from tf_opt.python.optimizers.state.lazy_mode import CATCH_UP
 
 # `optimizers`: those of the training step that this thread runs or traces.
 _step = threading.local()
@@ -33,7 +34,7 @@ def optimizers_of(model: keras.Model) -> list[FusedOptimizer]:
 
 def _may_catch_up(lazy_mode: Any) -> bool:
     modes = lazy_mode.values() if isinstance(lazy_mode, dict) else [lazy_mode]
-    return "catch_up" in modes
+    return CATCH_UP in modes
 
 
 def install(model: keras.Model) -> None:
@@ -86,7 +87,8 @@ def _catch_up(
 ) -> None:
     table = layer.embeddings
     # It isn't if the layer computes it (LoRA), or if it is frozen.
-    if not any(table is x for x in optimizer._trainable_variables):
+    known = keras_internals.trainable_variables_of(optimizer)
+    if not any(table is variable for variable in known):
         return
     if not inputs.dtype.is_integer:
         # Keras' layer casts them to integers. A class of somebody else may take
