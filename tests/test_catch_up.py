@@ -35,7 +35,7 @@ MODES = [
 def schedule() -> keras.optimizers.schedules.LearningRateSchedule:
     """A learning rate that rises, falls and jumps."""
     return keras.optimizers.schedules.PiecewiseConstantDecay(
-        [5, 60, 150], [0.002, 0.02, 0.01, 0.03]
+        [5, 30, 75], [0.002, 0.02, 0.01, 0.03]
     )
 
 
@@ -111,16 +111,16 @@ def test_equals_exact_training_if_rows_catch_up_before_reads(name, mode):
     if "epsilon" in arguments:
         # The next test is about larger ones.
         arguments["epsilon"] = 1e-8
-    exact = Run(name, False, **arguments).train(200)
+    exact = Run(name, False, **arguments).train(100)
     found = Run(
         name, "catch_up", implementation=IMPLEMENTATION, **arguments
-    ).train(200)
+    ).train(100)
     assert found.distance(exact) < 1e-6
     rests = exact.optimizer._state.spec.rests
     if rests and "weight_decay" not in arguments:
         # Rows have nothing to catch up with.
         return
-    assert Run(name, True, **arguments).train(200).distance(exact) > 0.1
+    assert Run(name, True, **arguments).train(100).distance(exact) > 0.1
 
 
 @sparse_implementations

@@ -89,11 +89,14 @@ def described(optimizer: keras.optimizers.Optimizer) -> list[tuple]:
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("from_ours", [True, False])
-@pairs
+@pytest.mark.parametrize(
+    ("name", "from_ours"),
+    zip(COUNTERPARTS, itertools.cycle([True, False]), strict=False),
+)
 def test_weights_and_checkpoints_move_between_keras_and_us(
-    pair, from_ours, tmp_path
+    name, from_ours, tmp_path
 ):
+    pair = COUNTERPARTS[name]
     makes = (pair.ours, pair.keras) if from_ours else (pair.keras, pair.ours)
     source, target, restored = (compiled(makes[i]()) for i in (0, 1, 1))
     for model in (target, restored):

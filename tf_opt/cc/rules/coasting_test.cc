@@ -14,7 +14,6 @@
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/scalar_input.h"
-#include "tf_opt/cc/rules/testing/steps.h"
 
 namespace tf_opt {
 namespace {
@@ -29,6 +28,13 @@ struct Constants {
 
 // A variable's element and its slots.
 using Element = std::array<double, 1 + kMostCoastingSlots>;
+
+// Calls use(values...).
+template <typename Use, std::size_t... kIndices>
+auto WithValues(Element* values, const Use& use,
+                std::index_sequence<kIndices...>) {
+  return use((*values)[kIndices]...);
+}
 
 class Random {
  public:

@@ -30,7 +30,7 @@ const std::vector<int64_t>& Sizes() {
 
 template <typename Case>
 class DenseCpuRuleTest : public testing::Test {};
-TYPED_TEST_SUITE(DenseCpuRuleTest, AllRules);
+TYPED_TEST_SUITE(DenseCpuRuleTest, TestedRules);
 
 TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
   using T = typename TypeParam::T;
