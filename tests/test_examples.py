@@ -150,7 +150,7 @@ def test_recommender_prints_the_bytes_of_state_and_draws(
             "tf_opt.Adagrad, row_wise=True": 1 / two_towers.WIDTH,
         },
         # The layers and the tables of what rows missed are small.
-        abs=0.006,
+        abs=0.009,
     )
 
 
