@@ -29,10 +29,9 @@ constexpr int kPiecesPerThread = 8;
 // Calls apply(i, begin, end) for ranges that cover all elements of arrays of
 // these sizes. The work is divided into tiles of all arrays, so a thousand
 // small arrays use the threads as well as a large one.
-inline void ForRanges(
-    std::vector<int64_t> sizes, int64_t bytes_per_element, int num_threads,
-    const ParallelFor& parallel_for,
-    const std::function<void(int, int64_t, int64_t)>& apply) {
+inline void ForRanges(std::vector<int64_t> sizes, int64_t bytes_per_element,
+                      int num_threads, const ParallelFor& parallel_for,
+                      const std::function<void(int, int64_t, int64_t)>& apply) {
   int64_t total = 0;
   for (const int64_t size : sizes) total += size;
   if (total == 0) return;
