@@ -172,7 +172,7 @@ class MeasureOp : public Kernel {
   }
 };
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool measuring_is_registered = [] {
   RegisterKernel<MeasureOp>("TfOpt>MeasureGradients", kKernelDevice,
                             {"accumulators"});
   return true;

@@ -104,7 +104,7 @@ class MergeSlicesOp : public Kernel {
   SliceAttributes attributes_;
 };
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool merging_is_registered = [] {
   RegisterKernel<MergeSlicesOp>("TfOpt>MergeSlices", "CPU", {});
   return true;
 }();

@@ -46,7 +46,7 @@ void Register(const RuleInfo& rule, OpForm form) {
                                   host_inputs);
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool apply_is_registered = [] {
   for (const Optimizer& optimizer : AllOptimizers()) {
     for (const OpForm form : optimizer.rule.forms()) {
 #if defined(TF_OPT_GPU_DEVICE)
