@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pathlib
-import platform
 import re
-import shutil
-import subprocess
-import sys
 import types
 
 import keras
@@ -24,252 +18,7 @@ from tf_opt.python.ops import library
 
 from processes import python
 
-PACKAGE = pathlib.Path(tf_opt.__file__).parent
-MINOR = ".".join(tf.__version__.split(".")[:2])
-
-TRAIN = """
-import warnings
-import numpy as np
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    import tensorflow as tf, keras, tf_opt
-    # Fails once TensorFlow is initialized, which no import may do.
-    tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0],
-        [tf.config.LogicalDeviceConfiguration()] * 2,
-    )
-    for optimizer in (tf_opt.Adam(0.1), tf_opt.Adam(0.1), tf_opt.AdamW(0.1)):
-        variable = keras.Variable([1.0, 2.0])
-        optimizer.apply([tf.constant([0.5, -0.5])], [variable])
-        optimizer.apply([tf.constant([0.5, -0.5])], [variable])
-    print("VALUE", variable.numpy().tolist())
-    print("OPS", tf_opt.build_info()["custom_ops"])
-for warning in caught:
-    if "tf_opt" in str(warning.message):
-        print("WARNING", warning.category.__name__, warning.message)
-try:
-    tf_opt.Adam(0.1, implementation="custom_op").apply(
-        [tf.constant([0.5, -0.5])], [keras.Variable([1.0, 2.0])])
-except RuntimeError as error:
-    print("FORCED", error)
-try:
-    tf_opt.ops.resource_apply_adam_amsgrad
-except AttributeError as error:
-    print("ATTRIBUTE", error)
-"""
-
-
-def run_alone(*arguments: str, **environment: str):
-    """Runs Python with an environment that Keras or TensorFlow reads."""
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-        # Not the source tree, whose package `python -c` would import.
-        cwd="/",
-    )
-
-
-def copy_package(tmp_path: pathlib.Path) -> pathlib.Path:
-    target = tmp_path / "site" / "tf_opt"
-    shutil.copytree(PACKAGE, target)
-    return target
-
-
-def library_folder(package: pathlib.Path) -> pathlib.Path:
-    """Where the library for this TensorFlow lies."""
-    return package / "python/ops/libraries" / MINOR
-
-
-def pretend_built_against(folder: pathlib.Path, version: str) -> None:
-    path = folder / "built_against.json"
-    built = json.loads(path.read_text())
-    path.write_text(json.dumps({**built, "tensorflow": version}))
-
-
-def pretend_source_tree(folder: pathlib.Path) -> None:
-    shutil.rmtree(folder.parent)
-    (folder.parents[4] / "WORKSPACE").touch()
-
-
-def break_library(folder: pathlib.Path) -> None:
-    (folder / "_tf_opt_ops.so").write_text("not a library")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (None, "TF_OPT_DISABLE_CUSTOM_OPS is set"),
-        (lambda folder: shutil.rmtree(folder.parent), "no compiled library"),
-        (pretend_source_tree, "run Python from another folder"),
-        (
-            lambda folder: pretend_built_against(folder, "2.99.1"),
-            f"no library for TensorFlow {MINOR} (libraries",
-        ),
-        (break_library, "could not be loaded"),
-    ],
-)
-def test_without_the_library_one_warning_and_the_same_numbers(
-    spoil, reason, tmp_path
-):
-    if spoil:
-        package = copy_package(tmp_path)
-        spoil(library_folder(package))
-        output = python.run(TRAIN, package)
-    else:
-        output = python.run(TRAIN, TF_OPT_DISABLE_CUSTOM_OPS="1")
-    lines = output.splitlines()
-    (value,) = [line for line in lines if line.startswith("VALUE")]
-    np.testing.assert_allclose(
-        json.loads(value.removeprefix("VALUE ")),
-        # Twice: less 0.1 %, the decay, and less or plus 0.1, the step.
-        [0.798101, 2.195902],
-        atol=1e-6,
-    )
-    (warning,) = [line for line in lines if line.startswith("WARNING")]
-    assert warning.startswith("WARNING RuntimeWarning")
-    assert reason in warning
-    assert f"found {tf.__version__}" in warning
-    for error in ("FORCED", "ATTRIBUTE"):
-        (raised,) = [line for line in lines if line.startswith(error)]
-        assert reason in raised
-    assert "OPS loaded" not in lines
-
-
-def test_with_the_library_no_warning():
-    output = python.run(TRAIN)
-    assert "OPS loaded" in output
-    assert "WARNING" not in output
-    assert "FORCED" not in output
-
-
-def test_the_library_for_the_tensorflow_found_is_loaded(tmp_path):
-    package = copy_package(tmp_path)
-    own = library_folder(package)
-    # This TensorFlow calls itself 2.98, and others' libraries don't load here.
-    for minor in ("2.9", "2.98", "2.100"):
-        shutil.copytree(own, own.with_name(minor), dirs_exist_ok=True)
-        pretend_built_against(own.with_name(minor), f"{minor}.0")
-        if minor != "2.98":
-            break_library(own.with_name(minor))
-    break_library(own)
-    output = python.run(
-        """
-        import tensorflow as tf
-        tf.__version__ = "2.98.7"
-        import tf_opt
-        info = tf_opt.build_info()
-        print(info["custom_ops"], info["built_against"], info["libraries"])
-        """,
-        package,
-    )
-    loaded, against, libraries = output.strip().split(maxsplit=2)
-    assert (loaded, against) == ("loaded", "2.98.0")
-    # Sorted as numbers.
-    assert libraries.startswith("for TensorFlow 2.9, ")
-    assert libraries.endswith(", 2.98, 2.100")
-
-
-def test_another_keras_backend_is_a_clear_import_error():
-    result = run_alone("-c", "import tf_opt", KERAS_BACKEND="numpy")
-    assert result.returncode != 0
-    assert "ImportError: tf_opt needs Keras" in result.stderr
-    assert "TensorFlow backend" in result.stderr
-    assert 'KERAS_BACKEND="tensorflow"' in result.stderr
-
-
-def test_it_can_be_imported_again(tmp_path):
-    """As extensions of notebooks and Streamlit do after a change of a file."""
-    output = python.run(
-        f"""
-        import sys, warnings
-        import keras
-        import numpy as np
-        import tensorflow as tf
-        from tensorflow.python.autograph.core import config
-
-        x, classes = np.ones((4, 3), "float32"), []
-        warnings.filterwarnings("error", message=".*tf_opt")
-        for again in range(3):
-            import tf_opt
-            rules = len(config.CONVERSION_RULES)
-            optimizer = tf_opt.Adam(implementation="custom_op", clipnorm=1.0)
-            model = keras.Sequential([keras.layers.Dense(1)])
-            model.compile(optimizer, "mse")
-            model.fit(x, x[:, :1], verbose=0)
-            model.save({str(tmp_path / "model.keras")!r})
-            loaded = keras.models.load_model({str(tmp_path / "model.keras")!r})
-            assert type(loaded.optimizer) is tf_opt.Adam
-            loaded.fit(x, x[:, :1], verbose=0)
-            with tf.GradientTape():
-                loaded.optimizer.apply([tf.zeros((3, 1)), tf.zeros(1)])
-            print(loaded.optimizer.iterations.numpy(), rules)
-            classes.append(tf_opt.Adam)
-            for name in list(sys.modules):
-                if name.split(".")[0] == "tf_opt":
-                    del sys.modules[name]
-        assert len(set(classes)) == 3
-        """
-    )
-    first, *others = output.splitlines()
-    assert first.startswith("3 ")
-    assert others == [first, first]
-
-
-def test_python_m_tf_opt_prints_build_info():
-    result = run_alone("-m", "tf_opt")
-    assert result.returncode == 0, result.stderr
-    for key, value in tf_opt.build_info().items():
-        (line,) = [x for x in result.stdout.splitlines() if x.split()[0] == key]
-        assert value in line
-
-
-def test_a_report_has_what_changes_what_runs_and_no_secrets(monkeypatch):
-    monkeypatch.setenv("TF_OPT_CPU_TARGET", "baseline")
-    monkeypatch.setenv("TF_TOKEN_host", "secret")
-    result = run_alone("-m", "tf_opt", "--report")
-    assert result.returncode == 0, result.stderr
-    found = dict(x.split(maxsplit=1) for x in result.stdout.splitlines())
-    assert found["cpu_kernels"] == "baseline"
-    assert found["python"] == platform.python_version()
-    assert "cores" in found["processor"]
-    assert "TF_OPT_CPU_TARGET=baseline" in found["environment"]
-    assert "secret" not in result.stdout
-
-
-def test_build_info_names_what_runs():
-    info = tf_opt.build_info()
-    assert info["custom_ops"] == "loaded"
-    assert info["cpu_kernels"] in ("baseline", "avx2", "avx512", "neon")
-    assert info["tensorflow"] == tf.__version__
-    assert info["built_against"].split(".")[:2] == tf.__version__.split(".")[:2]
-    found = tf.config.list_physical_devices("GPU")
-    assert (info["gpus"] == "none found") == (not found)
-
-
-def test_build_info_tells_the_wheels_apart(tmp_path):
-    package = copy_package(tmp_path)
-    built_against = library_folder(package) / "built_against.json"
-    built = json.loads(built_against.read_text())
-    commit = package / "commit.txt"
-    code = "import tf_opt; i = tf_opt.build_info(); print(i['wheel']);"
-    code += "print(i['cuda_kernels']); print(i['commit'])"
-    commit.write_text("0123abc+changes")
-    for cuda, wheel, kernels in [
-        ("", "CPU", "unused: this is the wheel without kernels for GPUs"),
-        ("12.5", "GPU and CPU (CUDA 12.5", "unused: "),
-    ]:
-        built_against.write_text(
-            json.dumps({**built, "cuda": cuda, "minimum_driver": "530"})
-        )
-        found = python.run(code, package, CUDA_VISIBLE_DEVICES="-1")
-        lines = found.splitlines()
-        assert lines[0].startswith(wheel)
-        assert ("driver 530 or later" in lines[0]) == bool(cuda)
-        assert lines[1].startswith(kernels)
-        assert lines[2] == ("unknown" if cuda else "0123abc+changes")
-        commit.unlink(missing_ok=True)
+OP = "TfOpt>ResourceApplyAdamAmsgrad"
 
 
 @pytest.mark.parametrize(
@@ -334,9 +83,6 @@ def ops_of(optimizer, variable, **function_arguments) -> set[str]:
 
     graph = step.get_concrete_function().graph
     return {op.type for op in graph.get_operations()}
-
-
-OP = "TfOpt>ResourceApplyAdamAmsgrad"
 
 
 def test_auto_chooses_the_custom_op_where_there_is_a_kernel():
@@ -418,7 +164,7 @@ trained = trained.numpy().tolist()
 """
     plain = {}
     exec(code, plain)
-    result = run_alone(
+    result = python.run_alone(
         "-c",
         code + "print(optimizer.implementation_in_use, trained)",
         TF_XLA_FLAGS="--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit",
@@ -434,22 +180,3 @@ trained = trained.numpy().tolist()
     # That XLA compiled something at all, but nothing of ours.
     assert "Compiled cluster using XLA" in result.stderr
     assert "TfOpt>" not in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("target", "warns"), [("avx1024", True), ("baseline", False)]
-)
-def test_an_instruction_set_that_there_is_not_is_said(target, warns):
-    output = python.run(
-        """
-        import warnings
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            import tf_opt
-        print(tf_opt.build_info()["cpu_kernels"])
-        print(*(w.message for w in caught if "TF_OPT" in str(w.message)))
-        """,
-        TF_OPT_CPU_TARGET=target,
-    )
-    runs, said = output.splitlines()
-    assert (f"Received: {target!r}. What runs is {runs}" in said) == warns

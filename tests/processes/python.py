@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -48,3 +49,17 @@ def run(
         )
     assert process.exitcode == 0, stderr
     return stdout
+
+
+def run_alone(
+    *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python with an environment that Keras or TensorFlow reads."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        # Not the source tree, whose package `python -c` would import.
+        cwd="/",
+    )
