@@ -208,14 +208,18 @@ def test_from_keras_takes_the_mean_of_a_rows_accumulators():
             tf_opt.from_keras(other, row_wise=True)
     with pytest.raises(TypeError, match="must be one of"):
         tf_opt.from_keras(tf_opt.Adagrad(0.1), row_wise=True)
-    torch_like = tf_opt.Adagrad(
+
+
+def test_to_torch_refuses_row_wise_state():
+    pytest.importorskip("torch")
+    optimizer = tf_opt.Adagrad(
         0.1,
         row_wise=True,
         torch_epsilon=True,
         decoupled_weight_decay=False,
     )
     with pytest.raises(ValueError, match="`row_wise` must be False"):
-        tf_opt.to_torch(torch_like, [])
+        tf_opt.to_torch(optimizer, [])
 
 
 def test_from_keras_finds_the_adagrads_of_several_optimizers():
