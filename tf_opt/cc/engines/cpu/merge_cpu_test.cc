@@ -51,6 +51,7 @@ TYPED_TEST(MergeCpuTest, SumsHaveTheBitsOfTheDenseGradient) {
                           dense.begin() + (row + 1) * width);
         }
         ASSERT_EQ(sums[i].size(), expected.size());
+        if (expected.empty()) continue;  // There is no memory to compare.
         EXPECT_EQ(std::memcmp(sums[i].data(), expected.data(),
                               expected.size() * sizeof(T)),
                   0);
