@@ -24,9 +24,6 @@ from small_model import compiled
 from small_model import state
 from small_model import train
 
-pairs = pytest.mark.parametrize(
-    "pair", COUNTERPARTS.values(), ids=COUNTERPARTS.keys()
-)
 # Of all optimizers in turn.
 FEATURES = [
     {"learning_rate": 0.01, "use_ema": True, "clipnorm": 3.0},
