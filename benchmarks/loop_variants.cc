@@ -3,8 +3,9 @@
 #include <type_traits>
 
 #include "benchmarks/loop.h"
-#include "tf_opt/cc/engines/cpu/dense_cpu.h"
+#include "tf_opt/cc/engines/cpu/cpu_rule.h"
 #include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
+#include "tf_opt/cc/engines/cpu/rule_loops-inl.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/lion.h"
 #include "tf_opt/cc/rules/sgd.h"
@@ -30,7 +31,7 @@ typename Rule::Step StepOf() {
 template <typename T, typename Rule, StateType kState, bool kMaster,
           bool kAverage, bool kStochastic>
 void Apply(void* const* arrays, int64_t size, int64_t begin, int64_t end) {
-  TensorOf<T, Rule> tensor;
+  DenseTensor<T> tensor;
   tensor.size = size;
   tensor.operands[kVariable] = arrays[0];
   tensor.operands[kGradient] = arrays[1];
@@ -40,14 +41,15 @@ void Apply(void* const* arrays, int64_t size, int64_t begin, int64_t end) {
     tensor.operands[kFrameOperandCount + k] = arrays[4 + k];
     tensor.types[kFrameOperandCount + k] = kState;
   }
-  static const FramedRule<Rule> rule = [] {
+  static const CpuRule<ComputeType<T>> rule = [] {
     FrameInputs frame;
     frame.ema_momentum = 0.99;
     frame.stochastic_rounding = kStochastic;
     frame.uses_random_bits = kStochastic;
-    return FramedRule<Rule>(StepOf<Rule>(), frame, {});
+    return CpuRule<ComputeType<T>>(FramedRule<Rule>(StepOf<Rule>(), frame, {}),
+                                   LoopsOf<Rule>());
   }();
-  ApplyRange<T, Rule>(rule, tensor, begin, end);
+  ApplyRange<T>(rule, tensor, tensor.gradient() + begin, begin, end);
 }
 
 template <typename T, typename Rule, StateType kState = StateType::kArithmetic,

@@ -124,7 +124,7 @@ void CheckLarge(const std::string& name) {
   auto large = tensors[0];
   large.size = kSize;
   std::vector<DeviceMemory> memory;
-  for (int k = 0; k < large.kOperands; ++k) {
+  for (int k = 0; k < kMostOperands; ++k) {
     if (large.operands[k] == nullptr) continue;
     const int64_t element = large.ElementSize(k);
     memory.push_back(AllocateOnDevice(kSize * element));
@@ -146,7 +146,7 @@ void CheckLarge(const std::string& name) {
   }
 
   bool same = true;
-  for (int k = 0; k < large.kOperands; ++k) {
+  for (int k = 0; k < kMostOperands; ++k) {
     if (large.operands[k] == nullptr) continue;
     const int64_t element = large.ElementSize(k);
     std::vector<char> got(kPattern * element);

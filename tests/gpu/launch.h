@@ -34,7 +34,7 @@ inline double WeightDecayOf(std::size_t variable) {
 template <typename T, typename Case, typename Rule>
 class Launch {
  public:
-  using Tensors = std::vector<DenseTensor<T, Rule::kSlots>>;
+  using Tensors = std::vector<DenseTensor<T>>;
 
   explicit Launch(Tensors tensors)
       : tensors_(std::move(tensors)),
@@ -109,7 +109,7 @@ class Launch {
 
 // The same step over tensors on the host, with the row of a table in its place.
 template <typename T, typename Case, typename Rule>
-void StepOnHost(const std::vector<DenseTensor<T, Rule::kSlots>>& tensors,
+void StepOnHost(const std::vector<DenseTensor<T>>& tensors,
                 const Numbers<Case>& numbers) {
   using Elements = FramedElements<EmulatedConvert, T, Rule>;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

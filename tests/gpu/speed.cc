@@ -50,23 +50,24 @@ void FillWithNumbers(const DeviceMemory& memory, int64_t bytes) {
 }
 
 // A variable, its gradient and its slots.
-template <typename Tensor, typename Use>
-void ForOperands(const Tensor& tensor, const Use& use) {
+template <typename Rule, typename Use>
+void ForOperands(const Use& use) {
   use(kVariable);
   use(kGradient);
-  for (int k = kFrameOperandCount; k < Tensor::kOperands; ++k) use(k);
+  for (int k = kFrameOperandCount; k < kFrameOperandCount + Rule::kSlots; ++k)
+    use(k);
 }
 
 template <typename T, typename Case, typename Rule>
 void Measure(const char* title, const Workload& workload, int rounds) {
   // Aligned as TensorFlow and PyTorch align tensors.
   constexpr int64_t kAlignment = 256;
-  std::vector<DenseTensor<T, Rule::kSlots>> tensors;
+  std::vector<DenseTensor<T>> tensors;
   std::vector<int64_t> begins;
   int64_t arena_bytes = 0, moved = 0;
   for (const int64_t size : workload.sizes) {
     tensors.push_back({.size = size});
-    ForOperands(tensors.back(), [&](int operand) {
+    ForOperands<Rule>([&](int operand) {
       const int64_t bytes = size * tensors.back().ElementSize(operand);
       begins.push_back(arena_bytes);
       arena_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -86,7 +87,7 @@ void Measure(const char* title, const Workload& workload, int rounds) {
   char* const memory = static_cast<char*>(arena.get());
   std::size_t array = 0;
   for (auto& tensor : tensors) {
-    ForOperands(tensor, [&](int operand) {
+    ForOperands<Rule>([&](int operand) {
       tensor.operands[operand] = memory + begins[array++];
     });
   }

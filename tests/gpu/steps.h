@@ -77,7 +77,7 @@ class Steps {
   int64_t launches() const { return launch_->launches(); }
 
  private:
-  using Tensor = DenseTensor<T, Rule::kSlots>;
+  using Tensor = DenseTensor<T>;
 
   static bool IsTable(int operand) {
     return operand >= kFrameOperandCount &&
@@ -87,7 +87,7 @@ class Steps {
   template <typename Use>
   void ForOperands(const Use& use) {
     for (const Tensor& tensor : model_.Tensors()) {
-      for (int k = 0; k < Tensor::kOperands; ++k) {
+      for (int k = 0; k < kMostOperands; ++k) {
         if (tensor.operands[k] != nullptr) use(tensor, k);
       }
     }
@@ -97,7 +97,7 @@ class Steps {
     std::vector<Tensor> tensors = model_.Tensors();
     std::size_t array = 0;
     for (Tensor& tensor : tensors) {
-      for (int k = 0; k < Tensor::kOperands; ++k) {
+      for (int k = 0; k < kMostOperands; ++k) {
         if (tensor.operands[k] == nullptr) continue;
         tensor.operands[k] =
             arena_.OnDevice<char>(arrays_[array++]) -

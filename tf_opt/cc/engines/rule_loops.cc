@@ -4,10 +4,7 @@
 // other).
 #include "tf_opt/cc/engines/rule_header.h"
 #if defined(TF_OPT_CPU_TARGET)
-// clang-format off: the second file needs the first.
-#include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
-#include "tf_opt/cc/engines/cpu/coast_cpu_range-inl.h"
-// clang-format on
+#include "tf_opt/cc/engines/cpu/rule_loops-inl.h"
 #include "tf_opt/cc/engines/rule_cases.h"
 #else
 #include "tf_opt/cc/engines/gpu/apply_on_gpu-inl.h"
@@ -18,16 +15,11 @@ namespace tf_opt {
 #if defined(TF_OPT_CPU_TARGET)
 namespace TF_OPT_CPU_TARGET {
 
-// The loops of one rule.
 template <typename Case>
 struct Loops {
-  using T = typename Case::T;
   using Rule = typename Case::Rule;
 
-  decltype(&ApplyRange<T, Rule>) apply = ApplyRange<T, Rule>;
-  decltype(&AccumulateRange<T, Rule>) accumulate = AccumulateRange<T, Rule>;
-  decltype(&AddSquares<T, Rule>) add_squares = AddSquares<T, Rule>;
-  decltype(&CoastRange<T, Rule>) coast = CoastRange<T, Rule>;
+  decltype(&LoopsOf<Rule>) loops = LoopsOf<Rule>;
 };
 
 // An explicit instantiation emits the loops of all rules of an optimizer.

@@ -41,24 +41,25 @@ struct StepArrays {
   // Number of variables.
   int count() const { return static_cast<int>(sizes.size()); }
 
-  // The arrays of each variable for a rule; a table begins at its first row.
-  template <typename T, typename Rule>
-  std::vector<TensorOf<T, Rule>> Tensors() const {
-    std::vector<TensorOf<T, Rule>> tensors(sizes.size());
+  // The arrays of each variable: the frame's and those of `slots` slots. A
+  // table begins at its first row.
+  template <typename T>
+  std::vector<DenseTensor<T>> Tensors(int slots) const {
+    std::vector<DenseTensor<T>> tensors(sizes.size());
     for (int i = 0; i < count(); ++i) {
       tensors[i].size = sizes[i];
-      for (int k = 0; k < tensors[i].kOperands; ++k) {
+      for (int k = 0; k < kFrameOperandCount + slots; ++k) {
         const StepArray& array = arrays[k * count() + i];
         tensors[i].operands[k] = array.data;
         tensors[i].types[k] = array.type;
       }
-      if constexpr (Rule::kRowWise) {
-        const StepArray& states = arrays[tensors[i].kOperands * count() + i];
-        tensors[i].row_states = static_cast<ComputeType<T>*>(states.data);
-        tensors[i].width = widths[i];
-      }
     }
     return tensors;
+  }
+
+  // The states of a row-wise rule for the rows of variable i, behind its slots.
+  void* RowStates(int slots, int i) const {
+    return arrays[(kFrameOperandCount + slots) * count() + i].data;
   }
 
   ElementType element = ElementType::kFloat;

@@ -28,10 +28,12 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/type_list.h"
 
 namespace tf_opt {
@@ -118,6 +120,39 @@ struct SlotsOf<Rule<V, kVariant...>> {
 template <typename Rule>
 inline constexpr auto kSlotsOf =
     SlotsOf<Rule>::Make(std::make_index_sequence<Rule::kSlots>());
+
+// Some operands of a step: a bit for each.
+using OperandSet = uint32_t;
+
+TF_OPT_RULE_INLINE constexpr bool Has(OperandSet operands, int operand) {
+  return (operands >> operand & 1) != 0;
+}
+
+// The operands of a rule's step for which `is_one` is true.
+template <typename Rule, typename IsOne>
+constexpr OperandSet OperandsOf(const IsOne& is_one) {
+  static_assert(Rule::kSlots <= kMostSlots, "no room for the slots");
+  OperandSet operands = 0;
+  for (int k = 0; k < kFrameOperandCount; ++k) {
+    if (is_one(kFrameOperands[k])) operands |= 1u << k;
+  }
+  for (int k = 0; k < Rule::kSlots; ++k) {
+    if (is_one(kSlotsOf<Rule>[k])) operands |= 1u << (kFrameOperandCount + k);
+  }
+  return operands;
+}
+
+// Those that are a row of a table.
+template <typename Rule>
+inline constexpr OperandSet kTablesOf = OperandsOf<Rule>(
+    [](const Operand& operand) { return operand.is_row_of_table(); });
+
+// Those that are rounded at random.
+template <typename Rule>
+inline constexpr OperandSet kRoundedAtRandom =
+    OperandsOf<Rule>([](const Operand& operand) {
+      return operand.rounding == Rounding::kAtRandom;
+    });
 
 }  // namespace tf_opt
 

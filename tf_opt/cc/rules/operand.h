@@ -109,6 +109,9 @@ enum FrameOperand {
   kMasterWeight
 };
 inline constexpr int kFrameOperandCount = 5;
+// The most slots of a rule.
+inline constexpr int kMostSlots = 3;
+inline constexpr int kMostOperands = kFrameOperandCount + kMostSlots;
 // Offset of the operands' random bits where rows that waited are rounded.
 inline constexpr int kCoastingStreams = 16;
 inline constexpr Operand kFrameOperands[kFrameOperandCount] = {

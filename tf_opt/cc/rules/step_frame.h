@@ -117,60 +117,53 @@ struct MovingAverage {
   bool overwrite;
 };
 
-// A rule and its frame, for one variable.
-template <typename Rule>
-struct FramedRule {
-  using V = typename Rule::Value;
-  using Key = RandomKey;
-  static constexpr int kOperands = kFrameOperandCount + Rule::kSlots;
-
-  TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Step& step,
-                                const FrameInputs& inputs,
-                                const VariableInputs& own)
-      : rule(step, own),
-        gradient(inputs, own.gradient_factor),
+// The frame of one variable.
+template <typename V>
+struct Frame {
+  // `rounded_at_random` are the operands whose 16-bit state is.
+  TF_OPT_HOST_DEVICE Frame(const FrameInputs& inputs, const VariableInputs& own,
+                           OperandSet rounded_at_random)
+      : gradient(inputs, own.gradient_factor),
         average(inputs),
-        stochastic_rounding(inputs.stochastic_rounding) {
+        rounded_at_random(rounded_at_random & ~(1u << kVariable)) {
+    if (inputs.stochastic_rounding) this->rounded_at_random |= 1u << kVariable;
     if (!inputs.uses_random_bits) return;
-    const Key key =
-        Key().With(inputs.seed).With(inputs.iteration).With(own.whole_number());
-    for (int k = 0; k < kOperands; ++k) random_keys[k] = key.Stream(k);
+    const RandomKey key = RandomKey()
+                              .With(inputs.seed)
+                              .With(inputs.iteration)
+                              .With(own.whole_number());
+    for (int k = 0; k < kMostOperands; ++k) random_keys[k] = key.Stream(k);
   }
 
   // Returns the same with other random bits, for rows that waited.
-  FramedRule ForWaitingRows() const {
-    FramedRule other = *this;
-    for (Key& key : other.random_keys) key = key.Stream(kCoastingStreams);
+  Frame ForWaitingRows() const {
+    Frame other = *this;
+    for (RandomKey& key : other.random_keys) key = key.Stream(kCoastingStreams);
     return other;
   }
 
   // Key of an operand that is rounded to 16 bits at random; null if it is
   // rounded to nearest.
-  template <int kOperand>
-  TF_OPT_RULE_INLINE const Key* KeyOf() const {
-    if constexpr (kOperand == kVariable) {
-      return stochastic_rounding ? &random_keys[kOperand] : nullptr;
-    } else {
-      constexpr Rounding kRounding = RoundingOf<kOperand>();
-      return kRounding == Rounding::kAtRandom ? &random_keys[kOperand]
-                                              : nullptr;
-    }
+  TF_OPT_RULE_INLINE const RandomKey* KeyOf(int operand) const {
+    return Has(rounded_at_random, operand) ? &random_keys[operand] : nullptr;
   }
 
-  template <int kOperand>
-  static constexpr Rounding RoundingOf() {
-    if constexpr (kOperand < kFrameOperandCount) {
-      return kFrameOperands[kOperand].rounding;
-    } else {
-      return kSlotsOf<Rule>[kOperand - kFrameOperandCount].rounding;
-    }
-  }
-
-  Rule rule;
   GradientTransform<V> gradient;
   MovingAverage<V> average;
-  bool stochastic_rounding;
-  Key random_keys[kOperands];
+  OperandSet rounded_at_random;
+  RandomKey random_keys[kMostOperands];
+};
+
+// A rule and its frame, for one variable.
+template <typename Rule>
+struct FramedRule : Frame<typename Rule::Value> {
+  TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Step& step,
+                                const FrameInputs& inputs,
+                                const VariableInputs& own)
+      : Frame<typename Rule::Value>(inputs, own, kRoundedAtRandom<Rule>),
+        rule(step, own) {}
+
+  Rule rule;
 };
 
 }  // namespace tf_opt

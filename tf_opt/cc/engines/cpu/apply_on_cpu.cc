@@ -1,64 +1,56 @@
-// The step of one optimizer, TF_OPT_RULE. Compiled once for each; it contains
-// functions of the standard library, so for no instruction set in particular.
+// The rules of one optimizer, TF_OPT_RULE, for a step on the CPU. Compiled once
+// for each optimizer; it contains functions of the standard library, so for no
+// instruction set in particular.
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
 
+#include <vector>
+
+#include "tf_opt/cc/engines/cpu/cpu_rule.h"
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
-#include "tf_opt/cc/engines/cpu/dense_cpu.h"
-#include "tf_opt/cc/engines/cpu/sparse_cpu.h"
 #include "tf_opt/cc/engines/rule_header.h"
-#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/rule_info.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 namespace {
 
-template <typename T, typename Rule>
-void ApplyRule(const CpuStep& step) {
-  using Description = typename Rule::Description;
-  const typename Rule::Step shared(HyperparametersOf<Description>(step.values));
-  auto tensors = step.arrays.Tensors<T, Rule>();
-  std::vector<FramedRule<Rule>> rules;
-  rules.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    rules.emplace_back(shared, step.frame, step.variables[i]);
-    tensors[i] = tensors[i].template AtRow<Rule>(step.row);
-  }
-  if (!step.sparse) {
-    ApplyDense<T>(tensors, rules, ChosenCpuTarget(), step.threads,
-                  step.parallel_for, step.frame.update);
-    return;
-  }
-  std::vector<SparseGradient<T>> gradients;
-  gradients.reserve(step.slices.size());
-  for (const CpuStep::Slices& one : step.slices) {
-    gradients.push_back(
-        {static_cast<const T*>(one.values), one.width, one.entries});
-  }
-  if constexpr (Description::kCoasts) {
-    if (!step.waiting.empty()) {
-      std::vector<MissedStep> missed;
-      for (const VariableInputs& own : step.variables) {
-        missed.push_back(Rule::Missed(shared, own));
+template <typename Description, typename V>
+void ApplyRules(const CpuStep& step) {
+  WithRule<Description, V>(step.variant, [&step](auto tag) {
+    using Rule = typename decltype(tag)::type;
+    const typename Rule::Step shared(
+        HyperparametersOf<Description>(step.values));
+    std::vector<CpuRule<V>> rules;
+    std::vector<MissedStep> missed;
+    rules.reserve(step.variables.size());
+    for (const VariableInputs& own : step.variables) {
+      [[maybe_unused]] const int i = static_cast<int>(rules.size());
+      rules.emplace_back(FramedRule<Rule>(shared, step.frame, own),
+                         ChosenCpuTarget());
+      if constexpr (Rule::kRowWise) {
+        rules[i].row_states =
+            static_cast<V*>(step.arrays.RowStates(Rule::kSlots, i));
+        rules[i].width = step.arrays.widths[i];
       }
-      ApplyToWaiting(tensors, gradients, rules, missed, step.lazy,
-                     ChosenCpuTarget(), step.threads, step.parallel_for,
-                     step.frame.update, step.waiting);
-      return;
+      if constexpr (Description::kCoasts) {
+        if (!step.waiting.empty()) missed.push_back(Rule::Missed(shared, own));
+      }
     }
-  }
-  ApplySparse(tensors, gradients, rules, step.lazy, ChosenCpuTarget(),
-              step.threads, step.parallel_for, step.frame.update);
+    ApplyStep(step, StepRules<V>{rules, kTablesOf<Rule>, missed});
+  });
 }
 
 }  // namespace
 
 template <typename Description>
 void ApplyOnCpu(const CpuStep& step) {
-  WithElementType(step.arrays.element, [&step](auto element) {
-    using T = typename decltype(element)::type;
-    WithRule<Description, ComputeType<T>>(step.variant, [&step](auto rule) {
-      ApplyRule<T, typename decltype(rule)::type>(step);
-    });
-  });
+  if (step.arrays.element == ElementType::kDouble) {
+    ApplyRules<Description, double>(step);
+  } else {
+    ApplyRules<Description, float>(step);
+  }
 }
 
 template void ApplyOnCpu<TF_OPT_RULE>(const CpuStep& step);

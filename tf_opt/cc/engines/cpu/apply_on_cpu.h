@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "tf_opt/cc/engines/cpu/cpu_rule.h"
 #include "tf_opt/cc/engines/cpu/parallel_for.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/rule_info.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -37,9 +39,21 @@ struct CpuStep {
 };
 
 // Applies the rule, framed, to all variables. The numbers must be in their
-// ranges. apply_on_cpu.cc defines it.
+// ranges. apply_on_cpu.cc defines it for each optimizer; it makes the rules ...
 template <typename Description>
 void ApplyOnCpu(const CpuStep& step);
+
+// The rules of a step's variables, in the arithmetic's type.
+template <typename V>
+struct StepRules {
+  const std::vector<CpuRule<V>>& rules;
+  OperandSet tables;                      // Operands that are a row of a table.
+  const std::vector<MissedStep>& missed;  // By rows that wait.
+};
+
+// ... and calls this.
+void ApplyStep(const CpuStep& step, const StepRules<float>& of);
+void ApplyStep(const CpuStep& step, const StepRules<double>& of);
 
 }  // namespace tf_opt
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tf_opt/cc/engines/cpu/elements-inl.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -21,36 +22,12 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
-// Number of elements updated at a time: a few cache lines of one array are
-// fetched, then of the next. Arrays whose sizes are powers of two share places
-// in the caches, and fetching one line of each in turn can cost a quarter more
-// time.
-#if defined(TF_OPT_BLOCK_SIZE)
-constexpr int64_t kBlockSize = TF_OPT_BLOCK_SIZE;  // For benchmarks.
-#else
-constexpr int64_t kBlockSize = 128;
-#endif
-
 // For 16-bit variables: the same cache lines hold twice as many elements, and
 // the cost per block matters more.
 constexpr int64_t kLargestBlock = 2 * kBlockSize;
 
 template <typename T>
 constexpr int64_t kBlockSizeOf = kHas16Bits<T> ? kLargestBlock : kBlockSize;
-
-// Runs body(i) for n independent elements. If there are kMost, as in a whole
-// block, the compiler knows the count.
-template <int kMost = kBlockSize, typename Body>
-inline __attribute__((always_inline)) void ForElements(int n,
-                                                       const Body& body) {
-  if (n == kMost) {
-#pragma GCC ivdep
-    for (int i = 0; i < kMost; ++i) body(i);
-  } else {
-#pragma GCC ivdep
-    for (int i = 0; i < n; ++i) body(i);
-  }
-}
 
 // Random bits in memory, for two elements in each word.
 using Bits = uint16_t __attribute__((may_alias));
@@ -183,9 +160,8 @@ class VariableBlock<V, V> {
 template <typename V, typename T>
 class GradientBlock {
  public:
-  GradientBlock(const T* gradient, int64_t start, int n)
-      : values_(gradient == nullptr ? kZeros
-                                    : Widened(gradient + start, n, copy_)) {}
+  GradientBlock(const T* gradient, int n)
+      : values_(gradient == nullptr ? kZeros : Widened(gradient, n, copy_)) {}
   const V* values() const { return values_; }
 
  private:

@@ -1,9 +1,10 @@
-// The dense CPU engine's inner loop, for one instruction set.
+// The dense CPU engine's inner loops over a variable, for one instruction set:
+// a block at a time in the type of the arithmetic, which a rule then updates.
 //
-// The file that instantiates it (rule_loops.cc) is compiled once per target
-// with TF_OPT_CPU_TARGET defined as that target's namespace. Such a translation
-// unit must emit no function that another one emits too: the linker keeps one
-// copy, perhaps the one this machine cannot run. Hence the namespace, the
+// What is compiled once per target (range_loops.cc, rule_loops.cc) has
+// TF_OPT_CPU_TARGET defined as that target's namespace. Such a translation unit
+// must emit no function that another one emits too: the linker keeps one copy,
+// perhaps the one this machine cannot run. Hence the namespace, the
 // always-inline rules and no standard library calls in here.
 //
 // The flags matter as much as the code (cpu_targets.bzl): without
@@ -20,12 +21,13 @@
 #include <utility>
 
 #include "tf_opt/cc/engines/cpu/blocks-inl.h"
+#include "tf_opt/cc/engines/cpu/cpu_rule.h"
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/range_loops.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
-#include "tf_opt/cc/rules/description.h"
-#include "tf_opt/cc/rules/float_bits.h"
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -43,48 +45,27 @@ inline __attribute__((always_inline)) void PrefetchBlock(const V* block) {
   }
 }
 
-// Calls use(hold), where hold(x) is x as state of this type holds it, rounded
-// to nearest.
-template <typename V, typename Use>
-inline __attribute__((always_inline)) void WithRounding(StateType type,
-                                                        const Use& use) {
-  if (type == StateType::kBFloat16) {
-    use([](V value) { return AsBFloat16(value); });
-  } else if (type == StateType::kFloat && sizeof(V) > sizeof(float)) {
-    use([](V value) { return static_cast<V>(static_cast<float>(value)); });
-  } else {
-    use([](V value) { return value; });
-  }
+// Prefetches a block of a tensor, which may be absent.
+template <bool kWritten, int64_t kSize, typename V>
+inline __attribute__((always_inline)) void PrefetchOptional(const V* tensor,
+                                                            int64_t start) {
+  if (tensor != nullptr) PrefetchBlock<kWritten, kSize>(tensor + start);
 }
 
-// Updates the n elements of a block. Not inlined: it is the same for all types
-// of variables with the arithmetic V. The rule is copied here, so that the
-// compiler knows that no store changes it; copied by the call, it would be
-// written in parts and read as a whole, which stalls a processor. `state` is
-// the type in which slots are stored that may be shorter than V.
-template <typename V, typename Rule, typename... Slots>
-__attribute__((noinline)) void Update(const Rule& its_rule, int n, V* variable,
-                                      const V* gradient,
-                                      [[maybe_unused]] StateType state,
-                                      Slots*... slots) {
-  const auto update = [=, rule = its_rule](const auto&... hold) {
-    const auto one = [=](int i, V p, auto... values) {
-      rule(p, gradient[i], values..., hold...);
-      variable[i] = CanonicalNan(p);
-      ((slots[i] = CanonicalNan(values)), ...);
-    };
-    ForElements(n, [=](int i) { one(i, variable[i], slots[i]...); });
-  };
-  if constexpr (Rule::kRoundsGradientLikeSlot) {
-    WithRounding<V>(state, update);
+template <int64_t kSize, typename V>
+inline __attribute__((always_inline)) void PrefetchState(
+    const StateArray<V>& array, int64_t start) {
+  if (array.type == StateType::kArithmetic) {
+    PrefetchOptional<true, kSize>(static_cast<V*>(array.data), start);
+  } else if (array.type == StateType::kBFloat16) {
+    PrefetchOptional<true, kSize>(static_cast<BFloat16*>(array.data), start);
   } else {
-    update();
+    PrefetchOptional<true, kSize>(static_cast<float*>(array.data), start);
   }
 }
 
 // The frame around the rule, in separate loops over a block, which is in the
-// first-level cache by then: the rule's own loop is the same with and without
-// it. Not inlined into the loop of each rule, to keep the library small.
+// first-level cache by then. Not inlined, to keep the library small.
 
 // Writes the gradient for the rule to `transformed`; `accumulator` may be null.
 template <typename V>
@@ -100,16 +81,37 @@ __attribute__((noinline)) void TransformBlock(
   }
 }
 
+// Whether gradients change before the rule takes them.
+template <typename T>
+inline __attribute__((always_inline)) bool Transforms(
+    const Frame<ComputeType<T>>& frame, const DenseTensor<T>& tensor) {
+  return tensor.accumulator() != nullptr || !frame.gradient.IsIdentity();
+}
+
+// A range of a tensor, with the gradient of its first element, which is null if
+// it is zero everywhere.
+template <typename T>
+struct TensorRange {
+  const T* gradient_at(int64_t start) const {
+    return gradient == nullptr ? nullptr : gradient + (start - begin);
+  }
+
+  const DenseTensor<T>& tensor;
+  const T* gradient;
+  int64_t begin;
+  int64_t end;
+};
+
 // The gradient of a block as the rule takes it.
 template <typename V, typename T>
 class RuleGradient {
  public:
-  template <typename Tensor>
-  RuleGradient(const GradientTransform<V>& transform, const Tensor& tensor,
-               int64_t start, int n, bool transforms)
-      : gradient_(tensor.gradient(), start, n), values_(gradient_.values()) {
+  RuleGradient(const GradientTransform<V>& transform,
+               const TensorRange<T>& range, int64_t start, int n,
+               bool transforms)
+      : gradient_(range.gradient_at(start), n), values_(gradient_.values()) {
     if (!transforms) return;
-    const V* const accumulator = tensor.accumulator();
+    const V* const accumulator = range.tensor.accumulator();
     TransformBlock<V>(transform, n, values_,
                       accumulator == nullptr ? nullptr : accumulator + start,
                       transformed_);
@@ -152,196 +154,228 @@ __attribute__((noinline)) void AverageBlock(const MovingAverage<V> average,
   }
 }
 
-template <typename V, typename Rule>
-__attribute__((noinline)) void SquareBlock(const Rule& its_rule, int n,
-                                           const V* variable, const V* gradient,
-                                           double* lanes) {
-  ForElements<kLanes>(n, [=, rule = its_rule](int i) {
-    lanes[i] += Square(rule.RowGradient(gradient[i], variable[i]));
-  });
-}
-
 // Moves the average towards the master weights or the stored variable.
-template <typename T, typename Rule>
-inline __attribute__((always_inline)) void FollowVariable(
-    const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
+template <typename T>
+__attribute__((noinline)) void FollowVariable(
+    const Frame<ComputeType<T>>& frame, const DenseTensor<T>& tensor,
     int64_t start, int n, RandomBlock* random) {
   using V = ComputeType<T>;
   VariableBlock<V, T> variable(tensor, start, n);
   StateBlock<V> averages(tensor.average(), start, n);
-  AverageBlock<V>(rule.average, n, variable.values(), averages.values());
-  averages.Store(rule.template KeyOf<kAverage>(), random);
-  if (rule.average.overwrite) {
-    variable.Store(rule.template KeyOf<kVariable>(), random);
+  AverageBlock<V>(frame.average, n, variable.values(), averages.values());
+  averages.Store(frame.KeyOf(kAverage), random);
+  if (frame.average.overwrite) {
+    variable.Store(frame.KeyOf(kVariable), random);
   }
 }
 
-// `own` is the rule of these elements.
-template <typename T, typename Rule, std::size_t... kIndices>
-inline __attribute__((always_inline)) void ApplyBlock(
-    const FramedRule<Rule>& rule, const Rule& own,
-    const TensorOf<T, Rule>& tensor, int64_t start, int n, bool transforms,
-    std::index_sequence<kIndices...>) {
+// Loads a block of the variable and its slots, calls use(variable, slots) with
+// their values, and stores them.
+template <typename T, std::size_t... kIndices, typename Use>
+inline __attribute__((always_inline)) void UpdateBlock(
+    const Frame<ComputeType<T>>& frame, const DenseTensor<T>& tensor,
+    int64_t start, int n, RandomBlock* random, std::index_sequence<kIndices...>,
+    const Use& use) {
   using V = ComputeType<T>;
+  VariableBlock<V, T> variable(tensor, start, n);
+  const auto update = [&](auto&&... slots) __attribute__((always_inline)) {
+    V* const values[kMostSlots] = {slots.values()...};
+    use(variable.values(), values);
+    (slots.Store(frame.KeyOf(kFrameOperandCount + kIndices), random), ...);
+  };
+  update(StateBlock<V>(tensor.slot(kIndices), start, n)...);
+  variable.Store(frame.KeyOf(kVariable), random);
+}
+
+// What the blocks of a range share. `own` is the rule of its elements.
+template <typename V>
+struct BlockUpdate {
+  const CpuRule<V>& rule;
+  const RuleBytes<V>& own;
+  StateType slot_type;
+  bool transforms;
+};
+
+template <typename T, typename Indices>
+inline __attribute__((always_inline)) void ApplyBlock(
+    const BlockUpdate<ComputeType<T>>& update, const TensorRange<T>& range,
+    int64_t start, int n, const Indices& indices) {
+  using V = ComputeType<T>;
+  const DenseTensor<T>& tensor = range.tensor;
+  const Frame<V>& frame = update.rule.frame;
   RandomBlock random(tensor.first + start, n);
-  {
-    VariableBlock<V, T> variable(tensor, start, n);
-    const RuleGradient<V, T> gradient(rule.gradient, tensor, start, n,
-                                      transforms);
-    if (tensor.accumulator() != nullptr) {
-      ClearBlock(n, tensor.accumulator() + start);
-    }
-    const auto update = [&](auto&&... slots) __attribute__((always_inline)) {
-      Update<V>(own, n, variable.values(), gradient.values(),
-                tensor.slot_type(), slots.values()...);
-      (slots.Store(rule.template KeyOf<kFrameOperandCount + kIndices>(),
-                   &random),
-       ...);
-    };
-    update(StateBlock<V>(tensor.template slot<kIndices>(), start, n)...);
-    variable.Store(rule.template KeyOf<kVariable>(), &random);
+  const RuleGradient<V, T> gradient(frame.gradient, range, start, n,
+                                    update.transforms);
+  if (tensor.accumulator() != nullptr) {
+    ClearBlock(n, tensor.accumulator() + start);
   }
+  UpdateBlock(frame, tensor, start, n, &random, indices,
+              [&](V* variable, V* const* slots) {
+                update.rule.loops->update(update.own.bytes, n, variable,
+                                          gradient.values(), slots,
+                                          update.slot_type);
+              });
   if (tensor.average().data != nullptr) {
-    FollowVariable(rule, tensor, start, n, &random);
+    FollowVariable(frame, tensor, start, n, &random);
   }
 }
 
-// Prefetches a block of a tensor, which may be absent.
-template <bool kWritten, int64_t kSize, typename V>
-inline __attribute__((always_inline)) void PrefetchOptional(const V* tensor,
-                                                            int64_t start) {
-  if (tensor != nullptr) PrefetchBlock<kWritten, kSize>(tensor + start);
-}
-
-template <int64_t kSize, typename V>
-inline __attribute__((always_inline)) void PrefetchState(
-    const StateArray<V>& array, int64_t start) {
-  if (array.type == StateType::kArithmetic) {
-    PrefetchOptional<true, kSize>(static_cast<V*>(array.data), start);
-  } else if (array.type == StateType::kBFloat16) {
-    PrefetchOptional<true, kSize>(static_cast<BFloat16*>(array.data), start);
-  } else {
-    PrefetchOptional<true, kSize>(static_cast<float*>(array.data), start);
-  }
-}
-
-// Whether gradients change before the rule takes them.
-template <typename Rule, typename Tensor>
-inline __attribute__((always_inline)) bool Transforms(
-    const FramedRule<Rule>& rule, const Tensor& tensor) {
-  return tensor.accumulator() != nullptr || !rule.gradient.IsIdentity();
-}
-
-template <typename T, typename Rule, std::size_t... kIndices>
-inline __attribute__((always_inline)) void ApplyBlocks(
-    const FramedRule<Rule>& rule, const Rule& own,
-    const TensorOf<T, Rule>& tensor, int64_t begin, int64_t end,
-    std::index_sequence<kIndices...> indices) {
-  const bool transforms = Transforms(rule, tensor);
-  int64_t start = begin;
+template <typename T, std::size_t... kIndices>
+void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
+                 const RuleBytes<ComputeType<T>>& own,
+                 const TensorRange<T>& range,
+                 std::index_sequence<kIndices...> indices) {
+  const DenseTensor<T>& tensor = range.tensor;
+  const BlockUpdate<ComputeType<T>> update = {rule, own, tensor.slot_type(),
+                                              Transforms(rule.frame, tensor)};
+  int64_t start = range.begin;
   // Full blocks separately, so that the compiler knows their size.
   constexpr int64_t kSize = kBlockSizeOf<T>;
   const int64_t distance = prefetch_distance;
-  for (; start + kSize <= end; start += kSize) {
+  for (; start + kSize <= range.end; start += kSize) {
     const int64_t ahead = start + distance;
-    if (distance > 0 && ahead < tensor.size) {
+    if (distance > 0 && ahead < range.end) {
       PrefetchBlock<true, kSize>(tensor.variable() + ahead);
-      PrefetchOptional<false, kSize>(tensor.gradient(), ahead);
-      (PrefetchState<kSize>(tensor.template slot<kIndices>(), ahead), ...);
+      PrefetchOptional<false, kSize>(range.gradient, ahead - range.begin);
+      (PrefetchState<kSize>(tensor.slot(kIndices), ahead), ...);
       PrefetchOptional<true, kSize>(tensor.accumulator(), ahead);
       PrefetchOptional<true, kSize>(tensor.master_weight(), ahead);
       PrefetchState<kSize>(tensor.average(), ahead);
     }
-    ApplyBlock(rule, own, tensor, start, kSize, transforms, indices);
+    ApplyBlock(update, range, start, kSize, indices);
   }
-  if (start < end) {
-    ApplyBlock(rule, own, tensor, start, static_cast<int>(end - start),
-               transforms, indices);
+  if (start < range.end) {
+    ApplyBlock(update, range, start, static_cast<int>(range.end - start),
+               indices);
   }
 }
 
-template <typename T, typename Rule>
-inline __attribute__((always_inline)) void AddSquaresOf(
-    const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
-    int64_t begin, int64_t end, double* lanes) {
+// Calls use(indices) with those of this many slots.
+template <std::size_t... kIndices, typename Use>
+inline __attribute__((always_inline)) void WithSlots(
+    int slots, std::index_sequence<kIndices...> indices, const Use& use) {
+  if constexpr (sizeof...(kIndices) < kMostSlots) {
+    if (static_cast<int>(sizeof...(kIndices)) < slots) {
+      WithSlots(slots, std::make_index_sequence<sizeof...(kIndices) + 1>(),
+                use);
+      return;
+    }
+  }
+  use(indices);
+}
+
+template <typename T>
+void ApplyWith(const CpuRule<ComputeType<T>>& rule,
+               const RuleBytes<ComputeType<T>>& own,
+               const TensorRange<T>& range) {
+  WithSlots(rule.loops->slots, std::index_sequence<>(),
+            [&](auto indices) { ApplyBlocks(rule, own, range, indices); });
+}
+
+template <typename T>
+void AddSquaresOf(const CpuRule<ComputeType<T>>& rule,
+                  const TensorRange<T>& range, double* lanes) {
   using V = ComputeType<T>;
-  const bool transforms = Transforms(rule, tensor);
+  const bool transforms = Transforms(rule.frame, range.tensor);
   // Not a block of 16-bit elements, which has more elements than lanes.
-  for (int64_t start = begin; start < end; start += kLanes) {
-    const int n = static_cast<int>(end - start < kLanes ? end - start : kLanes);
-    VariableBlock<V, T> variable(tensor, start, n);
-    const RuleGradient<V, T> gradient(rule.gradient, tensor, start, n,
+  for (int64_t start = range.begin; start < range.end; start += kLanes) {
+    const int64_t rest = range.end - start;
+    const int n = static_cast<int>(rest < kLanes ? rest : kLanes);
+    VariableBlock<V, T> variable(range.tensor, start, n);
+    const RuleGradient<V, T> gradient(rule.frame.gradient, range, start, n,
                                       transforms);
-    SquareBlock<V>(rule.rule, n, variable.values(), gradient.values(), lanes);
+    rule.loops->add_squares(rule.rule.bytes, n, variable.values(),
+                            gradient.values(), lanes);
   }
 }
 
-template <typename T, typename Rule, std::size_t... kIndices>
-inline __attribute__((always_inline)) void ApplyRows(
-    const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
-    int64_t begin, int64_t end, std::index_sequence<kIndices...> indices) {
-  if (begin == end) return;  // Perhaps of rows without elements.
-  auto* state = tensor.Part(begin, 0).row_state();
-  for (; begin < end; begin += tensor.width, ++state) {
-    const int64_t row_end = begin + tensor.width;
+template <typename T>
+void ApplyRows(const CpuRule<ComputeType<T>>& rule,
+               const TensorRange<T>& range) {
+  using V = ComputeType<T>;
+  const DenseTensor<T>& tensor = range.tensor;
+  if (range.begin == range.end) return;  // Perhaps of rows without elements.
+  V* state = rule.row_states + range.begin / rule.width;
+  for (int64_t begin = range.begin; begin < range.end; ++state) {
+    const TensorRange<T> row = {tensor, range.gradient_at(begin), begin,
+                                begin + rule.width};
     alignas(64) double lanes[kLanes];
     for (double& lane : lanes) lane = 0;
     // The row is read twice, the second time from the first-level cache.
-    AddSquaresOf<T>(rule, tensor, begin, row_end, lanes);
-    const Rule own = rule.rule.ForRow(
-        MeanOfLanes<typename Rule::Value>(lanes, tensor.width), state);
-    ApplyBlocks<T>(rule, own, tensor, begin, row_end, indices);
+    AddSquaresOf(rule, row, lanes);
+    RuleBytes<V> own;
+    rule.loops->for_row(rule.rule.bytes, MeanOfLanes<V>(lanes, rule.width),
+                        state, own.bytes);
+    ApplyWith(rule, own, row);
+    begin = row.end;
   }
 }
 
 }  // namespace
 
-template <typename T, typename Rule>
-void ApplyRange(const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
-                int64_t begin, int64_t end) {
-  const std::make_index_sequence<Rule::kSlots> indices;
-  if constexpr (Rule::kRowWise) {
-    if (tensor.row_states != nullptr) {
-      ApplyRows<T>(rule, tensor, begin, end, indices);
-      return;
-    }
-  }
-  ApplyBlocks<T>(rule, rule.rule, tensor, begin, end, indices);
-}
-
-template <typename T, typename Rule>
-void AddSquares(const FramedRule<Rule>& rule, const TensorOf<T, Rule>& tensor,
-                int64_t begin, int64_t end, double* lanes) {
-  if constexpr (Rule::kRowWise) {
-    AddSquaresOf<T>(rule, tensor, begin, end, lanes);
+template <typename T>
+void ApplyRange(const CpuRule<ComputeType<T>>& rule,
+                const DenseTensor<T>& tensor, const T* gradient, int64_t begin,
+                int64_t end) {
+  const TensorRange<T> range = {tensor, gradient, begin, end};
+  if (rule.row_states != nullptr) {
+    ApplyRows(rule, range);
+  } else {
+    ApplyWith(rule, rule.rule, range);
   }
 }
 
-template <typename T, typename Rule>
-void AccumulateRange(const FramedRule<Rule>& rule,
-                     const TensorOf<T, Rule>& tensor, int64_t begin,
-                     int64_t end) {
+template <typename T>
+void AddSquares(const CpuRule<ComputeType<T>>& rule,
+                const DenseTensor<T>& tensor, const T* gradient, int64_t begin,
+                int64_t end, double* lanes) {
+  AddSquaresOf<T>(rule, {tensor, gradient, begin, end}, lanes);
+}
+
+template <typename T>
+void AccumulateRange(const CpuRule<ComputeType<T>>& rule,
+                     const DenseTensor<T>& tensor, const T* gradient,
+                     int64_t begin, int64_t end) {
   using V = ComputeType<T>;
+  const TensorRange<T> range = {tensor, gradient, begin, end};
   constexpr int64_t kSize = kBlockSizeOf<T>;
   const int64_t distance = prefetch_distance;
   for (int64_t start = begin; start < end; start += kSize) {
     const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
     const int64_t ahead = start + distance;
-    if (distance > 0 && ahead < tensor.size) {
-      PrefetchOptional<false, kSize>(tensor.gradient(), ahead);
+    if (distance > 0 && ahead < end) {
+      PrefetchOptional<false, kSize>(gradient, ahead - begin);
       PrefetchOptional<true, kSize>(tensor.accumulator(), ahead);
       PrefetchState<kSize>(tensor.average(), ahead);
     }
     if (tensor.accumulator() != nullptr) {
-      const GradientBlock<V, T> gradient(tensor.gradient(), start, n);
-      AccumulateBlock<V>(rule.gradient, n, gradient.values(),
+      const GradientBlock<V, T> block(range.gradient_at(start), n);
+      AccumulateBlock<V>(rule.frame.gradient, n, block.values(),
                          tensor.accumulator() + start);
     }
     if (tensor.average().data != nullptr) {
       RandomBlock random(tensor.first + start, n);
-      FollowVariable(rule, tensor, start, n, &random);
+      FollowVariable(rule.frame, tensor, start, n, &random);
     }
   }
+}
+
+template <typename T>
+void CoastRange(const CpuRule<ComputeType<T>>& rule,
+                const Coasting<ComputeType<T>>& coasting,
+                const DenseTensor<T>& tensor, int64_t begin, int64_t end) {
+  using V = ComputeType<T>;
+  constexpr int64_t kSize = kBlockSizeOf<T>;
+  WithSlots(rule.loops->slots, std::index_sequence<>(), [&](auto indices) {
+    for (int64_t start = begin; start < end; start += kSize) {
+      const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
+      RandomBlock random(tensor.first + start, n);
+      UpdateBlock(rule.frame, tensor, start, n, &random, indices,
+                  [&](V* variable, V* const* slots) {
+                    rule.loops->coast(coasting, n, variable, slots);
+                  });
+    }
+  });
 }
 
 }  // namespace TF_OPT_CPU_TARGET

@@ -28,6 +28,13 @@ const std::vector<int64_t>& Sizes() {
   return sizes;
 }
 
+// Elements of a row of each.
+std::vector<int64_t> Widths() {
+  std::vector<int64_t> widths;
+  for (const int64_t size : Sizes()) widths.push_back(WidthOf(size));
+  return widths;
+}
+
 template <typename Case>
 class DenseCpuRuleTest : public testing::Test {};
 TYPED_TEST_SUITE(DenseCpuRuleTest, TestedRules);
@@ -41,29 +48,36 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
   for (const Setting& setting : AllSettings<T, Rule>()) {
     SCOPED_TRACE(testing::Message() << setting);
     const bool update = setting.frame.update;
-    std::vector<FramedRule<Rule>> rules;
-    for (size_t i = 0; i < Sizes().size(); ++i) {
-      rules.emplace_back(
-          numbers, setting.frame,
-          VariableInputs{0.01 * i, 1.5, setting.framed ? 1.25 : 1, double(i)});
-    }
+    const auto rules_for = [&](Model* model, CpuTarget target) {
+      CpuRules<T> rules;
+      for (size_t i = 0; i < Sizes().size(); ++i) {
+        const VariableInputs own{0.01 * i, 1.5, setting.framed ? 1.25 : 1,
+                                 double(i)};
+        rules.emplace_back(FramedRule<Rule>(numbers, setting.frame, own),
+                           target);
+      }
+      model->SetRows(Widths(), &rules);
+      return rules;
+    };
     const Model original(Sizes(), 0, setting);
     Model expected(original);
     const auto tensors = expected.Tensors();
+    const CpuRules<T> rules = rules_for(&expected, kBaseline);
+    const auto& loops = baseline::RangeLoopsOf<T>();
     for (size_t i = 0; i < tensors.size(); ++i) {
       // Or one row at a time.
-      int64_t step = 1;
-      if constexpr (Rule::kRowWise) step = tensors[i].width;
+      const int64_t step = Rule::kRowWise ? rules[i].width : 1;
       for (int64_t j = 0; j < tensors[i].size; j += step) {
-        RuleLoops<T, Rule>(kBaseline, update)
-            .Apply(rules[i], tensors[i], j, j + step);
+        (update ? loops.apply : loops.accumulate)(
+            rules[i], tensors[i], tensors[i].gradient() + j, j, j + step);
       }
     }
     ASSERT_FALSE(expected.SameBits(original));
     for (const CpuTarget target : SupportedCpuTargets()) {
       SCOPED_TRACE(CpuTargetName(target));
       Model split(original);
-      ApplyDense<T>(split.Tensors(), rules, target, 3, OnThreads(3), update);
+      ApplyDense(split.Tensors(), rules_for(&split, target), target, 3,
+                 OnThreads(3), update);
       EXPECT_TRUE(split.SameBits(expected));
       EXPECT_TRUE(split.PaddingIsUntouched());
     }
@@ -73,9 +87,9 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
 TEST(DenseCpu, SmallStepsRunInline) {
   using Rule = AdamRule<float, false, false>;
   DenseModel<float, 2> model({100});
-  const FramedRule<Rule> rule(AdamStep({}), {}, {});
-  ApplyDense<float>(model.Tensors(), std::vector{rule}, kBaseline, 8,
-                    MustNotRun);
+  const CpuRules<float> rules = {
+      {FramedRule<Rule>(AdamStep({}), {}, {}), kBaseline}};
+  ApplyDense(model.Tensors(), rules, kBaseline, 8, MustNotRun);
 }
 
 // With a gradient of 0 only the decay remains: a rule that multiplies its
@@ -88,14 +102,15 @@ std::vector<T> Multiplied(std::vector<T> values, CpuTarget target,
   h.learning_rate = 1 - factor;
   std::vector<T> gradient(values.size(), FromBits<T>(0));
   std::vector<float> m(values.size()), v(values.size());
-  DenseTensor<T, 2> tensor;
+  DenseTensor<T> tensor;
   tensor.operands[kVariable] = values.data();
   tensor.operands[kGradient] = gradient.data();
   tensor.operands[kFrameOperandCount] = m.data();
   tensor.operands[kFrameOperandCount + 1] = v.data();
   tensor.size = static_cast<int64_t>(values.size());
-  const FramedRule<Rule> rule(AdamStep(h), {}, {/*weight_decay=*/1.0});
-  RuleLoops<T, Rule>(target).Apply(rule, tensor, 0, tensor.size);
+  const CpuRules<T> rules = {
+      {FramedRule<Rule>(AdamStep(h), {}, {/*weight_decay=*/1.0}), target}};
+  ApplyDense<T>({tensor}, rules, target, 1, MustNotRun);
   return values;
 }
 

@@ -1,5 +1,6 @@
-// The sparse CPU engine: one rule over many tables whose gradients cover only
-// some rows, in one launch. It applies the loops of the dense engine to rows.
+// The sparse CPU engine: one optimizer over many tables whose gradients cover
+// only some rows, in one launch. It applies the loops of the dense engine to
+// rows.
 //
 //   exact   every row, those that don't occur with a gradient of zero, which
 //           isn't there to be read: the bits of a dense gradient
@@ -14,48 +15,62 @@
 #include <utility>
 #include <vector>
 
+#include "tf_opt/cc/engines/cpu/cpu_rule.h"
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/engines/cpu/dense_cpu.h"
 #include "tf_opt/cc/engines/cpu/parallel_for.h"
+#include "tf_opt/cc/engines/cpu/range_loops.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/cpu/waiting_cpu.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
 // Elements of a row that are summed at a time, for which there is room.
 constexpr int64_t kSummedColumns = 1024;
 
-// One table with its gradient and its functions.
-template <typename T, typename Rule>
+// What tables share: the functions of an instruction set.
+template <typename T>
+struct SparseLoops {
+  // Without `update` a step only accumulates.
+  explicit SparseLoops(CpuTarget target, bool update = true)
+      : range(TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>())),
+        apply(update ? range.apply : range.accumulate),
+        update(update),
+        sum_row(SumRowFunctionFor<T>(target)) {}
+
+  const RangeLoops<T>& range;
+  decltype(RangeLoops<T>::apply) apply;
+  bool update;
+  SumRowFunction<T> sum_row;
+};
+
+// One table with its gradient.
+template <typename T>
 class SparseTable {
  public:
-  using Tensor = TensorOf<T, Rule>;
+  using V = ComputeType<T>;
 
   // Rows catch up unless `waiting` is null, and then nothing else happens if
   // `loops` is null.
-  SparseTable(const Tensor& table, const SparseGradient<T>& gradient,
-              const FramedRule<Rule>& rule, CpuTarget target,
-              const RuleLoops<T, Rule>* loops,
-              const WaitingTable<T, Rule>* waiting = nullptr)
+  SparseTable(const DenseTensor<T>& table, const SparseGradient<T>& gradient,
+              const CpuRule<V>& rule, const SparseLoops<T>* loops,
+              const WaitingTable<T>* waiting = nullptr)
       : table_(table),
         gradient_(gradient),
         rule_(rule),
-        waiting_(waiting),
         loops_(loops),
-        sum_row_(SumRowFunctionFor<T>(target)) {
-    table_.operands[kGradient] = nullptr;
-  }
+        waiting_(waiting) {}
 
   // Number of elements to update: all of the table, ...
   int64_t size() const { return table_.size; }
   // ... or one row for each entry, of which those that begin a segment count.
   int64_t lazy_size() const { return gradient_.count() * gradient_.width; }
-  int64_t width() const { return gradient_.width; }
 
   // Applies the rule to the elements [begin, end) of the table.
   void ApplyAll(int64_t begin, int64_t end) const {
@@ -66,7 +81,7 @@ class SparseTable {
           k < gradient_.count() ? gradient_.entries.row(k) * width : end;
       if (begin < row_begin) {
         const int64_t stop = std::min(end, row_begin);
-        loops_->Apply(rule_, table_, begin, stop);
+        loops_->apply(rule_, table_, /*gradient=*/nullptr, begin, stop);
         begin = stop;
         continue;
       }
@@ -100,116 +115,140 @@ class SparseTable {
   // [k, segment_end).
   void ApplyRow(int64_t k, int64_t segment_end, int64_t begin,
                 int64_t end) const {
-    alignas(64) T sum[kSummedColumns];
-    const int64_t row_begin = gradient_.entries.row(k) * gradient_.width;
+    const int64_t row = gradient_.entries.row(k);
     if (waiting_ != nullptr) {
-      waiting_->CatchUp(gradient_.entries.row(k), begin, end);
+      waiting_->CatchUp(row, begin, end);
       if (loops_ == nullptr) return;
     }
-    int64_t summed = -1;  // The first column whose sum is known.
-    const auto part_at = [&](int64_t column, int64_t count) {
-      if (summed != column) {
-        sum_row_(gradient_.values, gradient_.width, gradient_.entries, k,
-                 segment_end - k, column, count, sum);
-        summed = column;
+    alignas(64) T sum[kSummedColumns];
+    // Calls use(first, last) with the elements of a part of the row, and `sum`.
+    const auto for_parts = [&](const auto& use) {
+      for (int64_t column = begin; column < end; column += kSummedColumns) {
+        const int64_t count = std::min(end - column, kSummedColumns);
+        loops_->sum_row(gradient_.values, gradient_.width, gradient_.entries, k,
+                        segment_end - k, column, count, sum);
+        const int64_t first = row * gradient_.width + column;
+        use(first, first + count);
       }
-      Tensor part = table_.Part(row_begin + column, count);
-      part.operands[kGradient] = sum;
-      return part;
     };
-    loops_->ApplyInParts(rule_, begin, end, kSummedColumns, part_at);
+    if (rule_.is_row_wise() && loops_->update && end - begin > kSummedColumns) {
+      ApplyToLongRow(row, for_parts, sum);
+      return;
+    }
+    for_parts([&](int64_t first, int64_t last) {
+      loops_->apply(rule_, table_, sum, first, last);
+    });
   }
 
-  // Prefetches the row of the k-th entry; sum_row_ does so for its values.
+  // For a row of several parts, which are summed one at a time: a row-wise rule
+  // takes them twice.
+  template <typename ForParts>
+  void ApplyToLongRow(int64_t row, const ForParts& for_parts,
+                      const T* sum) const {
+    alignas(64) double lanes[kLanes] = {};
+    for_parts([&](int64_t first, int64_t last) {
+      loops_->range.add_squares(rule_, table_, sum, first, last, lanes);
+    });
+    CpuRule<V> own = rule_;
+    rule_.loops->for_row(rule_.rule.bytes,
+                         MeanOfLanes<V>(lanes, gradient_.width),
+                         rule_.row_states + row, own.rule.bytes);
+    own.row_states = nullptr;
+    for_parts([&](int64_t first, int64_t last) {
+      loops_->apply(own, table_, sum, first, last);
+    });
+  }
+
+  // Prefetches the row of the k-th entry; sum_row does so for its values.
   TF_OPT_RULE_INLINE void Prefetch(int64_t k) const {
-    const int64_t begin = gradient_.entries.row(k) * gradient_.width;
-    const Tensor row = table_.Part(begin, 0);
-    for (int i = 0; i < Tensor::kOperands; ++i) {
-      if (row.operands[i] == nullptr) continue;
-      PrefetchRow<true>(row.operands[i], gradient_.width * row.ElementSize(i));
+    const int64_t row = gradient_.entries.row(k);
+    const int64_t width = gradient_.width;
+    for (int i = 0; i < kMostOperands; ++i) {
+      if (i == kGradient || table_.operands[i] == nullptr) continue;
+      const int64_t bytes = width * table_.ElementSize(i);
+      PrefetchRow<true>(static_cast<char*>(table_.operands[i]) + row * bytes,
+                        bytes);
     }
-    if constexpr (Rule::kRowWise) {
-      __builtin_prefetch(row.row_states + gradient_.entries.row(k), 1);
+    if (rule_.row_states != nullptr) {
+      __builtin_prefetch(rule_.row_states + row, 1);
     }
-    if (waiting_ != nullptr) waiting_->Prefetch(gradient_.entries.row(k));
+    if (waiting_ != nullptr) waiting_->Prefetch(row);
   }
 
-  Tensor table_;  // It has no gradient.
+  const DenseTensor<T>& table_;
   const SparseGradient<T>& gradient_;
-  const FramedRule<Rule>& rule_;
-  const WaitingTable<T, Rule>* waiting_;
-  const RuleLoops<T, Rule>* loops_;
-  SumRowFunction<T> sum_row_;
+  const CpuRule<V>& rule_;
+  const SparseLoops<T>* loops_;
+  const WaitingTable<T>* waiting_;
 };
 
-// Applies updates[i] to rows that occur in gradients[i], or to all rows, for
-// all i.
-template <typename T, typename Rule>
-void ApplySparse(const std::vector<SparseTable<T, Rule>>& updates, bool lazy,
-                 int num_threads, const ParallelFor& parallel_for) {
+// Applies rules[i] to the rows that occur in the gradient of tables[i], or to
+// all rows, for all i.
+template <typename T>
+void ApplySparse(const std::vector<SparseTable<T>>& tables,
+                 const CpuRules<T>& rules, bool lazy, int num_threads,
+                 const ParallelFor& parallel_for) {
   std::vector<int64_t> sizes;
-  for (const auto& update : updates) {
-    sizes.push_back(lazy ? update.lazy_size() : update.size());
+  for (const auto& table : tables) {
+    sizes.push_back(lazy ? table.lazy_size() : table.size());
   }
-  ForRangesOf<T, Rule>(
-      std::move(sizes), [&](int i) { return updates[i].width(); }, num_threads,
-      parallel_for,
-      [&](int i, int64_t begin, int64_t end) {
-        lazy ? updates[i].ApplyOccurring(begin, end)
-             : updates[i].ApplyAll(begin, end);
-      });
+  ForRangesOf<T>(std::move(sizes), rules, num_threads, parallel_for,
+                 [&](int i, int64_t begin, int64_t end) {
+                   lazy ? tables[i].ApplyOccurring(begin, end)
+                        : tables[i].ApplyAll(begin, end);
+                 });
 }
 
 // Applies rules[i] to tables[i] with gradients[i], for all i; see ApplyDense
 // for `update`.
-template <typename T, typename Rule>
-void ApplySparse(const std::vector<TensorOf<T, Rule>>& tables,
+template <typename T>
+void ApplySparse(const std::vector<DenseTensor<T>>& tables,
                  const std::vector<SparseGradient<T>>& gradients,
-                 const std::vector<FramedRule<Rule>>& rules, bool lazy,
-                 CpuTarget target, int num_threads,
-                 const ParallelFor& parallel_for, bool update = true) {
-  const RuleLoops<T, Rule> loops(target, update);
-  std::vector<SparseTable<T, Rule>> updates;
-  for (size_t i = 0; i < tables.size(); ++i) {
-    updates.emplace_back(tables[i], gradients[i], rules[i], target, &loops);
+                 const CpuRules<T>& rules, bool lazy, CpuTarget target,
+                 int num_threads, const ParallelFor& parallel_for,
+                 bool update = true) {
+  const SparseLoops<T> loops(target, update);
+  std::vector<SparseTable<T>> updates;
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    updates.emplace_back(tables[i], gradients[i], rules[i], &loops);
   }
-  ApplySparse(updates, lazy, num_threads, parallel_for);
+  ApplySparse(updates, rules, lazy, num_threads, parallel_for);
 }
 
 // The same for tables whose rows wait[i]: they catch up first. Those that don't
 // occur in a lazy update then miss missed[i]. Without `update` rows only catch
 // up.
-template <typename T, typename Rule>
-void ApplyToWaiting(const std::vector<TensorOf<T, Rule>>& tables,
+template <typename T>
+void ApplyToWaiting(const std::vector<DenseTensor<T>>& tables,
                     const std::vector<SparseGradient<T>>& gradients,
-                    const std::vector<FramedRule<Rule>>& rules,
+                    const CpuRules<T>& rules,
                     const std::vector<MissedStep>& missed, bool lazy,
                     CpuTarget target, int num_threads,
                     const ParallelFor& parallel_for, bool update,
                     std::vector<WaitingRows> wait) {
   const int count = static_cast<int>(tables.size());
-  const RuleLoops<T, Rule> loops(target);
-  std::vector<WaitingTable<T, Rule>> waiting;
-  std::vector<SparseTable<T, Rule>> updates;
+  const SparseLoops<T> loops(target);
+  std::vector<WaitingTable<T>> waiting;
+  std::vector<SparseTable<T>> updates;
   std::vector<int64_t> sizes_of_all;
   waiting.reserve(count);
   const auto all_catch_up = [&](int i) { return !lazy || wait[i].is_full(); };
   for (int i = 0; i < count; ++i) {
     waiting.emplace_back(tables[i], gradients[i].width, rules[i], wait[i],
-                         target);
-    updates.emplace_back(tables[i], gradients[i], rules[i], target,
+                         loops.range);
+    updates.emplace_back(tables[i], gradients[i], rules[i],
                          update ? &loops : nullptr, &waiting[i]);
     sizes_of_all.push_back(all_catch_up(i) ? tables[i].size : 0);
   }
-  ForRanges(sizes_of_all, kBytesPerElement<T, Rule>, num_threads, parallel_for,
-            [&](int i, int64_t begin, int64_t end) {
-              waiting[i].CatchUpAll(begin, end);
-            });
+  ForRangesOf<T>(std::move(sizes_of_all), rules, num_threads, parallel_for,
+                 [&](int i, int64_t begin, int64_t end) {
+                   waiting[i].CatchUpAll(begin, end);
+                 });
   for (int i = 0; i < count; ++i) {
     if (all_catch_up(i)) wait[i].MarkAllUpToDate();
   }
   if (!lazy && !update) return;
-  ApplySparse(updates, lazy, num_threads, parallel_for);
+  ApplySparse(updates, rules, lazy, num_threads, parallel_for);
   if (!lazy) return;
   const auto finish = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

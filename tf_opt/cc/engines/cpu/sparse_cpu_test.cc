@@ -114,49 +114,45 @@ class SparseCpuRuleTest : public testing::Test {
   using Rule = typename Case::Rule;
   using Model = DenseModel<T, Rule::kSlots, Rule::kRowWise>;
 
-  static std::vector<FramedRule<Rule>> Rules(int count,
-                                             const FrameInputs& frame) {
-    std::vector<FramedRule<Rule>> rules;
-    for (int i = 0; i < count; ++i) {
+  static CpuRules<T> Rules(Model* model,
+                           const std::vector<SparseModel<T>>& tables,
+                           const FrameInputs& frame,
+                           CpuTarget target = CpuTarget::kBaseline) {
+    CpuRules<T> rules;
+    std::vector<int64_t> widths;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      const typename Rule::Step shared(
+          HyperparametersAt<typename Rule::Description>(3));
       rules.emplace_back(
-          typename Rule::Step(HyperparametersAt<typename Rule::Description>(3)),
-          frame, VariableInputs{0.01 * i, 1.5, 1.25, double(i)});
+          FramedRule<Rule>(shared, frame,
+                           VariableInputs{0.01 * i, 1.5, 1.25, double(i)}),
+          target);
+      widths.push_back(tables[i].width());
     }
+    model->SetRows(widths, &rules);
     return rules;
-  }
-
-  static std::vector<TensorOf<T, Rule>> TensorsOf(
-      Model* model,
-      [[maybe_unused]] const std::vector<SparseModel<T>>& tables) {
-    auto tensors = model->Tensors();
-    if constexpr (Rule::kRowWise) {
-      for (size_t i = 0; i < tables.size(); ++i) {
-        tensors[i].width = tables[i].width();
-      }
-    }
-    return tensors;
   }
 
   // What a dense gradient makes of the model, everywhere or in the rows that
   // occur.
   static Model Expected(const Model& original,
                         const std::vector<SparseModel<T>>& tables,
-                        const std::vector<FramedRule<Rule>>& rules, bool lazy,
-                        bool update) {
+                        const FrameInputs& frame, bool lazy) {
     Model expected(original);
-    const auto tensors = TensorsOf(&expected, tables);
-    const RuleLoops<T, Rule> loops(CpuTarget::kBaseline, update);
+    const auto tensors = expected.Tensors();
+    const CpuRules<T> rules = Rules(&expected, tables, frame);
+    const auto& loops = baseline::RangeLoopsOf<T>();
+    const auto apply = frame.update ? loops.apply : loops.accumulate;
     for (size_t i = 0; i < tables.size(); ++i) {
       const std::vector<T> dense = tables[i].Dense();
-      auto tensor = tensors[i];
-      tensor.operands[kGradient] = const_cast<T*>(dense.data());
       if (!lazy) {
-        loops.Apply(rules[i], tensor, 0, tensor.size);
+        apply(rules[i], tensors[i], dense.data(), 0, tensors[i].size);
         continue;
       }
       const int64_t width = tables[i].width();
       for (const int64_t row : tables[i].OccurringRows()) {
-        loops.Apply(rules[i], tensor, row * width, (row + 1) * width);
+        apply(rules[i], tensors[i], dense.data() + row * width, row * width,
+              (row + 1) * width);
       }
     }
     return expected;
@@ -178,10 +174,11 @@ class SparseCpuRuleTest : public testing::Test {
   // don't wait any more, and the others miss a step if there is an update.
   static Model CaughtUp(const Model& original,
                         const std::vector<SparseModel<T>>& tables,
-                        const std::vector<FramedRule<Rule>>& rules, bool lazy,
-                        bool update, std::vector<WaitingModel>* waiting) {
+                        const FrameInputs& frame, bool lazy,
+                        std::vector<WaitingModel>* waiting) {
     Model expected(original);
     const auto tensors = expected.Tensors();
+    const CpuRules<T> rules = Rules(&expected, tables, frame);
     for (size_t i = 0; i < tables.size(); ++i) {
       WaitingModel& rows = (*waiting)[i];
       const bool all = !lazy || rows.is_full();
@@ -191,20 +188,22 @@ class SparseCpuRuleTest : public testing::Test {
         const float since = rows.since[row];
         if (!(since >= 0 && since < rows.used)) continue;
         if (!all && occurring.count(row) == 0) continue;
-        baseline::CoastRange<T, Rule>(
-            rules[i].ForWaitingRows(),
+        CpuRule<ComputeType<T>> waits = rules[i];
+        waits.frame = rules[i].frame.ForWaitingRows();
+        baseline::RangeLoopsOf<T>().coast(
+            waits,
             Coasting<ComputeType<T>>(rows.entries[static_cast<int>(since)]),
             tensors[i], row * width, (row + 1) * width);
       }
       if (all) rows.Clear();
       if (!lazy) continue;
-      if (update) rows.Miss(Missed(i).back());
+      if (frame.update) rows.Miss(Missed(i).back());
       for (const int64_t row : occurring) rows.since[row] = rows.used;
     }
     return expected;
   }
 
-  // Calls use(tables, frame, rules, original) for each setting of a step.
+  // Calls use(tables, frame, original) for each setting of a step.
   template <typename Use>
   static void ForSettings(const Use& use) {
     for (const bool special : {false, true}) {
@@ -214,8 +213,7 @@ class SparseCpuRuleTest : public testing::Test {
       for (const auto& [frame, stored] : Pairs(AllFrames(), all_stored)) {
         const Setting setting{frame, stored, /*framed=*/true, special};
         SCOPED_TRACE(testing::Message() << setting);
-        use(tables, frame, Rules(tables.size(), frame),
-            Model(SizesOf(tables), 0, setting));
+        use(tables, frame, Model(SizesOf(tables), 0, setting));
       }
     }
   }
@@ -232,7 +230,7 @@ class SparseCpuRuleTest : public testing::Test {
 
   static void CheckWaiting(bool lazy) {
     ForSettings([lazy](const auto& tables, const FrameInputs& frame,
-                       const auto& rules, const Model& original) {
+                       const Model& original) {
       const auto gradients = GradientsOf(tables);
       std::vector<MissedStep> missed;
       std::vector<WaitingModel> waiting;
@@ -242,51 +240,52 @@ class SparseCpuRuleTest : public testing::Test {
         waiting.emplace_back(tables[i].rows(), 3, (i + 3) % 4, Missed(i));
       }
       std::vector<WaitingModel> expected_waiting = waiting;
-      Model expected = CaughtUp(original, tables, rules, lazy, frame.update,
-                                &expected_waiting);
+      Model expected =
+          CaughtUp(original, tables, frame, lazy, &expected_waiting);
       // L2 decay may not move rows that wait, nor do some rules.
       if (Rule::kSlots > 0 && missed[0].step_size != 0) {
         ASSERT_FALSE(expected.SameBits(original));
       }
       if (frame.update) {
-        expected = Expected(expected, tables, rules, lazy, /*update=*/true);
+        expected = Expected(expected, tables, frame, lazy);
       }
-      ForTargets([&](CpuTarget target, int threads,
-                     const ParallelFor& parallel_for) {
-        Model model(original);
-        std::vector<WaitingModel> found = waiting;
-        std::vector<WaitingRows> rows;
-        for (WaitingModel& one : found) rows.push_back(one.Rows());
-        ApplyToWaiting(TensorsOf(&model, tables), gradients, rules, missed,
-                       lazy, target, threads, parallel_for, frame.update, rows);
-        EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
-        EXPECT_TRUE(model.PaddingIsUntouched());
-        for (size_t i = 0; i < tables.size(); ++i) {
-          EXPECT_TRUE(found[i].SameBitsAs(expected_waiting[i])) << i;
-        }
-      });
+      ForTargets(
+          [&](CpuTarget target, int threads, const ParallelFor& parallel_for) {
+            Model model(original);
+            std::vector<WaitingModel> found = waiting;
+            std::vector<WaitingRows> rows;
+            for (WaitingModel& one : found) rows.push_back(one.Rows());
+            ApplyToWaiting(model.Tensors(), gradients,
+                           Rules(&model, tables, frame, target), missed, lazy,
+                           target, threads, parallel_for, frame.update, rows);
+            EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
+            EXPECT_TRUE(model.PaddingIsUntouched());
+            for (size_t i = 0; i < tables.size(); ++i) {
+              EXPECT_TRUE(found[i].SameBitsAs(expected_waiting[i])) << i;
+            }
+          });
     });
   }
 
   static void Check(bool lazy) {
     ForSettings([lazy](const auto& tables, const FrameInputs& frame,
-                       const auto& rules, const Model& original) {
+                       const Model& original) {
       const auto gradients = GradientsOf(tables);
-      const Model expected =
-          Expected(original, tables, rules, lazy, frame.update);
+      const Model expected = Expected(original, tables, frame, lazy);
       ASSERT_FALSE(expected.SameBits(original));
       ForTargets(
           [&](CpuTarget target, int threads, const ParallelFor& parallel_for) {
             Model model(original);
-            ApplySparse<T>(TensorsOf(&model, tables), gradients, rules, lazy,
-                           target, threads, parallel_for, frame.update);
+            ApplySparse<T>(model.Tensors(), gradients,
+                           Rules(&model, tables, frame, target), lazy, target,
+                           threads, parallel_for, frame.update);
             EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
             EXPECT_TRUE(model.PaddingIsUntouched());
           });
     });
   }
 };
-TYPED_TEST_SUITE(SparseCpuRuleTest, TestedRules);
+TYPED_TEST_SUITE(SparseCpuRuleTest, DifferentRules);
 
 TYPED_TEST(SparseCpuRuleTest, ExactGivesTheBitsOfADenseGradient) {
   this->Check(/*lazy=*/false);
@@ -296,13 +295,18 @@ TYPED_TEST(SparseCpuRuleTest, LazyGivesThemToTheRowsThatOccurAlone) {
   this->Check(/*lazy=*/true);
 }
 
-TYPED_TEST(SparseCpuRuleTest, RowsCatchUpBeforeALazyUpdate) {
+// Each rule has a loop of its own over rows that wait.
+template <typename Case>
+class WaitingRowsTest : public SparseCpuRuleTest<Case> {};
+TYPED_TEST_SUITE(WaitingRowsTest, TestedRules);
+
+TYPED_TEST(WaitingRowsTest, RowsCatchUpBeforeALazyUpdate) {
   if constexpr (TypeParam::Rule::Description::kCoasts) {
     this->CheckWaiting(/*lazy=*/true);
   }
 }
 
-TYPED_TEST(SparseCpuRuleTest, AllRowsCatchUpBeforeAnExactUpdate) {
+TYPED_TEST(WaitingRowsTest, AllRowsCatchUpBeforeAnExactUpdate) {
   if constexpr (TypeParam::Rule::Description::kCoasts) {
     this->CheckWaiting(/*lazy=*/false);
   }

@@ -6,37 +6,36 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
-#include "tf_opt/cc/engines/cpu/dense_cpu.h"
-#include "tf_opt/cc/engines/cpu/sparse_gradient.h"
+#include "tf_opt/cc/engines/cpu/cpu_rule.h"
+#include "tf_opt/cc/engines/cpu/range_loops.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/coasting.h"
-#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
 // One table whose rows wait.
-template <typename T, typename Rule>
+template <typename T>
 class WaitingTable {
  public:
-  using Tensor = TensorOf<T, Rule>;
+  using Rule = CpuRule<ComputeType<T>>;
 
-  WaitingTable(const Tensor& table, int64_t width, const FramedRule<Rule>& rule,
-               const WaitingRows& rows, CpuTarget target)
+  WaitingTable(const DenseTensor<T>& table, int64_t width, const Rule& rule,
+               const WaitingRows& rows, const RangeLoops<T>& loops)
       : table_(table),
         width_(width),
-        rule_(rule.ForWaitingRows()),
+        rule_(rule),
         rows_(rows),
-        coast_range_(TF_OPT_OF_CPU_TARGET(target, CoastRange<T, Rule>)) {}
+        coast_(loops.coast) {
+    rule_.frame = rule.frame.ForWaitingRows();
+  }
 
   // Lets the columns [begin, end) of a row catch up.
   void CatchUp(int64_t row, int64_t begin, int64_t end) const {
     const MissedSteps* const missed = rows_.Of(row);
     if (missed == nullptr) return;
-    coast_range_(rule_, Coasting<ComputeType<T>>(*missed),
-                 table_.Part(row * width_ + begin, end - begin), 0,
-                 end - begin);
+    coast_(rule_, Coasting<ComputeType<T>>(*missed), table_,
+           row * width_ + begin, row * width_ + end);
   }
 
   // Lets the elements [begin, end) of the table catch up.
@@ -54,11 +53,11 @@ class WaitingTable {
   }
 
  private:
-  Tensor table_;
+  const DenseTensor<T>& table_;
   int64_t width_;
-  FramedRule<Rule> rule_;
+  Rule rule_;
   const WaitingRows& rows_;
-  CoastFunction<T, Rule> coast_range_;
+  decltype(RangeLoops<T>::coast) coast_;
 };
 
 }  // namespace tf_opt

@@ -68,8 +68,8 @@ const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
     using T = typename decltype(element)::type;
     using Rule = typename decltype(rule)::type;
     if constexpr (Rule::kRowWise) return "row-wise rules have no GPU kernels";
-    return ApplyDenseGpu<T, Rule>(step.arrays.Tensors<T, Rule>(), inputs,
-                                  workspace, stream);
+    const auto tensors = step.arrays.Tensors<T>(Rule::kSlots);
+    return ApplyDenseGpu<T, Rule>(tensors, inputs, workspace, stream);
   });
 }
 

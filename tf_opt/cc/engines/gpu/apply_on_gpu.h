@@ -29,7 +29,7 @@ using GpuInputsOf = GpuStepInputs<typename Rule::Description>;
 // memory. If a number is out of range, the device prints it and no tensor is
 // written.
 template <typename T, typename Rule>
-const char* ApplyDenseGpu(const std::vector<TensorOf<T, Rule>>& tensors,
+const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
                           const GpuInputsOf<Rule>& inputs, void* workspace,
                           void* stream);
 

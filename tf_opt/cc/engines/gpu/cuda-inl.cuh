@@ -76,14 +76,14 @@ __global__ void MakeGpuRules(const __grid_constant__ GpuInputsOf<Rule> inputs,
 
 template <typename T, typename Rule>
 __global__ void __launch_bounds__(kCudaThreads)
-    ApplyGpuBatch(const __grid_constant__ GpuBatch<TensorOf<T, Rule>> batch,
+    ApplyGpuBatch(const __grid_constant__ GpuBatch<DenseTensor<T>> batch,
                   GpuRules<Rule> rules) {
   GpuThread<CudaConvert, T, Rule>::Run(batch, rules, blockIdx.x, threadIdx.x,
                                        blockDim.x);
 }
 
 template <typename T, typename Rule>
-const char* ApplyDenseGpu(const std::vector<TensorOf<T, Rule>>& tensors,
+const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
                           const GpuInputsOf<Rule>& inputs, void* workspace,
                           void* stream) {
   if (tensors.empty()) return nullptr;

@@ -41,7 +41,7 @@ class GpuThread {
   static constexpr int kSlots = Rule::kSlots;
   static constexpr int kPack = kGpuVectorBytes / sizeof(V);
 
-  TF_OPT_RULE_INLINE static void Run(const GpuBatch<TensorOf<T, Rule>>& batch,
+  TF_OPT_RULE_INLINE static void Run(const GpuBatch<DenseTensor<T>>& batch,
                                      const GpuRules<Rule>& rules, int32_t block,
                                      int thread, int threads) {
     if (!rules.writes()) return;
@@ -54,16 +54,16 @@ class GpuThread {
   using State = GpuState<Convert, V>;
 
   template <std::size_t... kIndices>
-  TF_OPT_RULE_INLINE static void RunTile(
-      const GpuBatch<TensorOf<T, Rule>>& batch, const GpuRules<Rule>& rules,
-      int32_t block, int thread, int threads,
-      std::index_sequence<kIndices...>) {
+  TF_OPT_RULE_INLINE static void RunTile(const GpuBatch<DenseTensor<T>>& batch,
+                                         const GpuRules<Rule>& rules,
+                                         int32_t block, int thread, int threads,
+                                         std::index_sequence<kIndices...>) {
     const Tile tile = batch.tile(block);
     const int64_t size = tile.size;
     const FramedRule<Rule> rule = rules[batch.first + tile.tensor];
-    const TensorOf<T, Rule> part = batch.tensors[tile.tensor]
-                                       .template AtRow<Rule>(rules.row())
-                                       .Part(tile.begin, size);
+    const DenseTensor<T> part = batch.tensors[tile.tensor]
+                                    .AtRow(kTablesOf<Rule>, rules.row())
+                                    .Part(tile.begin, size);
     if (!rules.updates()) {
       // One element at a time: neighbouring threads take neighbours.
       for (int64_t k = thread; k < size; k += threads) {
@@ -74,8 +74,7 @@ class GpuThread {
     const bool aligned =
         GpuPack<T, kPack>::IsAligned(part.variable()) &&
         GpuPack<T, kPack>::IsAligned(part.gradient()) &&
-        (State::template IsAligned<kPack>(part.template slot<kIndices>()) &&
-         ...) &&
+        (State::template IsAligned<kPack>(part.slot(kIndices)) && ...) &&
         GpuPack<V, kPack>::IsAligned(part.accumulator()) &&
         GpuPack<V, kPack>::IsAligned(part.master_weight()) &&
         State::template IsAligned<kPack>(part.average());

@@ -21,7 +21,7 @@ template <typename Convert, typename T, typename Rule>
 class FramedElements {
  public:
   using V = ComputeType<T>;
-  using Tensor = TensorOf<T, Rule>;
+  using Tensor = DenseTensor<T>;
   using State = GpuState<Convert, V>;
 
   // Updates kCount packs of kPack neighbours in every array, the first at `at`,
@@ -60,8 +60,7 @@ class FramedElements {
     State::Load(tensor.average(), at, average);
     Follow(rule, tensor, element, variable, &master_weight, average);
     if (master_weights != nullptr) master_weights[at] = master_weight;
-    State::Store(tensor.average(), at, average, rule.template KeyOf<kAverage>(),
-                 element);
+    State::Store(tensor.average(), at, average, rule.KeyOf(kAverage), element);
   }
 
  private:
@@ -81,8 +80,7 @@ class FramedElements {
     for (int u = 0; u < kCount; ++u) {
       variable[u].Load(tensor.variable() + at + u * row);
       gradient[u].Load(tensor.gradient() + at + u * row);
-      (State::Load(tensor.template slot<kIndices>(), at + u * row,
-                   slots[kIndices][u]),
+      (State::Load(tensor.slot(kIndices), at + u * row, slots[kIndices][u]),
        ...);
       if (tensor.accumulator() != nullptr) {
         accumulator[u].Load(tensor.accumulator() + at + u * row);
@@ -104,9 +102,8 @@ class FramedElements {
                &slots[kIndices][u][j]...);
       }
       variable[u].Store(tensor.variable() + at + u * row);
-      (State::Store(
-           tensor.template slot<kIndices>(), at + u * row, slots[kIndices][u],
-           rule.template KeyOf<kFrameOperandCount + kIndices>(), element),
+      (State::Store(tensor.slot(kIndices), at + u * row, slots[kIndices][u],
+                    rule.KeyOf(kFrameOperandCount + kIndices), element),
        ...);
       if (tensor.accumulator() != nullptr) {
         accumulator[u].Store(tensor.accumulator() + at + u * row);
@@ -116,7 +113,7 @@ class FramedElements {
       }
       if (tensor.average().data != nullptr) {
         State::Store(tensor.average(), at + u * row, average[u],
-                     rule.template KeyOf<kAverage>(), element);
+                     rule.KeyOf(kAverage), element);
       }
     }
   }
@@ -138,7 +135,7 @@ class FramedElements {
     }
     V p = Value(tensor, *variable, *master_weight);
     if constexpr (Rule::kRoundsGradientLikeSlot) {
-      const StateType type = tensor.types[Tensor::kOperands - 1];
+      const StateType type = tensor.slot(Rule::kSlots - 1).type;
       rule.rule(p, gradient, *slots...,
                 [type](V value) { return State::Held(type, value); });
     } else {
@@ -173,7 +170,7 @@ class FramedElements {
                                         V value, T* variable,
                                         V* master_weight) {
     *master_weight = value;
-    const auto* const key = rule.template KeyOf<kVariable>();
+    const auto* const key = rule.KeyOf(kVariable);
     *variable = key == nullptr || tensor.master_weight() != nullptr
                     ? Convert::Narrow(value, T())
                     : RoundAtRandom(value, RandomBitsOf(*key, element), T());

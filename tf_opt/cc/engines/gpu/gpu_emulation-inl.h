@@ -23,7 +23,7 @@ namespace tf_opt {
 constexpr int kEmulatedThreads = 96;
 
 template <typename T, typename Rule>
-const char* ApplyDenseGpu(const std::vector<TensorOf<T, Rule>>& tensors,
+const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
                           const GpuInputsOf<Rule>& inputs, void* workspace,
                           void* stream) {
   const GpuRules<Rule> rules(workspace);

@@ -46,6 +46,10 @@ struct TestCases<TypeList<Descriptions...>> {
 
 using TestedRules = TestCases<AllDescriptions>::type;
 
+// For loops that know no rule: none to three slots, one row-wise, one of
+// tables.
+using DifferentRules = TestCases<TypeList<Sgd, Adam, Adagrad, Asgd>>::type;
+
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_

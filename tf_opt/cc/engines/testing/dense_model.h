@@ -198,8 +198,9 @@ inline int64_t WidthOf(int64_t size) {
 template <typename T, int kSlots, bool kRowWise = false>
 class DenseModel {
  public:
-  using Tensor = DenseTensor<T, kSlots, kRowWise>;
+  using Tensor = DenseTensor<T>;
   using V = ComputeType<T>;
+  static constexpr int kOperands = kFrameOperandCount + kSlots;
 
   DenseModel(const std::vector<int64_t>& sizes, int offset,
              const Setting& setting)
@@ -213,12 +214,10 @@ class DenseModel {
     for (const int64_t size : sizes) {
       Tensor tensor;
       tensor.size = size;
-      if constexpr (kRowWise) {
-        tensor.width = WidthOf(size);
-        // As many as rows could be.
-        row_states_.emplace_back(size * sizeof(V), offset * sizeof(V));
-      }
-      for (int k = 0; k < Tensor::kOperands; ++k) {
+      // As many as rows could be.
+      row_states_.emplace_back(kRowWise ? size * sizeof(V) : 0,
+                               offset * sizeof(V));
+      for (int k = 0; k < kOperands; ++k) {
         const bool is_framed = k == kAccumulator || k == kAverage;
         if ((is_framed && !framed) ||
             (k == kMasterWeight && !stored.master_weights)) {
@@ -255,17 +254,21 @@ class DenseModel {
     // A copy of a model has arrays of its own.
     auto array = arrays_.begin();
     for (Tensor& tensor : tensors_) {
-      for (void*& operand : tensor.operands) {
-        if (operand != nullptr) operand = array->data();
-        ++array;
-      }
-    }
-    if constexpr (kRowWise) {
-      for (std::size_t i = 0; i < tensors_.size(); ++i) {
-        tensors_[i].row_states = static_cast<V*>(row_states_[i].data());
+      for (int k = 0; k < kOperands; ++k, ++array) {
+        if (tensor.operands[k] != nullptr) tensor.operands[k] = array->data();
       }
     }
     return tensors_;
+  }
+
+  // Gives the states of rows to the rules of these tensors, if they are
+  // row-wise; rows of tensor i have widths[i] elements.
+  template <typename Rules>
+  void SetRows(const std::vector<int64_t>& widths, Rules* rules) {
+    for (std::size_t i = 0; kRowWise && i < rules->size(); ++i) {
+      (*rules)[i].row_states = static_cast<V*>(row_states_[i].data());
+      (*rules)[i].width = widths[i];
+    }
   }
 
   bool SameBits(const DenseModel& other) const {
@@ -284,8 +287,9 @@ class DenseModel {
   // Calls use(tensor, k, values) for each operand k of each tensor.
   template <typename Use>
   void ForArrays(const Use& use) {
+    auto row_states = row_states_.begin();
     for (const Tensor& tensor : Tensors()) {
-      for (int k = 0; k < Tensor::kOperands; ++k) {
+      for (int k = 0; k < kOperands; ++k) {
         void* const values = tensor.operands[k];
         if (values == nullptr) continue;
         if (k == kVariable || k == kGradient) {
@@ -298,7 +302,8 @@ class DenseModel {
           use(tensor, k, static_cast<V*>(values));
         }
       }
-      if constexpr (kRowWise) use(tensor, Tensor::kOperands, tensor.row_states);
+      void* const states = (row_states++)->data();
+      if (kRowWise) use(tensor, kOperands, static_cast<V*>(states));
     }
   }
 

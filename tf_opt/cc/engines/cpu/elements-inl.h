@@ -1,0 +1,44 @@
+// Loops over the elements of a block, for one instruction set. The same rules
+// hold as in dense_cpu_range-inl.h.
+#ifndef TF_OPT_CC_ENGINES_CPU_ELEMENTS_INL_H_
+#define TF_OPT_CC_ENGINES_CPU_ELEMENTS_INL_H_
+
+#if !defined(TF_OPT_CPU_TARGET)
+#error "TF_OPT_CPU_TARGET must name the target's namespace"
+#endif
+
+#include <cstdint>
+
+namespace tf_opt {
+namespace TF_OPT_CPU_TARGET {
+namespace {
+
+// Number of elements updated at a time: a few cache lines of one array are
+// fetched, then of the next. Arrays whose sizes are powers of two share places
+// in the caches, and fetching one line of each in turn can cost a quarter more
+// time.
+#if defined(TF_OPT_BLOCK_SIZE)
+constexpr int64_t kBlockSize = TF_OPT_BLOCK_SIZE;  // For benchmarks.
+#else
+constexpr int64_t kBlockSize = 128;
+#endif
+
+// Runs body(i) for n independent elements. If there are kMost, as in a whole
+// block, the compiler knows the count.
+template <int kMost = kBlockSize, typename Body>
+inline __attribute__((always_inline)) void ForElements(int n,
+                                                       const Body& body) {
+  if (n == kMost) {
+#pragma GCC ivdep
+    for (int i = 0; i < kMost; ++i) body(i);
+  } else {
+#pragma GCC ivdep
+    for (int i = 0; i < n; ++i) body(i);
+  }
+}
+
+}  // namespace
+}  // namespace TF_OPT_CPU_TARGET
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_CPU_ELEMENTS_INL_H_

@@ -1,0 +1,21 @@
+// The dense CPU engine's loops for all types of variables, for one instruction
+// set.
+#include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
+
+namespace tf_opt {
+namespace TF_OPT_CPU_TARGET {
+
+template <typename T>
+const RangeLoops<T>& RangeLoopsOf() {
+  static constexpr RangeLoops<T> kLoops = {ApplyRange<T>, AccumulateRange<T>,
+                                           AddSquares<T>, CoastRange<T>};
+  return kLoops;
+}
+
+template const RangeLoops<Half>& RangeLoopsOf<Half>();
+template const RangeLoops<BFloat16>& RangeLoopsOf<BFloat16>();
+template const RangeLoops<float>& RangeLoopsOf<float>();
+template const RangeLoops<double>& RangeLoopsOf<double>();
+
+}  // namespace TF_OPT_CPU_TARGET
+}  // namespace tf_opt
