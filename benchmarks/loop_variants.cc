@@ -49,7 +49,7 @@ void Apply(void* const* arrays, int64_t size, int64_t begin, int64_t end) {
     return CpuRule<ComputeType<T>>(FramedRule<Rule>(StepOf<Rule>(), frame, {}),
                                    LoopsOf<Rule>());
   }();
-  ApplyRange<T>(rule, tensor, tensor.gradient() + begin, begin, end);
+  ApplyRange<T>(rule, {tensor, tensor.gradient() + begin, begin, end});
 }
 
 template <typename T, typename Rule, StateType kState = StateType::kArithmetic,

@@ -37,16 +37,6 @@ struct DenseTensor {
     return {operands[operand], types[operand]};
   }
 
-  // Type of the slots that may be stored shorter than they are computed: the
-  // same for all.
-  TF_OPT_RULE_INLINE StateType slot_type() const {
-    StateType type = StateType::kArithmetic;
-    for (int k = kFrameOperandCount; k < kMostOperands; ++k) {
-      if (types[k] != StateType::kArithmetic) type = types[k];
-    }
-    return type;
-  }
-
   // Size of an operand's element, in bytes.
   TF_OPT_RULE_INLINE int64_t ElementSize(int operand) const {
     return operand == kVariable || operand == kGradient

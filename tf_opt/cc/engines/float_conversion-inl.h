@@ -2,8 +2,7 @@
 // instruction set of the including file. Rounds to nearest even and keeps
 // infinities, NaNs and subnormals, whatever the flush-to-zero mode.
 //
-// No include guard: engines/cpu/dense_cpu_range-inl.h includes it once per
-// target.
+// No include guard: a file that is compiled for a target includes it once.
 #if defined(__F16C__)
 #include <immintrin.h>
 #endif

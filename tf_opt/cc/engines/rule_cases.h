@@ -6,7 +6,6 @@
 
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/description.h"
-#include "tf_opt/cc/rules/type_list.h"
 
 namespace tf_opt {
 

@@ -2,7 +2,6 @@
 #ifndef TF_OPT_CC_ENGINES_STEP_ARRAYS_H_
 #define TF_OPT_CC_ENGINES_STEP_ARRAYS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

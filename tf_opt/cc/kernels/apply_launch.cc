@@ -122,7 +122,7 @@ absl::Status ApplyLaunch::CheckTypes() const {
         "bfloat16; these are ",
         tensorflow::DataTypeString(array(kVariable, 0).type)));
   }
-  // The engines have a loop for each type of slot, not for each mixture.
+  // All slots of a variable are stored in one type.
   for (int i = 0; i < size_; ++i) {
     int first = -1;
     for (int k = kFrameOperandCount; k < static_cast<int>(operands_.size());

@@ -120,11 +120,13 @@ struct MovingAverage {
 // The frame of one variable.
 template <typename V>
 struct Frame {
-  // `rounded_at_random` are the operands whose 16-bit state is.
+  // `rounded_at_random` are the operands whose 16-bit state is rounded at
+  // random; `inputs` tell whether the variable is.
   TF_OPT_HOST_DEVICE Frame(const FrameInputs& inputs, const VariableInputs& own,
                            OperandSet rounded_at_random)
       : gradient(inputs, own.gradient_factor),
         average(inputs),
+        update(inputs.update),
         rounded_at_random(rounded_at_random & ~(1u << kVariable)) {
     if (inputs.stochastic_rounding) this->rounded_at_random |= 1u << kVariable;
     if (!inputs.uses_random_bits) return;
@@ -150,6 +152,7 @@ struct Frame {
 
   GradientTransform<V> gradient;
   MovingAverage<V> average;
+  bool update;  // Or only accumulates.
   OperandSet rounded_at_random;
   RandomKey random_keys[kMostOperands];
 };

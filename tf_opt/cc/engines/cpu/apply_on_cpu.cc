@@ -38,7 +38,7 @@ void ApplyRules(const CpuStep& step) {
         if (!step.waiting.empty()) missed.push_back(Rule::Missed(shared, own));
       }
     }
-    ApplyStep(step, StepRules<V>{rules, kTablesOf<Rule>, missed});
+    ApplyStep(step, rules, kTablesOf<Rule>, missed);
   });
 }
 

@@ -26,7 +26,7 @@ struct CpuStep {
   RuleValues values;
   FrameInputs frame;
   std::vector<VariableInputs> variables;
-  int64_t row = 0;  // Of each table; only this one is read and written.
+  int64_t row = 0;  // Of each table: the one that the step reads and writes.
   // One for each variable if gradients are sparse.
   bool sparse = false;
   bool lazy = false;
@@ -39,21 +39,16 @@ struct CpuStep {
 };
 
 // Applies the rule, framed, to all variables. The numbers must be in their
-// ranges. apply_on_cpu.cc defines it for each optimizer; it makes the rules ...
+// ranges. apply_on_cpu.cc defines it for each optimizer.
 template <typename Description>
 void ApplyOnCpu(const CpuStep& step);
 
-// The rules of a step's variables, in the arithmetic's type.
-template <typename V>
-struct StepRules {
-  const std::vector<CpuRule<V>>& rules;
-  OperandSet tables;                      // Operands that are a row of a table.
-  const std::vector<MissedStep>& missed;  // By rows that wait.
-};
-
-// ... and calls this.
-void ApplyStep(const CpuStep& step, const StepRules<float>& of);
-void ApplyStep(const CpuStep& step, const StepRules<double>& of);
+// Applies a rule for each variable. `tables` are the operands that are a row of
+// a table; where rows wait, each variable has a missed step.
+void ApplyStep(const CpuStep& step, const std::vector<CpuRule<float>>& rules,
+               OperandSet tables, const std::vector<MissedStep>& missed);
+void ApplyStep(const CpuStep& step, const std::vector<CpuRule<double>>& rules,
+               OperandSet tables, const std::vector<MissedStep>& missed);
 
 }  // namespace tf_opt
 

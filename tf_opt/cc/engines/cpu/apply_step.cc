@@ -1,24 +1,23 @@
 // A step of any optimizer's rules on the CPU.
-#include <utility>
 #include <vector>
 
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/engines/cpu/dense_cpu.h"
 #include "tf_opt/cc/engines/cpu/sparse_cpu.h"
-#include "tf_opt/cc/engines/dense_tensor.h"
 
 namespace tf_opt {
 namespace {
 
 template <typename T>
-void Apply(const CpuStep& step, const StepRules<ComputeType<T>>& of) {
-  if (of.rules.empty()) return;
-  auto tensors = step.arrays.Tensors<T>(of.rules[0].loops->slots);
-  for (auto& tensor : tensors) tensor = tensor.AtRow(of.tables, step.row);
+void Apply(const CpuStep& step, const CpuRules<T>& rules, OperandSet tables,
+           const std::vector<MissedStep>& missed) {
+  if (rules.empty()) return;
+  auto tensors = step.arrays.Tensors<T>(rules[0].loops->slots);
+  for (auto& tensor : tensors) tensor = tensor.AtRow(tables, step.row);
   if (!step.sparse) {
-    ApplyDense(tensors, of.rules, ChosenCpuTarget(), step.threads,
-               step.parallel_for, step.frame.update);
+    ApplyDense(tensors, rules, ChosenCpuTarget(), step.threads,
+               step.parallel_for);
     return;
   }
   std::vector<SparseGradient<T>> gradients;
@@ -28,30 +27,32 @@ void Apply(const CpuStep& step, const StepRules<ComputeType<T>>& of) {
         {static_cast<const T*>(one.values), one.width, one.entries});
   }
   if (step.waiting.empty()) {
-    ApplySparse(tensors, gradients, of.rules, step.lazy, ChosenCpuTarget(),
-                step.threads, step.parallel_for, step.frame.update);
+    ApplySparse(tensors, gradients, rules, step.lazy, ChosenCpuTarget(),
+                step.threads, step.parallel_for);
   } else {
-    ApplyToWaiting(tensors, gradients, of.rules, of.missed, step.lazy,
+    ApplyToWaiting(tensors, gradients, rules, missed, step.lazy,
                    ChosenCpuTarget(), step.threads, step.parallel_for,
-                   step.frame.update, step.waiting);
+                   step.waiting);
   }
 }
 
 }  // namespace
 
-void ApplyStep(const CpuStep& step, const StepRules<float>& of) {
+void ApplyStep(const CpuStep& step, const std::vector<CpuRule<float>>& rules,
+               OperandSet tables, const std::vector<MissedStep>& missed) {
   switch (step.arrays.element) {
     case ElementType::kHalf:
-      return Apply<Half>(step, of);
+      return Apply<Half>(step, rules, tables, missed);
     case ElementType::kBFloat16:
-      return Apply<BFloat16>(step, of);
+      return Apply<BFloat16>(step, rules, tables, missed);
     default:
-      return Apply<float>(step, of);
+      return Apply<float>(step, rules, tables, missed);
   }
 }
 
-void ApplyStep(const CpuStep& step, const StepRules<double>& of) {
-  Apply<double>(step, of);
+void ApplyStep(const CpuStep& step, const std::vector<CpuRule<double>>& rules,
+               OperandSet tables, const std::vector<MissedStep>& missed) {
+  Apply<double>(step, rules, tables, missed);
 }
 
 }  // namespace tf_opt

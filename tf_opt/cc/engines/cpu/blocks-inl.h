@@ -9,7 +9,6 @@
 #endif
 
 #include <cstdint>
-#include <type_traits>
 
 #include "tf_opt/cc/engines/cpu/elements-inl.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
@@ -39,9 +38,8 @@ class RandomBlock {
   RandomBlock(int64_t element, int n) : element_(element), n_(n) {}
 
   // Returns the bits of the first element and the following ones. Between two
-  // calls only the stream of the key may change. Not inlined into the loop of
-  // each rule, to keep the library small.
-  __attribute__((noinline)) const Bits* Fill(const RandomKey& key) {
+  // calls only the stream of the key may change.
+  const Bits* Fill(const RandomKey& key) {
     const int odd = element_ % 2;  // In the upper half of the first word.
     const Bits* const bits = reinterpret_cast<const Bits*>(words_) + odd;
     if (filled_) return bits;
@@ -176,7 +174,10 @@ template <typename V>
 class StateBlock {
  public:
   StateBlock(const StateArray<V>& array, int64_t start, int n)
-      : array_(array), start_(start), n_(n), values_(At<V>()) {
+      : array_(array),
+        start_(start),
+        n_(n),
+        values_(array.data == nullptr ? nullptr : At<V>()) {
     if (array.type != StateType::kArithmetic) Widen();
   }
 
@@ -193,8 +194,7 @@ class StateBlock {
     return static_cast<S*>(array_.data) + start_;
   }
 
-  // These aren't inlined into each rule's loop, to keep the library small.
-  __attribute__((noinline)) void Widen() {
+  void Widen() {
     values_ = copy_;
     if (array_.type == StateType::kBFloat16) {
       WidenBlock(At<BFloat16>(), n_, copy_);
@@ -203,8 +203,7 @@ class StateBlock {
     }
   }
 
-  __attribute__((noinline)) void Narrow(const RandomKey* key,
-                                        RandomBlock* random) const {
+  void Narrow(const RandomKey* key, RandomBlock* random) const {
     if (array_.type == StateType::kBFloat16) {
       StoreBlock(copy_, n_, key, random, At<BFloat16>());
     } else {

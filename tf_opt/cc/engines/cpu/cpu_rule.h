@@ -9,7 +9,6 @@
 
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/rules/coasting.h"
-#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -18,18 +17,18 @@ namespace tf_opt {
 // What a rule does with a block of arrays, compiled for an instruction set.
 template <typename V>
 struct RuleLoops {
-  // Updates n elements. `state` is the type in which slots are stored that may
-  // be shorter than V.
+  // Updates n elements. `last_slot` is the type in which the last slot is
+  // stored; a rule without slots doesn't ask.
   void (*update)(const void* rule, int n, V* variable, const V* gradient,
-                 V* const* slots, StateType state);
+                 V* const* slots, StateType last_slot);
   // Lets elements of a row that waited coast. Null if the rule doesn't coast.
   void (*coast)(const Coasting<V>& coasting, int n, V* variable,
                 V* const* slots);
-  // Of a row-wise rule, else null: adds the squares of its RowGradient to
-  // lanes, ...
+  // Adds the squares of a row-wise rule's RowGradient to lanes. Null for
+  // others.
   void (*add_squares)(const void* rule, int n, const V* variable,
                       const V* gradient, double* lanes);
-  // ... and writes the rule of a row's elements to `own`.
+  // Writes the rule of a row's elements to `own`. Null likewise.
   void (*for_row)(const void* rule, V mean_square, V* state, void* own);
   int slots;
 };
@@ -42,12 +41,6 @@ struct RuleLoops {
   }
 TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
 #undef TF_OPT_DECLARE_CPU_TARGET
-
-// Room for any rule.
-template <typename V>
-struct RuleBytes {
-  alignas(V) unsigned char bytes[16 * sizeof(V)];
-};
 
 // A rule and its frame, for one variable.
 template <typename V>
@@ -62,13 +55,14 @@ struct CpuRule {
     static_assert(
         std::is_trivially_copyable<Rule>::value && sizeof(Rule) <= sizeof(rule),
         "no room for the rule");
-    std::memcpy(rule.bytes, &framed.rule, sizeof(Rule));
+    std::memcpy(rule, &framed.rule, sizeof(Rule));
   }
 
   bool is_row_wise() const { return loops->for_row != nullptr; }
 
   Frame<V> frame;
-  RuleBytes<V> rule;
+  // Of a type that the loops know.
+  alignas(V) unsigned char rule[16 * sizeof(V)];
   const RuleLoops<V>* loops;
   // Of a row-wise rule: a number for each row of the variable, and the elements
   // of a row. Null in the rule of one row's elements.

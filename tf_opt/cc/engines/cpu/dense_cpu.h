@@ -45,23 +45,21 @@ void ForRangesOf(std::vector<int64_t> sizes, const CpuRules<T>& rules,
             });
 }
 
-// Applies rules[i] to tensors[i], for all i, or only accumulates, without
-// `update`.
+// Applies rules[i] to tensors[i], for all i.
 template <typename T>
 void ApplyDense(const std::vector<DenseTensor<T>>& tensors,
                 const CpuRules<T>& rules, CpuTarget target, int num_threads,
-                const ParallelFor& parallel_for, bool update = true) {
+                const ParallelFor& parallel_for) {
   std::vector<int64_t> sizes;
   sizes.reserve(tensors.size());
   for (const auto& tensor : tensors) sizes.push_back(tensor.size);
   const RangeLoops<T>& loops = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>());
-  const auto apply = update ? loops.apply : loops.accumulate;
+
   ForRangesOf<T>(std::move(sizes), rules, num_threads, parallel_for,
                  [&](int i, int64_t begin, int64_t end) {
-                   const T* const gradient = tensors[i].gradient();
-                   apply(rules[i], tensors[i],
-                         gradient == nullptr ? nullptr : gradient + begin,
-                         begin, end);
+                   loops.apply(
+                       rules[i],
+                       {tensors[i], tensors[i].gradient() + begin, begin, end});
                  });
 }
 

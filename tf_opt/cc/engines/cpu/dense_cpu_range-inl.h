@@ -18,7 +18,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "tf_opt/cc/engines/cpu/blocks-inl.h"
 #include "tf_opt/cc/engines/cpu/cpu_rule.h"
@@ -87,20 +86,6 @@ inline __attribute__((always_inline)) bool Transforms(
     const Frame<ComputeType<T>>& frame, const DenseTensor<T>& tensor) {
   return tensor.accumulator() != nullptr || !frame.gradient.IsIdentity();
 }
-
-// A range of a tensor, with the gradient of its first element, which is null if
-// it is zero everywhere.
-template <typename T>
-struct TensorRange {
-  const T* gradient_at(int64_t start) const {
-    return gradient == nullptr ? nullptr : gradient + (start - begin);
-  }
-
-  const DenseTensor<T>& tensor;
-  const T* gradient;
-  int64_t begin;
-  int64_t end;
-};
 
 // The gradient of a block as the rule takes it.
 template <typename V, typename T>
@@ -171,63 +156,52 @@ __attribute__((noinline)) void FollowVariable(
 
 // Loads a block of the variable and its slots, calls use(variable, slots) with
 // their values, and stores them.
-template <typename T, std::size_t... kIndices, typename Use>
+template <typename T, typename Use>
 inline __attribute__((always_inline)) void UpdateBlock(
     const Frame<ComputeType<T>>& frame, const DenseTensor<T>& tensor,
-    int64_t start, int n, RandomBlock* random, std::index_sequence<kIndices...>,
-    const Use& use) {
+    int64_t start, int n, RandomBlock* random, const Use& use) {
   using V = ComputeType<T>;
   VariableBlock<V, T> variable(tensor, start, n);
-  const auto update = [&](auto&&... slots) __attribute__((always_inline)) {
-    V* const values[kMostSlots] = {slots.values()...};
-    use(variable.values(), values);
-    (slots.Store(frame.KeyOf(kFrameOperandCount + kIndices), random), ...);
-  };
-  update(StateBlock<V>(tensor.slot(kIndices), start, n)...);
+  StateBlock<V> slots[kMostSlots] = {{tensor.slot(0), start, n},
+                                     {tensor.slot(1), start, n},
+                                     {tensor.slot(2), start, n}};
+  V* const values[kMostSlots] = {slots[0].values(), slots[1].values(),
+                                 slots[2].values()};
+  use(variable.values(), values);
+  for (int k = 0; k < kMostSlots; ++k) {
+    slots[k].Store(frame.KeyOf(kFrameOperandCount + k), random);
+  }
   variable.Store(frame.KeyOf(kVariable), random);
 }
 
-// What the blocks of a range share. `own` is the rule of its elements.
-template <typename V>
-struct BlockUpdate {
-  const CpuRule<V>& rule;
-  const RuleBytes<V>& own;
-  StateType slot_type;
-  bool transforms;
-};
-
-template <typename T, typename Indices>
+template <typename T>
 inline __attribute__((always_inline)) void ApplyBlock(
-    const BlockUpdate<ComputeType<T>>& update, const TensorRange<T>& range,
-    int64_t start, int n, const Indices& indices) {
+    const CpuRule<ComputeType<T>>& rule, const TensorRange<T>& range,
+    int64_t start, int n, bool transforms) {
   using V = ComputeType<T>;
   const DenseTensor<T>& tensor = range.tensor;
-  const Frame<V>& frame = update.rule.frame;
   RandomBlock random(tensor.first + start, n);
-  const RuleGradient<V, T> gradient(frame.gradient, range, start, n,
-                                    update.transforms);
+  const RuleGradient<V, T> gradient(rule.frame.gradient, range, start, n,
+                                    transforms);
   if (tensor.accumulator() != nullptr) {
     ClearBlock(n, tensor.accumulator() + start);
   }
-  UpdateBlock(frame, tensor, start, n, &random, indices,
-              [&](V* variable, V* const* slots) {
-                update.rule.loops->update(update.own.bytes, n, variable,
-                                          gradient.values(), slots,
-                                          update.slot_type);
-              });
+  UpdateBlock(
+      rule.frame, tensor, start, n, &random, [&](V* variable, V* const* slots) {
+        rule.loops->update(rule.rule, n, variable, gradient.values(), slots,
+                           tensor.slot(rule.loops->slots - 1).type);
+      });
   if (tensor.average().data != nullptr) {
-    FollowVariable(frame, tensor, start, n, &random);
+    FollowVariable(rule.frame, tensor, start, n, &random);
   }
 }
 
-template <typename T, std::size_t... kIndices>
+// To elements with the same rule.
+template <typename T>
 void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
-                 const RuleBytes<ComputeType<T>>& own,
-                 const TensorRange<T>& range,
-                 std::index_sequence<kIndices...> indices) {
+                 const TensorRange<T>& range) {
   const DenseTensor<T>& tensor = range.tensor;
-  const BlockUpdate<ComputeType<T>> update = {rule, own, tensor.slot_type(),
-                                              Transforms(rule.frame, tensor)};
+  const bool transforms = Transforms(rule.frame, tensor);
   int64_t start = range.begin;
   // Full blocks separately, so that the compiler knows their size.
   constexpr int64_t kSize = kBlockSizeOf<T>;
@@ -237,44 +211,24 @@ void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
     if (distance > 0 && ahead < range.end) {
       PrefetchBlock<true, kSize>(tensor.variable() + ahead);
       PrefetchOptional<false, kSize>(range.gradient, ahead - range.begin);
-      (PrefetchState<kSize>(tensor.slot(kIndices), ahead), ...);
+      for (int k = 0; k < kMostSlots; ++k) {
+        PrefetchState<kSize>(tensor.slot(k), ahead);
+      }
       PrefetchOptional<true, kSize>(tensor.accumulator(), ahead);
       PrefetchOptional<true, kSize>(tensor.master_weight(), ahead);
       PrefetchState<kSize>(tensor.average(), ahead);
     }
-    ApplyBlock(update, range, start, kSize, indices);
+    ApplyBlock(rule, range, start, kSize, transforms);
   }
   if (start < range.end) {
-    ApplyBlock(update, range, start, static_cast<int>(range.end - start),
-               indices);
+    ApplyBlock(rule, range, start, static_cast<int>(range.end - start),
+               transforms);
   }
 }
 
-// Calls use(indices) with those of this many slots.
-template <std::size_t... kIndices, typename Use>
-inline __attribute__((always_inline)) void WithSlots(
-    int slots, std::index_sequence<kIndices...> indices, const Use& use) {
-  if constexpr (sizeof...(kIndices) < kMostSlots) {
-    if (static_cast<int>(sizeof...(kIndices)) < slots) {
-      WithSlots(slots, std::make_index_sequence<sizeof...(kIndices) + 1>(),
-                use);
-      return;
-    }
-  }
-  use(indices);
-}
-
 template <typename T>
-void ApplyWith(const CpuRule<ComputeType<T>>& rule,
-               const RuleBytes<ComputeType<T>>& own,
-               const TensorRange<T>& range) {
-  WithSlots(rule.loops->slots, std::index_sequence<>(),
-            [&](auto indices) { ApplyBlocks(rule, own, range, indices); });
-}
-
-template <typename T>
-void AddSquaresOf(const CpuRule<ComputeType<T>>& rule,
-                  const TensorRange<T>& range, double* lanes) {
+void AddSquares(const CpuRule<ComputeType<T>>& rule,
+                const TensorRange<T>& range, double* lanes) {
   using V = ComputeType<T>;
   const bool transforms = Transforms(rule.frame, range.tensor);
   // Not a block of 16-bit elements, which has more elements than lanes.
@@ -284,8 +238,8 @@ void AddSquaresOf(const CpuRule<ComputeType<T>>& rule,
     VariableBlock<V, T> variable(range.tensor, start, n);
     const RuleGradient<V, T> gradient(rule.frame.gradient, range, start, n,
                                       transforms);
-    rule.loops->add_squares(rule.rule.bytes, n, variable.values(),
-                            gradient.values(), lanes);
+    rule.loops->add_squares(rule.rule, n, variable.values(), gradient.values(),
+                            lanes);
   }
 }
 
@@ -293,70 +247,60 @@ template <typename T>
 void ApplyRows(const CpuRule<ComputeType<T>>& rule,
                const TensorRange<T>& range) {
   using V = ComputeType<T>;
-  const DenseTensor<T>& tensor = range.tensor;
   if (range.begin == range.end) return;  // Perhaps of rows without elements.
+  CpuRule<V> own = rule;                 // Of a row's elements.
   V* state = rule.row_states + range.begin / rule.width;
   for (int64_t begin = range.begin; begin < range.end; ++state) {
-    const TensorRange<T> row = {tensor, range.gradient_at(begin), begin,
+    const TensorRange<T> row = {range.tensor, range.gradient_at(begin), begin,
                                 begin + rule.width};
     alignas(64) double lanes[kLanes];
     for (double& lane : lanes) lane = 0;
     // The row is read twice, the second time from the first-level cache.
-    AddSquaresOf(rule, row, lanes);
-    RuleBytes<V> own;
-    rule.loops->for_row(rule.rule.bytes, MeanOfLanes<V>(lanes, rule.width),
-                        state, own.bytes);
-    ApplyWith(rule, own, row);
+    AddSquares(rule, row, lanes);
+    rule.loops->for_row(rule.rule, MeanOfLanes<V>(lanes, rule.width), state,
+                        own.rule);
+    ApplyBlocks(own, row);
     begin = row.end;
   }
 }
 
-}  // namespace
-
 template <typename T>
-void ApplyRange(const CpuRule<ComputeType<T>>& rule,
-                const DenseTensor<T>& tensor, const T* gradient, int64_t begin,
-                int64_t end) {
-  const TensorRange<T> range = {tensor, gradient, begin, end};
-  if (rule.row_states != nullptr) {
-    ApplyRows(rule, range);
-  } else {
-    ApplyWith(rule, rule.rule, range);
-  }
-}
-
-template <typename T>
-void AddSquares(const CpuRule<ComputeType<T>>& rule,
-                const DenseTensor<T>& tensor, const T* gradient, int64_t begin,
-                int64_t end, double* lanes) {
-  AddSquaresOf<T>(rule, {tensor, gradient, begin, end}, lanes);
-}
-
-template <typename T>
-void AccumulateRange(const CpuRule<ComputeType<T>>& rule,
-                     const DenseTensor<T>& tensor, const T* gradient,
-                     int64_t begin, int64_t end) {
+void AccumulateRange(const Frame<ComputeType<T>>& frame,
+                     const TensorRange<T>& range) {
   using V = ComputeType<T>;
-  const TensorRange<T> range = {tensor, gradient, begin, end};
+  const DenseTensor<T>& tensor = range.tensor;
   constexpr int64_t kSize = kBlockSizeOf<T>;
   const int64_t distance = prefetch_distance;
-  for (int64_t start = begin; start < end; start += kSize) {
-    const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
+  for (int64_t start = range.begin; start < range.end; start += kSize) {
+    const int64_t rest = range.end - start;
+    const int n = static_cast<int>(rest < kSize ? rest : kSize);
     const int64_t ahead = start + distance;
-    if (distance > 0 && ahead < end) {
-      PrefetchOptional<false, kSize>(gradient, ahead - begin);
+    if (distance > 0 && ahead < range.end) {
+      PrefetchOptional<false, kSize>(range.gradient, ahead - range.begin);
       PrefetchOptional<true, kSize>(tensor.accumulator(), ahead);
       PrefetchState<kSize>(tensor.average(), ahead);
     }
     if (tensor.accumulator() != nullptr) {
       const GradientBlock<V, T> block(range.gradient_at(start), n);
-      AccumulateBlock<V>(rule.frame.gradient, n, block.values(),
+      AccumulateBlock<V>(frame.gradient, n, block.values(),
                          tensor.accumulator() + start);
     }
     if (tensor.average().data != nullptr) {
       RandomBlock random(tensor.first + start, n);
-      FollowVariable(rule.frame, tensor, start, n, &random);
+      FollowVariable(frame, tensor, start, n, &random);
     }
+  }
+}
+
+template <typename T>
+void ApplyRange(const CpuRule<ComputeType<T>>& rule,
+                const TensorRange<T>& range) {
+  if (!rule.frame.update) {
+    AccumulateRange(rule.frame, range);
+  } else if (rule.row_states != nullptr) {
+    ApplyRows(rule, range);
+  } else {
+    ApplyBlocks(rule, range);
   }
 }
 
@@ -366,17 +310,16 @@ void CoastRange(const CpuRule<ComputeType<T>>& rule,
                 const DenseTensor<T>& tensor, int64_t begin, int64_t end) {
   using V = ComputeType<T>;
   constexpr int64_t kSize = kBlockSizeOf<T>;
-  WithSlots(rule.loops->slots, std::index_sequence<>(), [&](auto indices) {
-    for (int64_t start = begin; start < end; start += kSize) {
-      const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
-      RandomBlock random(tensor.first + start, n);
-      UpdateBlock(rule.frame, tensor, start, n, &random, indices,
-                  [&](V* variable, V* const* slots) {
-                    rule.loops->coast(coasting, n, variable, slots);
-                  });
-    }
-  });
+  for (int64_t start = begin; start < end; start += kSize) {
+    const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
+    RandomBlock random(tensor.first + start, n);
+    UpdateBlock(rule.frame, tensor, start, n, &random,
+                [&](V* variable, V* const* slots) {
+                  rule.loops->coast(coasting, n, variable, slots);
+                });
+  }
 }
 
+}  // namespace
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt

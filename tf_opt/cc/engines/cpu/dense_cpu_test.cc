@@ -47,7 +47,7 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
       HyperparametersAt<typename Rule::Description>(3));
   for (const Setting& setting : AllSettings<T, Rule>()) {
     SCOPED_TRACE(testing::Message() << setting);
-    const bool update = setting.frame.update;
+
     const auto rules_for = [&](Model* model, CpuTarget target) {
       CpuRules<T> rules;
       for (size_t i = 0; i < Sizes().size(); ++i) {
@@ -68,8 +68,8 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
       // Or one row at a time.
       const int64_t step = Rule::kRowWise ? rules[i].width : 1;
       for (int64_t j = 0; j < tensors[i].size; j += step) {
-        (update ? loops.apply : loops.accumulate)(
-            rules[i], tensors[i], tensors[i].gradient() + j, j, j + step);
+        loops.apply(rules[i],
+                    {tensors[i], tensors[i].gradient() + j, j, j + step});
       }
     }
     ASSERT_FALSE(expected.SameBits(original));
@@ -77,7 +77,7 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
       SCOPED_TRACE(CpuTargetName(target));
       Model split(original);
       ApplyDense(split.Tensors(), rules_for(&split, target), target, 3,
-                 OnThreads(3), update);
+                 OnThreads(3));
       EXPECT_TRUE(split.SameBits(expected));
       EXPECT_TRUE(split.PaddingIsUntouched());
     }

@@ -3,7 +3,6 @@
 #define TF_OPT_CC_ENGINES_CPU_MERGE_CPU_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

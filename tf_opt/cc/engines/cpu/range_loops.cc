@@ -1,5 +1,7 @@
 // The dense CPU engine's loops for all types of variables, for one instruction
 // set.
+#include "tf_opt/cc/engines/cpu/range_loops.h"
+
 #include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
 
 namespace tf_opt {
@@ -7,8 +9,8 @@ namespace TF_OPT_CPU_TARGET {
 
 template <typename T>
 const RangeLoops<T>& RangeLoopsOf() {
-  static constexpr RangeLoops<T> kLoops = {ApplyRange<T>, AccumulateRange<T>,
-                                           AddSquares<T>, CoastRange<T>};
+  static constexpr RangeLoops<T> kLoops = {ApplyRange<T>, AddSquares<T>,
+                                           CoastRange<T>, SumRow<T>};
   return kLoops;
 }
 

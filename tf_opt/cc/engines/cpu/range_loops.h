@@ -7,32 +7,44 @@
 
 #include "tf_opt/cc/engines/cpu/cpu_rule.h"
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
+
+// The elements [begin, end) of a tensor, with the gradient of the first one;
+// null: it is zero everywhere.
+template <typename T>
+struct TensorRange {
+  TF_OPT_RULE_INLINE const T* gradient_at(int64_t start) const {
+    return gradient == nullptr ? nullptr : gradient + (start - begin);
+  }
+
+  const DenseTensor<T>& tensor;
+  const T* gradient;
+  int64_t begin;
+  int64_t end;
+};
 
 template <typename T>
 struct RangeLoops {
   using Rule = CpuRule<ComputeType<T>>;
-  using Tensor = DenseTensor<T>;
+  using Range = TensorRange<T>;
 
-  // Applies the rule and its frame to the elements [begin, end) of the tensor.
-  // `gradient` is that of the first one; null: zero everywhere. If the rule
-  // has row states the elements are those of whole rows.
-  void (*apply)(const Rule& rule, const Tensor& tensor, const T* gradient,
-                int64_t begin, int64_t end);
-  // Only accumulates and averages.
-  void (*accumulate)(const Rule& rule, const Tensor& tensor, const T* gradient,
-                     int64_t begin, int64_t end);
+  // Applies the rule and its frame: to whole rows, if the rule has row states.
+  // Only accumulates and averages, if the frame doesn't update.
+  void (*apply)(const Rule& rule, const Range& range);
+
   // Adds the squares of a row-wise rule's gradient to kLanes lanes, in the
-  // order of measure.h: that of element `begin` to lane 0.
-  void (*add_squares)(const Rule& rule, const Tensor& tensor, const T* gradient,
-                      int64_t begin, int64_t end, double* lanes);
+  // order of measure.h: the first element's to lane 0.
+  void (*add_squares)(const Rule& rule, const Range& range, double* lanes);
   // Lets the elements of rows that waited coast.
   void (*coast)(const Rule& rule, const Coasting<ComputeType<T>>& coasting,
-                const Tensor& tensor, int64_t begin, int64_t end);
+                const DenseTensor<T>& tensor, int64_t begin, int64_t end);
+  SumRowFunction<T> sum_row;
 };
 
 // range_loops.cc defines these, once per instruction set.

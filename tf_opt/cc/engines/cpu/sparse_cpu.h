@@ -34,32 +34,15 @@ namespace tf_opt {
 // Elements of a row that are summed at a time, for which there is room.
 constexpr int64_t kSummedColumns = 1024;
 
-// What tables share: the functions of an instruction set.
-template <typename T>
-struct SparseLoops {
-  // Without `update` a step only accumulates.
-  explicit SparseLoops(CpuTarget target, bool update = true)
-      : range(TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>())),
-        apply(update ? range.apply : range.accumulate),
-        update(update),
-        sum_row(SumRowFunctionFor<T>(target)) {}
-
-  const RangeLoops<T>& range;
-  decltype(RangeLoops<T>::apply) apply;
-  bool update;
-  SumRowFunction<T> sum_row;
-};
-
 // One table with its gradient.
 template <typename T>
 class SparseTable {
  public:
   using V = ComputeType<T>;
 
-  // Rows catch up unless `waiting` is null, and then nothing else happens if
-  // `loops` is null.
+  // Rows catch up unless `waiting` is null; without an update, that is all.
   SparseTable(const DenseTensor<T>& table, const SparseGradient<T>& gradient,
-              const CpuRule<V>& rule, const SparseLoops<T>* loops,
+              const CpuRule<V>& rule, const RangeLoops<T>& loops,
               const WaitingTable<T>* waiting = nullptr)
       : table_(table),
         gradient_(gradient),
@@ -81,7 +64,7 @@ class SparseTable {
           k < gradient_.count() ? gradient_.entries.row(k) * width : end;
       if (begin < row_begin) {
         const int64_t stop = std::min(end, row_begin);
-        loops_->apply(rule_, table_, /*gradient=*/nullptr, begin, stop);
+        loops_.apply(rule_, {table_, /*gradient=*/nullptr, begin, stop});
         begin = stop;
         continue;
       }
@@ -118,25 +101,26 @@ class SparseTable {
     const int64_t row = gradient_.entries.row(k);
     if (waiting_ != nullptr) {
       waiting_->CatchUp(row, begin, end);
-      if (loops_ == nullptr) return;
+      if (!rule_.frame.update) return;
     }
     alignas(64) T sum[kSummedColumns];
-    // Calls use(first, last) with the elements of a part of the row, and `sum`.
+    // Sums the row part by part and calls use(first, last) for each.
     const auto for_parts = [&](const auto& use) {
       for (int64_t column = begin; column < end; column += kSummedColumns) {
         const int64_t count = std::min(end - column, kSummedColumns);
-        loops_->sum_row(gradient_.values, gradient_.width, gradient_.entries, k,
-                        segment_end - k, column, count, sum);
+        loops_.sum_row(gradient_.values, gradient_.width, gradient_.entries, k,
+                       segment_end - k, column, count, sum);
         const int64_t first = row * gradient_.width + column;
         use(first, first + count);
       }
     };
-    if (rule_.is_row_wise() && loops_->update && end - begin > kSummedColumns) {
+    if (rule_.is_row_wise() && rule_.frame.update &&
+        end - begin > kSummedColumns) {
       ApplyToLongRow(row, for_parts, sum);
       return;
     }
     for_parts([&](int64_t first, int64_t last) {
-      loops_->apply(rule_, table_, sum, first, last);
+      loops_.apply(rule_, {table_, sum, first, last});
     });
   }
 
@@ -147,15 +131,14 @@ class SparseTable {
                       const T* sum) const {
     alignas(64) double lanes[kLanes] = {};
     for_parts([&](int64_t first, int64_t last) {
-      loops_->range.add_squares(rule_, table_, sum, first, last, lanes);
+      loops_.add_squares(rule_, {table_, sum, first, last}, lanes);
     });
     CpuRule<V> own = rule_;
-    rule_.loops->for_row(rule_.rule.bytes,
-                         MeanOfLanes<V>(lanes, gradient_.width),
-                         rule_.row_states + row, own.rule.bytes);
+    rule_.loops->for_row(rule_.rule, MeanOfLanes<V>(lanes, gradient_.width),
+                         rule_.row_states + row, own.rule);
     own.row_states = nullptr;
     for_parts([&](int64_t first, int64_t last) {
-      loops_->apply(own, table_, sum, first, last);
+      loops_.apply(own, {table_, sum, first, last});
     });
   }
 
@@ -178,7 +161,7 @@ class SparseTable {
   const DenseTensor<T>& table_;
   const SparseGradient<T>& gradient_;
   const CpuRule<V>& rule_;
-  const SparseLoops<T>* loops_;
+  const RangeLoops<T>& loops_;
   const WaitingTable<T>* waiting_;
 };
 
@@ -199,35 +182,34 @@ void ApplySparse(const std::vector<SparseTable<T>>& tables,
                  });
 }
 
-// Applies rules[i] to tables[i] with gradients[i], for all i; see ApplyDense
-// for `update`.
+// Applies rules[i] to tables[i] with gradients[i], for all i.
 template <typename T>
 void ApplySparse(const std::vector<DenseTensor<T>>& tables,
                  const std::vector<SparseGradient<T>>& gradients,
                  const CpuRules<T>& rules, bool lazy, CpuTarget target,
-                 int num_threads, const ParallelFor& parallel_for,
-                 bool update = true) {
-  const SparseLoops<T> loops(target, update);
+                 int num_threads, const ParallelFor& parallel_for) {
+  const RangeLoops<T>& loops = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>());
   std::vector<SparseTable<T>> updates;
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    updates.emplace_back(tables[i], gradients[i], rules[i], &loops);
+    updates.emplace_back(tables[i], gradients[i], rules[i], loops);
   }
   ApplySparse(updates, rules, lazy, num_threads, parallel_for);
 }
 
 // The same for tables whose rows wait[i]: they catch up first. Those that don't
-// occur in a lazy update then miss missed[i]. Without `update` rows only catch
-// up.
+// occur in a lazy update then miss missed[i]. Rules that don't update only let
+// rows catch up.
 template <typename T>
 void ApplyToWaiting(const std::vector<DenseTensor<T>>& tables,
                     const std::vector<SparseGradient<T>>& gradients,
                     const CpuRules<T>& rules,
                     const std::vector<MissedStep>& missed, bool lazy,
                     CpuTarget target, int num_threads,
-                    const ParallelFor& parallel_for, bool update,
+                    const ParallelFor& parallel_for,
                     std::vector<WaitingRows> wait) {
   const int count = static_cast<int>(tables.size());
-  const SparseLoops<T> loops(target);
+  const bool update = count > 0 && rules[0].frame.update;
+  const RangeLoops<T>& loops = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>());
   std::vector<WaitingTable<T>> waiting;
   std::vector<SparseTable<T>> updates;
   std::vector<int64_t> sizes_of_all;
@@ -235,9 +217,8 @@ void ApplyToWaiting(const std::vector<DenseTensor<T>>& tables,
   const auto all_catch_up = [&](int i) { return !lazy || wait[i].is_full(); };
   for (int i = 0; i < count; ++i) {
     waiting.emplace_back(tables[i], gradients[i].width, rules[i], wait[i],
-                         loops.range);
-    updates.emplace_back(tables[i], gradients[i], rules[i],
-                         update ? &loops : nullptr, &waiting[i]);
+                         loops);
+    updates.emplace_back(tables[i], gradients[i], rules[i], loops, &waiting[i]);
     sizes_of_all.push_back(all_catch_up(i) ? tables[i].size : 0);
   }
   ForRangesOf<T>(std::move(sizes_of_all), rules, num_threads, parallel_for,

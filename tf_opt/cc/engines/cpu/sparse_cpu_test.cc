@@ -141,18 +141,17 @@ class SparseCpuRuleTest : public testing::Test {
     Model expected(original);
     const auto tensors = expected.Tensors();
     const CpuRules<T> rules = Rules(&expected, tables, frame);
-    const auto& loops = baseline::RangeLoopsOf<T>();
-    const auto apply = frame.update ? loops.apply : loops.accumulate;
+    const auto apply = baseline::RangeLoopsOf<T>().apply;
     for (size_t i = 0; i < tables.size(); ++i) {
       const std::vector<T> dense = tables[i].Dense();
       if (!lazy) {
-        apply(rules[i], tensors[i], dense.data(), 0, tensors[i].size);
+        apply(rules[i], {tensors[i], dense.data(), 0, tensors[i].size});
         continue;
       }
       const int64_t width = tables[i].width();
       for (const int64_t row : tables[i].OccurringRows()) {
-        apply(rules[i], tensors[i], dense.data() + row * width, row * width,
-              (row + 1) * width);
+        apply(rules[i], {tensors[i], dense.data() + row * width, row * width,
+                         (row + 1) * width});
       }
     }
     return expected;
@@ -257,7 +256,7 @@ class SparseCpuRuleTest : public testing::Test {
             for (WaitingModel& one : found) rows.push_back(one.Rows());
             ApplyToWaiting(model.Tensors(), gradients,
                            Rules(&model, tables, frame, target), missed, lazy,
-                           target, threads, parallel_for, frame.update, rows);
+                           target, threads, parallel_for, rows);
             EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
             EXPECT_TRUE(model.PaddingIsUntouched());
             for (size_t i = 0; i < tables.size(); ++i) {
@@ -278,7 +277,7 @@ class SparseCpuRuleTest : public testing::Test {
             Model model(original);
             ApplySparse<T>(model.Tensors(), gradients,
                            Rules(&model, tables, frame, target), lazy, target,
-                           threads, parallel_for, frame.update);
+                           threads, parallel_for);
             EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
             EXPECT_TRUE(model.PaddingIsUntouched());
           });
@@ -295,7 +294,7 @@ TYPED_TEST(SparseCpuRuleTest, LazyGivesThemToTheRowsThatOccurAlone) {
   this->Check(/*lazy=*/true);
 }
 
-// Each rule has a loop of its own over rows that wait.
+// Each rule coasts by its own function.
 template <typename Case>
 class WaitingRowsTest : public SparseCpuRuleTest<Case> {};
 TYPED_TEST_SUITE(WaitingRowsTest, TestedRules);

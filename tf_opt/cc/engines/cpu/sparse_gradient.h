@@ -8,8 +8,8 @@
 #define TF_OPT_CC_ENGINES_CPU_SPARSE_GRADIENT_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/rules/scalar_math.h"
