@@ -4,10 +4,6 @@
 // A rule's loop knows arrays of the arithmetic's type V alone: an array that is
 // stored in V is used in place, any other is widened into a block in the
 // first-level cache and rounded back after the update.
-#if !defined(TF_OPT_CPU_TARGET)
-#error "TF_OPT_CPU_TARGET must name the target's namespace"
-#endif
-
 #include <cstdint>
 
 #include "tf_opt/cc/engines/cpu/elements-inl.h"

@@ -12,10 +12,6 @@
 // not vectorized. -fno-tree-loop-distribute-patterns keeps loops that clear a
 // few lines from becoming calls. -ffp-contract=off (tf_opt/copts.bzl) makes
 // every target, every vector lane and every loop tail compute the same bits.
-#if !defined(TF_OPT_CPU_TARGET)
-#error "TF_OPT_CPU_TARGET must name the target's namespace"
-#endif
-
 #include <cstddef>
 #include <cstdint>
 

@@ -1,9 +1,5 @@
 // The loops of one rule over a block of arrays in its arithmetic type, for one
 // instruction set. The same rules hold as in dense_cpu_range-inl.h.
-#if !defined(TF_OPT_CPU_TARGET)
-#error "TF_OPT_CPU_TARGET must name the target's namespace"
-#endif
-
 #include <cstddef>
 #include <utility>
 
