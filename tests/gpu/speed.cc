@@ -54,8 +54,7 @@ template <typename Rule, typename Use>
 void ForOperands(const Use& use) {
   use(kVariable);
   use(kGradient);
-  for (int k = kFrameOperandCount; k < kFrameOperandCount + Rule::kSlots; ++k)
-    use(k);
+  for (int k = 0; k < Rule::kSlots; ++k) use(kFrameOperandCount + k);
 }
 
 template <typename T, typename Case, typename Rule>

@@ -98,6 +98,7 @@ struct LoopsOfRule<Rule, std::index_sequence<kIndices...>> {
   template <typename... Slots>
   static inline __attribute__((always_inline)) void Coast(
       const Coasting<V>& its_coasting, int n, V* p, Slots*... slots) {
+    static_assert(Rule::kSlots <= kMostCoastingSlots, "no room for the slots");
     const auto coast = [=, coasting = its_coasting](int i) {
       const V direction = Rule::Direction(coasting.epsilon, slots[i]...);
       p[i] = CanonicalNan(coasting.keep * p[i] - coasting.moved * direction);
