@@ -8,7 +8,8 @@ weights in the host's memory. Both trainings start from the same weights and see
 the same batches. The script prints the loss of each tenth of both and, by
 `optimizer.memory()`, how many bytes are on which device.
 
-On a machine with a GPU, the model is on the GPU. Without one, TensorFlow splits
+On a machine with a GPU, the model is on the GPU, and the script also prints the
+most memory that each training takes there. Without one, TensorFlow splits
 the CPU into two logical devices: "CPU:0" is the host, "CPU:1" plays the GPU.
 That shows what lives where, but saves neither memory nor time. There the losses
 must be equal. On a GPU they may differ in their last digits, because only the
@@ -156,10 +157,14 @@ def main() -> None:
     # On a GPU even the same training would differ from run to run.
     tf.config.experimental.enable_op_determinism()
     keras.config.set_dtype_policy("bfloat16")
+    console = rich.console.Console()
     losses, memories = {}, {}
     for name, placement in TRAININGS.items():
         losses[name], memories[name] = train(device, steps, **placement)
-    console = rich.console.Console()
+        if device.startswith("GPU"):
+            peak = tf.config.experimental.get_memory_info(device)["peak"]
+            console.print(f"{name}: at most {peak:,} bytes on the GPU")
+            tf.config.experimental.reset_memory_stats(device)
     console.print(loss_table(losses))
     console.print(memory_table(memories))
     usual, offloaded = losses.values()

@@ -148,19 +148,3 @@ def test_recommender_prints_the_bytes_of_state_and_draws(tmp_path) -> None:
         # The layers and the tables of what rows missed are small.
         abs=0.003,
     )
-
-
-def test_dry_run_of_the_measurement_on_gpus_prints_and_draws(tmp_path) -> None:
-    picture = tmp_path / "timeline.png"
-    size = ["--dtype=float32", "--width=64", "--batch=8", "--steps=1"]
-    printed = run(
-        *("benchmarks/offload_on_gpu.py", tmp_path, "--dry-run", *size),
-        f"--timeline={picture}",
-    )
-    rows = cells(printed, "|")
-    # A share of no copies is no number.
-    for name in ("state_device", "state_device, global_clipnorm"):
-        assert rows[name][3].endswith("%")
-    # The usual step copies nothing.
-    assert rows["usual"][2:4] == ["0.0", "-"]
-    assert_is_picture(picture)

@@ -5,7 +5,7 @@
 #
 # makes the GPU wheel, installs it into build/gpu/venv beside the TensorFlow that
 # uses GPUs (some gigabytes, with its CUDA libraries), runs the tests there and
-# measures `state_device`.
+# compares trainings with `state_device` and without.
 # Says so and stops where there is no NVIDIA driver.
 set -euo pipefail
 unset CDPATH
@@ -24,7 +24,7 @@ say "Installing TensorFlow for GPUs and the wheel into $venv"
 version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)')
 "$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
   --constraint requirements/constraints.txt --requirement requirements/test.txt \
-  "tensorflow[and-cuda]==$version"
+  --requirement requirements/demo.txt "tensorflow[and-cuda]==$version"
 "$venv/bin/python" -m pip install --disable-pip-version-check --quiet \
   --no-deps --force-reinstall build/gpu/wheel/tf_opt-*.whl
 
@@ -32,5 +32,5 @@ version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)'
 "$venv/bin/python" -I -m tf_opt
 say "Testing on the CPU and on the GPU"
 "$venv/bin/pytest" "$@"
-say "Measuring state_device"
-"$venv/bin/python" benchmarks/offload_on_gpu.py
+say "Training with state_device and without"
+"$venv/bin/python" examples/offload.py
