@@ -26,14 +26,14 @@ _INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(?:[a-z0-9]+ )*?(\S+)(.*)$")
 # Instructions that begin with a v and are older than AVX.
 _NOT_VEX = {"verr", "verw"}
 _OF_TARGET = re.compile(
-    r"(?:(?:void|auto|bool) )?tf_opt::(avx2|avx512|baseline)::"
+    r"(?:(?:void|auto|bool|tf_opt::Measure) )?tf_opt::(avx2|avx512|baseline)::"
 )
 _OF_AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])\b")
 # What is compiled once for each instruction set, and must be vectorized: which
 # instruction says that it is.
 _LOOPS = {
     re.compile(
-        "::(Update|(Transform|Accumulate|Average)Block|MeasureTile)<"
+        "::(Update|(Transform|Accumulate|Average)Block|MeasureRange)<"
     ): re.compile(r"^(vmulp[sd]|fmul)$"),
     re.compile("::SumRow<"): re.compile(r"^(vaddp[sd]|fadd)$"),
     re.compile("::RandomBlock::Fill"): re.compile("^(vpmulld|mul)$"),

@@ -96,10 +96,10 @@ def test_its_loops_compile(sources, tmp_path):
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="nvcc was not found")
 def test_cudas_compiler_takes_its_rule(sources, tmp_path):
     run(
-        *("nvcc", "-I.", "-c", "tf_opt/cc/engines/rule_loops.cc"),
+        *("nvcc", "-I.", "-c", "tf_opt/cc/engines/gpu/apply_on_gpu.cc"),
         *("--options-file", "tf_opt/cc/engines/gpu/nvcc.options"),
         "-DTF_OPT_RULE=Toy",
-        "-DTF_OPT_RULE_HEADER=tf_opt/cc/rules/toy.h",
+        *("-include", "tf_opt/cc/rules/toy.h"),
         *("-o", str(tmp_path / "toy.o")),
         sources=sources,
     )

@@ -15,9 +15,13 @@ OPTIMIZERS = {
     "sgd": "Sgd",
 }
 
-def rule_defines(file):
-    """What a source that is compiled once for each optimizer needs."""
+def rule_options(file):
+    """Options of any compiler for a source that is compiled for each optimizer.
+
+    They define TF_OPT_RULE, and include the optimizer's header.
+    """
     return [
-        "TF_OPT_RULE=" + OPTIMIZERS[file],
-        "TF_OPT_RULE_HEADER=tf_opt/cc/rules/%s.h" % file,
+        "-DTF_OPT_RULE=" + OPTIMIZERS[file],
+        "-include",
+        "tf_opt/cc/rules/%s.h" % file,
     ]

@@ -14,7 +14,7 @@ def _objects_impl(ctx):
         )
         arguments = ctx.actions.args()
         arguments.add("--options-file", ctx.file.options)
-        arguments.add_all(ctx.attr.defines, format_each = "-D%s")
+        arguments.add_all(ctx.attr.copts)
         arguments.add_all(["-Xcompiler", "-fPIC", "-I.", "-c", source])
         arguments.add("-o", output)
         ctx.actions.run(
@@ -31,14 +31,14 @@ def _objects_impl(ctx):
 _objects = rule(
     implementation = _objects_impl,
     attrs = {
-        "defines": attr.string_list(),
+        "copts": attr.string_list(),
         "deps": attr.label_list(providers = [CcInfo]),
         "options": attr.label(allow_single_file = True),
         "srcs": attr.label_list(allow_files = [".cc"]),
     },
 )
 
-def cuda_library(name, srcs, options, deps, defines = []):
+def cuda_library(name, srcs, options, deps, copts = []):
     """A cc_library of `srcs`, or an empty one in a build without CUDA.
 
     Args:
@@ -46,7 +46,7 @@ def cuda_library(name, srcs, options, deps, defines = []):
       srcs: Files for CUDA's compiler.
       options: A file of options for it.
       deps: Libraries whose headers they include.
-      defines: Macros for them.
+      copts: More options.
     """
     if CUDA_VERSION:
         _objects(
@@ -54,7 +54,7 @@ def cuda_library(name, srcs, options, deps, defines = []):
             srcs = srcs,
             options = options,
             deps = deps,
-            defines = defines,
+            copts = copts,
         )
         native.cc_library(
             name = name,

@@ -33,7 +33,7 @@ compile() {
   local object=$1 source=$2
   # The host's bits are compared with the device's.
   local options=(-std=c++17 -O3 -Xcompiler -ffp-contract=off)
-  [[ $source == *_loops.cc ]] &&
+  [[ $source == *_on_gpu.cc ]] &&
     options=(--options-file tf_opt/cc/engines/gpu/nvcc.options)
   nvcc "${options[@]}" "${@:3}" -Xcompiler -fPIC -I. "-I$out/include" \
     -c "$source" -o "$out/$object.o"
@@ -48,12 +48,11 @@ if [[ ${1:-} == --compile-only ]]; then
 fi
 mkdir -p "$out/include/tf_opt/cc/rules"
 "$list" "$optimizers" >"$out/include/tf_opt/cc/rules/all_rules.h"
-engine=("measure tf_opt/cc/engines/measure_loops.cc"
-  "copy tf_opt/cc/engines/gpu/copy_on_gpu.cc"
+engine=("measure tf_opt/cc/engines/gpu/measure_on_gpu.cc"
   "device tests/gpu/device_cuda.cc")
 while read -r file rule; do
-  engine+=("$file tf_opt/cc/engines/rule_loops.cc -DTF_OPT_RULE=$rule \
-    -DTF_OPT_RULE_HEADER=tf_opt/cc/rules/$file.h")
+  engine+=("$file tf_opt/cc/engines/gpu/apply_on_gpu.cc -DTF_OPT_RULE=$rule \
+    -include tf_opt/cc/rules/$file.h")
 done < <("$list" --rows "$optimizers")
 programs=("correctness tests/gpu/correctness.cc" "speed tests/gpu/speed.cc")
 # shellcheck disable=SC2016 # The inner shell splits a job into its words.

@@ -1,8 +1,9 @@
 // Converts blocks of 16-bit floats to float32 and back, vectorized for the
 // instruction set of the including file. Rounds to nearest even and keeps
 // infinities, NaNs and subnormals, whatever the flush-to-zero mode.
-//
-// No include guard: a file that is compiled for a target includes it once.
+#ifndef TF_OPT_CC_ENGINES_FLOAT_CONVERSION_INL_H_
+#define TF_OPT_CC_ENGINES_FLOAT_CONVERSION_INL_H_
+
 #if defined(__F16C__)
 #include <immintrin.h>
 #endif
@@ -107,3 +108,5 @@ inline __attribute__((always_inline)) const ComputeType<T>* Widened(
 }  // namespace
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_FLOAT_CONVERSION_INL_H_

@@ -7,7 +7,6 @@
 
 #include "tf_opt/cc/engines/cpu/cpu_rule.h"
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
-#include "tf_opt/cc/engines/rule_header.h"
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/rule_info.h"

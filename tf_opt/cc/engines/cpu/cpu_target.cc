@@ -85,3 +85,8 @@ CpuTarget ChosenCpuTarget() {
 }
 
 }  // namespace tf_opt
+
+// What Python asks the loaded library, through ctypes.
+extern "C" const char* TfOptCpuTarget() {
+  return tf_opt::CpuTargetName(tf_opt::ChosenCpuTarget());
+}

@@ -20,22 +20,22 @@ TARGETS = {
     "avx512": _AVX2 + ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"],
 }
 
-def cpu_target_library(name, srcs, deps, local_defines = [], **kwargs):
+def cpu_target_library(name, srcs, deps, copts = [], **kwargs):
     """A cc_library of `srcs` compiled for every target of this processor.
 
     Args:
       name: Name of the library.
       srcs: Sources that define functions in the namespace TF_OPT_CPU_TARGET.
       deps: What they include.
-      local_defines: As for a cc_library.
+      copts: More options.
       **kwargs: Passed on to the libraries.
     """
     for target, flags in TARGETS.items():
         native.cc_library(
             name = name + "_" + target,
             srcs = srcs,
-            copts = COPTS + flags,
-            local_defines = local_defines + ["TF_OPT_CPU_TARGET=" + target],
+            copts = COPTS + flags + copts,
+            local_defines = ["TF_OPT_CPU_TARGET=" + target],
             deps = deps,
             **kwargs
         )

@@ -12,23 +12,12 @@
 
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/engines/cpu/parallel_for.h"
+#include "tf_opt/cc/engines/cpu/range_loops.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
 
 namespace tf_opt {
-
-// Measures a tile of `size` elements. engines/cpu/measure_cpu_tile-inl.h
-// defines it once per instruction set.
-#define TF_OPT_DECLARE_CPU_TARGET(target)                           \
-  namespace target {                                                \
-  template <typename T>                                             \
-  void MeasureTile(ComputeType<T> scale, const T* gradient,         \
-                   const ComputeType<T>* accumulator, int64_t size, \
-                   Measure* measure);                               \
-  }
-TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
-#undef TF_OPT_DECLARE_CPU_TARGET
 
 // Measures tensors[i], for all i. Their gradients have only rows[i], unless
 // `rows` is empty.
@@ -50,7 +39,7 @@ std::vector<Measure> MeasureGradients(
 
   const TileTable table(std::move(sizes));
   std::vector<Measure> tiles(table.size());
-  const auto measure_tile = TF_OPT_OF_CPU_TARGET(target, MeasureTile<T>);
+  const auto measure = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>()).measure;
   const auto scale = static_cast<ComputeType<T>>(gradient_scale);
   const auto body = [&](int64_t begin, int64_t end) {
     // A tile of a dense gradient: zeros, but for the rows that it has.
@@ -63,8 +52,8 @@ std::vector<Measure> MeasureGradients(
           tensor.accumulator == nullptr ? nullptr
                                         : tensor.accumulator + tile.begin;
       if (rows.empty()) {
-        measure_tile(scale, tensor.gradient + tile.begin, accumulator,
-                     tile.size, &tiles[k]);
+        tiles[k] = measure(scale, tensor.gradient + tile.begin, accumulator,
+                           tile.size);
         continue;
       }
       const GradientRows& own = rows[tile.tensor];
@@ -72,7 +61,7 @@ std::vector<Measure> MeasureGradients(
                    [&](int64_t from, int64_t to, int64_t count) {
                      std::copy_n(tensor.gradient + from, count, dense + to);
                    });
-      measure_tile(scale, dense, accumulator, tile.size, &tiles[k]);
+      tiles[k] = measure(scale, dense, accumulator, tile.size);
       own.ForParts(tile.begin, tile.size,
                    [&](int64_t, int64_t to, int64_t count) {
                      std::fill_n(dense + to, count, T());

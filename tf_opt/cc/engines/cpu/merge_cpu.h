@@ -9,6 +9,7 @@
 
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/engines/cpu/parallel_for.h"
+#include "tf_opt/cc/engines/cpu/range_loops.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 
 namespace tf_opt {
@@ -38,7 +39,8 @@ void SumRows(const std::vector<MergedSlices<T>>& tables, CpuTarget target,
     sizes.push_back(static_cast<int64_t>(table.firsts.size()) *
                     table.gradient.width);
   }
-  const SumRowFunction<T> sum_row = SumRowFunctionFor<T>(target);
+  const auto sum_row = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>()).sum_row;
+
   ForRanges(std::move(sizes), 2 * sizeof(T), num_threads, parallel_for,
             [&](int i, int64_t begin, int64_t end) {
               const SparseGradient<T>& gradient = tables[i].gradient;

@@ -1,5 +1,5 @@
-// The loops over a part of a variable, by its type T, compiled for an
-// instruction set.
+// The loops over a part of a variable or of its gradient, by their type T,
+// compiled for an instruction set.
 #ifndef TF_OPT_CC_ENGINES_CPU_RANGE_LOOPS_H_
 #define TF_OPT_CC_ENGINES_CPU_RANGE_LOOPS_H_
 
@@ -9,6 +9,7 @@
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -44,7 +45,17 @@ struct RangeLoops {
   // Lets the elements of rows that waited coast.
   void (*coast)(const Rule& rule, const Coasting<ComputeType<T>>& coasting,
                 const DenseTensor<T>& tensor, int64_t begin, int64_t end);
-  SumRowFunction<T> sum_row;
+
+  // Writes the sum of the `count` entries of a row, from the entry `first` on,
+  // to `sum`: of its `columns` elements from `column` on. It is computed in the
+  // type of the arithmetic and rounded once, as TensorFlow does where it makes
+  // a dense gradient of a sparse one; like that one it is never -0.
+  void (*sum_row)(const T* values, int64_t width, const RowEntries& entries,
+                  int64_t first, int64_t count, int64_t column, int64_t columns,
+                  T* sum);
+  // Measures `size` elements of a gradient, at most a tile.
+  Measure (*measure)(ComputeType<T> scale, const T* gradient,
+                     const ComputeType<T>* accumulator, int64_t size);
 };
 
 // range_loops.cc defines these, once per instruction set.

@@ -154,30 +154,6 @@ TF_OPT_RULE_INLINE void PrefetchRow(const void* row, int64_t bytes) {
   }
 }
 
-// Writes the sum of the `count` entries of a row, from the entry `first` on, to
-// `sum`: of its `columns` elements from `column` on. It is computed in the type
-// of the arithmetic and rounded once, as TensorFlow does where it makes a dense
-// gradient of a sparse one; like that one it is never -0. sum_row.cc defines it
-// once per instruction set.
-#define TF_OPT_DECLARE_CPU_TARGET(target)                                    \
-  namespace target {                                                         \
-  template <typename T>                                                      \
-  void SumRow(const T* values, int64_t width, const RowEntries& entries,     \
-              int64_t first, int64_t count, int64_t column, int64_t columns, \
-              T* sum);                                                       \
-  }
-TF_OPT_FOR_CPU_TARGETS(TF_OPT_DECLARE_CPU_TARGET)
-#undef TF_OPT_DECLARE_CPU_TARGET
-
-template <typename T>
-using SumRowFunction = void (*)(const T*, int64_t, const RowEntries&, int64_t,
-                                int64_t, int64_t, int64_t, T*);
-
-template <typename T>
-SumRowFunction<T> SumRowFunctionFor(CpuTarget target) {
-  return TF_OPT_OF_CPU_TARGET(target, SumRow<T>);
-}
-
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_ENGINES_CPU_SPARSE_GRADIENT_H_

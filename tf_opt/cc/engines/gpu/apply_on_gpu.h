@@ -3,9 +3,9 @@
 // updates the tensors in as few more as can describe them. It reads nothing
 // back from the device, so a CUDA graph can capture it.
 //
-// Defined by apply_on_gpu-inl.h, in files for CUDA's compiler. This header is
-// plain C++ without names of CUDA: a stream is a cudaStream_t, an error is
-// CUDA's description or null.
+// Defined in files for CUDA's compiler. This header is plain C++ without names
+// of CUDA: a stream is a cudaStream_t, an error is CUDA's description or null.
+
 #ifndef TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_H_
 #define TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_H_
 

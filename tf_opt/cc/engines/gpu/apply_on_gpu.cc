@@ -1,11 +1,9 @@
-// Defines apply_on_gpu.h, with CUDA's compiler for a GPU, with any other for
-// its emulation.
-#ifndef TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_INL_H_
-#define TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_INL_H_
+// The rules of one optimizer, TF_OPT_RULE, for a step on a GPU: compiled with
+// CUDA's compiler for a GPU, with any other for its emulation.
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 
 #include <cstddef>
 
-#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/rule_cases.h"
 #if defined(__CUDACC__)
@@ -16,13 +14,20 @@
 
 namespace tf_opt {
 
-// The step of one rule for variables of one type.
+// The step of a rule for variables of type T; null for row-wise rules.
+template <typename T, typename Rule>
+constexpr decltype(&ApplyDenseGpu<T, Rule>) GpuStepOf() {
+  if constexpr (Rule::kRowWise) {
+    return nullptr;
+  } else {
+    return ApplyDenseGpu<T, Rule>;
+  }
+}
+
 template <typename Case>
 struct GpuRuleEntry {
-  using T = typename Case::T;
-  using Rule = typename Case::Rule;
-
-  decltype(&ApplyDenseGpu<T, Rule>) apply = ApplyDenseGpu<T, Rule>;
+  decltype(GpuStepOf<typename Case::T, typename Case::Rule>()) step =
+      GpuStepOf<typename Case::T, typename Case::Rule>();
 };
 
 // An explicit instantiation emits the steps of all rules of an optimizer, which
@@ -67,12 +72,15 @@ const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
   return WithGpuRule<Description>(step, [&](auto element, auto rule) {
     using T = typename decltype(element)::type;
     using Rule = typename decltype(rule)::type;
-    if constexpr (Rule::kRowWise) return "row-wise rules have no GPU kernels";
+    const auto apply = GpuStepOf<T, Rule>();
+    if (apply == nullptr) return "row-wise rules have no GPU kernels";
     const auto tensors = step.arrays.Tensors<T>(Rule::kSlots);
-    return ApplyDenseGpu<T, Rule>(tensors, inputs, workspace, stream);
+    return apply(tensors, inputs, workspace, stream);
   });
 }
 
-}  // namespace tf_opt
+template struct AllGpuRules<TF_OPT_RULE>;
+template std::size_t GpuWorkspaceBytes<TF_OPT_RULE>(const GpuStep&);
+template const char* ApplyOnGpu<TF_OPT_RULE>(const GpuStep&, void*, void*);
 
-#endif  // TF_OPT_CC_ENGINES_GPU_APPLY_ON_GPU_INL_H_
+}  // namespace tf_opt

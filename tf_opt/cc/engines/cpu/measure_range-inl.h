@@ -1,9 +1,5 @@
 // The inner loop of the CPU engine that measures gradients, for one instruction
 // set. The same rules hold as in dense_cpu_range-inl.h.
-#if !defined(TF_OPT_CPU_TARGET)
-#error "TF_OPT_CPU_TARGET must name the target's namespace"
-#endif
-
 #include <cstddef>
 #include <cstdint>
 
@@ -95,16 +91,14 @@ MeasureOf(ComputeType<T> scale, const T* gradient,
                    AllFinite<kAccumulated>(scale, gradient, accumulator, size)};
 }
 
-}  // namespace
-
 template <typename T>
-void MeasureTile(ComputeType<T> scale, const T* gradient,
-                 const ComputeType<T>* accumulator, int64_t size,
-                 Measure* measure) {
-  *measure = accumulator == nullptr
-                 ? MeasureOf<false>(scale, gradient, accumulator, size)
-                 : MeasureOf<true>(scale, gradient, accumulator, size);
+Measure MeasureRange(ComputeType<T> scale, const T* gradient,
+                     const ComputeType<T>* accumulator, int64_t size) {
+  return accumulator == nullptr
+             ? MeasureOf<false>(scale, gradient, accumulator, size)
+             : MeasureOf<true>(scale, gradient, accumulator, size);
 }
 
+}  // namespace
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt

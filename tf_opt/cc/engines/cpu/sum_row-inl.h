@@ -1,9 +1,5 @@
 // The sum of a row's entries, for one instruction set. The same rules hold as
 // in dense_cpu_range-inl.h.
-#if !defined(TF_OPT_CPU_TARGET)
-#error "TF_OPT_CPU_TARGET must name the target's namespace"
-#endif
-
 #include <cstdint>
 
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
@@ -55,8 +51,6 @@ inline __attribute__((always_inline)) void SumBlock(
   StoreRow(total, n, sum);
 }
 
-}  // namespace
-
 template <typename T>
 void SumRow(const T* values, int64_t width, const RowEntries& entries,
             int64_t first, int64_t count, int64_t column, int64_t columns,
@@ -76,13 +70,6 @@ void SumRow(const T* values, int64_t width, const RowEntries& entries,
   if (start < columns) sum_block(start, static_cast<int>(columns - start));
 }
 
-#define TF_OPT_INSTANTIATE_SUM_ROW(T)                                    \
-  template void SumRow<T>(const T*, int64_t, const RowEntries&, int64_t, \
-                          int64_t, int64_t, int64_t, T*)
-TF_OPT_INSTANTIATE_SUM_ROW(Half);
-TF_OPT_INSTANTIATE_SUM_ROW(BFloat16);
-TF_OPT_INSTANTIATE_SUM_ROW(float);
-TF_OPT_INSTANTIATE_SUM_ROW(double);
-
+}  // namespace
 }  // namespace TF_OPT_CPU_TARGET
 }  // namespace tf_opt
