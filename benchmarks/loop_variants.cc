@@ -13,10 +13,10 @@
 namespace tf_opt::TF_OPT_CPU_TARGET {
 namespace {
 
-using Adam = AdamRule<float, false, false>;
-using AdamAmsgrad = AdamRule<float, true, false>;
-using Momentum = SgdRule<float, true, false>;
-using LionStep = LionRule<float, false>;
+using Adam = AdamRule<float, false>;
+using AdamAmsgrad = AdamRule<float, true>;
+using Momentum = SgdRule<float, true>;
+using LionStep = LionRule<float>;
 
 template <typename Rule>
 typename Rule::Step StepOf() {

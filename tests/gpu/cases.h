@@ -15,7 +15,6 @@ namespace tf_opt {
 struct Modes {
   int variant = 0;  // See rules/description.h.
   int own = 0;      // The attributes that only this op has, as bits.
-  bool maximize = false;
 };
 
 template <typename Description_>
@@ -39,7 +38,6 @@ struct Case : Description_ {
     for (std::size_t k = 0; k < std::size(Description::kModes); ++k) {
       h.*Description::kModes[k].boolean = modes.own >> k & 1;
     }
-    h.maximize = modes.maximize;
     return h;
   }
 
@@ -56,8 +54,7 @@ struct Case : Description_ {
         name += std::string(", ") + Description::kModes[k].name;
       }
     }
-    name += modes.variant >> bit & 1 ? ", L2" : ", decoupled";
-    return modes.maximize ? name + ", maximize" : name;
+    return name;
   }
 };
 

@@ -63,8 +63,10 @@ Numbers<Case> At(int t, const Modes& modes, const Surroundings& around = {}) {
   Numbers<Case> numbers = {Case::At(t, modes), around.frame};
   numbers.frame.iteration += t;
   if (around.framed) {
-    numbers.own = {
-        .learning_rate_factor = 1.5, .gradient_factor = 1.25, .number = 5};
+    numbers.own = {.learning_rate_factor = 1.5,
+                   .gradient_factor = 1.25,
+                   .number = 5,
+                   .l2_decay = 0.125};
   }
   return numbers;
 }
@@ -165,11 +167,12 @@ void CheckLarge(const std::string& name) {
 template <typename T, typename Case, typename Rule>
 void CheckRule(const std::string& name, const Modes& modes) {
   Report(name, StepsAreRight<T, Case, Rule>(modes, {}));
-  if (modes.own != 0 || modes.maximize) return;
+  if (modes.own != 0) return;
   for (const auto& [frame, stored] : Pairs(AllFrames(), AllStored<T, Rule>())) {
     std::string what = name;
     what += frame.update ? ", updating" : ", accumulating";
-    if (frame.overwrite_with_average) what += ", overwriting, stochastic";
+    if (frame.overwrite_with_average)
+      what += ", overwriting, stochastic, maximize";
     if (stored.master_weights) what += ", master weights";
     if (stored.state == StateType::kBFloat16) what += ", bfloat16 state";
     if (stored.state == StateType::kFloat) what += ", float32 state";
@@ -190,20 +193,17 @@ void CheckRule(const std::string& name, const Modes& modes) {
 template <typename T, typename Case>
 void CheckType() {
   using Description = typename Case::Description;
-  for (const bool maximize : {false, true}) {
-    for (int own = 0; own < Case::kOwnModes; ++own) {
-      if (brief && (own != 0 || maximize)) continue;
-      for (int variant = 0; variant < kVariants<Description>; ++variant) {
-        const Modes modes = {variant, own, maximize};
-        WithRule<Description, ComputeType<T>>(variant, [&modes](auto rule) {
-          using Rule = typename decltype(rule)::type;
-          // The composed implementation runs for tables on a GPU.
-          if constexpr (!Rule::kRowWise) {
-            CheckRule<T, Case, Rule>(Case::Name(modes) + ", " + kDtype<T>,
-                                     modes);
-          }
-        });
-      }
+  for (int own = 0; own < Case::kOwnModes; ++own) {
+    if (brief && own != 0) continue;
+    for (int variant = 0; variant < kVariants<Description>; ++variant) {
+      const Modes modes = {variant, own};
+      WithRule<Description, ComputeType<T>>(variant, [&modes](auto rule) {
+        using Rule = typename decltype(rule)::type;
+        // The composed implementation runs for tables on a GPU.
+        if constexpr (!Rule::kRowWise) {
+          CheckRule<T, Case, Rule>(Case::Name(modes) + ", " + kDtype<T>, modes);
+        }
+      });
     }
   }
 }

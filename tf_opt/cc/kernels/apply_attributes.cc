@@ -65,9 +65,8 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
   bool decoupled = true;
   TF_RETURN_IF_ERROR(
       GetNodeAttr(attributes, "decoupled_weight_decay", &decoupled));
-  if (!decoupled) variant |= bit;
   l2_decay = !decoupled;
-  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &values.maximize));
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &maximize));
   TF_RETURN_IF_ERROR(
       GetNodeAttr(attributes, "stochastic_rounding", &stochastic_rounding));
   for (const ScalarInfo& mode : optimizer->rule.modes) {

@@ -29,8 +29,9 @@ struct ApplyAttributes {
   int count = 0;  // Of the op's variables.
   // Slots that the op has, in the rule's order, and operands of waiting rows.
   std::vector<Operand> slots;
-  int variant = 0;        // Of the rule; see rules/description.h.
-  RuleValues values;      // Only the modes.
+  int variant = 0;    // Of the rule; see rules/description.h.
+  RuleValues values;  // Only the modes.
+  bool maximize = false;
   bool l2_decay = false;  // Instead of decoupled decay.
   bool stochastic_rounding = false;
   SliceAttributes slices;

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,7 @@ absl::Status ReadNumbers(tensorflow::OpKernelContext* context,
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     step->values.scalars.push_back(ReadScalar(scalar.type, data));
   }
+  step->frame.maximize = attributes.maximize;
   step->frame.stochastic_rounding = attributes.stochastic_rounding;
   for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
@@ -65,17 +67,18 @@ absl::Status AddVariables(const ApplyAttributes& attributes,
                           const ApplyLaunch& launch, CpuStep* step) {
   step->variables.reserve(launch.size());
   for (int i = 0; i < launch.size(); ++i) {
-    const VariableInputs own = launch.inputs(i);
+    VariableInputs own = launch.inputs(i);
+    if (attributes.l2_decay) std::swap(own.weight_decay, own.l2_decay);
     if (!own.HasNumber()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`variable_numbers` must be integers in [-2^53, 2^53], got ",
           own.number));
     }
-    if (launch.waits() && attributes.l2_decay && own.weight_decay != 0) {
+    if (launch.waits() && own.l2_decay != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("`weight_decay` must be 0 where rows wait (`since`) and "
                        "`decoupled_weight_decay` is false, got ",
-                       own.weight_decay));
+                       own.l2_decay));
     }
     step->variables.push_back(own);
   }

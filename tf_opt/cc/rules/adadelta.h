@@ -1,7 +1,5 @@
 // Adadelta: steps of the size of the past ones.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //   a <- rho * a + (1 - rho) * g^2
 //   x <- sqrt((d + epsilon) / (a + epsilon)) * g
@@ -27,38 +25,36 @@ struct AdadeltaHyperparameters {
   double learning_rate = 1e-3;
   double rho = 0.95;
   double epsilon = 1e-7;
-  bool maximize = false;
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kL2>
+template <typename V>
 struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
   TF_OPT_HOST_DEVICE AdadeltaRule(const AdadeltaHyperparameters& step,
                                   const VariableInputs& own)
-      : descent(step, own),
+      : keep(Keep(step, own)),
         learning_rate(own.learning_rate_factor * step.learning_rate),
         rho(step.rho),
         one_minus_rho(1.0 - step.rho),
         epsilon(step.epsilon) {}
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& a, V& d) const {
-    g = descent.Gradient(g, p);
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& a, V& d) const {
     a = rho * a + one_minus_rho * (g * g);
     const V x = Sqrt((d + epsilon) / (a + epsilon)) * g;
     d = rho * d + one_minus_rho * (x * x);
-    p = descent.keep * p - learning_rate * x;
+    p = keep * p - learning_rate * x;
   }
 
   // Without a gradient only decay moves a row.
   static MissedStep Missed(const AdadeltaHyperparameters& step,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.keep = Keep(step, own);
     missed.decays[0] = missed.decays[1] = step.rho;
     return missed;
   }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   V learning_rate;
   V rho;
   V one_minus_rho;

@@ -1,8 +1,6 @@
 // Adagrad: the learning rate of each element falls with the sum of its squared
 // gradients.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //   a <- a + g^2
 //   p <- p - lr * g / sqrt(a + epsilon)   as in Keras, or
@@ -32,36 +30,30 @@ struct Adagrad;
 struct AdagradHyperparameters {
   double learning_rate = 1e-3;
   double epsilon = 1e-7;
-  bool maximize = false;
   bool torch_epsilon = false;  // Outside of the root, as in PyTorch.
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kRowWise_, bool kL2>
+template <typename V, bool kRowWise_>
 struct AdagradRule
     : RuleBase<Adagrad, V, AdagradHyperparameters, kRowWise_ ? 0 : 1> {
   static constexpr bool kRowWise = kRowWise_;
 
   TF_OPT_HOST_DEVICE AdagradRule(const AdagradHyperparameters& step,
                                  const VariableInputs& own)
-      : descent(step, own),
+      : keep(Keep(step, own)),
         learning_rate(own.learning_rate_factor * step.learning_rate),
         epsilon_inside(step.torch_epsilon ? 0.0 : step.epsilon),
         epsilon_outside(step.torch_epsilon ? step.epsilon : 0.0) {}
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& a) const {
-    g = descent.Gradient(g, p);
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& a) const {
     a = a + g * g;
-    p = descent.keep * p - learning_rate * g / Root(a);
+    p = keep * p - learning_rate * g / Root(a);
   }
 
   // The element of a row, given the rule of the row.
-  TF_OPT_RULE_INLINE void operator()(V& p, V g) const {
-    p = descent.keep * p - learning_rate * descent.Gradient(g, p);
-  }
-
-  TF_OPT_RULE_INLINE V RowGradient(const V& g, const V& p) const {
-    return descent.Gradient(g, p);
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g) const {
+    p = keep * p - learning_rate * g;
   }
 
   TF_OPT_RULE_INLINE AdagradRule ForRow(const V& mean_square, V* a) const {
@@ -79,11 +71,11 @@ struct AdagradRule
   static MissedStep Missed(const AdagradHyperparameters& step,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.keep = Keep(step, own);
     return missed;
   }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   V learning_rate;
   V epsilon_inside;
   V epsilon_outside;

@@ -1,7 +1,5 @@
 // Adam and AdamW, with and without AMSGrad.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay (AdamW)
 //   m <- beta_1 * m + (1 - beta_1) * g
 //   v <- beta_2 * v + (1 - beta_2) * g^2
@@ -33,7 +31,6 @@ struct AdamHyperparameters {
   double beta_2 = 0.999;
   double epsilon = 1e-8;
   int64_t step = 1;  // t, counted from 1.
-  bool maximize = false;
   // Position of epsilon: false is Algorithm 1 of the paper, as above; true is
   // "epsilon hat", added to the uncorrected root (Keras, TensorFlow).
   bool epsilon_hat = false;
@@ -50,13 +47,13 @@ struct AdamStep : AdamHyperparameters {
   double root_bias_correction_2;
 };
 
-// One element's update. `V` is the arithmetic type. AMSGrad and L2 decay
-// change what is read per element and so are template arguments; every other
-// mode is a scalar (a sign, a factor of one), free in a memory-bound loop.
-template <typename V, bool kAmsgrad, bool kL2>
+// One element's update. `V` is the arithmetic type. AMSGrad changes what is
+// read per element and so is a template argument; every other mode is a scalar
+// (a factor of one), free in a memory-bound loop.
+template <typename V, bool kAmsgrad>
 struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
   TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, const VariableInputs& own)
-      : descent(step, own),
+      : keep(Keep(step, own)),
         moments(step),
         step_size(own.learning_rate_factor * step.learning_rate /
                   step.bias_correction_1 *
@@ -66,21 +63,21 @@ struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& v) const {
     static_assert(!kAmsgrad, "AMSGrad keeps a third slot");
-    moments.Update(descent.Gradient(g, p), m, v);
+    moments.Update(g, m, v);
     Descend(p, m, v);
   }
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& v,
                                      V& v_max) const {
     static_assert(kAmsgrad, "only AMSGrad keeps a third slot");
-    moments.Update(descent.Gradient(g, p), m, v);
+    moments.Update(g, m, v);
     // The maximum is over the uncorrected moments, as in PyTorch and Keras.
     v_max = Max(v_max, v);
     Descend(p, m, v_max);
   }
 
   TF_OPT_RULE_INLINE void Descend(V& p, const V& m, const V& v) const {
-    p = descent.keep * p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
+    p = keep * p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
   }
 
   static MissedStep Missed(const AdamStep& step, const VariableInputs& own) {
@@ -90,7 +87,7 @@ struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
             step.root_bias_correction_2 / step.bias_correction_1,
         step.epsilon * (step.epsilon_hat ? 1.0 : step.root_bias_correction_2),
         kAmsgrad ? 1.0 : Sqrt(step.beta_2));
-    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.keep = Keep(step, own);
     return missed;
   }
 
@@ -103,7 +100,7 @@ struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
     return Moments<V>::Direction(epsilon, m, v_max);
   }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   Moments<V> moments;
   V step_size;
   V root_scale;

@@ -1,7 +1,5 @@
 // Adamax: Adam with the infinity norm in place of the second moment.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //   m <- beta_1 * m + (1 - beta_1) * g
 //   u <- max(beta_2 * u, |g|)             as in Keras, or
@@ -31,8 +29,7 @@ struct AdamaxHyperparameters {
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;
-  int64_t step = 1;  // t, counted from 1.
-  bool maximize = false;
+  int64_t step = 1;            // t, counted from 1.
   bool torch_epsilon = false;  // Inside of the maximum, as in PyTorch.
 };
 
@@ -50,28 +47,27 @@ struct AdamaxStep : AdamaxHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kL2>
+template <typename V>
 struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
   TF_OPT_HOST_DEVICE AdamaxRule(const AdamaxStep& step,
                                 const VariableInputs& own)
-      : descent(step, own),
+      : keep(Keep(step, own)),
         moments(step),
         step_size(own.learning_rate_factor * step.step_size),
         epsilon_inside(step.epsilon_inside),
         epsilon_outside(step.epsilon_outside) {}
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& u) const {
-    g = descent.Gradient(g, p);
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& u) const {
     m = moments.beta_1 * m + moments.one_minus_beta_1 * g;
     u = Max(moments.beta_2 * u, Abs(g) + epsilon_inside);
-    p = descent.keep * p - step_size * (m / (u + epsilon_outside));
+    p = keep * p - step_size * (m / (u + epsilon_outside));
   }
 
   static MissedStep Missed(const AdamaxStep& step, const VariableInputs& own) {
     MissedStep missed =
         Moments<V>::Missed(step, own.learning_rate_factor * step.step_size,
                            step.epsilon_outside, step.beta_2);
-    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.keep = Keep(step, own);
     return missed;
   }
 
@@ -81,7 +77,7 @@ struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
     return Select(m == V(0), V(0), m / (u + epsilon));
   }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   Moments<V> moments;
   V step_size;
   V epsilon_inside;

@@ -1,8 +1,6 @@
 // ASGD, the stochastic average gradient: it stores the last gradient of every
 // batch and steps along their average.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //   g <- g rounded to the type of y       where that is shorter
 //   d <- d - y + g                        y: this batch's gradient of last time
@@ -29,7 +27,6 @@ struct Asgd;
 struct AsgdHyperparameters {
   double learning_rate = 1e-3;
   int64_t seen_batches = 1;  // n, this one included.
-  bool maximize = false;
 };
 
 // A step's scalars, computed once in float64, the same for every variable.
@@ -58,12 +55,12 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
 }
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kL2>
+template <typename V>
 struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
   static constexpr bool kRoundsGradientLikeSlot = true;
 
   TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, const VariableInputs& own)
-      : descent(step, own),
+      : keep(Keep(step, own)),
         step_size(own.learning_rate_factor * step.step_size) {}
 
   // held(x) is x rounded to the type of the last slot, y.
@@ -72,13 +69,13 @@ struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
                                      const Held& held) const {
     // Round before the gradient enters the sum: it must leave the sum with the
     // same bits, or the sum stays wrong for ever.
-    g = held(descent.Gradient(g, p));
+    g = held(g);
     d = ReplaceTerm(d, y, g);
     y = g;
-    p = descent.keep * p - step_size * d;
+    p = keep * p - step_size * d;
   }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   V step_size;
 };
 

@@ -25,7 +25,7 @@ double DriftAfterAMillionSteps(double (*scale)(int step), const Held& held) {
   AsgdHyperparameters h;
   h.learning_rate = 0;
   h.seen_batches = kRows;
-  const AsgdRule<float, false> rule(AsgdStep(h), {});
+  const AsgdRule<float> rule(AsgdStep(h), {});
   float p = 0, d = 0, y[kRows] = {};
   for (int step = 0; step < 1000000; ++step) {
     const int batch = step % kRows;
@@ -57,7 +57,7 @@ TEST(AsgdRule, TheSumHardlyDriftsWhenTheGradientsSettle) {
 TEST(AsgdRule, WithOneBatchTheSumIsTheGradient) {
   std::mt19937 random(2);
   std::normal_distribution<float> noise;
-  const AsgdRule<float, false> rule(AsgdStep(AsgdHyperparameters()), {});
+  const AsgdRule<float> rule(AsgdStep(AsgdHyperparameters()), {});
   float p = 0, d = 0, y = 0;
   for (int step = 0; step < 1000; ++step) {
     const float g = noise(random) * std::exp(4 * noise(random));

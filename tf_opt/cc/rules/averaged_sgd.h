@@ -1,7 +1,5 @@
 // AveragedSGD: stochastic gradient descent that keeps the variable's average.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //   p <- p * (1 - lambd * eta) - eta * g
 //   ax <- p                               while mu is 1, else
@@ -33,7 +31,6 @@ struct AveragedSgdHyperparameters {
   double lambd = 1e-4;
   double t0 = 1e6;
   int64_t step = 1;  // t, counted from 1.
-  bool maximize = false;
 };
 
 // A step's scalars, computed once in float64, the same for every variable.
@@ -46,24 +43,24 @@ struct AveragedSgdStep : AveragedSgdHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kL2>
+template <typename V>
 struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
                                      const VariableInputs& own)
-      : descent(step, own,
-                KeptPart(step.eta, step.lambd * own.learning_rate_factor)),
+      : keep(Keep(step, own) *
+             KeptPart(step.eta, step.lambd * own.learning_rate_factor)),
         eta(own.learning_rate_factor * step.eta),
         mu(step.mu) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& ax) const {
-    p = descent.keep * p - eta * descent.Gradient(g, p);
+    p = keep * p - eta * g;
     // A copy while mu is 1, even of a NaN. Not (1 - mu) * ax + mu * p: the
     // rounding of the first factor would shrink or grow a long average by the
     // same bit in every step.
     ax = Select(mu == V(1), p, ax + mu * (p - ax));
   }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   V eta;
   V mu;
 };

@@ -75,7 +75,7 @@ typename Description::Hyperparameters StepOf(int64_t t,
 
 // Lets elements take `steps` steps with a gradient of zero, and coast.
 template <typename Rule>
-void CheckCoasting(const Constants& constants, int modes, bool l2, int steps) {
+void CheckCoasting(const Constants& constants, int modes, int steps) {
   constexpr auto kIndices = std::make_index_sequence<1 + Rule::kSlots>();
   const std::string first_slot = Rule::Description::kSlotOperands[0].name;
   Random random;
@@ -96,7 +96,7 @@ void CheckCoasting(const Constants& constants, int modes, bool l2, int steps) {
     const typename Rule::Step step(
         StepOf<typename Rule::Description>(5 + k, constants, modes, &random));
     VariableInputs own;
-    own.weight_decay = l2 ? 0 : random.Between(0, 0.1);
+    own.weight_decay = random.Between(0, 0.1);
     own.learning_rate_factor = random.Between(0.5, 2);
     missed.Add(Rule::Missed(step, own));
     const Rule rule(step, own);
@@ -139,9 +139,8 @@ void CheckRules(const Constants& constants, const std::vector<int>& steps) {
                        << Description::kOp << ", variant " << variant
                        << ", modes " << mode << ", " << count
                        << " steps, beta_2 " << constants.beta_2);
-          const bool l2 = variant >> (kVariantBits<Description> - 1) & 1;
           WithRule<Description, double>(variant, [&](auto rule) {
-            CheckCoasting<typename decltype(rule)::type>(constants, mode, l2,
+            CheckCoasting<typename decltype(rule)::type>(constants, mode,
                                                          count);
           });
         }

@@ -5,18 +5,16 @@
 // inputs (kScalars), the boolean attributes that only this op has (kModes;
 // every op has `maximize`) and the class template (Rule). The template's
 // arguments are the type of the arithmetic, for each optional slot whether it
-// is present, for one that may be by row whether it is, and whether weight
-// decay is L2. As bits of an integer, the lowest first, the booleans are the
-// rule's variant.
+// is present, and for one that may be by row whether it is. As bits of an
+// integer, the lowest first, the booleans are the rule's variant.
 //
 // A rule with a slot by row, its last one, is row-wise: it sets kRowWise and
 // has
 //
-//   V RowGradient(const V& g, const V& p) const;
 //   Rule ForRow(const V& mean_square, V* state) const;
 //
-// ForRow updates a row's state by the mean square of its RowGradient, and
-// returns the rule of the row's elements.
+// ForRow updates a row's state by the mean square of its gradient, and returns
+// the rule of the row's elements.
 //
 // If rows can coast while they wait (coasting.h), the description sets kCoasts,
 // and the class template has
@@ -59,7 +57,7 @@ constexpr int CountSlotChoices() {
 
 // Number of booleans that choose a rule.
 template <typename Description>
-inline constexpr int kVariantBits = CountSlotChoices<Description>() + 1;
+inline constexpr int kVariantBits = CountSlotChoices<Description>();
 template <typename Description>
 inline constexpr int kVariants = 1 << kVariantBits<Description>;
 
@@ -111,8 +109,9 @@ struct SlotsOf<Rule<V, kVariant...>> {
   static constexpr std::array<Operand, sizeof...(kIndices)> Make(
       std::index_sequence<kIndices...>) {
     using Description = typename Rule<V, kVariant...>::Description;
-    [[maybe_unused]] constexpr bool kChoices[] = {kVariant...};
-    return {{SlotOf<Description>(kChoices, kIndices)...}};
+    [[maybe_unused]] constexpr std::array<bool, sizeof...(kVariant)> kChoices =
+        {kVariant...};
+    return {{SlotOf<Description>(kChoices.data(), kIndices)...}};
   }
 };
 

@@ -1,7 +1,5 @@
 // FTRL-Proximal ("follow the regularized leader"): L1 sets weights to zero.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //   n' <- n + g^2
 //   z <- z + g + 2 * l2_shrinkage * p - (sqrt(n') - sqrt(n)) / lr * p
@@ -33,15 +31,14 @@ struct FtrlHyperparameters {
   double l2 = 0.0;
   double l2_shrinkage = 0.0;
   double beta = 0.0;
-  bool maximize = false;
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kL2>
+template <typename V>
 struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
   TF_OPT_HOST_DEVICE FtrlRule(const FtrlHyperparameters& step,
                               const VariableInputs& own)
-      : descent(step, own) {
+      : keep(Keep(step, own)) {
     const double rate = own.learning_rate_factor * step.learning_rate;
     const bool moves = rate != 0.0;
     const double inverse = moves ? 1.0 / rate : 0.0;
@@ -53,8 +50,8 @@ struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
   }
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& n, V& z) const {
-    g = inflow * descent.Gradient(g, p);
-    p = descent.keep * p;
+    g = inflow * g;
+    p = keep * p;
     const V root = Sqrt(n);
     n = n + g * g;
     const V new_root = Sqrt(n);
@@ -67,7 +64,7 @@ struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
         Select(leader == V(0), V(1), divisor);
   }
 
-  Descent<V, kL2> descent;
+  V keep;    // Factor that decay leaves of the variable.
   V inflow;  // 0 without a learning rate, else 1.
   V inverse_rate;
   V l1;

@@ -1,7 +1,5 @@
 // Lion: steps of the learning rate's size, by the sign of a moving average.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //   p <- p - lr * sign(beta_1 * m + (1 - beta_1) * g)
 //   m <- beta_2 * m + (1 - beta_2) * g
@@ -26,31 +24,29 @@ struct LionHyperparameters {
   double learning_rate = 1e-3;
   double beta_1 = 0.9;
   double beta_2 = 0.99;
-  bool maximize = false;
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kL2>
+template <typename V>
 struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
   TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& step,
                               const VariableInputs& own)
-      : descent(step, own),
+      : keep(Keep(step, own)),
         step_size(own.learning_rate_factor * step.learning_rate),
         beta_1(step.beta_1),
         one_minus_beta_1(1.0 - step.beta_1),
         beta_2(step.beta_2),
         one_minus_beta_2(1.0 - step.beta_2) {}
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m) const {
-    g = descent.Gradient(g, p);
-    p = descent.keep * p - step_size * Sign(beta_1 * m + one_minus_beta_1 * g);
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m) const {
+    p = keep * p - step_size * Sign(beta_1 * m + one_minus_beta_1 * g);
     m = beta_2 * m + one_minus_beta_2 * g;
   }
 
   static MissedStep Missed(const LionHyperparameters& step,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.keep = Keep(step, own);
     // Without a gradient beta_1 decides only whether there is a direction.
     missed.step_size = step.beta_1 == 0.0
                            ? 0.0
@@ -63,7 +59,7 @@ struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
     return Sign(m);
   }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   V step_size;
   V beta_1;
   V one_minus_beta_1;

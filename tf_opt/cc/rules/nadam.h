@@ -1,7 +1,5 @@
 // NAdam: Adam with Nesterov momentum, on a schedule.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //   mu_t <- beta_1 * (1 - 0.96^(t * momentum_decay) / 2)
 //   P <- P * mu_t                         once a step
@@ -39,7 +37,6 @@ struct NAdamHyperparameters {
   // P before the step: the product of mu_1 to mu_{t-1}.
   double momentum_product = 1.0;
   int64_t step = 1;  // t, counted from 1.
-  bool maximize = false;
 };
 
 // A step's scalars, computed once in float64, the same for every variable.
@@ -67,28 +64,27 @@ struct NAdamStep : NAdamHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V, bool kL2>
+template <typename V>
 struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
   TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, const VariableInputs& own)
-      : descent(step, own),
+      : keep(Keep(step, own)),
         moments(step),
         moment_size(own.learning_rate_factor * step.moment_size),
         gradient_size(own.learning_rate_factor * step.gradient_size),
         root_scale(step.root_scale),
         epsilon(step.epsilon) {}
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& m, V& v) const {
-    g = descent.Gradient(g, p);
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& v) const {
     moments.Update(g, m, v);
-    p = descent.keep * p - (moment_size * m + gradient_size * g) /
-                               (Sqrt(v) * root_scale + epsilon);
+    p = keep * p - (moment_size * m + gradient_size * g) /
+                       (Sqrt(v) * root_scale + epsilon);
   }
 
   static MissedStep Missed(const NAdamStep& step, const VariableInputs& own) {
     MissedStep missed = Moments<V>::Missed(
         step, own.learning_rate_factor * step.moment_size / step.root_scale,
         step.epsilon / step.root_scale, Sqrt(step.beta_2));
-    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.keep = Keep(step, own);
     return missed;
   }
 
@@ -97,7 +93,7 @@ struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
     return Moments<V>::Direction(epsilon, m, v);
   }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   Moments<V> moments;
   V moment_size;
   V gradient_size;

@@ -1,7 +1,5 @@
 // RMSprop: the gradient divided by the root of a moving average of its square.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //   v <- rho * v + (1 - rho) * g^2
 //   a <- rho * a + (1 - rho) * g          centered: v - a^2 takes v's place
@@ -37,7 +35,6 @@ struct RmspropHyperparameters {
   double rho = 0.9;
   double momentum = 0.0;
   double epsilon = 1e-7;
-  bool maximize = false;
   bool torch_epsilon = false;   // Outside of the root, as in PyTorch.
   bool torch_momentum = false;  // PyTorch's form instead of Keras'.
 };
@@ -48,12 +45,12 @@ struct RmspropHyperparameters {
 //   p <- p - step_size * b
 //
 // and without momentum b is zero before the step.
-template <typename V, bool kMomentum, bool kCentered, bool kL2>
+template <typename V, bool kMomentum, bool kCentered>
 struct RmspropRule
     : RuleBase<Rmsprop, V, RmspropHyperparameters, 1 + kMomentum + kCentered> {
   TF_OPT_HOST_DEVICE RmspropRule(const RmspropHyperparameters& step,
                                  const VariableInputs& own)
-      : descent(step, own),
+      : keep(Keep(step, own)),
         rho(step.rho),
         one_minus_rho(1.0 - step.rho),
         momentum(step.momentum),
@@ -70,11 +67,11 @@ struct RmspropRule
                                : 1.0;
   }
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& v) const {
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& v) const {
     V none = 0;
     Step(p, g, v, none, none);
   }
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& v, V& slot) const {
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& v, V& slot) const {
     V none = 0;
     if constexpr (kMomentum) {
       Step(p, g, v, slot, none);
@@ -82,12 +79,11 @@ struct RmspropRule
       Step(p, g, v, none, slot);
     }
   }
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& v, V& b, V& a) const {
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& v, V& b, V& a) const {
     Step(p, g, v, b, a);
   }
 
-  TF_OPT_RULE_INLINE void Step(V& p, V g, V& v, V& b, V& a) const {
-    g = descent.Gradient(g, p);
+  TF_OPT_RULE_INLINE void Step(V& p, const V& g, V& v, V& b, V& a) const {
     v = rho * v + one_minus_rho * (g * g);
     V variance = v;
     if constexpr (kCentered) {
@@ -99,16 +95,16 @@ struct RmspropRule
     const V direction = inflow * g / root;
     if constexpr (kMomentum) {
       b = momentum * b + direction;
-      p = descent.keep * p - step_size * b;
+      p = keep * p - step_size * b;
     } else {
-      p = descent.keep * p - step_size * direction;
+      p = keep * p - step_size * direction;
     }
   }
 
   static MissedStep Missed(const RmspropHyperparameters& step,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.keep = Keep(step, own);
     missed.decays[0] = step.rho;
     if (kCentered) missed.decays[1 + kMomentum] = step.rho;
     if (kMomentum) {
@@ -127,7 +123,7 @@ struct RmspropRule
   }
   TF_OPT_RULE_INLINE static V Direction(const V&, const V&) { return 0; }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   V rho;
   V one_minus_rho;
   V momentum;

@@ -55,7 +55,7 @@ struct RuleInfo {
   std::vector<Operand> slots;
   bool coasts;  // Whether rows can coast while they wait; see coasting.h.
   std::vector<ScalarInfo> scalars;
-  std::vector<ScalarInfo> modes;  // Without `maximize`, which every op has.
+  std::vector<ScalarInfo> modes;
 };
 
 template <typename Description>
@@ -74,7 +74,6 @@ RuleInfo RuleInfoOf() {
 struct RuleValues {
   std::vector<ScalarValue> scalars;
   std::vector<ScalarValue> modes;
-  bool maximize = false;
 };
 
 // Returns the values as the rule takes them; scalars may be missing.
@@ -82,7 +81,6 @@ template <typename Description>
 typename Description::Hyperparameters HyperparametersOf(
     const RuleValues& values) {
   typename Description::Hyperparameters hyperparameters;
-  hyperparameters.maximize = values.maximize;
   for (std::size_t k = 0; k < values.modes.size(); ++k) {
     Description::kModes[k].Read(&values.modes[k], &hyperparameters);
   }

@@ -32,40 +32,13 @@ TF_OPT_RULE_INLINE double KeptPart(double step_size, double decay) {
   return decay == 0.0 ? 1.0 : 1.0 - step_size * decay;
 }
 
-// How gradient and weight decay enter a step, in every rule alike:
-//
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
-//   p <- p - lr * wd * p                  decoupled decay
-template <typename V, bool kL2>
-struct Descent {
-  // `part` is the factor that another decay of the rule leaves of the variable.
-  template <typename Hyperparameters>
-  TF_OPT_HOST_DEVICE Descent(const Hyperparameters& shared,
-                             const VariableInputs& own, double part = 1.0)
-      : gradient_sign(shared.maximize ? -1.0 : 1.0),
-        l2(own.weight_decay),
-        keep(Keep(shared, own) * part) {}
-
-  // Factor that decoupled decay leaves of a variable.
-  template <typename Hyperparameters>
-  TF_OPT_HOST_DEVICE static double Keep(const Hyperparameters& shared,
-                                        const VariableInputs& own) {
-    return KeptPart(own.learning_rate_factor * shared.learning_rate,
-                    kL2 ? 0.0 : own.weight_decay);
-  }
-
-  // Gradient to descend along, for the variable before the step.
-  TF_OPT_RULE_INLINE V Gradient(V g, const V& p) const {
-    g = gradient_sign * g;
-    if constexpr (kL2) g = g + l2 * p;
-    return g;
-  }
-
-  V gradient_sign;
-  V l2;
-  V keep;  // Factor that the decays leave of the variable.
-};
+// Factor that decoupled weight decay leaves of a variable, in every rule alike.
+template <typename Hyperparameters>
+TF_OPT_HOST_DEVICE double Keep(const Hyperparameters& shared,
+                               const VariableInputs& own) {
+  return KeptPart(own.learning_rate_factor * shared.learning_rate,
+                  own.weight_decay);
+}
 
 // The moving averages of the Adam family:
 //

@@ -1,7 +1,5 @@
 // SGD: stochastic gradient descent, with and without momentum.
 //
-//   g <- -g                               if maximize
-//   g <- g + wd * p                       L2 decay, or
 //   p <- p - lr * wd * p                  decoupled decay
 //
 //   p <- p - lr * g                       without momentum
@@ -38,7 +36,6 @@ struct SgdHyperparameters {
   double momentum = 0.0;
   double dampening = 0.0;
   int64_t step = 1;  // Counted from 1.
-  bool maximize = false;
   bool nesterov = false;
   bool torch_momentum = false;  // PyTorch's form instead of Keras'.
 };
@@ -48,11 +45,11 @@ struct SgdHyperparameters {
 //   b <- momentum * b + inflow * g
 //   p <- keep * p + step_size * (momentum * b + ahead * g), Nesterov, or
 //   p <- keep * p + step_size * b
-template <typename V, bool kMomentum, bool kL2>
+template <typename V, bool kMomentum>
 struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
   TF_OPT_HOST_DEVICE SgdRule(const SgdHyperparameters& step,
                              const VariableInputs& own)
-      : descent(step, own),
+      : keep(Keep(step, own)),
         learning_rate(own.learning_rate_factor * step.learning_rate),
         momentum(step.momentum),
         inflow(!step.torch_momentum ? -learning_rate
@@ -64,22 +61,21 @@ struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g) const {
     static_assert(!kMomentum, "momentum keeps a slot");
-    p = descent.keep * p - learning_rate * descent.Gradient(g, p);
+    p = keep * p - learning_rate * g;
   }
 
-  TF_OPT_RULE_INLINE void operator()(V& p, V g, V& b) const {
+  TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& b) const {
     static_assert(kMomentum, "only momentum keeps a slot");
-    g = descent.Gradient(g, p);
     b = momentum * b + inflow * g;
     // Not a factor of 0: an infinite gradient would make it NaN.
     const V change = Select(nesterov == V(1), momentum * b + ahead * g, b);
-    p = descent.keep * p + step_size * change;
+    p = keep * p + step_size * change;
   }
 
   static MissedStep Missed(const SgdHyperparameters& step,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.keep = Descent<V, kL2>::Keep(step, own);
+    missed.keep = Keep(step, own);
     missed.step_size =
         (step.torch_momentum ? own.learning_rate_factor * step.learning_rate
                              : -1.0) *
@@ -92,7 +88,7 @@ struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
   TF_OPT_RULE_INLINE static V Direction(const V&) { return 0; }
   TF_OPT_RULE_INLINE static V Direction(const V&, const V& b) { return b; }
 
-  Descent<V, kL2> descent;
+  V keep;  // Factor that decay leaves of the variable.
   V learning_rate;
   V momentum;
   V inflow;

@@ -4,6 +4,8 @@
 //   x <- x + a;  a <- 0                   if gradients were accumulated
 //   x <- gradient_factor * x              a mean, a norm that is clipped
 //   x <- min(max(x, -clip_value), clip_value)
+//   x <- -x                               if maximize
+//   x <- x + wd * p                       if weight decay is L2
 //   RULE(p, x, slots)
 //   e <- ema_momentum * e + (1 - ema_momentum) * p      if an average is kept
 //   p <- e                                if overwrite_with_average
@@ -37,6 +39,7 @@ struct FrameInputs {
   double clip_value = __builtin_inf();
   double ema_momentum = 0.0;
   bool overwrite_with_average = false;
+  bool maximize = false;
   bool enabled = true;
   bool update = true;
   // Source of random bits besides the variable and the element: the number of
@@ -66,14 +69,16 @@ inline constexpr ScalarInput<FrameInputs>
 template <typename V>
 struct GradientTransform {
   TF_OPT_HOST_DEVICE GradientTransform(const FrameInputs& inputs,
-                                       double gradient_factor)
+                                       const VariableInputs& own)
       : scale(inputs.gradient_scale),
-        factor(gradient_factor),
-        clip_value(inputs.clip_value) {}
+        factor(own.gradient_factor),
+        clip_value(inputs.clip_value),
+        sign(inputs.maximize ? -1.0 : 1.0),
+        l2_decay(own.l2_decay) {}
 
   // True if the gradient stays unchanged.
   TF_OPT_HOST_DEVICE bool IsIdentity() const {
-    return scale == 1 && factor == 1 &&
+    return scale == 1 && factor == 1 && sign == 1 && l2_decay == 0 &&
            clip_value == static_cast<V>(__builtin_inf());
   }
 
@@ -81,23 +86,28 @@ struct GradientTransform {
     return accumulated + scale * g;
   }
 
-  TF_OPT_RULE_INLINE V operator()(V g) const { return Finish(scale * g); }
-
-  // With the accumulated gradient.
-  TF_OPT_RULE_INLINE V operator()(V g, V accumulated) const {
-    return Finish(Accumulate(accumulated, g));
+  // The gradient of a variable's element p, ...
+  TF_OPT_RULE_INLINE V operator()(V g, V p) const {
+    return Finish(scale * g, p);
+  }
+  // ... and with the accumulated one.
+  TF_OPT_RULE_INLINE V operator()(V g, V accumulated, V p) const {
+    return Finish(Accumulate(accumulated, g), p);
   }
 
   // A NaN stays NaN.
-  TF_OPT_RULE_INLINE V Finish(V x) const {
+  TF_OPT_RULE_INLINE V Finish(V x, V p) const {
     x = factor * x;
     x = Select(x > clip_value, clip_value, x);
-    return Select(x < -clip_value, -clip_value, x);
+    x = sign * Select(x < -clip_value, -clip_value, x);
+    return Select(l2_decay == V(0), x, x + l2_decay * p);
   }
 
   V scale;
   V factor;
   V clip_value;
+  V sign;
+  V l2_decay;
 };
 
 // Exponential moving average of a variable.
@@ -124,7 +134,7 @@ struct Frame {
   // random; `inputs` tell whether the variable is.
   TF_OPT_HOST_DEVICE Frame(const FrameInputs& inputs, const VariableInputs& own,
                            OperandSet rounded_at_random)
-      : gradient(inputs, own.gradient_factor),
+      : gradient(inputs, own),
         average(inputs),
         update(inputs.update),
         rounded_at_random(rounded_at_random & ~(1u << kVariable)) {

@@ -24,11 +24,8 @@ struct RuleLoops {
   // Lets elements of a row that waited coast. Null if the rule doesn't coast.
   void (*coast)(const Coasting<V>& coasting, int n, V* variable,
                 V* const* slots);
-  // Adds the squares of a row-wise rule's RowGradient to lanes. Null for
+  // Writes a row-wise rule's rule of a row's elements to `own`. Null for
   // others.
-  void (*add_squares)(const void* rule, int n, const V* variable,
-                      const V* gradient, double* lanes);
-  // Writes the rule of a row's elements to `own`. Null likewise.
   void (*for_row)(const void* rule, V mean_square, V* state, void* own);
   int slots;
 };

@@ -66,12 +66,15 @@ inline __attribute__((always_inline)) void PrefetchState(
 template <typename V>
 __attribute__((noinline)) void TransformBlock(
     const GradientTransform<V> transform, int n, const V* __restrict gradient,
-    const V* __restrict accumulator, V* __restrict transformed) {
+    const V* __restrict accumulator, const V* __restrict variable,
+    V* __restrict transformed) {
   if (accumulator == nullptr) {
-    for (int i = 0; i < n; ++i) transformed[i] = transform(gradient[i]);
+    for (int i = 0; i < n; ++i) {
+      transformed[i] = transform(gradient[i], variable[i]);
+    }
   } else {
     for (int i = 0; i < n; ++i) {
-      transformed[i] = transform(gradient[i], accumulator[i]);
+      transformed[i] = transform(gradient[i], accumulator[i], variable[i]);
     }
   }
 }
@@ -89,13 +92,13 @@ class RuleGradient {
  public:
   RuleGradient(const GradientTransform<V>& transform,
                const TensorRange<T>& range, int64_t start, int n,
-               bool transforms)
+               const V* variable, bool transforms)
       : gradient_(range.gradient_at(start), n), values_(gradient_.values()) {
     if (!transforms) return;
     const V* const accumulator = range.tensor.accumulator();
     TransformBlock<V>(transform, n, values_,
                       accumulator == nullptr ? nullptr : accumulator + start,
-                      transformed_);
+                      variable, transformed_);
     values_ = transformed_;
   }
 
@@ -177,16 +180,16 @@ inline __attribute__((always_inline)) void ApplyBlock(
   using V = ComputeType<T>;
   const DenseTensor<T>& tensor = range.tensor;
   RandomBlock random(tensor.first + start, n);
-  const RuleGradient<V, T> gradient(rule.frame.gradient, range, start, n,
-                                    transforms);
-  if (tensor.accumulator() != nullptr) {
-    ClearBlock(n, tensor.accumulator() + start);
-  }
   UpdateBlock(
       rule.frame, tensor, start, n, &random, [&](V* variable, V* const* slots) {
+        const RuleGradient<V, T> gradient(rule.frame.gradient, range, start, n,
+                                          variable, transforms);
         rule.loops->update(rule.rule, n, variable, gradient.values(), slots,
                            tensor.slot(rule.loops->slots - 1).type);
       });
+  if (tensor.accumulator() != nullptr) {
+    ClearBlock(n, tensor.accumulator() + start);
+  }
   if (tensor.average().data != nullptr) {
     FollowVariable(rule.frame, tensor, start, n, &random);
   }
@@ -233,9 +236,9 @@ void AddSquares(const CpuRule<ComputeType<T>>& rule,
     const int n = static_cast<int>(rest < kLanes ? rest : kLanes);
     VariableBlock<V, T> variable(range.tensor, start, n);
     const RuleGradient<V, T> gradient(rule.frame.gradient, range, start, n,
-                                      transforms);
-    rule.loops->add_squares(rule.rule, n, variable.values(), gradient.values(),
-                            lanes);
+                                      variable.values(), transforms);
+    const V* const values = gradient.values();
+    ForElements<kLanes>(n, [=](int i) { lanes[i] += Square(values[i]); });
   }
 }
 

@@ -52,7 +52,7 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
       CpuRules<T> rules;
       for (size_t i = 0; i < Sizes().size(); ++i) {
         const VariableInputs own{0.01 * i, 1.5, setting.framed ? 1.25 : 1,
-                                 double(i)};
+                                 double(i), setting.framed ? 0.125 : 0};
         rules.emplace_back(FramedRule<Rule>(numbers, setting.frame, own),
                            target);
       }
@@ -85,7 +85,7 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
 }
 
 TEST(DenseCpu, SmallStepsRunInline) {
-  using Rule = AdamRule<float, false, false>;
+  using Rule = AdamRule<float, false>;
   DenseModel<float, 2> model({100});
   const CpuRules<float> rules = {
       {FramedRule<Rule>(AdamStep({}), {}, {}), kBaseline}};
@@ -97,7 +97,7 @@ TEST(DenseCpu, SmallStepsRunInline) {
 template <typename T>
 std::vector<T> Multiplied(std::vector<T> values, CpuTarget target,
                           double factor) {
-  using Rule = AdamRule<float, false, false>;
+  using Rule = AdamRule<float, false>;
   AdamHyperparameters h;
   h.learning_rate = 1 - factor;
   std::vector<T> gradient(values.size(), FromBits<T>(0));

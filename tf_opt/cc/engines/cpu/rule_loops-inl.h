@@ -5,7 +5,6 @@
 
 #include "tf_opt/cc/engines/cpu/cpu_rule.h"
 #include "tf_opt/cc/engines/cpu/elements-inl.h"
-#include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/operand.h"
@@ -68,14 +67,6 @@ struct LoopsOfRule<Rule, std::index_sequence<kIndices...>> {
     Coast(its_coasting, n, variable, slots[kIndices]...);
   }
 
-  static void AddSquares(const void* its_rule, int n, const V* variable,
-                         const V* gradient, double* lanes) {
-    const Rule rule = *static_cast<const Rule*>(its_rule);
-    ForElements<kLanes>(n, [=](int i) {
-      lanes[i] += Square(rule.RowGradient(gradient[i], variable[i]));
-    });
-  }
-
   static void ForRow(const void* rule, V mean_square, V* state, void* own) {
     const Rule made =
         static_cast<const Rule*>(rule)->ForRow(mean_square, state);
@@ -83,12 +74,9 @@ struct LoopsOfRule<Rule, std::index_sequence<kIndices...>> {
   }
 
   static constexpr RuleLoops<V> Make() {
-    RuleLoops<V> loops = {UpdateBlock, nullptr, nullptr, nullptr, Rule::kSlots};
+    RuleLoops<V> loops = {UpdateBlock, nullptr, nullptr, Rule::kSlots};
     if constexpr (Rule::Description::kCoasts) loops.coast = CoastBlock;
-    if constexpr (Rule::kRowWise) {
-      loops.add_squares = AddSquares;
-      loops.for_row = ForRow;
-    }
+    if constexpr (Rule::kRowWise) loops.for_row = ForRow;
     return loops;
   }
 

@@ -123,10 +123,10 @@ class SparseCpuRuleTest : public testing::Test {
     for (size_t i = 0; i < tables.size(); ++i) {
       const typename Rule::Step shared(
           HyperparametersAt<typename Rule::Description>(3));
-      rules.emplace_back(
-          FramedRule<Rule>(shared, frame,
-                           VariableInputs{0.01 * i, 1.5, 1.25, double(i)}),
-          target);
+      rules.emplace_back(FramedRule<Rule>(shared, frame,
+                                          VariableInputs{0.01 * i, 1.5, 1.25,
+                                                         double(i), 0.125}),
+                         target);
       widths.push_back(tables[i].width());
     }
     model->SetRows(widths, &rules);

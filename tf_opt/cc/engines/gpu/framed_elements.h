@@ -127,13 +127,13 @@ class FramedElements {
                                         V gradient, T* variable,
                                         V* master_weight, V* accumulator,
                                         V* average, Slot*... slots) {
+    V p = Value(tensor, *variable, *master_weight);
     if (tensor.accumulator() == nullptr) {
-      gradient = rule.gradient(gradient);
+      gradient = rule.gradient(gradient, p);
     } else {
-      gradient = rule.gradient(gradient, *accumulator);
+      gradient = rule.gradient(gradient, *accumulator, p);
       *accumulator = 0;
     }
-    V p = Value(tensor, *variable, *master_weight);
     if constexpr (Rule::kRoundsGradientLikeSlot) {
       const StateType type = tensor.slot(Rule::kSlots - 1).type;
       rule.rule(p, gradient, *slots...,

@@ -2,6 +2,7 @@
 #ifndef TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 #define TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 
+#include <cstddef>
 #include <tuple>
 #include <utility>
 
@@ -16,39 +17,41 @@ namespace tf_opt {
 
 using VariableTypes = std::tuple<Half, BFloat16, float, double>;
 
+template <typename Description_, int kVariant_>
+struct RuleVariant {
+  using Description = Description_;
+  static constexpr int kVariant = kVariant_;
+};
+
+template <typename... A, typename... B>
+TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>);
+
 template <typename Description, int... kVariants>
-auto MakeTestCases(std::integer_sequence<int, kVariants...>)
-    -> TypeList<RuleCase<std::tuple_element_t<kVariants % 4, VariableTypes>,
-                         Description, kVariants>...>;
+auto VariantsOf(std::integer_sequence<int, kVariants...>)
+    -> TypeList<RuleVariant<Description, kVariants>...>;
 
-// The variants of a rule, with the variable types in turns.
-template <typename Description>
-using TestCasesOf = decltype(MakeTestCases<Description>(
-    std::make_integer_sequence<int, kVariants<Description>>()));
+template <typename... Variants, std::size_t... kIndices>
+auto WithTypes(TypeList<Variants...>, std::index_sequence<kIndices...>)
+    -> testing::Types<
+        RuleCase<std::tuple_element_t<kIndices % 4, VariableTypes>,
+                 typename Variants::Description, Variants::kVariant>...>;
+template <typename... Variants>
+auto WithTypes(TypeList<Variants...> variants)
+    -> decltype(WithTypes(variants, std::index_sequence_for<Variants...>()));
 
-template <typename... Lists>
-struct Joined;
-template <typename... Types>
-struct Joined<TypeList<Types...>> {
-  using type = testing::Types<Types...>;
-};
-template <typename... A, typename... B, typename... Lists>
-struct Joined<TypeList<A...>, TypeList<B...>, Lists...>
-    : Joined<TypeList<A..., B...>, Lists...> {};
-
-template <typename Descriptions>
-struct TestCases;
+// All variants of these rules, each with one type of variables, in turns: rules
+// and types don't meet in the same code.
 template <typename... Descriptions>
-struct TestCases<TypeList<Descriptions...>> {
-  // Every rule once, and every type: they don't meet in the same code.
-  using type = typename Joined<TestCasesOf<Descriptions>...>::type;
-};
+auto TestCases(TypeList<Descriptions...>) -> decltype(WithTypes(
+    (... + VariantsOf<Descriptions>(
+               std::make_integer_sequence<int, kVariants<Descriptions>>()))));
 
-using TestedRules = TestCases<AllDescriptions>::type;
+using TestedRules = decltype(TestCases(AllDescriptions()));
 
 // For loops that know no rule: none to three slots, one row-wise, one of
-// tables.
-using DifferentRules = TestCases<TypeList<Sgd, Adam, Adagrad, Asgd>>::type;
+// tables. Each has two types.
+using DifferentRules = decltype(TestCases(
+    TypeList<Asgd, Adagrad, Sgd, Adam, Asgd, Adagrad, Sgd, Adam>()));
 
 }  // namespace tf_opt
 

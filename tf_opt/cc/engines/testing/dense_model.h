@@ -95,6 +95,7 @@ inline std::vector<FrameInputs> AllFrames() {
   update.uses_random_bits = true;
   FrameInputs overwrite = update;
   overwrite.overwrite_with_average = true;
+  overwrite.maximize = true;
   overwrite.stochastic_rounding = true;
   FrameInputs accumulate = update;
   accumulate.update = false;
