@@ -115,12 +115,16 @@ def test_numbers_are_those_of_keras(
     variables = [keras.Variable(start, dtype=dtype) for _ in optimizers]
     for optimizer, variable in zip(optimizers, variables, strict=True):
         optimizer.build([variable])
+
+    @tf.function
+    def apply(gradient: tf.Tensor) -> None:
+        for optimizer, variable in zip(optimizers, variables, strict=True):
+            optimizer.apply([gradient], [variable])
+
     for step in range(200):
         # Towards 0: no sum cancels, so that each element has its digits.
         magnitudes = 10 ** generator.uniform(-1, 1, 16) * 0.5 ** (step % 9)
-        gradient = tf.constant(-np.sign(start) * magnitudes, dtype)
-        for optimizer, variable in zip(optimizers, variables, strict=True):
-            optimizer.apply([gradient], [variable])
+        apply(tf.constant(-np.sign(start) * magnitudes, dtype))
         ours, theirs = (optimizer.variables[2:] for optimizer in optimizers)
         assert len(ours) == len(theirs)
         np.testing.assert_allclose(*variables, rtol=tolerance, atol=0)
