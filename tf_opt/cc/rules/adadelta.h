@@ -28,7 +28,7 @@ struct AdadeltaHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V>
+template <typename V, bool...>
 struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
   TF_OPT_HOST_DEVICE AdadeltaRule(const AdadeltaHyperparameters& step,
                                   const VariableInputs& own)

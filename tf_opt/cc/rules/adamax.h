@@ -47,7 +47,7 @@ struct AdamaxStep : AdamaxHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V>
+template <typename V, bool...>
 struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
   TF_OPT_HOST_DEVICE AdamaxRule(const AdamaxStep& step,
                                 const VariableInputs& own)

@@ -55,7 +55,7 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
 }
 
 // One element's update. `V` is the arithmetic type.
-template <typename V>
+template <typename V, bool...>
 struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
   static constexpr bool kRoundsGradientLikeSlot = true;
 

@@ -43,7 +43,7 @@ struct AveragedSgdStep : AveragedSgdHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V>
+template <typename V, bool...>
 struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
                                      const VariableInputs& own)

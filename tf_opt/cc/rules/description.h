@@ -5,8 +5,9 @@
 // inputs (kScalars), the boolean attributes that only this op has (kModes;
 // every op has `maximize`) and the class template (Rule). The template's
 // arguments are the type of the arithmetic, for each optional slot whether it
-// is present, and for one that may be by row whether it is. As bits of an
-// integer, the lowest first, the booleans are the rule's variant.
+// is present, and for one that may be by row whether it is; none are an empty
+// pack. As bits of an integer, the lowest first, the booleans are the rule's
+// variant.
 //
 // A rule with a slot by row, its last one, is row-wise: it sets kRowWise and
 // has

@@ -34,7 +34,7 @@ struct FtrlHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V>
+template <typename V, bool...>
 struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
   TF_OPT_HOST_DEVICE FtrlRule(const FtrlHyperparameters& step,
                               const VariableInputs& own)

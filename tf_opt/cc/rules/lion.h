@@ -27,7 +27,7 @@ struct LionHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V>
+template <typename V, bool...>
 struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
   TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& step,
                               const VariableInputs& own)

@@ -64,7 +64,7 @@ struct NAdamStep : NAdamHyperparameters {
 };
 
 // One element's update. `V` is the arithmetic type.
-template <typename V>
+template <typename V, bool...>
 struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
   TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, const VariableInputs& own)
       : keep(Keep(step, own)),
