@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -108,6 +109,29 @@ def test_both_implementations_agree_bit_for_bit_in_eager_mode(
         for implementation in ["custom_op", "composed"]
     }
     assert_same_bits(states["custom_op"], states["composed"])
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(
+    "decay",
+    [
+        {"weight_decay": 0.0},
+        {"weight_decay": tf.Variable(0.0)},
+        {"weight_decay": 0.1, "weight_decay_multipliers": {".": 0.0}},
+    ],
+)
+def test_an_l2_decay_of_zero_changes_no_gradient(decay, implementation):
+    variable = keras.Variable([np.inf, 1.0])
+    optimizer = tf_opt.ASGD(
+        batch_num=1,
+        decoupled_weight_decay=False,
+        implementation=implementation,
+        **decay,
+    )
+    optimizer.apply([tf.constant([0.5, -0.0])], [variable])
+    # What the step stored of the gradient.
+    stored = optimizer.variables[3].numpy()
+    assert bits(stored) == bits(np.array([0.5, -0.0], "float32"))
 
 
 @pytest.mark.parametrize(

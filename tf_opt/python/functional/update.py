@@ -88,7 +88,9 @@ class Update:
         if self.maximize:
             g = -g
         if not is_known(coupled, 0):
-            g = g + self._factor(arithmetic.float64, coupled, dtype) * p
+            # A decay that is 0 changes nothing, no sign of a zero either.
+            decay = self._factor(arithmetic.float64, coupled, dtype)
+            g = g - tf.math.multiply_no_nan(p, -decay)
         if self.rounds_gradient_like_slot is not None:
             stored = slots[self.rounds_gradient_like_slot].dtype.real_dtype
             g = storage_rounding.as_held_by(g, stored)
