@@ -129,14 +129,6 @@ SUITES: dict[str, Suite] = {
         variants.TF_OPT_XLA,
         first_calls=True,
     ),
-    "compiled-fit": Suite(
-        "Epochs of Keras' fit of the digits network, compiled by XLA and not",
-        (("AdamW", "digits"),),
-        "tf_opt, XLA",
-        module="compiled_fit",
-        unit="ms per epoch",
-        first_calls=True,
-    ),
     "loop": Suite(
         "The CPU engine's loop on arrays in memory, by block and prefetching",
         tuple(

@@ -14,7 +14,6 @@ for needed in ("matplotlib", "rich", "sklearn"):
     pytest.importorskip(needed)
 
 
-import compiled_fit
 import contenders
 import gradients
 import loop
@@ -45,14 +44,6 @@ def test_floor_moves_what_a_step_must(
     name: str, passes: tuple[int, ...]
 ) -> None:
     assert variants.VARIANTS[name].passes == passes
-
-
-def contender() -> measure.Contender:
-    """Changes with each step, of which it counts how many there were."""
-    steps = []
-    return measure.Contender(
-        lambda: steps.append(None), lambda: [float(len(steps))]
-    )
 
 
 @pytest.mark.parametrize("norm", [1.0, np.nan])
@@ -98,8 +89,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in small.items():
             monkeypatch.setitem(vars(workload), name, value)
     # Tests don't build the benchmark's program. Other tests have set up the
-    # threads. A fit takes a minute.
-    monkeypatch.setattr(compiled_fit, "contender", lambda *_: contender())
+    # threads.
     monkeypatch.setattr(memory_floor, "load", lambda: None)
     monkeypatch.setattr(memory_floor, "move", move)
     monkeypatch.setattr(contenders, "use_all_cores", lambda _: None)
