@@ -25,13 +25,12 @@ import gradients
 import machine
 import measure as turns
 import memory_floor
-import results
 import tf_core
 import variants
 from gradients import Batch
 from measure import Contender
-from measure import Options
 from results import Row
+from results import row
 from shapes import ALL_WORKLOADS
 from shapes import Shape
 from shapes import Workload
@@ -401,19 +400,19 @@ def _names(variant: Variant, workload: Workload, quick: bool) -> list[str]:
     return [name for name in names if name not in left_out]
 
 
-def measure(variant: str, workload: str, options: Options) -> list[Row]:
+def measure(variant: str, workload: str, rounds: int, quick: bool) -> list[Row]:
     """Measures a case."""
-    optimizer, model = variants.ALL_VARIANTS[variant], ALL_WORKLOADS[workload]
+    optimizer, model = variants.VARIANTS[variant], ALL_WORKLOADS[workload]
     use_all_cores(2 if optimizer.device else 1)
     memory_floor.load()
     problem = Problem(optimizer, model)
     measured = turns.measure(
         {
             name: _build(problem, name)
-            for name in _names(optimizer, model, options.quick)
+            for name in _names(optimizer, model, quick)
         },
-        rounds=options.rounds,
-        seconds=1.5 if options.quick else 6.0,
+        rounds,
+        seconds=1.5 if quick else 6.0,
         micro_steps=optimizer.micro_steps,
     )
-    return results.rows(workload, variant, measured)
+    return [row(workload, variant, *each) for each in measured.items()]

@@ -9,19 +9,18 @@ import subprocess
 import machine
 import results
 from measure import Measurement
-from measure import Options
 from results import Row
 
 PROGRAM = [pathlib.Path(__file__).parents[1] / "bazel-bin/benchmarks/loop"]
 
 
-def measure(variant: str, workload: str, options: Options) -> list[Row]:
+def measure(variant: str, workload: str, rounds: int, quick: bool) -> list[Row]:
     """Runs the program for arrays of `workload` elements.
 
     Rows name the processor by its family and model, so that those of several
     processors may stand in one file.
     """
-    command = [*PROGRAM, str(options.rounds), workload]
+    command = [*PROGRAM, str(rounds), workload]
     output = subprocess.check_output(command, text=True)
     processor = machine.processor()
     return [

@@ -19,18 +19,6 @@ _SAMPLE_MS = 20
 _MOST_STEPS = 100
 
 
-class Options(NamedTuple):
-    """How to measure a case.
-
-    Attributes:
-        rounds: How many samples each contender has.
-        quick: Whether to finish soon.
-    """
-
-    rounds: int
-    quick: bool
-
-
 @dataclasses.dataclass(frozen=True)
 class Contender:
     """An optimizer that is ready to step.

@@ -63,13 +63,6 @@ def row(
     )
 
 
-def rows(
-    workload: str, variant: str, measured: Mapping[str, Measurement]
-) -> list[Row]:
-    """Summarizes the contenders of a case."""
-    return [row(workload, variant, *each) for each in measured.items()]
-
-
 class Results(NamedTuple):
     """All rows of a run, and where they come from.
 
@@ -115,7 +108,7 @@ class Results(NamedTuple):
 
 def title(name: str) -> str:
     """Returns the title of a workload or a variant, or the name itself."""
-    known = shapes.ALL_WORKLOADS.get(name) or variants.ALL_VARIANTS.get(name)
+    known = shapes.ALL_WORKLOADS.get(name) or variants.VARIANTS.get(name)
     return known.title if known else name
 
 

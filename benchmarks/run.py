@@ -31,7 +31,6 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "examples"))
 import plots
 import results
 import suites
-from measure import Options
 from results import Results
 from results import Row
 from suites import Suite
@@ -112,23 +111,15 @@ def _cases(parsed: argparse.Namespace, suite: Suite) -> list[tuple[str, str]]:
     return chosen
 
 
-def measure_here(
-    module: str, variant: str, workload: str, options: Options
-) -> tuple[str, str, list[Row]]:
-    """Measures a case in this process.
-
-    Returns:
-        The machine, the software and the rows.
-    """
+def measure_here(module: str, *case: Any) -> list[Row]:
+    """Measures a case in this process."""
     # To TensorFlow, one function for each contender looks like retracing.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     # It may import torch, and some versions crash if TensorFlow came first.
-    rows = importlib.import_module(module).measure(variant, workload, options)
-    machine = importlib.import_module("machine")
-    return machine.describe(), machine.software(), rows
+    return importlib.import_module(module).measure(*case)
 
 
-def measure(*case: Any) -> tuple[str, str, list[Row]]:
+def measure(*case: Any) -> list[Row]:
     """Does what `measure_here` does in a process of its own.
 
     TensorFlow never frees the graph of Keras' optimizers with all that it
@@ -154,13 +145,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cases = _cases(parsed, suite)
     for i, case in enumerate(cases):
         console.print(f"{i + 1} of {len(cases)}: {', '.join(case)}")
-        machine, software, measured = measure(
-            suite.module, *case, Options(rounds, parsed.quick)
-        )
-        rows += measured
+        rows += measure(suite.module, *case, rounds, parsed.quick)
     command = shlex.join(["python", *sys.argv])
     source = f"`{command}`, {datetime.date.today().isoformat()}"
-    found = Results(machine, software, source, rows)
+    # Not before the cases, because it loads TensorFlow into this process.
+    machine = importlib.import_module("machine")
+    found = Results(machine.describe(), machine.software(), source, rows)
     report = results.to_markdown(suite, found)
     parsed.output.mkdir(parents=True, exist_ok=True)
     path = parsed.output / f"{parsed.suite}.csv"

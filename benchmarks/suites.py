@@ -8,7 +8,6 @@ from collections.abc import Collection
 import variants
 from shapes import SPARSE_WORKLOADS
 from shapes import WORKLOADS
-from variants import ALL_VARIANTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +53,7 @@ def cases_of(names: Collection[str]) -> tuple[tuple[str, str], ...]:
     return tuple(
         (name, workload)
         for name in names
-        for workload in ALL_VARIANTS[name].workloads or WORKLOADS
+        for workload in variants.VARIANTS[name].workloads or WORKLOADS
     )
 
 

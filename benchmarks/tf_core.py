@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-import variants
+from variants import MOMENTS
 from variants import Variant
 
 # A step takes the values and the ids of a batch.
@@ -23,8 +23,8 @@ class _Op(NamedTuple):
     scalars: dict[str, float]
 
 
-_EPSILON = {"epsilon": variants.EPSILON}
-_ADAM = {"beta1": variants.BETA_1, "beta2": variants.BETA_2, **_EPSILON}
+_EPSILON = {"epsilon": MOMENTS["epsilon"]}
+_ADAM = {"beta1": MOMENTS["beta_1"], "beta2": MOMENTS["beta_2"], **_EPSILON}
 _OPS = {
     "Adam": _Op(tf.raw_ops.ResourceApplyAdam, {"m": 0, "v": 0}, _ADAM),
     "Adam, AMSGrad": _Op(
@@ -67,8 +67,8 @@ def make_step(variant: Variant, variables: list[tf.Variable]) -> Step:
         inputs = {"lr": rate, **op.scalars}
         if op.scalars is _ADAM:
             t = count.assign_add(1)
-            inputs["beta1_power"] = variants.BETA_1**t
-            inputs["beta2_power"] = variants.BETA_2**t
+            inputs["beta1_power"] = op.scalars["beta1"] ** t
+            inputs["beta2_power"] = op.scalars["beta2"] ** t
         for i, variable in enumerate(variables):
             if decay:
                 variable.assign_sub(decay * variable)

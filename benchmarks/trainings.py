@@ -29,7 +29,6 @@ import clients
 import measure as turns
 import results
 from measure import Measurement
-from measure import Options
 from results import Row
 
 _STATUS = pathlib.Path("/proc/self/status")
@@ -160,7 +159,7 @@ class _Training:
         self.process.wait()
 
 
-def measure(variant: str, workload: str, options: Options) -> list[Row]:
+def measure(variant: str, workload: str, rounds: int, quick: bool) -> list[Row]:
     """Measures a client with each of its optimizers."""
     client = clients.CLIENTS[workload]
     trainings: dict[str, _Training] = {}
@@ -172,8 +171,8 @@ def measure(variant: str, workload: str, options: Options) -> list[Row]:
                 name: turns.Contender(each.step, each.losses)
                 for name, each in trainings.items()
             },
-            options.rounds,
-            seconds=3 if options.quick else 12,
+            rounds,
+            seconds=3 if quick else 12,
             micro_steps=client.steps,
         )
     finally:

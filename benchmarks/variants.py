@@ -127,17 +127,13 @@ class Variant:
         return (*accumulating, *(0,) * measured, 1 + self.slots)
 
 
-LEARNING_RATE = 1e-3
 # A step of gradient descent must change a variable's norm visibly, too.
 _SGD = {"learning_rate": 0.1}
-BETA_1 = 0.9
-BETA_2 = 0.999
-EPSILON = 1e-7
-_MOMENTS = {
-    "learning_rate": LEARNING_RATE,
-    "beta_1": BETA_1,
-    "beta_2": BETA_2,
-    "epsilon": EPSILON,
+MOMENTS = {
+    "learning_rate": 1e-3,
+    "beta_1": 0.9,
+    "beta_2": 0.999,
+    "epsilon": 1e-7,
 }
 
 
@@ -153,7 +149,7 @@ def _adam(
     return Variant(
         title,
         optimizer,
-        _MOMENTS | decay | (options or {}),
+        MOMENTS | decay | (options or {}),
         {"epsilon_hat": True, **(own_options or {})},
         **variant,
     )
@@ -188,7 +184,7 @@ OPTIMIZERS: dict[str, Variant] = {
     "nadam": Variant(
         "NAdam",
         "NAdam",
-        _MOMENTS,
+        MOMENTS,
         {"momentum_decay": 1.0},
         contenders=(*_OURS, KERAS, TORCH_FOREACH, KERAS_EAGER),
     ),
@@ -346,5 +342,4 @@ OFFLOAD: dict[str, Variant] = {
     ),
 }
 
-VARIANTS = OPTIMIZERS | FEATURES | OTHERS
-ALL_VARIANTS = VARIANTS | LOW_PRECISION | OFFLOAD
+VARIANTS = OPTIMIZERS | FEATURES | OTHERS | LOW_PRECISION | OFFLOAD

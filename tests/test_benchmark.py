@@ -76,9 +76,8 @@ def move(gradient, rows, arrays) -> None:
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs cases in this process, on small models and for two samples."""
 
-    def once(module, variant, workload, options) -> tuple:
-        options = options._replace(rounds=1)
-        return run.measure_here(module, variant, workload, options)
+    def once(module, variant, workload, rounds, quick) -> list:
+        return run.measure_here(module, variant, workload, 1, quick)
 
     for workload in shapes.ALL_WORKLOADS.values():
         small = (
