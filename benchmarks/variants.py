@@ -38,9 +38,6 @@ KERAS_2 = "tf_keras, tf.function"
 # Variables and state of 16 bits.
 TORCH_FLOAT32 = "torch, fused, float32"
 TORCH_BFLOAT16 = "torch, fused, bfloat16"
-# State beside the variables, and on another device.
-TF_OPT_BESIDE = "tf_opt, state beside"
-TF_OPT_OFFLOADED = "tf_opt, state_device"
 
 _OURS = (FLOOR, TF_OPT, TF_OPT_EAGER)
 _DENSE = (
@@ -322,14 +319,17 @@ LOW_PRECISION: dict[str, Variant] = {
 
 def _offloaded(dtype: str, **state: Any) -> Variant:
     """AdamW with its state beside the variables, and on another device."""
-    elsewhere = {"state_device": "CPU:0", **state}
+    places = {
+        "tf_opt, state beside": state,
+        "tf_opt, state_device": {"state_device": "CPU:0", **state},
+    }
     return _adam(
         ", ".join([dtype, *state]),
         "AdamW",
         dtype=dtype,
-        contenders=(TF_OPT_BESIDE, TF_OPT_OFFLOADED, TORCH_FLOAT32),
+        contenders=(*places, TORCH_FLOAT32),
         workloads=("single", "bert-base"),
-        precisions={TF_OPT_BESIDE: state, TF_OPT_OFFLOADED: elsewhere},
+        precisions=places,
         device="CPU:1",
     )
 
