@@ -1,8 +1,10 @@
-"""In Keras: `fit`, every base-class option, and Keras' own numbers."""
+"""In Keras: `fit`, schedules, and Keras' own numbers.
+
+test_from_keras.py has the options of the base class.
+"""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 
@@ -11,11 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 from keras.src.optimizers import nadam as keras_nadam
 
 from counterparts import COUNTERPARTS
-from registry import RULES
 from small_model import assert_close
 from small_model import assert_same
 from small_model import compiled
@@ -134,87 +134,6 @@ def test_numbers_are_those_of_keras(
             np.testing.assert_allclose(a, b, rtol=factor * tolerance, atol=0)
 
 
-OPTIONS = {
-    "clipnorm": {"clipnorm": 0.05},
-    "clipvalue": {"clipvalue": 0.01},
-    "global_clipnorm": {"global_clipnorm": 0.05},
-    "ema": {"use_ema": True, "ema_momentum": 0.8},
-    "ema_overwrite": {
-        "use_ema": True,
-        "ema_momentum": 0.8,
-        "ema_overwrite_frequency": 3,
-    },
-    "loss_scale": {"loss_scale_factor": 128.0},
-    "accumulation": {"gradient_accumulation_steps": 3},
-    "weight_decay": {"weight_decay": 0.3},
-    "schedule": {
-        "learning_rate": keras.optimizers.schedules.CosineDecay(0.02, 20)
-    },
-    "callable": {"learning_rate": lambda: 0.02},
-    "everything": {
-        "global_clipnorm": 0.1,
-        "use_ema": True,
-        "loss_scale_factor": 8.0,
-        "gradient_accumulation_steps": 2,
-        "weight_decay": 0.1,
-        "learning_rate": keras.optimizers.schedules.ExponentialDecay(
-            0.02, 10, 0.5
-        ),
-    },
-}
-
-
-def trajectory(
-    optimizer: keras.optimizers.Optimizer, how: str
-) -> list[np.ndarray]:
-    """All variables and all state after each of 12 steps."""
-    random = np.random.default_rng(1)
-    variables = [
-        keras.Variable(random.standard_normal(shape), dtype="float32")
-        for shape in [(5, 3), (7,)]
-    ]
-    optimizer.build(variables)
-    step = RUNS[how](lambda *gradients: optimizer.apply(gradients, variables))
-    states = []
-    for _ in range(12):
-        gradients = [0.1 * random.standard_normal(v.shape) for v in variables]
-        step(*[tf.constant(g, tf.float32) for g in gradients])
-        values = [v.numpy() for v in (*variables, *optimizer.variables)]
-        states.append(np.concatenate([v.ravel() for v in values]))
-    return states
-
-
-@functools.cache
-def plain_trajectory(name: str) -> list[np.ndarray]:
-    return trajectory(COUNTERPARTS[name].ours(), "eager")
-
-
-@pytest.mark.core
-@pytest.mark.parametrize(
-    ("name", "option", "implementation", "how"),
-    # What Keras' base class does, it does to every optimizer.
-    list(
-        AllPairs(
-            [
-                [name for name in RULES if name in COUNTERPARTS],
-                list(OPTIONS),
-                IMPLEMENTATIONS,
-                ["eager", "tf.function"],
-            ]
-        )
-    ),
-)
-def test_base_class_options_equal_keras(name, option, implementation, how):
-    pair = COUNTERPARTS[name]
-    options = OPTIONS[option]
-    ours = trajectory(pair.ours(implementation=implementation, **options), how)
-    theirs = trajectory(pair.keras(**options), how)
-    np.testing.assert_allclose(ours, theirs, **TOLERANCE)
-    plain = plain_trajectory(name)
-    if len(plain[-1]) == len(ours[-1]):
-        assert np.abs(plain[-1] - ours[-1]).max() > 1e-4, "it had no effect"
-
-
 @pytest.mark.core
 @pytest.mark.parametrize("schedule_by", ["steps", "updates"])
 @pytest.mark.parametrize("name", ["Adam", "SGD"])
@@ -246,14 +165,6 @@ def test_a_schedule_counts_steps_or_updates(name, schedule_by, how):
             their_step(tf.constant(batches.mean(axis=0)))
         np.testing.assert_allclose(*variables, **TOLERANCE)
     assert abs(variables[0].numpy() - [1.0, -2.0, 0.5]).min() > 0.01
-
-
-def test_constraints_are_applied_after_the_step(implementation):
-    variable = keras.Variable([0.05, 2.0])
-    variable.constraint = keras.constraints.NonNeg()
-    optimizer = tf_opt.Adam(0.1, implementation=implementation)
-    optimizer.apply([tf.constant([1.0, 1.0])], [variable])
-    np.testing.assert_allclose(variable.numpy(), [0.0, 1.9], atol=1e-6)
 
 
 def test_a_variable_without_gradient_and_its_slots_stay(implementation):
