@@ -99,17 +99,6 @@ def test_a_rate_of_zero_changes_nothing(implementation: str) -> None:
         assert np.all(slot[0].numpy() == np.float32(first))
 
 
-def test_rows_without_a_gradient_become_zero_as_in_keras() -> None:
-    gradient = tf.IndexedSlices(tf.ones((1, WIDTH)), [3], (ROWS, WIDTH))
-    results = []
-    for make in (keras.optimizers.Ftrl, tf_opt.Ftrl):
-        table = _table()
-        make(0.5).apply([gradient], [table])
-        results.append(table.numpy())
-    np.testing.assert_allclose(*results, rtol=1e-6)
-    assert np.all(results[1][4:] == 0)
-
-
 def test_an_accumulator_of_zero_gives_no_nan(implementation: str) -> None:
     table = _table()
     optimizer = tf_opt.Ftrl(

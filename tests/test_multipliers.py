@@ -16,15 +16,6 @@ from counterparts import COUNTERPARTS
 pytestmark = pytest.mark.core
 
 
-def test_a_number_takes_effect_in_the_next_eager_step():
-    variable = keras.Variable([1.0])
-    optimizer = tf_opt.Adam(0.5, weight_decay=0.5)
-    for decay, expected in ((0.5, 0.75), (1.0, 0.375), (None, 0.375)):
-        optimizer.weight_decay = decay
-        optimizer.apply([tf.zeros(1)], [variable])
-        assert variable.numpy() == [expected]
-
-
 def decayed(optimizer, variables) -> list[bool]:
     """Which of the variables a step without gradients shrinks."""
     before = [float(tf.reduce_sum(v)) for v in variables]

@@ -58,19 +58,6 @@ def test_a_keras_optimizer_whose_momentum_was_taken_away_is_refused():
         tf_opt.from_keras(optimizer)
 
 
-def test_averages_of_rows_that_do_not_occur_move():
-    averages = []
-    for gradient in (slices(np.ones((3, 2)), 6), tf.zeros((6, 2))):
-        table = keras.Variable(np.ones((6, 2)))
-        optimizer = tf_opt.SGD(0.5, use_ema=True, ema_momentum=0.5)
-        optimizer.apply([tf.zeros((6, 2))], [table])
-        table.assign(np.full((6, 2), 3.0))
-        optimizer.apply([gradient], [table])
-        averages.append(optimizer.variables[-1].numpy())
-    others = [0, 2, 3, 5]
-    np.testing.assert_array_equal(averages[0][others], averages[1][others])
-
-
 @pytest.mark.core
 def test_momentum_may_change_but_not_begin_or_end():
     variable = keras.Variable([1.0])
