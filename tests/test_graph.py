@@ -247,22 +247,6 @@ def test_a_gradient_may_be_what_is_updated(what):
     assert_close(train(XLA), train(tf.function), rtol=1e-5)
 
 
-def test_hyperparameters_count_that_changed_after_compiling():
-    variable = keras.Variable([1.0])
-    decay = keras.Variable(0.0)
-    optimizer = tf_opt.AdamW(0.1, weight_decay=decay)
-    optimizer.build([variable])
-    step = XLA(lambda: optimizer.apply([tf.zeros(1)], [variable]))
-    step()
-    assert variable.numpy() == 1.0
-    decay.assign(0.5)
-    step()
-    assert variable.numpy() == pytest.approx(0.95)
-    optimizer.learning_rate = 0.0
-    step()
-    assert variable.numpy() == pytest.approx(0.95)
-
-
 @pytest.mark.parametrize("lazy_mode", [False, True, {"table": "catch_up"}])
 def test_rows_that_a_table_does_not_have_are_ignored(lazy_mode):
     def train(values, rows):

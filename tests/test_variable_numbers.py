@@ -19,7 +19,8 @@ VALUES = (0.75, 0.5, 0.0, 0.25)
 CLIPPING = ("clipnorm", "global_clipnorm", "clipvalue")
 
 
-def _cases() -> list[tuple[type, str]]:
+def _cases() -> list[tuple[type, str, str, str]]:
+    """Each number in the op and composed, eagerly and traced."""
     numbers = [
         (under_test.make, number.name)
         for under_test in RULES.values()
@@ -29,7 +30,13 @@ def _cases() -> list[tuple[type, str]]:
         and (number.in_rule or number.in_op)
     ]
     of_all = ("weight_decay", "ema_momentum", *CLIPPING)
-    return [*numbers, *((tf_opt.Adam, name) for name in of_all)]
+    numbers += [(tf_opt.Adam, name) for name in of_all]
+    ways = (
+        ("custom_op", "tf.function"),
+        ("composed", "eager"),
+        ("composed", "jit_compile"),
+    )
+    return [(*number, *way) for number in numbers for way in ways]
 
 
 def _make(cls: type, **arguments: Any) -> Any:
@@ -58,7 +65,7 @@ def _train(
     return [variable.numpy(), *(x.numpy() for x in optimizer.variables)]
 
 
-@pytest.mark.parametrize(("cls", "name"), _cases())
+@pytest.mark.parametrize(("cls", "name", "implementation", "how"), _cases())
 def test_each_step_reads_a_variable(cls, name, implementation, how):
     # An eager step reads what has been assigned to a plain number.
     assigned = _make(cls, **{name: 0.5}, implementation=implementation)
