@@ -124,8 +124,19 @@ def test_equals_exact_training_if_rows_catch_up_before_reads(name, mode):
 
 
 @sparse_implementations
-@pytest.mark.parametrize("name", ["Adagrad", "Adadelta", "RMSprop"])
-def test_rows_catch_up_with_decay_that_has_ended(name, implementation):
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("Adagrad", {}),
+        ("Adagrad", {"row_wise": True}),
+        ("Adadelta", {}),
+        ("RMSprop", {}),
+    ],
+    ids=str,
+)
+def test_rows_catch_up_with_decay_that_has_ended(
+    name, arguments, implementation
+):
     tables = []
     for lazy_mode in (False, "catch_up"):
         run = Run(
@@ -133,12 +144,13 @@ def test_rows_catch_up_with_decay_that_has_ended(name, implementation):
             lazy_mode,
             implementation=implementation,
             weight_decay=0.3,
+            **arguments,
         ).train(20)
         run.optimizer.weight_decay = None
         run.train(20)
         run.optimizer.catch_up(run.table, tf.range(ROWS))
         tables.append(run.table.numpy())
-    np.testing.assert_allclose(*tables, rtol=1e-10)
+    np.testing.assert_allclose(*tables, rtol=1e-12)
 
 
 def test_momentum_goes_on_without_an_average(implementation):
@@ -276,7 +288,7 @@ def test_both_implementations_give_the_same_bits(name, mode, features, storage):
         )
 
 
-@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("features", [x for x in FEATURES if x != "nothing"])
 def test_features_equal_exact_training(features):
     arguments = FEATURES[features]
     exact = Run("Adam", False, **arguments).train(120)

@@ -253,25 +253,6 @@ def test_a_file_with_the_other_form_is_refused(tmp_path: Path) -> None:
             np.testing.assert_array_equal(x.numpy(), wanted)
 
 
-@sparse_implementations
-def test_rows_catch_up_with_decay(implementation):
-    tables = []
-    for lazy_mode in (False, "catch_up"):
-        table = _table()
-        optimizer = tf_opt.Adagrad(
-            RATE,
-            row_wise=True,
-            weight_decay=0.25,
-            lazy_mode=lazy_mode,
-            implementation=implementation,
-        )
-        for step in range(20):
-            optimizer.apply([_slices(step, table)], [table])
-        optimizer.catch_up()
-        tables.append(table.numpy())
-    np.testing.assert_allclose(*tables, rtol=1e-12)
-
-
 def test_functional_form_checks_shapes():
     accumulator = [0.0, 1.0]
     found = tf_opt.functional.adagrad(
