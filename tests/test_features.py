@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -27,24 +28,31 @@ def _variables(*values: Any, dtype: str = "float32") -> list[keras.Variable]:
     return [keras.Variable(np.array(value), dtype=dtype) for value in values]
 
 
-@pytest.mark.parametrize("setting", ["none", *SETTINGS])
-@pytest.mark.parametrize("name", RULES)
-def test_a_skipped_step_changes_nothing_at_all(name, setting):
+def _rules_and_settings() -> Iterator[tuple[str, str, str]]:
+    """Each rule, and each setting, with each implementation."""
+    settings = ["none", *SETTINGS]
+    for i, name in enumerate(RULES):
+        for j, implementation in enumerate(["custom_op", "composed"]):
+            yield name, implementation, settings[(i + 3 * j) % len(settings)]
+
+
+@pytest.mark.parametrize(
+    ("name", "implementation", "setting"), _rules_and_settings()
+)
+def test_a_skipped_step_changes_nothing_at_all(name, implementation, setting):
     variables = [
         *_variables([1.0, 2.0], [3.0], dtype="bfloat16"),
         *_variables([-3.0], [4.0, 5.0]),
     ]
     # Not applied either.
     variables[2].constraint = keras.constraints.NonNeg()
-    # Each setting with each implementation.
-    turn = [*RULES].index(name) + len(setting)
     optimizer = RULES[name].make(
         0.1,
         skip_nonfinite=True,
         use_ema=True,
         ema_overwrite_frequency=2,
         weight_decay=0.1,
-        implementation=("custom_op", "composed")[turn % 2],
+        implementation=implementation,
         **SETTINGS.get(setting, {}),
     )
     optimizer.build(variables)
