@@ -121,15 +121,6 @@ def test_averages_begin_as_what_the_variables_are_then(implementation, how):
         assert variables[1].numpy() == [6.0]
 
 
-def test_the_first_step_may_be_compiled_by_xla():
-    x = np.ones((8, 4), "float32")
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    model.compile(tf_opt.AveragedSGD(0.1), "mse", jit_compile=True)
-    before = model.get_weights()[0]
-    model.fit(x, x[:, :1], verbose=0)
-    assert (model.get_weights()[0] != before).all()
-
-
 def test_iterations_that_were_set_before_the_first_step():
     variable, untouched = tf.Variable([1.0]), tf.Variable([3.0])
     optimizer = tf_opt.AveragedSGD(0.5, lambd=0.0)

@@ -165,23 +165,6 @@ def test_rule_names_what_is_no_tensor(rule: str) -> None:
         call_rule(rule, variable=None)
 
 
-@pytest.mark.parametrize(
-    ("rule", "scalar", "expected"),
-    [
-        # momentum_product * mu_3; lr / (1 + lambd * lr * t)^alpha.
-        ("nadam", "momentum_product", 0.25 * 0.5 * (1 - 0.5 * 0.96**1.5)),
-        ("averaged_sgd", "eta", 0.5 / (1 + 0.5 * 0.5 * 3) ** 0.5),
-    ],
-)
-def test_rule_returns_the_scalar_that_the_next_step_takes(
-    rule: str, scalar: str, expected: float
-) -> None:
-    numbers = dict.fromkeys(OPS[rule].reals, 0.5)
-    value = getattr(call_rule(rule, **{**numbers, scalar: 0.25}), scalar)
-    assert value.dtype == tf.float64
-    assert float(value) == pytest.approx(expected, rel=1e-14)
-
-
 # ---- Measuring. ----
 
 
