@@ -200,6 +200,3 @@ def test_a_schedule_counts_beyond_256_in_bfloat16():
             optimizer._iterations.assign(301)
             rates.append(float(optimizer.learning_rate))
     assert rates[0] == rates[1]
-
-
-# ---- Replicas. ----

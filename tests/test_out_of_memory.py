@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 
 import pytest
 
 from devices import needs_sparse_kernels
+from processes import python
 
 pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
 
@@ -89,18 +88,10 @@ for how in sys.argv[1:]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_without_memory_to_sort_nothing_is_written(tmp_path):
+def test_without_memory_to_sort_nothing_is_written():
     how = ["eager", "graph"]
-    run = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, *how],
-        capture_output=True,
-        text=True,
-        check=False,
-        # With oneDNN, TensorFlow waits ten seconds for memory.
-        env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"},
-        # Not where the source tree is, which has no library.
-        cwd=tmp_path,
-    )
+    # With oneDNN, TensorFlow waits ten seconds for memory.
+    run = python.run_alone("-c", _SCRIPT, *how, TF_ENABLE_ONEDNN_OPTS="0")
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == [
         f"{call} {one} refused" for one in how for call in ("step", "merge")

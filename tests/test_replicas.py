@@ -24,10 +24,6 @@ PLACEMENTS = {
 }
 
 
-def scaled(optimizer: keras.optimizers.Optimizer) -> Any:
-    return tf_opt.LossScaleOptimizer(optimizer)
-
-
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "placement", "arguments", "wrap"),
@@ -36,8 +32,8 @@ def scaled(optimizer: keras.optimizers.Optimizer) -> Any:
         ("SGD", "shards", {}, lambda optimizer: optimizer),
         ("ASGD", "host", {}, lambda optimizer: optimizer),
         ("AveragedSGD", "shards", {}, lambda optimizer: optimizer),
-        ("Adam", "host", {"run_eagerly": True}, scaled),
-        ("NAdam", "shards", {"run_eagerly": True}, scaled),
+        ("Adam", "host", {"run_eagerly": True}, tf_opt.LossScaleOptimizer),
+        ("NAdam", "shards", {"run_eagerly": True}, tf_opt.LossScaleOptimizer),
     ],
 )
 def test_fit_is_that_of_one_device(strategy, name, placement, arguments, wrap):

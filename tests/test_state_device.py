@@ -122,15 +122,11 @@ def test_averages_of_variables_without_a_gradient_move():
     assert_alike(train)
 
 
-def keras_loss_scale(optimizer):
-    return keras.optimizers.LossScaleOptimizer(optimizer)
-
-
 @pytest.mark.parametrize(
     ("wrap", "arguments"),
     [
         (tf_opt.LossScaleOptimizer, {}),
-        (keras_loss_scale, {"steps_per_execution": 3}),
+        (keras.optimizers.LossScaleOptimizer, {"steps_per_execution": 3}),
         (lambda optimizer: optimizer, {"run_eagerly": True}),
     ],
 )
