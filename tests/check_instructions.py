@@ -33,7 +33,8 @@ _OF_AVX512 = re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])\b")
 # instruction says that it is.
 _LOOPS = {
     re.compile(
-        "::(Update|(Transform|Accumulate|Average)Block|MeasureRange)<"
+        r"::((Update|Coast)Block\(|(Transform|Accumulate|Average)Block<"
+        "|MeasureRange<)"
     ): re.compile(r"^(vmulp[sd]|fmul)$"),
     re.compile("::SumRow<"): re.compile(r"^(vaddp[sd]|fadd)$"),
     re.compile("::RandomBlock::Fill"): re.compile("^(vpmulld|mul)$"),

@@ -1,6 +1,5 @@
 // Adadelta: steps of the size of the past ones.
 //
-//   p <- p - lr * wd * p                  decoupled decay
 //   a <- rho * a + (1 - rho) * g^2
 //   x <- sqrt((d + epsilon) / (a + epsilon)) * g
 //   d <- rho * d + (1 - rho) * x^2
@@ -32,8 +31,7 @@ template <typename V, bool...>
 struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
   TF_OPT_HOST_DEVICE AdadeltaRule(const AdadeltaHyperparameters& step,
                                   const VariableInputs& own)
-      : keep(Keep(step, own)),
-        learning_rate(own.learning_rate_factor * step.learning_rate),
+      : learning_rate(own.learning_rate_factor * step.learning_rate),
         rho(step.rho),
         one_minus_rho(1.0 - step.rho),
         epsilon(step.epsilon) {}
@@ -42,19 +40,17 @@ struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
     a = rho * a + one_minus_rho * (g * g);
     const V x = Sqrt((d + epsilon) / (a + epsilon)) * g;
     d = rho * d + one_minus_rho * (x * x);
-    p = keep * p - learning_rate * x;
+    p = p - learning_rate * x;
   }
 
   // Without a gradient only decay moves a row.
   static MissedStep Missed(const AdadeltaHyperparameters& step,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.keep = Keep(step, own);
     missed.decays[0] = missed.decays[1] = step.rho;
     return missed;
   }
 
-  V keep;  // Factor that decay leaves of the variable.
   V learning_rate;
   V rho;
   V one_minus_rho;

@@ -1,7 +1,6 @@
 // Adagrad: the learning rate of each element falls with the sum of its squared
 // gradients.
 //
-//   p <- p - lr * wd * p                  decoupled decay
 //   a <- a + g^2
 //   p <- p - lr * g / sqrt(a + epsilon)   as in Keras, or
 //   p <- p - lr * g / (sqrt(a) + epsilon) as in PyTorch
@@ -41,19 +40,18 @@ struct AdagradRule
 
   TF_OPT_HOST_DEVICE AdagradRule(const AdagradHyperparameters& step,
                                  const VariableInputs& own)
-      : keep(Keep(step, own)),
-        learning_rate(own.learning_rate_factor * step.learning_rate),
+      : learning_rate(own.learning_rate_factor * step.learning_rate),
         epsilon_inside(step.torch_epsilon ? 0.0 : step.epsilon),
         epsilon_outside(step.torch_epsilon ? step.epsilon : 0.0) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& a) const {
     a = a + g * g;
-    p = keep * p - learning_rate * g / Root(a);
+    p = p - learning_rate * g / Root(a);
   }
 
   // The element of a row, given the rule of the row.
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g) const {
-    p = keep * p - learning_rate * g;
+    p = p - learning_rate * g;
   }
 
   TF_OPT_RULE_INLINE AdagradRule ForRow(const V& mean_square, V* a) const {
@@ -68,14 +66,11 @@ struct AdagradRule
   }
 
   // Without a gradient only decay moves a row.
-  static MissedStep Missed(const AdagradHyperparameters& step,
-                           const VariableInputs& own) {
-    MissedStep missed;
-    missed.keep = Keep(step, own);
-    return missed;
+  static MissedStep Missed(const AdagradHyperparameters&,
+                           const VariableInputs&) {
+    return {};
   }
 
-  V keep;  // Factor that decay leaves of the variable.
   V learning_rate;
   V epsilon_inside;
   V epsilon_outside;

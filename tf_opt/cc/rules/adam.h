@@ -1,6 +1,6 @@
-// Adam and AdamW, with and without AMSGrad.
+// Adam and, with the frame's decoupled decay (step_frame.h), AdamW; with and
+// without AMSGrad.
 //
-//   p <- p - lr * wd * p                  decoupled decay (AdamW)
 //   m <- beta_1 * m + (1 - beta_1) * g
 //   v <- beta_2 * v + (1 - beta_2) * g^2
 //   v_max <- max(v_max, v)                AMSGrad; it takes v's place below
@@ -53,8 +53,7 @@ struct AdamStep : AdamHyperparameters {
 template <typename V, bool kAmsgrad>
 struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
   TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, const VariableInputs& own)
-      : keep(Keep(step, own)),
-        moments(step),
+      : moments(step),
         step_size(own.learning_rate_factor * step.learning_rate /
                   step.bias_correction_1 *
                   (step.epsilon_hat ? step.root_bias_correction_2 : 1.0)),
@@ -77,18 +76,16 @@ struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
   }
 
   TF_OPT_RULE_INLINE void Descend(V& p, const V& m, const V& v) const {
-    p = keep * p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
+    p = p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
   }
 
   static MissedStep Missed(const AdamStep& step, const VariableInputs& own) {
-    MissedStep missed = Moments<V>::Missed(
+    return Moments<V>::Missed(
         step,
         own.learning_rate_factor * step.learning_rate *
             step.root_bias_correction_2 / step.bias_correction_1,
         step.epsilon * (step.epsilon_hat ? 1.0 : step.root_bias_correction_2),
         kAmsgrad ? 1.0 : Sqrt(step.beta_2));
-    missed.keep = Keep(step, own);
-    return missed;
   }
 
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,
@@ -100,7 +97,6 @@ struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
     return Moments<V>::Direction(epsilon, m, v_max);
   }
 
-  V keep;  // Factor that decay leaves of the variable.
   Moments<V> moments;
   V step_size;
   V root_scale;

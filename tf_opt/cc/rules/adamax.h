@@ -1,6 +1,5 @@
 // Adamax: Adam with the infinity norm in place of the second moment.
 //
-//   p <- p - lr * wd * p                  decoupled decay
 //   m <- beta_1 * m + (1 - beta_1) * g
 //   u <- max(beta_2 * u, |g|)             as in Keras, or
 //   u <- max(beta_2 * u, |g| + epsilon)   as in PyTorch
@@ -51,8 +50,7 @@ template <typename V, bool...>
 struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
   TF_OPT_HOST_DEVICE AdamaxRule(const AdamaxStep& step,
                                 const VariableInputs& own)
-      : keep(Keep(step, own)),
-        moments(step),
+      : moments(step),
         step_size(own.learning_rate_factor * step.step_size),
         epsilon_inside(step.epsilon_inside),
         epsilon_outside(step.epsilon_outside) {}
@@ -60,15 +58,12 @@ struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& u) const {
     m = moments.beta_1 * m + moments.one_minus_beta_1 * g;
     u = Max(moments.beta_2 * u, Abs(g) + epsilon_inside);
-    p = keep * p - step_size * (m / (u + epsilon_outside));
+    p = p - step_size * (m / (u + epsilon_outside));
   }
 
   static MissedStep Missed(const AdamaxStep& step, const VariableInputs& own) {
-    MissedStep missed =
-        Moments<V>::Missed(step, own.learning_rate_factor * step.step_size,
-                           step.epsilon_outside, step.beta_2);
-    missed.keep = Keep(step, own);
-    return missed;
+    return Moments<V>::Missed(step, own.learning_rate_factor * step.step_size,
+                              step.epsilon_outside, step.beta_2);
   }
 
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,
@@ -77,7 +72,6 @@ struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
     return Select(m == V(0), V(0), m / (u + epsilon));
   }
 
-  V keep;  // Factor that decay leaves of the variable.
   Moments<V> moments;
   V step_size;
   V epsilon_inside;

@@ -1,7 +1,6 @@
 // ASGD, the stochastic average gradient: it stores the last gradient of every
 // batch and steps along their average.
 //
-//   p <- p - lr * wd * p                  decoupled decay
 //   g <- g rounded to the type of y       where that is shorter
 //   d <- d - y + g                        y: this batch's gradient of last time
 //   y <- g
@@ -60,8 +59,7 @@ struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
   static constexpr bool kRoundsGradientLikeSlot = true;
 
   TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, const VariableInputs& own)
-      : keep(Keep(step, own)),
-        step_size(own.learning_rate_factor * step.step_size) {}
+      : step_size(own.learning_rate_factor * step.step_size) {}
 
   // held(x) is x rounded to the type of the last slot, y.
   template <typename Held>
@@ -72,10 +70,9 @@ struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
     g = held(g);
     d = ReplaceTerm(d, y, g);
     y = g;
-    p = keep * p - step_size * d;
+    p = p - step_size * d;
   }
 
-  V keep;  // Factor that decay leaves of the variable.
   V step_size;
 };
 

@@ -1,6 +1,5 @@
 // AveragedSGD: stochastic gradient descent that keeps the variable's average.
 //
-//   p <- p - lr * wd * p                  decoupled decay
 //   p <- p * (1 - lambd * eta) - eta * g
 //   ax <- p                               while mu is 1, else
 //   ax <- ax + mu * (p - ax)
@@ -47,20 +46,21 @@ template <typename V, bool...>
 struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
                                      const VariableInputs& own)
-      : keep(Keep(step, own) *
-             KeptPart(step.eta, step.lambd * own.learning_rate_factor)),
-        eta(own.learning_rate_factor * step.eta),
-        mu(step.mu) {}
+      : eta(own.learning_rate_factor * step.eta), mu(step.mu) {}
+
+  TF_OPT_HOST_DEVICE static double Kept(const AveragedSgdStep& step,
+                                        const VariableInputs& own) {
+    return KeptPart(step.eta, step.lambd * own.learning_rate_factor);
+  }
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& ax) const {
-    p = keep * p - eta * g;
+    p = p - eta * g;
     // A copy while mu is 1, even of a NaN. Not (1 - mu) * ax + mu * p: the
     // rounding of the first factor would shrink or grow a long average by the
     // same bit in every step.
     ax = Select(mu == V(1), p, ax + mu * (p - ax));
   }
 
-  V keep;  // Factor that decay leaves of the variable.
   V eta;
   V mu;
 };

@@ -31,7 +31,8 @@ inline constexpr int kMostCoastingSlots = 3;
 
 // What a rule tells of one missed step.
 struct MissedStep {
-  double keep = 1.0;  // Factor that weight decay leaves of the variable.
+  // Factor that decay leaves of the variable: the frame's, not the rule's.
+  double keep = 1.0;
   double step_size = 0.0;
   double ratio = 1.0;
   double epsilon = 0.0;

@@ -98,13 +98,18 @@ void CheckCoasting(const Constants& constants, int modes, int steps) {
     VariableInputs own;
     own.weight_decay = random.Between(0, 0.1);
     own.learning_rate_factor = random.Between(0.5, 2);
-    missed.Add(Rule::Missed(step, own));
+    missed.Add(MissedStepOf<Rule>(step, own));
+    const double keep = KeptBy<Rule>(step, own);
     const Rule rule(step, own);
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const double before = expected[i][0];
       WithValues(
           &expected[i],
-          [&](double& p, auto&... slots) { rule(p, 0.0, slots...); }, kIndices);
+          [&](double& p, auto&... slots) {
+            p = keep * p;
+            rule(p, 0.0, slots...);
+          },
+          kIndices);
       paths[i] += std::abs(expected[i][0] - before);
     }
   }

@@ -1,6 +1,5 @@
 // FTRL-Proximal ("follow the regularized leader"): L1 sets weights to zero.
 //
-//   p <- p - lr * wd * p                  decoupled decay
 //   n' <- n + g^2
 //   z <- z + g + 2 * l2_shrinkage * p - (sqrt(n') - sqrt(n)) / lr * p
 //   p <- 0                                if |z| <= l1, or
@@ -37,8 +36,7 @@ struct FtrlHyperparameters {
 template <typename V, bool...>
 struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
   TF_OPT_HOST_DEVICE FtrlRule(const FtrlHyperparameters& step,
-                              const VariableInputs& own)
-      : keep(Keep(step, own)) {
+                              const VariableInputs& own) {
     const double rate = own.learning_rate_factor * step.learning_rate;
     const bool moves = rate != 0.0;
     const double inverse = moves ? 1.0 / rate : 0.0;
@@ -51,7 +49,6 @@ struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& n, V& z) const {
     g = inflow * g;
-    p = keep * p;
     const V root = Sqrt(n);
     n = n + g * g;
     const V new_root = Sqrt(n);
@@ -64,7 +61,6 @@ struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
         Select(leader == V(0), V(1), divisor);
   }
 
-  V keep;    // Factor that decay leaves of the variable.
   V inflow;  // 0 without a learning rate, else 1.
   V inverse_rate;
   V l1;

@@ -1,6 +1,5 @@
 // Lion: steps of the learning rate's size, by the sign of a moving average.
 //
-//   p <- p - lr * wd * p                  decoupled decay
 //   p <- p - lr * sign(beta_1 * m + (1 - beta_1) * g)
 //   m <- beta_2 * m + (1 - beta_2) * g
 //
@@ -31,22 +30,20 @@ template <typename V, bool...>
 struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
   TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& step,
                               const VariableInputs& own)
-      : keep(Keep(step, own)),
-        step_size(own.learning_rate_factor * step.learning_rate),
+      : step_size(own.learning_rate_factor * step.learning_rate),
         beta_1(step.beta_1),
         one_minus_beta_1(1.0 - step.beta_1),
         beta_2(step.beta_2),
         one_minus_beta_2(1.0 - step.beta_2) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m) const {
-    p = keep * p - step_size * Sign(beta_1 * m + one_minus_beta_1 * g);
+    p = p - step_size * Sign(beta_1 * m + one_minus_beta_1 * g);
     m = beta_2 * m + one_minus_beta_2 * g;
   }
 
   static MissedStep Missed(const LionHyperparameters& step,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.keep = Keep(step, own);
     // Without a gradient beta_1 decides only whether there is a direction.
     missed.step_size = step.beta_1 == 0.0
                            ? 0.0
@@ -59,7 +56,6 @@ struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
     return Sign(m);
   }
 
-  V keep;  // Factor that decay leaves of the variable.
   V step_size;
   V beta_1;
   V one_minus_beta_1;

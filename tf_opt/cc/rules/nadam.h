@@ -1,6 +1,5 @@
 // NAdam: Adam with Nesterov momentum, on a schedule.
 //
-//   p <- p - lr * wd * p                  decoupled decay
 //   mu_t <- beta_1 * (1 - 0.96^(t * momentum_decay) / 2)
 //   P <- P * mu_t                         once a step
 //   m <- beta_1 * m + (1 - beta_1) * g
@@ -67,8 +66,7 @@ struct NAdamStep : NAdamHyperparameters {
 template <typename V, bool...>
 struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
   TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, const VariableInputs& own)
-      : keep(Keep(step, own)),
-        moments(step),
+      : moments(step),
         moment_size(own.learning_rate_factor * step.moment_size),
         gradient_size(own.learning_rate_factor * step.gradient_size),
         root_scale(step.root_scale),
@@ -76,16 +74,14 @@ struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& v) const {
     moments.Update(g, m, v);
-    p = keep * p - (moment_size * m + gradient_size * g) /
-                       (Sqrt(v) * root_scale + epsilon);
+    p = p - (moment_size * m + gradient_size * g) /
+                (Sqrt(v) * root_scale + epsilon);
   }
 
   static MissedStep Missed(const NAdamStep& step, const VariableInputs& own) {
-    MissedStep missed = Moments<V>::Missed(
+    return Moments<V>::Missed(
         step, own.learning_rate_factor * step.moment_size / step.root_scale,
         step.epsilon / step.root_scale, Sqrt(step.beta_2));
-    missed.keep = Keep(step, own);
-    return missed;
   }
 
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,
@@ -93,7 +89,6 @@ struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
     return Moments<V>::Direction(epsilon, m, v);
   }
 
-  V keep;  // Factor that decay leaves of the variable.
   Moments<V> moments;
   V moment_size;
   V gradient_size;

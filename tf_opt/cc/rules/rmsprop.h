@@ -1,6 +1,5 @@
 // RMSprop: the gradient divided by the root of a moving average of its square.
 //
-//   p <- p - lr * wd * p                  decoupled decay
 //   v <- rho * v + (1 - rho) * g^2
 //   a <- rho * a + (1 - rho) * g          centered: v - a^2 takes v's place
 //   d <- g / sqrt(v + epsilon)            as in Keras, or
@@ -50,8 +49,7 @@ struct RmspropRule
     : RuleBase<Rmsprop, V, RmspropHyperparameters, 1 + kMomentum + kCentered> {
   TF_OPT_HOST_DEVICE RmspropRule(const RmspropHyperparameters& step,
                                  const VariableInputs& own)
-      : keep(Keep(step, own)),
-        rho(step.rho),
+      : rho(step.rho),
         one_minus_rho(1.0 - step.rho),
         momentum(step.momentum),
         inflow(step.torch_momentum
@@ -95,16 +93,15 @@ struct RmspropRule
     const V direction = inflow * g / root;
     if constexpr (kMomentum) {
       b = momentum * b + direction;
-      p = keep * p - step_size * b;
+      p = p - step_size * b;
     } else {
-      p = keep * p - step_size * direction;
+      p = p - step_size * direction;
     }
   }
 
   static MissedStep Missed(const RmspropHyperparameters& step,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.keep = Keep(step, own);
     missed.decays[0] = step.rho;
     if (kCentered) missed.decays[1 + kMomentum] = step.rho;
     if (kMomentum) {
@@ -123,7 +120,6 @@ struct RmspropRule
   }
   TF_OPT_RULE_INLINE static V Direction(const V&, const V&) { return 0; }
 
-  V keep;  // Factor that decay leaves of the variable.
   V rho;
   V one_minus_rho;
   V momentum;

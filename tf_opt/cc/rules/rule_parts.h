@@ -17,6 +17,10 @@ struct RuleBase {
   using Step = Step_;  // A step's scalars, made of the hyperparameters.
   static constexpr int kSlots = kSlots_;  // Of each element.
   static constexpr bool kRowWise = false;
+  // Factor that a decay of the rule's own leaves of the variable.
+  TF_OPT_HOST_DEVICE static double Kept(const Step&, const VariableInputs&) {
+    return 1.0;
+  }
   // For rules in which nothing but decay moves rows that wait.
   template <typename... Slots>
   TF_OPT_RULE_INLINE static V Direction(const V&, const Slots&...) {
@@ -32,12 +36,22 @@ TF_OPT_RULE_INLINE double KeptPart(double step_size, double decay) {
   return decay == 0.0 ? 1.0 : 1.0 - step_size * decay;
 }
 
-// Factor that decoupled weight decay leaves of a variable, in every rule alike.
-template <typename Hyperparameters>
-TF_OPT_HOST_DEVICE double Keep(const Hyperparameters& shared,
-                               const VariableInputs& own) {
-  return KeptPart(own.learning_rate_factor * shared.learning_rate,
-                  own.weight_decay);
+// Factor that all decays leave of a variable, decoupled weight decay included.
+template <typename Rule>
+TF_OPT_HOST_DEVICE double KeptBy(const typename Rule::Step& step,
+                                 const VariableInputs& own) {
+  return KeptPart(own.learning_rate_factor * step.learning_rate,
+                  own.weight_decay) *
+         Rule::Kept(step, own);
+}
+
+// What a step does to rows that miss it.
+template <typename Rule>
+MissedStep MissedStepOf(const typename Rule::Step& step,
+                        const VariableInputs& own) {
+  MissedStep missed = Rule::Missed(step, own);
+  missed.keep = KeptBy<Rule>(step, own);
+  return missed;
 }
 
 // The moving averages of the Adam family:

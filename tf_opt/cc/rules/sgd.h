@@ -1,7 +1,5 @@
 // SGD: stochastic gradient descent, with and without momentum.
 //
-//   p <- p - lr * wd * p                  decoupled decay
-//
 //   p <- p - lr * g                       without momentum
 //
 //   b <- momentum * b - lr * g            with momentum, as in Keras
@@ -43,14 +41,13 @@ struct SgdHyperparameters {
 // One element's update. `V` is the arithmetic type. Both forms of momentum are
 //
 //   b <- momentum * b + inflow * g
-//   p <- keep * p + step_size * (momentum * b + ahead * g), Nesterov, or
-//   p <- keep * p + step_size * b
+//   p <- p + step_size * (momentum * b + ahead * g), Nesterov, or
+//   p <- p + step_size * b
 template <typename V, bool kMomentum>
 struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
   TF_OPT_HOST_DEVICE SgdRule(const SgdHyperparameters& step,
                              const VariableInputs& own)
-      : keep(Keep(step, own)),
-        learning_rate(own.learning_rate_factor * step.learning_rate),
+      : learning_rate(own.learning_rate_factor * step.learning_rate),
         momentum(step.momentum),
         inflow(!step.torch_momentum ? -learning_rate
                : step.step == 1     ? V(1)
@@ -61,7 +58,7 @@ struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g) const {
     static_assert(!kMomentum, "momentum keeps a slot");
-    p = keep * p - learning_rate * g;
+    p = p - learning_rate * g;
   }
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& b) const {
@@ -69,13 +66,12 @@ struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
     b = momentum * b + inflow * g;
     // Not a factor of 0: an infinite gradient would make it NaN.
     const V change = Select(nesterov == V(1), momentum * b + ahead * g, b);
-    p = keep * p + step_size * change;
+    p = p + step_size * change;
   }
 
   static MissedStep Missed(const SgdHyperparameters& step,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.keep = Keep(step, own);
     missed.step_size =
         (step.torch_momentum ? own.learning_rate_factor * step.learning_rate
                              : -1.0) *
@@ -88,7 +84,6 @@ struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
   TF_OPT_RULE_INLINE static V Direction(const V&) { return 0; }
   TF_OPT_RULE_INLINE static V Direction(const V&, const V& b) { return b; }
 
-  V keep;  // Factor that decay leaves of the variable.
   V learning_rate;
   V momentum;
   V inflow;

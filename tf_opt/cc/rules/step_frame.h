@@ -5,7 +5,8 @@
 //   x <- gradient_factor * x              a mean, a norm that is clipped
 //   x <- min(max(x, -clip_value), clip_value)
 //   x <- -x                               if maximize
-//   x <- x + wd * p                       if weight decay is L2
+//   x <- x + wd * p                       if weight decay is L2, or
+//   p <- p - lr * wd * p                  if it is decoupled
 //   RULE(p, x, slots)
 //   e <- ema_momentum * e + (1 - ema_momentum) * p      if an average is kept
 //   p <- e                                if overwrite_with_average
@@ -28,6 +29,7 @@
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/random_bits.h"
+#include "tf_opt/cc/rules/rule_parts.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
@@ -133,8 +135,9 @@ struct Frame {
   // `rounded_at_random` are the operands whose 16-bit state is rounded at
   // random; `inputs` tell whether the variable is.
   TF_OPT_HOST_DEVICE Frame(const FrameInputs& inputs, const VariableInputs& own,
-                           OperandSet rounded_at_random)
+                           double keep, OperandSet rounded_at_random)
       : gradient(inputs, own),
+        keep(keep),
         average(inputs),
         update(inputs.update),
         rounded_at_random(rounded_at_random & ~(1u << kVariable)) {
@@ -161,6 +164,7 @@ struct Frame {
   }
 
   GradientTransform<V> gradient;
+  V keep;  // Factor that decay leaves of the variable.
   MovingAverage<V> average;
   bool update;  // Or only accumulates.
   OperandSet rounded_at_random;
@@ -173,7 +177,8 @@ struct FramedRule : Frame<typename Rule::Value> {
   TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Step& step,
                                 const FrameInputs& inputs,
                                 const VariableInputs& own)
-      : Frame<typename Rule::Value>(inputs, own, kRoundedAtRandom<Rule>),
+      : Frame<typename Rule::Value>(inputs, own, KeptBy<Rule>(step, own),
+                                    kRoundedAtRandom<Rule>),
         rule(step, own) {}
 
   Rule rule;

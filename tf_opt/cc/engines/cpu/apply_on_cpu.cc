@@ -10,6 +10,7 @@
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/rule_info.h"
+#include "tf_opt/cc/rules/rule_parts.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -34,7 +35,9 @@ void ApplyRules(const CpuStep& step) {
         rules[i].width = step.arrays.widths[i];
       }
       if constexpr (Description::kCoasts) {
-        if (!step.waiting.empty()) missed.push_back(Rule::Missed(shared, own));
+        if (!step.waiting.empty()) {
+          missed.push_back(MissedStepOf<Rule>(shared, own));
+        }
       }
     }
     ApplyStep(step, rules, kTablesOf<Rule>, missed);

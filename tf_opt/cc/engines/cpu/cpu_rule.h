@@ -17,10 +17,11 @@ namespace tf_opt {
 // What a rule does with a block of arrays, compiled for an instruction set.
 template <typename V>
 struct RuleLoops {
-  // Updates n elements. `last_slot` is the type in which the last slot is
-  // stored; a rule without slots doesn't ask.
-  void (*update)(const void* rule, int n, V* variable, const V* gradient,
-                 V* const* slots, StateType last_slot);
+  // Updates n elements, of which decay leaves the factor `keep`. `last_slot` is
+  // the type in which the last slot is stored; a rule without slots doesn't
+  // ask.
+  void (*update)(const void* rule, V keep, int n, V* variable,
+                 const V* gradient, V* const* slots, StateType last_slot);
   // Lets elements of a row that waited coast. Null if the rule doesn't coast.
   void (*coast)(const Coasting<V>& coasting, int n, V* variable,
                 V* const* slots);

@@ -180,13 +180,14 @@ inline __attribute__((always_inline)) void ApplyBlock(
   using V = ComputeType<T>;
   const DenseTensor<T>& tensor = range.tensor;
   RandomBlock random(tensor.first + start, n);
-  UpdateBlock(
-      rule.frame, tensor, start, n, &random, [&](V* variable, V* const* slots) {
-        const RuleGradient<V, T> gradient(rule.frame.gradient, range, start, n,
-                                          variable, transforms);
-        rule.loops->update(rule.rule, n, variable, gradient.values(), slots,
-                           tensor.slot(rule.loops->slots - 1).type);
-      });
+  UpdateBlock(rule.frame, tensor, start, n, &random,
+              [&](V* variable, V* const* slots) {
+                const RuleGradient<V, T> gradient(
+                    rule.frame.gradient, range, start, n, variable, transforms);
+                rule.loops->update(rule.rule, rule.frame.keep, n, variable,
+                                   gradient.values(), slots,
+                                   tensor.slot(rule.loops->slots - 1).type);
+              });
   if (tensor.accumulator() != nullptr) {
     ClearBlock(n, tensor.accumulator() + start);
   }

@@ -31,7 +31,7 @@ inline __attribute__((always_inline)) void WithRounding(StateType type,
 // The rule is copied, so that the compiler knows that no store changes it.
 template <typename Rule, typename V, typename... Slots>
 inline __attribute__((always_inline)) void Update(
-    const Rule& its_rule, int n, V* variable, const V* gradient,
+    const Rule& its_rule, V keep, int n, V* variable, const V* gradient,
     [[maybe_unused]] StateType state, Slots*... slots) {
   const auto update = [=, rule = its_rule](const auto&... hold) {
     const auto one = [=](int i, V p, auto... values) {
@@ -39,7 +39,7 @@ inline __attribute__((always_inline)) void Update(
       variable[i] = CanonicalNan(p);
       ((slots[i] = CanonicalNan(values)), ...);
     };
-    ForElements(n, [=](int i) { one(i, variable[i], slots[i]...); });
+    ForElements(n, [=](int i) { one(i, keep * variable[i], slots[i]...); });
   };
   if constexpr (Rule::kRoundsGradientLikeSlot) {
     WithRounding<V>(state, update);
@@ -56,9 +56,9 @@ template <typename Rule, std::size_t... kIndices>
 struct LoopsOfRule<Rule, std::index_sequence<kIndices...>> {
   using V = typename Rule::Value;
 
-  static void UpdateBlock(const void* rule, int n, V* variable,
+  static void UpdateBlock(const void* rule, V keep, int n, V* variable,
                           const V* gradient, V* const* slots, StateType state) {
-    Update(*static_cast<const Rule*>(rule), n, variable, gradient, state,
+    Update(*static_cast<const Rule*>(rule), keep, n, variable, gradient, state,
            slots[kIndices]...);
   }
 

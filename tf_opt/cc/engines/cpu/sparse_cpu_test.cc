@@ -163,8 +163,8 @@ class SparseCpuRuleTest : public testing::Test {
     for (int k = 0; k < 4; ++k) {
       auto hyperparameters = HyperparametersAt<typename Rule::Description>(3);
       hyperparameters.learning_rate /= 1 + k;
-      steps.push_back(Rule::Missed(typename Rule::Step(hyperparameters),
-                                   VariableInputs{0.01 * i, 1.5}));
+      steps.push_back(MissedStepOf<Rule>(typename Rule::Step(hyperparameters),
+                                         VariableInputs{0.01 * i, 1.5}));
     }
     return steps;
   }

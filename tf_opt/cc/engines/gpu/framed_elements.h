@@ -134,6 +134,7 @@ class FramedElements {
       gradient = rule.gradient(gradient, *accumulator, p);
       *accumulator = 0;
     }
+    p = rule.keep * p;
     if constexpr (Rule::kRoundsGradientLikeSlot) {
       const StateType type = tensor.slot(Rule::kSlots - 1).type;
       rule.rule(p, gradient, *slots...,
