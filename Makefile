@@ -17,7 +17,7 @@ oldest_keras = $(shell grep -m 1 '^keras' requirements/older-keras.txt)
 
 # For example `make bench BENCH_ARGS=--help` or `make test PYTEST_ARGS=-x`.
 BENCH_ARGS ?=
-PYTEST_ARGS ?= -n auto --maxprocesses 4
+PYTEST_ARGS ?= -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: help
 help: ## Lists these targets
