@@ -21,6 +21,9 @@ GPUS = tf.config.get_visible_devices("GPU")
 for _gpu in GPUS:
     # Several processes of tests share its memory.
     tf.config.experimental.set_memory_growth(_gpu, True)
+# A product of matrices is that of a CPU then, up to float32's rounding.
+tf.config.experimental.enable_tensor_float_32_execution(False)
+
 DEVICES = ["CPU:0", *(["GPU:0"] if GPUS else [])]
 needs_gpu = pytest.mark.skipif(
     not GPUS, reason=f"the kernels for GPUs are {KERNELS_ON_GPU}"

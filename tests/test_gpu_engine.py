@@ -5,7 +5,7 @@ That the engine itself is right, Bazel's tests check in the same way.
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import pathlib
 import subprocess
 
@@ -20,11 +20,9 @@ BUILT = ROOT / "bazel-bin/tests/gpu"
     not (BUILT / "speed").exists(),
     reason="`bazel build //tests/gpu:all` makes what this is about",
 )
-def test_speed_prints_what_the_table_is_made_of():
-    path = ROOT / "tests/gpu/measure.py"
-    spec = importlib.util.spec_from_file_location("measure", path)
-    measure = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(measure)
+def test_speed_prints_what_the_table_is_made_of(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tests/gpu")
+    measure = importlib.import_module("measure")
     workloads = f"few\t10 7\nmany\t{'256 ' * 1000}\n"
     speed = measure.rows(
         subprocess.check_output(
@@ -34,7 +32,7 @@ def test_speed_prints_what_the_table_is_made_of():
     # Each rule; those with optional slots also with them, and one in 16 bits.
     optional = [any(x.needed_by for x in spec.slots) for spec in RULES]
     cases = len(RULES) + sum(optional) + 1
-    assert len(measure.table(speed).splitlines()) == 2 + 2 * cases
+    assert len(measure.table(speed, {}).splitlines()) == 2 + 2 * cases
     # How many launches there are doesn't depend on the machine.
     launches = {
         int(columns[0])

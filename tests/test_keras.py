@@ -16,6 +16,7 @@ import tf_opt
 from keras.src.optimizers import nadam as keras_nadam
 
 from counterparts import COUNTERPARTS
+from devices import GPUS
 from small_model import assert_close
 from small_model import assert_same
 from small_model import compiled
@@ -28,7 +29,8 @@ IMPLEMENTATIONS = ["custom_op", "composed"]
 
 # Keras computes 1 - beta_2^t in float32, where 1 - 0.999 is off by up to 3e-5:
 # some 1.5e-5 of a learning rate of 0.02 each step, until t has grown.
-TOLERANCE = {"rtol": 2e-6, "atol": 2e-6}
+# On a GPU, TensorFlow's square root of a float32 isn't rounded correctly.
+TOLERANCE = dict.fromkeys(("rtol", "atol"), 2e-5 if GPUS else 2e-6)
 
 
 @pytest.mark.core
@@ -289,7 +291,8 @@ def test_fit_builds_the_state_on_the_models_device(
                 [keras.Input((3,)), keras.layers.Dense(2, dtype=dtype)]
             )
         optimizer = cls(0.1, implementation=implementation, **options)
-        model.compile(optimizer, "mse")
+        # XLA would look for the model on a GPU.
+        model.compile(optimizer, "mse", jit_compile=False)
         model.fit(x, x[:, :2], batch_size=4, shuffle=False, verbose=0)
         results.append([v.numpy() for v in model.trainable_variables])
         shapes = {v.shape for v in model.trainable_variables}

@@ -206,7 +206,14 @@ def _stepper(
         return lambda values: (
             outside if next(number) < steps_outside else inside
         )(values)
-    return trajectory.RUNS[how](step)
+        run = trajectory.RUNS[how](step)
+
+    def run_on_cpu(gradients: list[tf.Tensor | tf.IndexedSlices]) -> None:
+        # Where the state is; XLA would look for it on a GPU.
+        with tf.device("CPU:0"):
+            run(gradients)
+
+    return run_on_cpu
 
 
 @pytest.mark.parametrize(

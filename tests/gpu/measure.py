@@ -3,7 +3,8 @@
     python3 measure.py FOLDER [--rounds N]
 
 FOLDER holds the program `speed`. The workloads are those of `make bench`, and
-a larger one. Needs only Python.
+a larger one. Needs only Python; where its PyTorch sees the GPU, the table has
+the times of PyTorch's fused optimizers, too.
 """
 
 from __future__ import annotations
@@ -15,20 +16,19 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "benchmarks"))
+import torch_fused
+
 import shapes
 
 Rows = dict[tuple[str, str], list[str]]
 
 
-def _workloads() -> str:
-    """What `speed` reads: a title and its tensors' sizes, a line each."""
-    workloads = {each.title: each.shapes for each in shapes.WORKLOADS.values()}
+def workloads() -> dict[str, list[shapes.Shape]]:
+    """The tensors of each workload, by its title."""
+    found = {each.title: each.shapes for each in shapes.WORKLOADS.values()}
     # Far larger than any cache.
-    workloads["BERT-base x 8"] = 8 * shapes.WORKLOADS["bert-base"].shapes
-    return "".join(
-        f"{title}\t{' '.join(str(math.prod(shape)) for shape in tensors)}\n"
-        for title, tensors in workloads.items()
-    )
+    found["BERT-base x 8"] = 8 * shapes.WORKLOADS["bert-base"].shapes
+    return found
 
 
 def rows(output: str) -> Rows:
@@ -40,17 +40,19 @@ def rows(output: str) -> Rows:
     return found
 
 
-def table(speed: Rows) -> str:
-    """The measurement in Markdown."""
+def table(speed: Rows, fused: dict[tuple[str, str], float]) -> str:
+    """The measurement in Markdown, beside PyTorch's milliseconds."""
     lines = [
-        "| workload | optimizer | launches | ms | GB/s | copy, GB/s | share |",
-        "| :-- | :-- " + "| --: " * 5 + "|",
+        "| workload | optimizer | launches | ms | GB/s | copy, GB/s | share "
+        "| PyTorch fused, ms |",
+        "| :-- | :-- " + "| --: " * 6 + "|",
     ]
     for key, columns in speed.items():
         cells = [*key, *columns[:1], *4 * ["-"]]  # It had too little memory.
         if len(columns) == 4:
             share = float(columns[2]) / float(columns[3])
             cells = [*key, *columns, f"{share:.0%}"]
+        cells.append(f"{fused[key]:.4f}" if key in fused else "-")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -65,12 +67,21 @@ def main() -> None:
     print("==> Against a copy that moves as many bytes", flush=True)
     output = subprocess.run(
         command,
-        input=_workloads(),
+        input="".join(
+            f"{title}\t{' '.join(str(math.prod(shape)) for shape in tensors)}\n"
+            for title, tensors in workloads().items()
+        ),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     ).stdout
-    print(table(rows(output)))
+    fused = {}
+    if torch_fused.available():
+        print("==> PyTorch's fused optimizers", flush=True)
+        for title, tensors in workloads().items():
+            times = torch_fused.milliseconds(tensors, arguments.rounds)
+            fused |= {(title, case): time for case, time in times.items()}
+    print(table(rows(output), fused))
 
 
 if __name__ == "__main__":

@@ -32,5 +32,7 @@ version=$(.venv/bin/python -c 'import tensorflow; print(tensorflow.__version__)'
 "$venv/bin/python" -I -m tf_opt
 say "Testing on the CPU and on the GPU"
 "$venv/bin/pytest" "$@"
+say "Timing Adam's step"
+"$venv/bin/python" tests/gpu/tensorflow_steps.py
 say "Training with state_device and without"
 "$venv/bin/python" examples/offload.py

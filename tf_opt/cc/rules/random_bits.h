@@ -94,7 +94,14 @@ class RandomWords {
   uint32_t key_;
 };
 
+// What decides how an operand is rounded: random bits, or the nearest value.
+struct RoundingBits {
+  bool at_random = false;
+  RandomKey key;
+};
+
 // Bits of the element with this number.
+
 TF_OPT_RULE_INLINE uint32_t RandomBitsOf(const RandomKey& key,
                                          int64_t element) {
   const uint32_t place = static_cast<uint32_t>(element) & 1;

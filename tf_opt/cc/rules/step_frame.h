@@ -143,24 +143,22 @@ struct Frame {
         rounded_at_random(rounded_at_random & ~(1u << kVariable)) {
     if (inputs.stochastic_rounding) this->rounded_at_random |= 1u << kVariable;
     if (!inputs.uses_random_bits) return;
-    const RandomKey key = RandomKey()
-                              .With(inputs.seed)
-                              .With(inputs.iteration)
-                              .With(own.whole_number());
-    for (int k = 0; k < kMostOperands; ++k) random_keys[k] = key.Stream(k);
+    random_key = RandomKey()
+                     .With(inputs.seed)
+                     .With(inputs.iteration)
+                     .With(own.whole_number());
   }
 
   // Returns the same with other random bits, for rows that waited.
   Frame ForWaitingRows() const {
     Frame other = *this;
-    for (RandomKey& key : other.random_keys) key = key.Stream(kCoastingStreams);
+    other.random_key = random_key.Stream(kCoastingStreams);
     return other;
   }
 
-  // Key of an operand that is rounded to 16 bits at random; null if it is
-  // rounded to nearest.
-  TF_OPT_RULE_INLINE const RandomKey* KeyOf(int operand) const {
-    return Has(rounded_at_random, operand) ? &random_keys[operand] : nullptr;
+  // How an operand is rounded to 16 bits.
+  TF_OPT_RULE_INLINE RoundingBits RoundingOf(int operand) const {
+    return {Has(rounded_at_random, operand), random_key.Stream(operand)};
   }
 
   GradientTransform<V> gradient;
@@ -168,7 +166,7 @@ struct Frame {
   MovingAverage<V> average;
   bool update;  // Or only accumulates.
   OperandSet rounded_at_random;
-  RandomKey random_keys[kMostOperands];
+  RandomKey random_key;
 };
 
 // A rule and its frame, for one variable.

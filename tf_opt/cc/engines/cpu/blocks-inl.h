@@ -72,16 +72,17 @@ __attribute__((noinline)) void NarrowAtRandom(const V* values, int n,
   });
 }
 
-// Stores a block in 16 bits. `key` is null for rounding to nearest.
+// Stores a block in 16 bits.
 template <typename V, typename T>
 inline __attribute__((always_inline)) void StoreBlock(const V* values, int n,
-                                                      const RandomKey* key,
+                                                      const RoundingBits& bits,
                                                       RandomBlock* random,
                                                       T* elements) {
-  if (key == nullptr) {
-    NarrowBlock(values, n, elements);
+  if (bits.at_random) {
+    NarrowAtRandom(values, n, random->Fill(bits.key), bits.key.factor(),
+                   elements);
   } else {
-    NarrowAtRandom(values, n, random->Fill(*key), key->factor(), elements);
+    NarrowBlock(values, n, elements);
   }
 }
 
@@ -121,10 +122,10 @@ class VariableBlock {
 
   V* values() { return values_; }
 
-  // `key` is null for rounding to nearest. Master weights are always rounded to
-  // nearest, because a variable is compared with its rounded master weight.
-  void Store(const RandomKey* key, RandomBlock* random) {
-    StoreBlock(values_, n_, has_master_weights_ ? nullptr : key, random,
+  // Master weights are always rounded to nearest, because a variable is
+  // compared with its rounded master weight.
+  void Store(const RoundingBits& bits, RandomBlock* random) {
+    StoreBlock(values_, n_, has_master_weights_ ? RoundingBits() : bits, random,
                array_);
   }
 
@@ -144,7 +145,7 @@ class VariableBlock<V, V> {
   VariableBlock(const Tensor& tensor, int64_t start, int)
       : values_(tensor.variable() + start) {}
   V* values() { return values_; }
-  void Store(const RandomKey*, RandomBlock*) {}
+  void Store(const RoundingBits&, RandomBlock*) {}
 
  private:
   V* values_;
@@ -179,9 +180,8 @@ class StateBlock {
 
   V* values() { return values_; }
 
-  // `key` is null for rounding to nearest.
-  void Store(const RandomKey* key, RandomBlock* random) const {
-    if (array_.type != StateType::kArithmetic) Narrow(key, random);
+  void Store(const RoundingBits& bits, RandomBlock* random) const {
+    if (array_.type != StateType::kArithmetic) Narrow(bits, random);
   }
 
  private:
@@ -199,9 +199,9 @@ class StateBlock {
     }
   }
 
-  void Narrow(const RandomKey* key, RandomBlock* random) const {
+  void Narrow(const RoundingBits& bits, RandomBlock* random) const {
     if (array_.type == StateType::kBFloat16) {
-      StoreBlock(copy_, n_, key, random, At<BFloat16>());
+      StoreBlock(copy_, n_, bits, random, At<BFloat16>());
     } else {
       NarrowBlock(copy_, n_, At<float>());
     }

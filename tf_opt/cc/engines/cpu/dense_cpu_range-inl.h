@@ -147,9 +147,9 @@ __attribute__((noinline)) void FollowVariable(
   VariableBlock<V, T> variable(tensor, start, n);
   StateBlock<V> averages(tensor.average(), start, n);
   AverageBlock<V>(frame.average, n, variable.values(), averages.values());
-  averages.Store(frame.KeyOf(kAverage), random);
+  averages.Store(frame.RoundingOf(kAverage), random);
   if (frame.average.overwrite) {
-    variable.Store(frame.KeyOf(kVariable), random);
+    variable.Store(frame.RoundingOf(kVariable), random);
   }
 }
 
@@ -168,9 +168,9 @@ inline __attribute__((always_inline)) void UpdateBlock(
                                  slots[2].values()};
   use(variable.values(), values);
   for (int k = 0; k < kMostSlots; ++k) {
-    slots[k].Store(frame.KeyOf(kFrameOperandCount + k), random);
+    slots[k].Store(frame.RoundingOf(kFrameOperandCount + k), random);
   }
-  variable.Store(frame.KeyOf(kVariable), random);
+  variable.Store(frame.RoundingOf(kVariable), random);
 }
 
 template <typename T>

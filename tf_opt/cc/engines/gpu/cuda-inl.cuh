@@ -27,6 +27,10 @@
 namespace tf_opt {
 
 constexpr int kCudaThreads = 256;
+// Blocks that a multiprocessor holds at once, which leaves 64 registers for a
+// thread. Enough are there to wait for memory while others compute.
+constexpr int kCudaBlocks = 4;
+
 constexpr int kCudaWarps = kCudaThreads / kWarpThreads;
 
 // Blocks for so many threads.
@@ -75,7 +79,7 @@ __global__ void MakeGpuRules(const __grid_constant__ GpuInputsOf<Rule> inputs,
 }
 
 template <typename T, typename Rule>
-__global__ void __launch_bounds__(kCudaThreads)
+__global__ void __launch_bounds__(kCudaThreads, kCudaBlocks)
     ApplyGpuBatch(const __grid_constant__ GpuBatch<DenseTensor<T>> batch,
                   GpuRules<Rule> rules) {
   GpuThread<CudaConvert, T, Rule>::Run(batch, rules, blockIdx.x, threadIdx.x,

@@ -30,8 +30,6 @@ namespace tf_opt {
 // would be two vectors, and every access of a warp would touch every other half
 // of a sector: twice the accesses for the same bytes.)
 constexpr int kGpuVectorBytes = 16;
-// Vectors of each array that a thread requests before it needs the first.
-constexpr int kGpuVectorsInFlight = 2;
 
 // One thread of one block. `Convert` widens and narrows 16-bit elements.
 template <typename Convert, typename T, typename Rule>
@@ -80,18 +78,11 @@ class GpuThread {
         State::template IsAligned<kPack>(part.average());
     int64_t done = 0;
     if (aligned) {
-      // Neighbouring threads take neighbouring vectors: first several of each
-      // array at once, then the remaining whole ones.
-      const int64_t row = int64_t{threads} * kPack;
-      const int64_t rows = row * kGpuVectorsInFlight;
-      for (; done + rows <= size; done += rows) {
-        Elements::template UpdatePacks<kGpuVectorsInFlight, kPack>(
-            rule, part, done + thread * kPack, row);
-      }
-      for (int64_t k = done + thread * kPack; k + kPack <= size; k += row) {
-        Elements::template UpdatePacks<1, kPack>(rule, part, k, row);
-      }
+      // Neighbouring threads take neighbouring vectors.
       done = size / kPack * kPack;
+      for (int64_t k = thread * kPack; k < done; k += threads * kPack) {
+        Elements::template UpdatePack<kPack>(rule, part, k);
+      }
     }
     // The last few elements, or all if vectors would not be aligned.
     for (int64_t k = done + thread; k < size; k += threads) {

@@ -22,22 +22,21 @@ class FramedElements {
  public:
   using V = ComputeType<T>;
   using Tensor = DenseTensor<T>;
+
   using State = GpuState<Convert, V>;
 
-  // Updates kCount packs of kPack neighbours in every array, the first at `at`,
-  // the others `row` apart; all are loaded before the first is needed.
-  template <int kCount, int kPack>
-  TF_OPT_RULE_INLINE static void UpdatePacks(const FramedRule<Rule>& rule,
-                                             const Tensor& tensor, int64_t at,
-                                             int64_t row) {
-    UpdatePacks<kCount, kPack>(rule, tensor, at, row,
-                               std::make_index_sequence<Rule::kSlots>());
+  // Updates kPack neighbours in every array.
+  template <int kPack>
+  TF_OPT_RULE_INLINE static void UpdatePack(const FramedRule<Rule>& rule,
+                                            const Tensor& tensor, int64_t at) {
+    UpdatePack<kPack>(rule, tensor, at,
+                      std::make_index_sequence<Rule::kSlots>());
   }
 
   // Updates one element.
   TF_OPT_RULE_INLINE static void UpdateAt(const FramedRule<Rule>& rule,
                                           const Tensor& tensor, int64_t at) {
-    UpdatePacks<1, 1>(rule, tensor, at, /*row=*/0);
+    UpdatePack<1>(rule, tensor, at);
   }
 
   // Accumulates only.
@@ -60,61 +59,55 @@ class FramedElements {
     State::Load(tensor.average(), at, average);
     Follow(rule, tensor, element, variable, &master_weight, average);
     if (master_weights != nullptr) master_weights[at] = master_weight;
-    State::Store(tensor.average(), at, average, rule.KeyOf(kAverage), element);
+    State::Store(tensor.average(), at, average, rule.RoundingOf(kAverage),
+                 element);
   }
 
  private:
   // Slots have constant indices: an array indexed by a variable would be in
   // memory instead of registers.
-  template <int kCount, int kPack, std::size_t... kIndices>
-  TF_OPT_RULE_INLINE static void UpdatePacks(const FramedRule<Rule>& rule,
-                                             const Tensor& tensor, int64_t at,
-                                             int64_t row,
-                                             std::index_sequence<kIndices...>) {
-    GpuPack<T, kPack> variable[kCount];
-    GpuPack<T, kPack> gradient[kCount];
-    GpuPack<V, kPack> accumulator[kCount] = {};
-    GpuPack<V, kPack> master_weight[kCount];
-    V slots[Rule::kSlots > 0 ? Rule::kSlots : 1][kCount][kPack];
-    V average[kCount][kPack] = {};
-    for (int u = 0; u < kCount; ++u) {
-      variable[u].Load(tensor.variable() + at + u * row);
-      gradient[u].Load(tensor.gradient() + at + u * row);
-      (State::Load(tensor.slot(kIndices), at + u * row, slots[kIndices][u]),
-       ...);
-      if (tensor.accumulator() != nullptr) {
-        accumulator[u].Load(tensor.accumulator() + at + u * row);
-      }
-      if (tensor.master_weight() != nullptr) {
-        master_weight[u].Load(tensor.master_weight() + at + u * row);
-      }
-      if (tensor.average().data != nullptr) {
-        State::Load(tensor.average(), at + u * row, average[u]);
-      }
+  template <int kPack, std::size_t... kIndices>
+  TF_OPT_RULE_INLINE static void UpdatePack(const FramedRule<Rule>& rule,
+                                            const Tensor& tensor, int64_t at,
+                                            std::index_sequence<kIndices...>) {
+    const int64_t element = tensor.first + at;
+    GpuPack<T, kPack> variable;
+    GpuPack<T, kPack> gradient;
+    GpuPack<V, kPack> accumulator = {};
+    GpuPack<V, kPack> master_weight = {};
+    V slots[Rule::kSlots > 0 ? Rule::kSlots : 1][kPack];
+    V average[kPack] = {};
+    variable.Load(tensor.variable() + at);
+    gradient.Load(tensor.gradient() + at);
+    (State::Load(tensor.slot(kIndices), at, slots[kIndices]), ...);
+    if (tensor.accumulator() != nullptr) {
+      accumulator.Load(tensor.accumulator() + at);
     }
-    for (int u = 0; u < kCount; ++u) {
-      const int64_t element = tensor.first + at + u * row;
-      for (int j = 0; j < kPack; ++j) {
-        Update(rule, tensor, element + j,
-               Convert::Widen(gradient[u].elements[j]),
-               &variable[u].elements[j], &master_weight[u].elements[j],
-               &accumulator[u].elements[j], &average[u][j],
-               &slots[kIndices][u][j]...);
-      }
-      variable[u].Store(tensor.variable() + at + u * row);
-      (State::Store(tensor.slot(kIndices), at + u * row, slots[kIndices][u],
-                    rule.KeyOf(kFrameOperandCount + kIndices), element),
-       ...);
-      if (tensor.accumulator() != nullptr) {
-        accumulator[u].Store(tensor.accumulator() + at + u * row);
-      }
-      if (tensor.master_weight() != nullptr) {
-        master_weight[u].Store(tensor.master_weight() + at + u * row);
-      }
-      if (tensor.average().data != nullptr) {
-        State::Store(tensor.average(), at + u * row, average[u],
-                     rule.KeyOf(kAverage), element);
-      }
+    if (tensor.master_weight() != nullptr) {
+      master_weight.Load(tensor.master_weight() + at);
+    }
+    if (tensor.average().data != nullptr) {
+      State::Load(tensor.average(), at, average);
+    }
+    TF_OPT_UNROLL
+    for (int j = 0; j < kPack; ++j) {
+      Update(rule, tensor, element + j, Convert::Widen(gradient.elements[j]),
+             &variable.elements[j], &master_weight.elements[j],
+             &accumulator.elements[j], &average[j], &slots[kIndices][j]...);
+    }
+    variable.Store(tensor.variable() + at);
+    (State::Store(tensor.slot(kIndices), at, slots[kIndices],
+                  rule.RoundingOf(kFrameOperandCount + kIndices), element),
+     ...);
+    if (tensor.accumulator() != nullptr) {
+      accumulator.Store(tensor.accumulator() + at);
+    }
+    if (tensor.master_weight() != nullptr) {
+      master_weight.Store(tensor.master_weight() + at);
+    }
+    if (tensor.average().data != nullptr) {
+      State::Store(tensor.average(), at, average, rule.RoundingOf(kAverage),
+                   element);
     }
   }
 
@@ -171,10 +164,10 @@ class FramedElements {
                                         V value, T* variable,
                                         V* master_weight) {
     *master_weight = value;
-    const auto* const key = rule.KeyOf(kVariable);
-    *variable = key == nullptr || tensor.master_weight() != nullptr
-                    ? Convert::Narrow(value, T())
-                    : RoundAtRandom(value, RandomBitsOf(*key, element), T());
+    const RoundingBits bits = rule.RoundingOf(kVariable);
+    *variable = bits.at_random && tensor.master_weight() == nullptr
+                    ? RoundAtRandom(value, RandomBitsOf(bits.key, element), T())
+                    : Convert::Narrow(value, T());
   }
 
   // Moves the average towards the master weight or the stored variable.

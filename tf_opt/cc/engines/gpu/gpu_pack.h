@@ -6,6 +6,13 @@
 
 #include "tf_opt/cc/rules/scalar_math.h"
 
+// Arrays of a thread are registers only where all their indices are constants.
+#if defined(__CUDACC__)
+#define TF_OPT_UNROLL _Pragma("unroll")
+#else
+#define TF_OPT_UNROLL
+#endif
+
 namespace tf_opt {
 
 // kCount neighbours of an array, loaded and stored at once.

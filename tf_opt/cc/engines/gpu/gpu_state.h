@@ -31,20 +31,19 @@ class GpuState {
     }
   }
 
-  // `random_key` is null for rounding to nearest; `element` is the number of
-  // the first element.
+  // `element` is the number of the first element.
   template <int kCount>
   TF_OPT_RULE_INLINE static void Store(const StateArray<V>& array, int64_t at,
                                        const V (&values)[kCount],
-                                       const RandomKey* random_key,
+                                       const RoundingBits& bits,
                                        int64_t element) {
     switch (array.type) {
       case StateType::kArithmetic:
-        return StoreAs<V>(array, at, values, nullptr, element);
+        return StoreAs<V>(array, at, values, {}, element);
       case StateType::kFloat:
-        return StoreAs<float>(array, at, values, nullptr, element);
+        return StoreAs<float>(array, at, values, {}, element);
       default:
-        return StoreAs<BFloat16>(array, at, values, random_key, element);
+        return StoreAs<BFloat16>(array, at, values, bits, element);
     }
   }
 
@@ -69,6 +68,7 @@ class GpuState {
                                         V (&values)[kCount]) {
     GpuPack<E, kCount> pack;
     pack.Load(static_cast<const E*>(array.data) + at);
+    TF_OPT_UNROLL
     for (int j = 0; j < kCount; ++j) {
       values[j] = Convert::Widen(pack.elements[j]);
     }
@@ -77,26 +77,26 @@ class GpuState {
   template <typename E, int kCount>
   TF_OPT_RULE_INLINE static void StoreAs(const StateArray<V>& array, int64_t at,
                                          const V (&values)[kCount],
-                                         const RandomKey* random_key,
+                                         const RoundingBits& bits,
                                          int64_t element) {
     GpuPack<E, kCount> pack;
+    TF_OPT_UNROLL
     for (int j = 0; j < kCount; ++j) {
-      pack.elements[j] = Rounded<E>(values[j], random_key, element + j);
+      pack.elements[j] = Rounded<E>(values[j], bits, element + j);
     }
     pack.Store(static_cast<E*>(array.data) + at);
   }
 
   template <typename E>
-  TF_OPT_RULE_INLINE static E Rounded(V value, const RandomKey* random_key,
+  TF_OPT_RULE_INLINE static E Rounded(V value, const RoundingBits& bits,
                                       int64_t element) {
     if constexpr (sizeof(E) == sizeof(V)) {
       return value;
     } else if constexpr (sizeof(E) == 2) {
       const float shorter = static_cast<float>(value);
-      return random_key == nullptr
-                 ? Convert::Narrow(shorter, E())
-                 : RoundAtRandom(shorter, RandomBitsOf(*random_key, element),
-                                 E());
+      return bits.at_random
+                 ? RoundAtRandom(shorter, RandomBitsOf(bits.key, element), E())
+                 : Convert::Narrow(shorter, E());
     } else {
       return static_cast<float>(value);
     }
