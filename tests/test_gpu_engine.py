@@ -5,7 +5,7 @@ That the engine itself is right, Bazel's tests check in the same way.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import pathlib
 import subprocess
 
@@ -21,8 +21,11 @@ BUILT = ROOT / "bazel-bin/tests/gpu"
     reason="`bazel build //tests/gpu:all` makes what this is about",
 )
 def test_speed_prints_what_the_table_is_made_of(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "tests/gpu")
-    measure = importlib.import_module("measure")
+    path = ROOT / "tests/gpu/measure.py"
+    spec = importlib.util.spec_from_file_location("measure", path)
+    measure = importlib.util.module_from_spec(spec)
+    monkeypatch.syspath_prepend(path.parent)
+    spec.loader.exec_module(measure)
     workloads = f"few\t10 7\nmany\t{'256 ' * 1000}\n"
     speed = measure.rows(
         subprocess.check_output(

@@ -206,7 +206,7 @@ def _stepper(
         return lambda values: (
             outside if next(number) < steps_outside else inside
         )(values)
-        run = trajectory.RUNS[how](step)
+    run = trajectory.RUNS[how](step)
 
     def run_on_cpu(gradients: list[tf.Tensor | tf.IndexedSlices]) -> None:
         # Where the state is; XLA would look for it on a GPU.
