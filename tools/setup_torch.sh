@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tries, once, to install PyTorch into .venv. The tests compare with it where it
-# is there and with committed golden trajectories where it isn't. The version's
-# label "+cpu" exists only where a build for the CPU is offered: nobody is made
-# to download the gigabytes of CUDA libraries that come with the other one.
+# Tries, once, to install PyTorch into .venv; tests that compare with it are
+# skipped where it isn't. The version's label "+cpu" exists only where a build for
+# the CPU is offered: nobody is made to download the gigabytes of CUDA libraries
+# that come with the other one.
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -22,7 +22,7 @@ if ! {
     --disable-pip-version-check --constraint requirements/constraints.txt \
     "$requirement" 2>&1 >&3)
 } 3>&1; then
-  say "Going on without it, with the golden trajectories" \
+  say "Going on without it; tests that compare with it are skipped" \
     "(${errors##*$'\n'}). \`make torch\` tries again."
 fi
 echo "$requirement" >"$tried"
