@@ -7,9 +7,7 @@
 #ifndef TF_OPT_CC_ENGINES_GPU_DENSE_GPU_H_
 #define TF_OPT_CC_ENGINES_GPU_DENSE_GPU_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/gpu/framed_elements.h"
@@ -36,26 +34,12 @@ template <typename Convert, typename T, typename Rule>
 class GpuThread {
  public:
   using V = ComputeType<T>;
-  static constexpr int kSlots = Rule::kSlots;
   static constexpr int kPack = kGpuVectorBytes / sizeof(V);
 
   TF_OPT_RULE_INLINE static void Run(const GpuBatch<DenseTensor<T>>& batch,
                                      const GpuRules<Rule>& rules, int32_t block,
                                      int thread, int threads) {
     if (!rules.writes()) return;
-    RunTile(batch, rules, block, thread, threads,
-            std::make_index_sequence<kSlots>());
-  }
-
- private:
-  using Elements = FramedElements<Convert, T, Rule>;
-  using State = GpuState<Convert, V>;
-
-  template <std::size_t... kIndices>
-  TF_OPT_RULE_INLINE static void RunTile(const GpuBatch<DenseTensor<T>>& batch,
-                                         const GpuRules<Rule>& rules,
-                                         int32_t block, int thread, int threads,
-                                         std::index_sequence<kIndices...>) {
     const Tile tile = batch.tile(block);
     const int64_t size = tile.size;
     const FramedRule<Rule> rule = rules[batch.first + tile.tensor];
@@ -69,13 +53,15 @@ class GpuThread {
       }
       return;
     }
-    const bool aligned =
-        GpuPack<T, kPack>::IsAligned(part.variable()) &&
-        GpuPack<T, kPack>::IsAligned(part.gradient()) &&
-        (State::template IsAligned<kPack>(part.slot(kIndices)) && ...) &&
-        GpuPack<V, kPack>::IsAligned(part.accumulator()) &&
-        GpuPack<V, kPack>::IsAligned(part.master_weight()) &&
-        State::template IsAligned<kPack>(part.average());
+    bool aligned = GpuPack<T, kPack>::IsAligned(part.variable()) &&
+                   GpuPack<T, kPack>::IsAligned(part.gradient()) &&
+                   GpuPack<V, kPack>::IsAligned(part.accumulator()) &&
+                   GpuPack<V, kPack>::IsAligned(part.master_weight()) &&
+                   State::template IsAligned<kPack>(part.average());
+    TF_OPT_UNROLL
+    for (int k = 0; k < Rule::kSlots; ++k) {
+      aligned = aligned && State::template IsAligned<kPack>(part.slot(k));
+    }
     int64_t done = 0;
     if (aligned) {
       // Neighbouring threads take neighbouring vectors.
@@ -89,6 +75,10 @@ class GpuThread {
       Elements::UpdateAt(rule, part, k);
     }
   }
+
+ private:
+  using Elements = FramedElements<Convert, T, Rule>;
+  using State = GpuState<Convert, V>;
 };
 
 }  // namespace tf_opt
