@@ -79,7 +79,11 @@ def main() -> None:
     if torch_fused.available():
         print("==> PyTorch's fused optimizers", flush=True)
         for title, tensors in workloads().items():
-            times = torch_fused.milliseconds(tensors, arguments.rounds)
+            try:
+                times = torch_fused.milliseconds(tensors, arguments.rounds)
+            except RuntimeError as error:  # Out of memory, say.
+                print(f"{title}: {error}")
+                continue
             fused |= {(title, case): time for case, time in times.items()}
     print(table(rows(output), fused))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 try:
     import torch
-except ImportError:
+except (ImportError, OSError):  # OSError: it lacks a library.
     torch = None
 
 if TYPE_CHECKING:

@@ -101,7 +101,6 @@ struct RoundingBits {
 };
 
 // Bits of the element with this number.
-
 TF_OPT_RULE_INLINE uint32_t RandomBitsOf(const RandomKey& key,
                                          int64_t element) {
   const uint32_t place = static_cast<uint32_t>(element) & 1;
