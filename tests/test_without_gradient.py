@@ -52,32 +52,6 @@ def test_a_rule_says_whether_anything_changes(name: str, mode: str) -> None:
         assert stays == spec.rests, implementation
 
 
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_the_rows_that_occur_get_the_dense_result(
-    implementation: str, compiled: bool
-) -> None:
-    results = []
-    for dense in (False, True):
-        table = _variable()
-        optimizer = tf_opt.Adagrad(RATE, implementation=implementation)
-        optimizer.build([table])
-        apply = tf.function(optimizer.apply) if compiled else optimizer.apply
-        for step in range(5):
-            gradient = _slices(step)
-            if dense:
-                # In the order of the slices, as the ops add them up.
-                total = np.zeros((ROWS, WIDTH), "float32")
-                np.add.at(
-                    total, gradient.indices.numpy(), gradient.values.numpy()
-                )
-                gradient = tf.constant(total)
-            apply([gradient])
-        results.append([table.numpy(), optimizer._state.slots[0][0].numpy()])
-    for sparse, dense in zip(*results, strict=True):
-        np.testing.assert_array_equal(sparse, dense)
-
-
 @pytest.mark.parametrize(
     "options",
     [
