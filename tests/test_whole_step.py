@@ -53,6 +53,8 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
             "ema_momentum": 0.5,
             "ema_overwrite_frequency": 2,
         },
+        # Averages need exact tables.
+        "lazy": {"lazy_mode": True},
     },
     "scaling": {
         "none": {},
@@ -69,32 +71,20 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
         },
     },
     "norm": {"none": {}, "track": {"track_gradient_norm": True}},
-    "storage": {
+    "weights": {
         "none": {},
         "masters": {"master_weights": True},
-        "stochastic": {"stochastic_rounding": True, "seed": 3},
-        "state": {"state_dtype": "bfloat16", "seed": 4},
-        "masters, state": {
-            "master_weights": True,
-            "state_dtype": "bfloat16",
-            "seed": 5,
-        },
-        "stochastic, state": {
-            "stochastic_rounding": True,
-            "state_dtype": "bfloat16",
-            "seed": -6,
-        },
+        "stochastic": {"stochastic_rounding": True, "seed": -6},
     },
-    "slices": {"none": {}, "exact": {}, "lazy": {"lazy_mode": True}},
+    "state": {"none": {}, "bfloat16": {"state_dtype": "bfloat16", "seed": 4}},
+    "slices": {"none": {}, "some": {}},
 }
-IMPLEMENTATIONS = ("custom_op", "composed")
-# Ways to run whose state isn't beside the variables.
-ELSEWHERE: dict[str, tuple[str, dict[str, Any]]] = {
-    "graph, host": ("tf.function", {"state_device": "CPU:0"}),
-    "replicas, host": ("replicas", {"state_device": "CPU:0"}),
-    "replicas, shards": ("replicas", {"shard_state": True}),
-}
-RUNS = (*trajectory.RUNS, "replicas", *ELSEWHERE)
+# Where both have the same new pairs AllPairs takes the second, which is faster.
+IMPLEMENTATIONS = ("composed", "custom_op")
+# "shards" are replicas that share the state.
+RUNS = (*trajectory.RUNS, "replicas", "shards")
+# Where the state is, beside the variables or not.
+PLACES = ("beside", "host")
 DTYPES = ("float32", "float64", "mixed", "bfloat16", "float16")
 
 
@@ -108,23 +98,17 @@ def _cases() -> list[Any]:
             id="-".join([*case, *chosen]),
         )
         for *case, chosen in (
-            (*case[:5], case[5:])
+            (*case[:6], case[6:])
             for case in pairwise(
                 [*TWO_MODES, ROW_WISE_MODES[0]],
-                IMPLEMENTATIONS,
                 RUNS,
+                PLACES,
+                IMPLEMENTATIONS,
                 DTYPES,
                 *choices,
                 filter_func=lambda case: (
-                    case[1:3] != ["custom_op", "jit_compile"]
-                    and (
-                        case[-1] != "lazy"
-                        or (
-                            OPTIMIZERS[case[0][0]].has_lazy_mode
-                            # Averages need exact tables.
-                            and case[4 + names.index("averaging")] == "none"
-                        )
-                    )
+                    case[1:3]
+                    not in (["jit_compile", "host"], ["shards", "host"])
                 ),
             )
         )
@@ -239,13 +223,15 @@ def test_each_mode_in_each_type(
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "implementation", "how", "dtype", "chosen"), _cases()
+    ("name", "mode", "how", "where", "implementation", "dtype", "chosen"),
+    _cases(),
 )
 def test_all_features_together(
     name: str,
     mode: str,
-    implementation: str,
     how: str,
+    where: str,
+    implementation: str,
     dtype: str,
     chosen: dict[str, str],
     strategy: tf.distribute.Strategy,
@@ -254,18 +240,24 @@ def test_all_features_together(
     for feature, choice in chosen.items():
         features.update(FEATURES[feature][choice])
     skips = "dynamic_growth_steps" in features or "skip_nonfinite" in features
-    if implementation == "custom_op" and not HAS_SPARSE_KERNELS:
-        # The op for dense gradients, the composed one for others.
-        implementation = "auto"
-    how, placement = ELSEWHERE.get(how, (how, {}))
     under_test = OPTIMIZERS[name]
+    if not under_test.has_lazy_mode:
+        features.pop("lazy_mode", None)
+    if implementation == "custom_op" and (
+        how == "jit_compile" or not HAS_SPARSE_KERNELS
+    ):
+        # The op where there is one, and else the composed one.
+        implementation = "auto"
+    placement = {"state_device": "CPU:0"} if where == "host" else {}
+    if how == "shards":
+        how, placement = "replicas", {"shard_state": True}
     arguments = {
         "weight_decay": 0.1,
         **under_test.modes[mode],
         **under_test.proportional,
     }
     scope = strategy if how == "replicas" else tf.distribute.get_strategy()
-    on_device = how == "tf.function" and bool(placement)
+    on_device = how != "replicas" and where == "host"
     with scope.scope(), tf.device("CPU:1" if on_device else "CPU:0"):
         trained = Trained(
             *(name, arguments, features, SHAPES, _dtypes(dtype)),
@@ -273,8 +265,10 @@ def test_all_features_together(
             **placement,
         )
     accumulates = "gradient_accumulation_steps" in features
-    slices, lazy = chosen["slices"] != "none", chosen["slices"] == "lazy"
-    refused = how == "replicas" and not placement and lazy and accumulates
+    slices, lazy = chosen["slices"] != "none", "lazy_mode" in features
+    refused = (
+        how == "replicas" and not placement and lazy and slices and accumulates
+    )
     # Whole updates, of up to three steps.
     outside = 0 if placement or refused else 8 if skips else 9
     step = _stepper(
