@@ -231,12 +231,9 @@ def with_its_own_train_step() -> keras.Model:
 @pytest.mark.parametrize(
     ("make", "replicas", "how"),
     [
-        (unbuilt, False, {}),
         (unbuilt, False, {"run_eagerly": True}),
         (with_float_ids, True, {}),
-        (with_float_ids, False, {"steps_per_execution": 2}),
-        (with_a_shared_table, False, {}),
-        (with_its_own_train_step, False, {}),
+        (with_a_shared_table, False, {"steps_per_execution": 2}),
         (with_its_own_train_step, True, {}),
     ],
 )
