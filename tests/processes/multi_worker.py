@@ -15,6 +15,6 @@ def work(folder: pathlib.Path) -> None:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     worker = strategy.cluster_resolver.task_id
     results = {}
-    for case in (*steps.CASES, *steps.ON_HOST):
+    for case in (*steps.FEATURED, *steps.ON_HOST):
         results |= steps.state(case, *steps.train(*case, [worker], strategy))
     np.savez(folder / f"{worker}.npz", **results)

@@ -94,7 +94,7 @@ def coordinate(
         coordinator.join()
 
     results = {}
-    for case in steps.CASES:
+    for case in (*steps.BARE, *steps.FEATURED):
         name, _, features = case
         variables, optimizer = steps.train(*case, steps.PARTS, strategy, call)
         results |= steps.state(case, variables, optimizer)
