@@ -10,10 +10,9 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from small_model import X
+from small_model import Y
 from small_model import assert_same
-
-X = np.random.default_rng(7).standard_normal((16, 4)).astype("float32")
-Y = X[:, :2] ** 2
 
 
 def sequential() -> keras.Model:
