@@ -29,7 +29,6 @@ PLACEMENTS = {
     ("name", "placement", "arguments", "wrap"),
     [
         # The others differ in what test_whole_step.py has.
-        ("SGD", "shards", {}, lambda optimizer: optimizer),
         ("ASGD", "host", {}, lambda optimizer: optimizer),
         ("AveragedSGD", "shards", {}, lambda optimizer: optimizer),
         ("Adam", "host", {"run_eagerly": True}, tf_opt.LossScaleOptimizer),
