@@ -48,6 +48,12 @@ def test_a_page_is_read_in_five_minutes(page: pathlib.Path) -> None:
     assert len(words) <= 1200
 
 
+def test_the_navigation_has_its_pages_at_one_depth() -> None:
+    # Where one is deeper, MkDocs can't read the file.
+    entries = re.findall(r"^( *)- .*?([\w/-]+\.md)$", NAV, re.MULTILINE)
+    assert {len(indent) for indent, _ in entries} == {2, 6}
+
+
 def anchors(page: pathlib.Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
     return {
