@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,6 +17,7 @@ import tf_opt
 from tf_opt.python.ops.resource_apply import BARE
 
 from devices import needs_sparse_kernels
+from devices import sparse_implementations
 
 ROWS, WIDTH = 30, 6
 RATE = 0.125
@@ -44,19 +46,49 @@ def _accumulator(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     return found
 
 
+@pytest.mark.parametrize("torch_epsilon", [False, True])
+@sparse_implementations
+def test_takes_the_steps_of_fbgemms_formula(implementation, torch_epsilon):
+    table = _table()
+    p, a = table.numpy(), np.full(ROWS, 0.1)
+    optimizer = tf_opt.Adagrad(
+        RATE,
+        epsilon=1e-3,
+        torch_epsilon=torch_epsilon,
+        row_wise=True,
+        implementation=implementation,
+    )
+    for step in range(200):
+        slices = _slices(step, table)
+        optimizer.apply([slices], [table])
+        g = np.zeros_like(p)
+        np.add.at(g, slices.indices.numpy(), slices.values.numpy())
+        a += np.mean(g**2, axis=1)
+        root = np.sqrt(a) + 1e-3 if torch_epsilon else np.sqrt(a + 1e-3)
+        p -= (RATE / root)[:, None] * g
+    np.testing.assert_allclose(table.numpy(), p, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(_accumulator(optimizer).numpy(), a, rtol=1e-12)
+
+
 @pytest.mark.kernels
 @needs_sparse_kernels
 @pytest.mark.parametrize("width", [1, 5, 64, 200, 1100, 20000])
-def test_rows_that_occur_get_the_bits_of_a_dense_gradient(width):
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_rows_that_occur_get_the_bits_of_a_dense_gradient(width, in_graph):
     tables, accumulators = [], []
     for dense in (False, True):
         table = _table("float32", width)
         optimizer = tf_opt.Adagrad(RATE, row_wise=True, clipvalue=0.9)
         optimizer.build([table])
+
+        def apply(gradient: Any, table=table, optimizer=optimizer) -> None:
+            optimizer.apply([gradient], [table])
+
+        # Its arguments would be traced as tensors.
+        step = tf.function(lambda g: apply(g)) if in_graph else apply  # noqa: B023
         for i in range(5):
             slices = _slices(i, table)
-            gradient = tf.convert_to_tensor(slices) if dense else slices
-            optimizer.apply([gradient], [table])
+            step(tf.convert_to_tensor(slices) if dense else slices)
         assert optimizer.implementation_in_use == "custom_op"
         tables.append(table.numpy())
         accumulators.append(_accumulator(optimizer).numpy())

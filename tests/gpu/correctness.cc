@@ -127,7 +127,6 @@ void CheckLarge() {
       Case::Name({}) + ", " + kDtype<T> + ", 2^31 + 4,097 elements";
 
   DenseModel<T, Rule::kSlots> model({kPattern});
-
   const auto tensors = model.Tensors();
   auto large = tensors[0];
   large.size = kSize;
@@ -283,7 +282,6 @@ int main(int argc, char** argv) {
     CheckLarge<float>();
     CheckLarge<double>();
   }
-
   std::printf("%d failed\n", failures);
   return failures != 0;
 }

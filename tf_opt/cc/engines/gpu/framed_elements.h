@@ -22,7 +22,6 @@ class FramedElements {
  public:
   using V = ComputeType<T>;
   using Tensor = DenseTensor<T>;
-
   using State = GpuState<Convert, V>;
 
   // Updates kPack neighbours in every array.
