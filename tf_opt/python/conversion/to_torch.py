@@ -20,7 +20,6 @@ from tf_opt.python.conversion.torch_counterparts import Variables
 from tf_opt.python.conversion.torch_counterparts import layout_of
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state import factors
 from tf_opt.python.optimizers.values.gradients import path_of
 
 # Those in PyTorch that have L2 decay and decoupled decay.
@@ -202,11 +201,10 @@ def _groups(
     known = [index for index in indices if index is not None]
     count = len(known)
     rates = np.broadcast_to(
-        factors.learning_rate_factors(optimizer._state, known), count
+        optimizer._state.learning_rate_factors(known), count
     ) * float(keras.ops.convert_to_numpy(optimizer.learning_rate))
     decays = np.broadcast_to(
-        factors.weight_decays(optimizer.weight_decay, optimizer._state, known),
-        count,
+        optimizer._state.weight_decays(optimizer.weight_decay, known), count
     )
     by_index = dict(zip(known, zip(rates, decays, strict=True), strict=True))
     groups: list[dict[str, Any]] = []

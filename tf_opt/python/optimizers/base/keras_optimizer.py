@@ -27,8 +27,8 @@ from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.building import StateBuilder
 from tf_opt.python.optimizers.base.choices import Choices
 from tf_opt.python.optimizers.base.choices import Exclusions
-from tf_opt.python.optimizers.state import factors
 from tf_opt.python.optimizers.state import lazy_mode as lazy_modes
+from tf_opt.python.optimizers.state import multipliers
 from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
@@ -43,7 +43,7 @@ def _multipliers(option: str, doc: str) -> Any:
     """Creates the property of a dictionary of multipliers."""
     return property(
         lambda self: self._choices.chosen[option],
-        lambda self, x: self._choose(option, factors.check(option, x)),
+        lambda self, x: self._choose(option, multipliers.check(option, x)),
         doc=doc,
     )
 

@@ -1,12 +1,40 @@
-"""Factors of single variables, which may change between steps."""
+"""Factors of single variables, which may change between steps.
+
+Users name variables by regular expressions on their paths. A step sees vectors
+over all variables.
+"""
 
 from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
+
+from tf_opt.python.optimizers.state import patterns
+from tf_opt.python.optimizers.values import validation
+
+
+def check(name: str, multipliers: Any) -> dict[str, float] | None:
+    """Returns a copy of a user's multipliers.
+
+    Raises a ValueError unless they are None or a dictionary of regular
+    expressions and numbers >= 0.
+    """
+    if multipliers is None:
+        return None
+    if not isinstance(multipliers, Mapping):
+        raise ValueError(
+            f"`{name}` must be a dictionary of regular expressions and "
+            f"factors, or None. Received: {name}={multipliers!r}"
+        )
+    patterns.check(name, multipliers, "keys")
+    for pattern, factor in multipliers.items():
+        validation.check_not_negative(f"{name}[{pattern!r}]", factor)
+    return {pattern: float(x) for pattern, x in multipliers.items()}
 
 
 class Multipliers(tf.Module):

@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.multipliers import Multipliers
@@ -143,6 +147,31 @@ class OptimizerState:
     def waits(self, index: int) -> bool:
         """Returns whether rows of a variable may have missed steps."""
         return bool(self.since) and self.since[index] is not None
+
+    def weight_decays(
+        self, weight_decay: Number | None, indices: Sequence[int]
+    ) -> float | np.ndarray | tf.Tensor:
+        """Returns one weight decay for some variables, or a vector of them."""
+        if weight_decay is None or is_known(weight_decay, 0):
+            return 0.0
+        applies = [not self.excluded[index] for index in indices]
+        factors = self.unsaved.weight_decay_multipliers.of(indices)
+        if factors is None and isinstance(
+            weight_decay, (int, float, np.number)
+        ):
+            decay = float(weight_decay)
+            return decay if all(applies) else decay * np.array(applies)
+        decays = arithmetic.float64(weight_decay) * tf.constant(
+            applies, tf.float64
+        )
+        return decays if factors is None else decays * factors
+
+    def learning_rate_factors(
+        self, indices: Sequence[int]
+    ) -> float | tf.Tensor:
+        """Returns one factor for some variables, or a vector of them."""
+        factors = self.unsaved.learning_rate_multipliers.of(indices)
+        return 1.0 if factors is None else factors
 
     def commit(
         self, values: Sequence[tuple[Variable, Any]], commits: Flag

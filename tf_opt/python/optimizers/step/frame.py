@@ -11,7 +11,6 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.optimizers.state import factors
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.plan import Plan
@@ -143,6 +142,6 @@ def factors_of(
     decay = None if settings.decays_before_rule else settings.weight_decay
     return Factors(
         gradient=gradient,
-        learning_rate=factors.learning_rate_factors(state, bucket.indices),
-        weight_decay=factors.weight_decays(decay, state, bucket.indices),
+        learning_rate=state.learning_rate_factors(bucket.indices),
+        weight_decay=state.weight_decays(decay, bucket.indices),
     )

@@ -19,7 +19,6 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
 from tf_opt.python.ops.resource_apply import BARE
 from tf_opt.python.ops.resource_apply import resource_apply
-from tf_opt.python.optimizers.state import factors as factors_of_variables
 from tf_opt.python.optimizers.step.frame import Factors
 from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import StepContext
@@ -151,9 +150,7 @@ def run_quickly(
     )
     scalars = rule.scalars(rate, updates)
     numbers = {**rule.hyperparameters, **scalars}
-    weight_decay = factors_of_variables.weight_decays(
-        settings.weight_decay, state, bucket.indices
-    )
+    weight_decay = state.weight_decays(settings.weight_decay, bucket.indices)
     try:
         library.wrapper_of(op.name)(
             variables=lists["variables"],

@@ -12,7 +12,6 @@ from tf_opt.python.functional import stochastic_rounding
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.storage_rounding import is_16_bit
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.state.factors import weight_decays
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.state.storage import Weight
@@ -93,7 +92,7 @@ def decay(
     index = state.index_of(variable)
     if settings.weight_decay is None or state.excluded[index]:
         return
-    weight_decay = weight_decays(settings.weight_decay, state, [index])
+    weight_decay = state.weight_decays(settings.weight_decay, [index])
     weight = Weight(state, index, variable)
     dtype = arithmetic.slot_dtype(weight.stored.dtype)
     factor = tf.reshape(arithmetic.kept_part(learning_rate, weight_decay), [])
