@@ -14,8 +14,8 @@ import tensorflow as tf
 import tf_opt
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rules import RULES
-from tf_opt.python.ops.resource_apply import ResourceApplyOp
-from tf_opt.python.ops.resource_apply import resource_apply
+from tf_opt.python.ops.calls import ResourceApplyOp
+from tf_opt.python.ops.calls import resource_apply
 
 SHAPES = ((2, 3), (4,))
 # Of ASGD's tables.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import kernels
-from tf_opt.python.ops.measure_gradients import measure_gradients
+from tf_opt.python.ops.calls import measure_gradients
 
 from devices import needs_gpu
 from registry import OPTIMIZERS

@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.ops import measure_gradients
-from tf_opt.python.ops.inputs import variable_group
+from tf_opt.python.ops.calls import measure_gradients as custom_op
+from tf_opt.python.ops.calls import variable_group
 
 from op_cases import never_assigned
 from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
 
-custom_op = measure_gradients.measure_gradients
 composed = tf_opt.functional.measure_gradients
 
 DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.ops.resource_apply import BARE
+from tf_opt.python.ops.calls import BARE
 
 from op_cases import OPS
 from op_cases import Launch

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from tensorflow.python.framework import op_def_registry
-from tf_opt.python.ops.measure_gradients import measure_gradients
+from tf_opt.python.ops.calls import measure_gradients
 
 from devices import EMULATED_GPU
 from devices import refusal

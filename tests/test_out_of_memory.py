@@ -19,9 +19,9 @@ import sys
 
 import tensorflow as tf
 from tf_opt.python.functional import adam_rule
-from tf_opt.python.ops.merge_slices import merge_slices
-from tf_opt.python.ops.resource_apply import ResourceApplyOp
-from tf_opt.python.ops.resource_apply import resource_apply
+from tf_opt.python.ops.calls import merge_slices
+from tf_opt.python.ops.calls import ResourceApplyOp
+from tf_opt.python.ops.calls import resource_apply
 
 IDS = 2**24
 REFUSED = tf.errors.ResourceExhaustedError

@@ -14,7 +14,7 @@ import pytest
 import tf_opt
 from tf_opt.python.functional.rule_spec import SECOND_MOMENT
 from tf_opt.python.functional.rules import RULES
-from tf_opt.python.ops.resource_apply import check_fits
+from tf_opt.python.ops.calls import check_fits
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 

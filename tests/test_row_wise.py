@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.ops.resource_apply import BARE
+from tf_opt.python.ops.calls import BARE
 
 from devices import needs_sparse_kernels
 from devices import sparse_implementations

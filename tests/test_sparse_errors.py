@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.ops.measure_gradients import measure_gradients
-from tf_opt.python.ops.merge_slices import merge_slices
+from tf_opt.python.ops.calls import measure_gradients
+from tf_opt.python.ops.calls import merge_slices
 
 from devices import needs_sparse_kernels
 from op_cases import OPS

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import strategies
-from tf_opt.python.ops.measure_gradients import measure_gradients
-from tf_opt.python.ops.merge_slices import merge_slices
+from tf_opt.python.ops.calls import measure_gradients
+from tf_opt.python.ops.calls import merge_slices
 
 from devices import needs_sparse_kernels
 from op_cases import BATCHES

@@ -31,8 +31,8 @@ from tf_opt.python.conversion.torch_layouts import (
     torch_layouts as torch_layouts,
 )
 from tf_opt.python.functional import rules as _rules
+from tf_opt.python.ops import calls as _calls
 from tf_opt.python.ops import library as _library
-from tf_opt.python.ops import resource_apply as _resource_apply
 from tf_opt.python.optimizers.adadelta import Adadelta as Adadelta
 from tf_opt.python.optimizers.adagrad import Adagrad as Adagrad
 from tf_opt.python.optimizers.adam import Adam as Adam
@@ -60,7 +60,7 @@ _tensorflow_internals.exclude_from_autograph(__name__)
 # Python.
 if _library.library().ops is not None:
     for _rule in _rules.RULES:
-        _resource_apply.check_fits(_rule)
+        _calls.check_fits(_rule)
 
 __all__ = ["__version__", "callbacks", "functional", "ops"]
 __all__ += [x for x in globals() if x[0] != "_" and callable(globals()[x])]

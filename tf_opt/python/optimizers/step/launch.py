@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
-from tf_opt.python.ops.resource_apply import BARE
-from tf_opt.python.ops.resource_apply import resource_apply
+from tf_opt.python.ops.calls import BARE
+from tf_opt.python.ops.calls import resource_apply
 from tf_opt.python.optimizers.step.frame import Factors
 from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import StepContext

@@ -16,7 +16,7 @@ from tf_opt.python.functional import step_frame
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.ops import measure_gradients as custom_op
+from tf_opt.python.ops import calls
 from tf_opt.python.optimizers.step import tables
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
@@ -67,7 +67,7 @@ def measure(
                     context, bucket, own, more_rows, enabled
                 )
             else:
-                measured = custom_op.measure_gradients(
+                measured = calls.measure_gradients(
                     [x.values for x in own] if bucket.sparse else own,
                     bucket.lists["accumulators"] if accumulates else (),
                     gradient_scale=settings.gradient_scale,
@@ -99,7 +99,7 @@ def _rows_with_accumulators(
     def measured() -> GradientMeasures:
         merged = tables.merged(context, bucket, grads, more_rows)
         if not bucket.lazy:
-            return custom_op.measure_gradients(
+            return calls.measure_gradients(
                 [x.values for x in merged],
                 bucket.lists["accumulators"],
                 rows=[x.indices for x in merged],
@@ -114,7 +114,7 @@ def _rows_with_accumulators(
             )
             for index, gradient in zip(bucket.indices, merged, strict=True)
         ]
-        return custom_op.measure_gradients(sums)
+        return calls.measure_gradients(sums)
 
     def nothing() -> GradientMeasures:
         count = len(grads)

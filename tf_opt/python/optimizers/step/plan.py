@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from tf_opt.python import dispatch
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.ops.inputs import variable_group
-from tf_opt.python.ops.resource_apply import ResourceApplyOp
+from tf_opt.python.ops.calls import ResourceApplyOp
+from tf_opt.python.ops.calls import variable_group
 from tf_opt.python.optimizers.state.lazy_mode import CATCH_UP
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.placement import bytes_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.ops.merge_slices import merge_slices
+from tf_opt.python.ops.calls import merge_slices
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket

@@ -15,7 +15,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.ops.resource_apply import ResourceApplyOp
+from tf_opt.python.ops.calls import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.values import variables as access

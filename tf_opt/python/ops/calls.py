@@ -1,4 +1,4 @@
-"""The ops that update variables, one for each rule."""
+"""The custom ops as functions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import scalars as checked
+from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.ops import library
-from tf_opt.python.ops.inputs import slices_as_inputs
-from tf_opt.python.ops.inputs import to_handles
 from tf_opt.python.tensorflow_internals import has_op_callbacks
 from tf_opt.python.tensorflow_internals import is_registered
 from tf_opt.python.tensorflow_internals import signature_of
+
+# A variable, or a handle (of a VariableGroup, for example).
+VariableLike = tf.Variable | keras.Variable | tf.Tensor
 
 # Frame of a step that only applies its rule. docs/api/ops.md describes it.
 BARE: Mapping[str, Any] = {
@@ -58,6 +62,135 @@ _CHECKS = {
 }
 # Inputs and attributes of all ops.
 _COMMON = {"variables", *BARE, *_OF_SLICES, *_PER_VARIABLE}
+
+
+# ---- Inputs. ----
+
+
+def _to_handles(variables: Sequence[VariableLike]) -> list[tf.Tensor]:
+    """Returns the handles of variables."""
+    return [getattr(variable, "handle", variable) for variable in variables]
+
+
+def _slices_as_inputs(
+    slices: Sequence[tf.IndexedSlices],
+    accumulated_rows: Sequence[tf.Tensor],
+    tables: Sequence[str],
+) -> dict[str, Any]:
+    """Returns the inputs of a sparse op that slices are, by name.
+
+    `accumulated_rows` has for each gradient the indices of more rows that
+    count as occurring, with a gradient of zero; or it is empty. `tables` are
+    the variables' names in errors; if there are none, their positions are.
+    """
+    indices = [tf.convert_to_tensor(x.indices) for x in slices]
+    more = list(accumulated_rows)
+    # The types of indices that have kernels.
+    if {x.dtype for x in (*indices, *more)} not in ({tf.int32}, {tf.int64}):
+        indices, more = (
+            [tf.cast(x, tf.int64) for x in rows] for rows in (indices, more)
+        )
+    return {
+        "gradients": [x.values for x in slices],
+        "indices": indices,
+        "accumulated_rows": more,
+        "tables": list(tables),
+    }
+
+
+def variable_group(
+    variables: Sequence[tf.Variable | keras.Variable], device: str
+) -> tf.Tensor:
+    """Creates a handle that an op takes in place of a list of variables.
+
+    Passing a handle costs TensorFlow microseconds. For a thousand small slots,
+    that takes longer than updating them. A group is only for eager steps: in a
+    graph TensorFlow must see every variable, to order its uses, to save it
+    with a function, and to compile it.
+
+    The group keeps the variables alive and refers to their current values.
+    """
+    ops = library.library().ops
+    with tf.device(device):
+        group = ops.tf_opt_variable_group()
+        ops.tf_opt_variable_group_fill(group, _to_handles(variables))
+    return group
+
+
+# ---- Ops that take gradients. ----
+
+
+def merge_slices(
+    slices: Sequence[tf.IndexedSlices],
+    table_rows: Sequence[int | tf.Tensor],
+    accumulated_rows: Sequence[tf.Tensor] = (),
+    *,
+    tables: Sequence[str] = (),
+) -> list[tf.IndexedSlices]:
+    """Sums the repeated rows of gradients of one type, in one launch.
+
+    Args:
+        slices: The gradients.
+        table_rows: The number of rows of each variable.
+        accumulated_rows: For each variable, indices of more rows that occur,
+            with a gradient of zero. Or empty.
+        tables: The variables' names in errors. Empty: their positions.
+
+    Returns:
+        For each gradient its rows, sorted, each once.
+    """
+    if any(map(tf.is_tensor, table_rows)):
+        table_rows = tf.stack([tf.cast(x, tf.int64) for x in table_rows])
+    else:
+        # TensorFlow converts a list more slowly.
+        table_rows = np.array(table_rows, np.int64)
+    merged = library.run_op(
+        "TfOpt>MergeSlices",
+        **_slices_as_inputs(slices, accumulated_rows, tables),
+        table_rows=table_rows,
+    )
+    return [
+        tf.IndexedSlices(values, indices)
+        for indices, values in zip(merged.rows, merged.sums, strict=True)
+    ]
+
+
+def measure_gradients(
+    gradients: Sequence[tf.Tensor],
+    accumulators: Sequence[VariableLike] = (),
+    *,
+    rows: Sequence[tf.Tensor] = (),
+    gradient_scale: Scalar = 1.0,
+    enabled: bool | tf.Tensor = True,
+) -> GradientMeasures:
+    """Does what `tf_opt.functional.measure_gradients` does, in one launch.
+
+    The gradients have one type. A sum's order depends only on the number of
+    elements, so its bits are the same on any number of threads. A sum may be
+    infinite even if all elements are finite.
+
+    Args:
+        gradients: The gradients.
+        accumulators: Variables to add, one for each gradient. Or empty.
+        rows: For each gradient the rows that it has of its accumulator, sorted,
+            each once; in the other rows it is zero. Or empty: all rows.
+        gradient_scale: Factor of the gradients.
+        enabled: Whether to measure. If false, nothing is read, all sums are 0,
+            and all gradients count as finite.
+    """
+    return GradientMeasures(
+        *library.run_op(
+            "TfOpt>MeasureGradients",
+            gradients=list(gradients),
+            rows=[tf.cast(x, tf.int64) for x in rows],
+            accumulators=_to_handles(accumulators),
+            gradient_scale=checked.real("gradient_scale", gradient_scale),
+            enabled=checked.flag("enabled", enabled),
+        )
+    )
+
+
+# ---- Ops that update variables, one for each rule. ----
 
 
 class ResourceApplyOp(NamedTuple):
@@ -161,12 +294,11 @@ def resource_apply(
     inputs: dict[str, Any] = {"gradients": list(gradients)}
     if isinstance(gradients[0], tf.IndexedSlices):
         op = op.for_slices
-        inputs = slices_as_inputs(gradients, accumulated_rows)
-        inputs["tables"] = list(tables)
+        inputs = _slices_as_inputs(gradients, accumulated_rows, tables)
     given = {**BARE, **_OF_SLICES, **arguments}
     signature = signature_of(op.name)
     for name in signature.handles:
-        inputs[name] = to_handles(given[name])
+        inputs[name] = _to_handles(given[name])
     # The op converts Python numbers to float64 exactly and at almost no cost.
     for dtype, names in signature.scalars.items():
         for name in names:
