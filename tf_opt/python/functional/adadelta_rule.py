@@ -10,8 +10,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class AdadeltaResult(NamedTuple):
@@ -96,7 +95,7 @@ def adadelta(
     References:
         - [Zeiler, 2012](https://arxiv.org/abs/1212.5701)
     """
-    return AdadeltaResult(**pure_step(SPEC, locals()))
+    return AdadeltaResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def adadelta_update(
@@ -104,8 +103,7 @@ def adadelta_update(
     learning_rate: tf.Tensor,
     rho: tf.Tensor,
     epsilon: tf.Tensor,
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the slots are the averages of the squares."""
 
     def formula(s, p, g, accumulated_grad, accumulated_delta_var):
@@ -115,7 +113,7 @@ def adadelta_update(
         d = s.rho * d + s.one_minus_rho * (change * change)
         return p - s.learning_rate * change, a, d
 
-    return Update(
+    return Formula(
         formula,
         {
             "learning_rate": learning_rate,
@@ -123,9 +121,7 @@ def adadelta_update(
             "one_minus_rho": 1 - rho,
             "epsilon": epsilon,
         },
-        learning_rate=learning_rate,
-        missed=lambda: MissedStep([rho, rho]),
-        **decay,
+        missed=lambda _: MissedStep([rho, rho]),
     )
 
 

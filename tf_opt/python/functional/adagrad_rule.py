@@ -11,8 +11,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class AdagradResult(NamedTuple):
@@ -110,7 +109,7 @@ def adagrad(
         - Row-wise:
           [Mudigere et al., 2021](https://arxiv.org/abs/2104.05158)
     """
-    return AdagradResult(**pure_step(SPEC, locals()))
+    return AdagradResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def adagrad_update(
@@ -119,8 +118,7 @@ def adagrad_update(
     epsilon: tf.Tensor,
     torch_epsilon: bool,
     row_wise: bool = False,
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the only slot is the accumulator."""
     zero = arithmetic.float64(0.0)
 
@@ -138,16 +136,14 @@ def adagrad_update(
         rate = s.learning_rate / root(s, accumulator)
         return p - arithmetic.of_rows(rate, p) * g, accumulator
 
-    return Update(
+    return Formula(
         row_wise_formula if row_wise else formula,
         {
             "learning_rate": learning_rate,
             "epsilon_inside": zero if torch_epsilon else epsilon,
             "epsilon_outside": epsilon if torch_epsilon else zero,
         },
-        learning_rate=learning_rate,
-        missed=lambda: MissedStep([1.0]),
-        **decay,
+        missed=lambda _: MissedStep([1.0]),
     )
 
 

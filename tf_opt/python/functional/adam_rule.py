@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -13,8 +12,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class AdamResult(NamedTuple):
@@ -115,7 +113,7 @@ def adam(
         - [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)
         - [Reddi et al., 2018](https://arxiv.org/abs/1904.09237)
     """
-    return AdamResult(**pure_step(SPEC, locals()))
+    return AdamResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def adam_update(
@@ -126,9 +124,7 @@ def adam_update(
     beta_2: tf.Tensor,
     epsilon: tf.Tensor,
     epsilon_hat: bool,
-    slots: Sequence[str],
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the slots are m, v and, for AMSGrad, v_max."""
     step_size = learning_rate / (1 - tf.pow(beta_1, step))
     root_correction = tf.sqrt(1 - tf.pow(beta_2, step))
@@ -150,7 +146,7 @@ def adam_update(
         p = p - s.step_size * (m / (root + s.epsilon))
         return (p, m, v) if v_max is None else (p, m, v, second_moment)
 
-    def missed() -> MissedStep:
+    def missed(slots) -> MissedStep:
         return coasting.along_first_moment(
             learning_rate * root_correction / (1 - tf.pow(beta_1, step)),
             epsilon if epsilon_hat else epsilon * root_correction,
@@ -159,7 +155,7 @@ def adam_update(
             amsgrad="v_max" in slots,
         )
 
-    return Update(
+    return Formula(
         formula,
         {
             "beta_1": beta_1,
@@ -170,10 +166,7 @@ def adam_update(
             "root_scale": root_scale,
             "epsilon": epsilon,
         },
-        learning_rate=learning_rate,
-        slots=slots,
         missed=missed,
-        **decay,
     )
 
 

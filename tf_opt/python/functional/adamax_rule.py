@@ -11,8 +11,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class AdamaxResult(NamedTuple):
@@ -107,7 +106,7 @@ def adamax(
     References:
         - [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980), section 7.1
     """
-    return AdamaxResult(**pure_step(SPEC, locals()))
+    return AdamaxResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def adamax_update(
@@ -118,8 +117,7 @@ def adamax_update(
     beta_2: tf.Tensor,
     epsilon: tf.Tensor,
     torch_epsilon: bool,
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the slots are m and u."""
     zero = arithmetic.float64(0.0)
     step_size = learning_rate / (1 - tf.pow(beta_1, step))
@@ -136,7 +134,7 @@ def adamax_update(
         # PyTorch's norm is 0 before the first gradient.
         return tf.where(tf.equal(m, 0), tf.zeros_like(m), m / (u + epsilon))
 
-    def missed() -> MissedStep:
+    def missed(_) -> MissedStep:
         return MissedStep(
             [beta_1, beta_2],
             step_size,
@@ -146,7 +144,7 @@ def adamax_update(
             epsilon_growth=1 / beta_2,
         )
 
-    return Update(
+    return Formula(
         formula,
         {
             "beta_1": beta_1,
@@ -156,9 +154,7 @@ def adamax_update(
             "epsilon_inside": epsilon if torch_epsilon else zero,
             "epsilon_outside": outside,
         },
-        learning_rate=learning_rate,
         missed=missed,
-        **decay,
     )
 
 

@@ -9,8 +9,7 @@ import tensorflow as tf
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class ASGDResult(NamedTuple):
@@ -98,25 +97,23 @@ def asgd(
         - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
           weight decay enters where Paddle adds it.
     """
-    return ASGDResult(**pure_step(SPEC, locals()))
+    return ASGDResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def asgd_update(
-    *, seen_batches: tf.Tensor, learning_rate: tf.Tensor, **decay: bool
-) -> Update:
+    *, seen_batches: tf.Tensor, learning_rate: tf.Tensor
+) -> Formula:
     """Binds a step's numbers; the slots are d and this batch's row of y."""
 
     def formula(s, p, g, d, y):
         d = _replace_term(d, y, g)
         return p - s.step_size * d, d, g
 
-    return Update(
+    return Formula(
         formula,
         {"step_size": learning_rate / seen_batches},
-        learning_rate=learning_rate,
         # So d stays the sum of the stored y.
         rounds_gradient_like_slot=1,
-        **decay,
     )
 
 

@@ -11,8 +11,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class AveragedSGDResult(NamedTuple):
@@ -108,7 +107,7 @@ def averaged_sgd(
           by Averaging"; step size and lag are PyTorch's
           ([`torch.optim.ASGD`](https://docs.pytorch.org/docs/stable/generated/torch.optim.ASGD.html)).
     """
-    return AveragedSGDResult(**pure_step(SPEC, locals()))
+    return AveragedSGDResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def next_eta(
@@ -133,8 +132,7 @@ def averaged_sgd_update(
     lambd: tf.Tensor,
     alpha: tf.Tensor,
     t0: tf.Tensor,
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the only slot is ax."""
     eta = learning_rate if eta is None else eta
     mu = 1 / tf.maximum(step - 1 - t0, 1)
@@ -145,12 +143,10 @@ def averaged_sgd_update(
         # ax + 1 * (p - ax) would differ from p by a rounding error.
         return p, tf.where(copies, p, ax + s.mu * (p - ax))
 
-    return Update(
+    return Formula(
         formula,
         {"eta": eta, "mu": mu},
-        learning_rate=learning_rate,
         kept=arithmetic.kept_part(eta, lambd),
-        **decay,
     )
 
 

@@ -10,8 +10,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class FtrlResult(NamedTuple):
@@ -109,7 +108,7 @@ def ftrl(
         - [McMahan et al., 2013](
           https://research.google.com/pubs/archive/41159.pdf)
     """
-    return FtrlResult(**pure_step(SPEC, locals()))
+    return FtrlResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def ftrl_update(
@@ -120,8 +119,7 @@ def ftrl_update(
     l2_regularization_strength: tf.Tensor,
     l2_shrinkage_regularization_strength: tf.Tensor,
     beta: tf.Tensor,
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the slots are n and z."""
     zero, one = arithmetic.float64(0.0), arithmetic.float64(1.0)
     moves = tf.not_equal(learning_rate, 0)
@@ -151,7 +149,7 @@ def ftrl_update(
         divisor = tf.where(tf.equal(leader, 0), tf.ones_like(p), divisor)
         return tf.where(moves, leader, p) / divisor, accumulator, linear
 
-    return Update(
+    return Formula(
         formula,
         {
             "exponent": -learning_rate_power,
@@ -163,8 +161,6 @@ def ftrl_update(
                 moves, 2 * l2_shrinkage_regularization_strength, zero
             ),
         },
-        learning_rate=learning_rate,
-        **decay,
     )
 
 

@@ -10,8 +10,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class LionResult(NamedTuple):
@@ -88,7 +87,7 @@ def lion(
     References:
         - [Chen et al., 2023](https://arxiv.org/abs/2302.06675)
     """
-    return LionResult(**pure_step(SPEC, locals()))
+    return LionResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def lion_update(
@@ -96,8 +95,7 @@ def lion_update(
     learning_rate: tf.Tensor,
     beta_1: tf.Tensor,
     beta_2: tf.Tensor,
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the only slot is m."""
 
     def formula(s, p, g, m):
@@ -105,12 +103,12 @@ def lion_update(
         p = p - s.learning_rate * direction
         return p, s.beta_2 * m + s.one_minus_beta_2 * g
 
-    def missed() -> MissedStep:
+    def missed(_) -> MissedStep:
         # Without a gradient beta_1 decides only whether there is a direction.
         size = tf.where(beta_1 == 0, 0 * learning_rate, learning_rate)
         return MissedStep([beta_2], size, lambda epsilon, m: tf.sign(m))
 
-    return Update(
+    return Formula(
         formula,
         {
             "learning_rate": learning_rate,
@@ -119,9 +117,7 @@ def lion_update(
             "beta_2": beta_2,
             "one_minus_beta_2": 1 - beta_2,
         },
-        learning_rate=learning_rate,
         missed=missed,
-        **decay,
     )
 
 

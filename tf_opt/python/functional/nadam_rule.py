@@ -13,8 +13,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class NAdamResult(NamedTuple):
@@ -113,7 +112,7 @@ def nadam(
         - [Dozat, 2016](https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ);
           the schedule is PyTorch's and Paddle's.
     """
-    return NAdamResult(**pure_step(SPEC, locals()))
+    return NAdamResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> tf.Tensor:
@@ -145,8 +144,7 @@ def nadam_update(
     beta_2: tf.Tensor,
     epsilon: tf.Tensor,
     momentum_decay: tf.Tensor,
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the slots are m and v."""
     now = momentum(step, beta_1, momentum_decay)
     next_ = momentum(step + 1, beta_1, momentum_decay)
@@ -162,7 +160,7 @@ def nadam_update(
     root_correction = tf.sqrt(1 - tf.pow(beta_2, step))
     moment_size = learning_rate * next_ / (1 - product * next_)
 
-    def missed() -> MissedStep:
+    def missed(_) -> MissedStep:
         return coasting.along_first_moment(
             moment_size * root_correction,
             epsilon * root_correction,
@@ -170,7 +168,7 @@ def nadam_update(
             beta_2,
         )
 
-    return Update(
+    return Formula(
         formula,
         {
             "beta_1": beta_1,
@@ -182,9 +180,7 @@ def nadam_update(
             "root_scale": 1 / root_correction,
             "epsilon": epsilon,
         },
-        learning_rate=learning_rate,
         missed=missed,
-        **decay,
     )
 
 

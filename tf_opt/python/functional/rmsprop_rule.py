@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -12,8 +11,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class RMSpropResult(NamedTuple):
@@ -122,7 +120,7 @@ def rmsprop(
           https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf)
         - [Graves, 2013](https://arxiv.org/abs/1308.0850) for the centered form.
     """
-    return RMSpropResult(**pure_step(SPEC, locals()))
+    return RMSpropResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def rmsprop_update(
@@ -133,9 +131,7 @@ def rmsprop_update(
     epsilon: tf.Tensor,
     torch_epsilon: bool,
     torch_momentum: bool,
-    slots: Sequence[str],
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the form follows from the slots."""
     zero, one = arithmetic.float64(0.0), arithmetic.float64(1.0)
     inflow, step_size = learning_rate, one
@@ -161,7 +157,7 @@ def rmsprop_update(
             state.append(average)
         return p - s.step_size * direction, *state
 
-    def missed() -> MissedStep:
+    def missed(slots) -> MissedStep:
         if "momentum_buffer" not in slots:
             return MissedStep([rho] * len(slots))
         return MissedStep(
@@ -172,7 +168,7 @@ def rmsprop_update(
             moving_slot=1,
         )
 
-    return Update(
+    return Formula(
         formula,
         {
             "rho": rho,
@@ -183,10 +179,7 @@ def rmsprop_update(
             "epsilon_inside": zero if torch_epsilon else epsilon,
             "epsilon_outside": epsilon if torch_epsilon else zero,
         },
-        learning_rate=learning_rate,
-        slots=slots,
         missed=missed,
-        **decay,
     )
 
 

@@ -1,8 +1,8 @@
 """Rules as data: what checks, state and ops need to know of a rule's function.
 
-The function itself has defaults and documentation. `tf_opt/cc/rules/` has the
-same of the ops. When the library of custom ops is loaded, the names are
-compared.
+The function itself has defaults and documentation, and does `pure_step`.
+`tf_opt/cc/rules/` has the same of the ops. When the library of custom ops is
+loaded, the names are compared.
 """
 
 from __future__ import annotations
@@ -20,8 +20,17 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import scalars
+from tf_opt.python.functional import tensors
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.functional.update import Formula
+from tf_opt.python.functional.update import Update
+
+# Narrower types that a slot may have, by arithmetic type.
+_NARROWER = {
+    tf.float32: (tf.bfloat16,),
+    tf.float64: (tf.float32, tf.bfloat16),
+}
 
 
 class Range(NamedTuple):
@@ -177,9 +186,9 @@ class RuleSpec:
     Attributes:
         function: The function in `tf_opt.functional`.
         class_name: The optimizer.
-        update: Takes a step's numbers, float64 scalars, modes and the names of
-            the slots, by name. Returns the `Update` of one variable. If there
-            is a row-wise form, also takes whether it is that, as `row_wise`.
+        update: Takes a step's numbers, float64 scalars, and the rule's own
+            modes, by name. Returns the `Formula`. If there is a row-wise form,
+            also takes whether it is that, as `row_wise`.
         numbers: Its numbers, in the op's order, the learning rate among them.
         slots: Its slots, in the op's order; those that may be left out come
             last, and only in a rule without `shared`.
@@ -194,7 +203,7 @@ class RuleSpec:
 
     function: Callable[..., tuple]
     class_name: str
-    update: Callable[..., Any]
+    update: Callable[..., Formula]
     numbers: Sequence[Number]
     slots: Sequence[Slot]
     op: str = ""
@@ -290,16 +299,24 @@ class RuleSpec:
         return {}
 
     @functools.cached_property
-    def bind(self) -> Callable[..., Any]:
-        """Function of numbers of any kind, for `update`."""
+    def bind(self) -> Callable[..., Update]:
+        """Function of numbers of any kind and of all modes, by name."""
         slots = tuple(slot.name for slot in self.slots)
 
-        def bind(**arguments: Any) -> Any:
-            for name, x in arguments.items():
+        def bind(
+            *, decoupled_weight_decay: bool, maximize: bool, **own: Any
+        ) -> Update:
+            for name, x in own.items():
                 # None is the first value of `Shared`.
                 if x is not None and not isinstance(x, bool):
-                    arguments[name] = arithmetic.float64(x)
-            return self.update(slots=slots, **arguments)
+                    own[name] = arithmetic.float64(x)
+            return Update(
+                self.update(**own),
+                slots,
+                own["learning_rate"],
+                decoupled_weight_decay,
+                maximize,
+            )
 
         return bind
 
@@ -357,3 +374,73 @@ class RuleSpec:
                     "missed steps would grow. Received: "
                     f"{less}={values[0]}, {more}={values[1]}"
                 )
+
+
+def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks the arguments of a rule's function and computes its step.
+
+    Returns by name the new variable and slots, in the types of the old ones,
+    and the shared state. Raises a ValueError if an argument can't be used.
+    """
+    variable = tensors.floating("variable", arguments["variable"])
+    if spec.row_wise and scalars.mode("row_wise", arguments["row_wise"]):
+        spec = spec.row_wise
+        tensors.check_has_rows("variable", variable)
+    spec.check_slots(arguments)
+
+    def like_variable(
+        name: str, dtypes: Sequence[tf.DType], *, by_row: bool = False
+    ) -> tf.Tensor:
+        return tensors.like(
+            name, arguments[name], "variable", variable, dtypes, by_row=by_row
+        )
+
+    gradient = like_variable("gradient", [variable.dtype])
+    dtype = arithmetic.slot_dtype(variable.dtype)
+    narrower = _NARROWER.get(dtype, ())
+    # Those that may be left out are None.
+    old = {
+        slot.name: like_variable(
+            slot.name,
+            (dtype, *(() if slot.exact or slot.by_row else narrower)),
+            by_row=slot.by_row,
+        )
+        for slot in spec.slots
+        if not (slot.needed_by and arguments[slot.name] is None)
+    }
+    numbers = _numbers(spec, arguments)
+    update = dataclasses.replace(
+        spec.with_slots(lambda slot: slot.name in old).bind(**numbers),
+        sqrt=arithmetic.differentiable_sqrt,
+    )
+    weight_decay = scalars.real("weight_decay", arguments["weight_decay"])
+    new = update(variable, gradient, list(old.values()), weight_decay)
+    old = {"variable": variable, **old}
+    results = {
+        name: tf.cast(x, old[name].dtype)
+        for name, x in zip(old, new, strict=True)
+    }
+    shared = {each.name: each.next(**numbers) for each in spec.shared}
+    return results | shared
+
+
+def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks the numbers and modes that the rule takes."""
+    checks = {
+        **{number.name: number.check for number in spec.numbers},
+        **{
+            mode: functools.partial(scalars.mode, mode)
+            for mode in spec.all_modes
+        },
+        **{
+            shared.name: functools.partial(scalars.real, shared.name)
+            for shared in spec.shared
+        },
+    }
+    first = {shared.name for shared in spec.shared if shared.first is None}
+    return {
+        name: None
+        if name in first and arguments[name] is None
+        else checks[name](arguments[name])
+        for name in spec.bound
+    }

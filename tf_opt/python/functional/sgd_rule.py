@@ -11,8 +11,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.coasting import MissedStep
 from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.update import Update
-from tf_opt.python.functional.update import pure_step
+from tf_opt.python.functional.update import Formula
 
 
 class SGDResult(NamedTuple):
@@ -111,7 +110,7 @@ def sgd(
           2013](https://proceedings.mlr.press/v28/sutskever13.html) for
           Nesterov's form.
     """
-    return SGDResult(**pure_step(SPEC, locals()))
+    return SGDResult(**rule_spec.pure_step(SPEC, locals()))
 
 
 def sgd_update(
@@ -122,8 +121,7 @@ def sgd_update(
     dampening: tf.Tensor,
     nesterov: bool,
     torch_momentum: bool,
-    **decay: bool,
-) -> Update:
+) -> Formula:
     """Binds a step's numbers; the slot, with momentum, is the velocity."""
     one = arithmetic.float64(1.0)
     if torch_momentum:
@@ -142,7 +140,7 @@ def sgd_update(
             change = s.momentum * velocity + s.ahead * g
         return p + s.step_size * change, velocity
 
-    def missed() -> MissedStep:
+    def missed(_) -> MissedStep:
         size = -step_size
         return MissedStep(
             [momentum],
@@ -151,7 +149,7 @@ def sgd_update(
             ratio=momentum,
         )
 
-    return Update(
+    return Formula(
         formula,
         {
             "learning_rate": learning_rate,
@@ -160,9 +158,7 @@ def sgd_update(
             "ahead": ahead,
             "step_size": step_size,
         },
-        learning_rate=learning_rate,
         missed=missed,
-        **decay,
     )
 
 
