@@ -68,14 +68,8 @@ def runs_custom_op(
     """Decides whether the custom op updates variables of a type on a device.
 
     Otherwise the composed implementation does. Raises a RuntimeError if
-    `implementation` is "custom_op" and the op can't run here, and a ValueError
-    if it is none of the three.
+    `implementation` is "custom_op" and the op can't run here.
     """
-    if implementation not in IMPLEMENTATIONS:
-        raise ValueError(
-            f"`implementation` must be one of {', '.join(IMPLEMENTATIONS)}. "
-            f"Received: {implementation!r}"
-        )
     if implementation == COMPOSED:
         return False
     obstacle = _obstacle(op_name, dtype, device)
