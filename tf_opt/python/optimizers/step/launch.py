@@ -70,25 +70,22 @@ def launch(
             "overwrite_with_average": averages and frame.overwrite_with_average,
             "enabled": frame.enabled,
             "update": frame.update,
-            **_rounding_of(context, bucket),
+            **_random_bits_of(context, bucket),
         },
     )
 
 
-def _rounding_of(context: StepContext, bucket: Bucket) -> dict[str, Any]:
-    """Returns the arguments of an op that tell how to round."""
+def _random_bits_of(context: StepContext, bucket: Bucket) -> dict[str, Any]:
+    """Returns the arguments of an op that tell how to round at random."""
     settings = context.settings.rounding
-    arguments: dict[str, Any] = {}
-    if bucket.lists["master_weights"]:
-        arguments["master_weights"] = bucket.lists["master_weights"]
-    if settings.needs_bits:
-        arguments.update(
-            variable_numbers=np.array(bucket.indices, np.float64),
-            iteration=access.as_number(context.state.iterations),
-            stochastic_rounding=settings.stochastic_rounding,
-            seed=settings.seed,
-        )
-    return arguments
+    if not settings.needs_bits:
+        return {}
+    return {
+        "variable_numbers": np.array(bucket.indices, np.float64),
+        "iteration": access.as_number(context.state.iterations),
+        "stochastic_rounding": settings.stochastic_rounding,
+        "seed": settings.seed,
+    }
 
 
 # ---- Quick eager steps. ----
@@ -158,7 +155,11 @@ def run_quickly(
             weight_decay=weight_decay,
             **{name: lists[name] for name in op.slots},
             **{name: numbers[name] for name in (*op.numbers, *op.modes)},
-            **{**_bare(), **_rounding_of(context, bucket)},
+            **{
+                **_bare(),
+                "master_weights": lists["master_weights"],
+                **_random_bits_of(context, bucket),
+            },
         )
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
         # The op refuses gradients to broadcast, for example, before it
