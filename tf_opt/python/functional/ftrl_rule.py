@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.tensors import TensorLike
+from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.update import Formula
 
 

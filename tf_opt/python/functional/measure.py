@@ -9,11 +9,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import scalars
+from tf_opt.python.functional import checks
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.tensors import TensorLike
-from tf_opt.python.functional.tensors import floating
-from tf_opt.python.functional.tensors import like
+from tf_opt.python.functional.checks import TensorLike
 
 
 class GradientMeasures(NamedTuple):
@@ -91,19 +89,19 @@ def measure_gradients(
             "`accumulators` must be empty or have one tensor for each of the "
             f"{count} `gradients`, got {len(accumulators)}"
         )
-    scale = arithmetic.float64(scalars.real("gradient_scale", gradient_scale))
-    enabled = scalars.flag("enabled", enabled)
+    scale = arithmetic.float64(checks.real("gradient_scale", gradient_scale))
+    enabled = checks.flag("enabled", enabled)
     sums, finite = [], []
     for i, (gradient, accumulator) in enumerate(
         itertools.zip_longest(gradients, accumulators)
     ):
         name = f"gradients[{i}]"
-        gradient = floating(name, gradient)
+        gradient = checks.floating(name, gradient)
         slot_dtype = arithmetic.slot_dtype(gradient.dtype)
         dtype = slot_dtype.real_dtype
         x = tf.cast(scale, dtype) * arithmetic.as_real(gradient, dtype)
         if accumulator is not None:
-            accumulator = like(
+            accumulator = checks.like(
                 f"accumulators[{i}]", accumulator, name, gradient, [slot_dtype]
             )
             x += arithmetic.as_real(accumulator, dtype)

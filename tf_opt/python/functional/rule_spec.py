@@ -19,8 +19,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import scalars
-from tf_opt.python.functional import tensors
+from tf_opt.python.functional import checks
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.functional.update import Formula
@@ -133,7 +132,7 @@ class Number:
         Raises:
             ValueError: If it isn't a number, or out of range.
         """
-        convert = scalars.integer if self.is_count else scalars.real
+        convert = checks.integer if self.is_count else checks.real
         number = convert(self.name, value)
         # A tensor would have to be read first.
         if not tf.is_tensor(number) and not self.range.has(number):
@@ -382,16 +381,16 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Returns by name the new variable and slots, in the types of the old ones,
     and the shared state. Raises a ValueError if an argument can't be used.
     """
-    variable = tensors.floating("variable", arguments["variable"])
-    if spec.row_wise and scalars.mode("row_wise", arguments["row_wise"]):
+    variable = checks.floating("variable", arguments["variable"])
+    if spec.row_wise and checks.mode("row_wise", arguments["row_wise"]):
         spec = spec.row_wise
-        tensors.check_has_rows("variable", variable)
+        checks.has_rows("variable", variable)
     spec.check_slots(arguments)
 
     def like_variable(
         name: str, dtypes: Sequence[tf.DType], *, by_row: bool = False
     ) -> tf.Tensor:
-        return tensors.like(
+        return checks.like(
             name, arguments[name], "variable", variable, dtypes, by_row=by_row
         )
 
@@ -413,7 +412,7 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
         spec.with_slots(lambda slot: slot.name in old).bind(**numbers),
         sqrt=arithmetic.differentiable_sqrt,
     )
-    weight_decay = scalars.real("weight_decay", arguments["weight_decay"])
+    weight_decay = checks.real("weight_decay", arguments["weight_decay"])
     new = update(variable, gradient, list(old.values()), weight_decay)
     old = {"variable": variable, **old}
     results = {
@@ -426,14 +425,14 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Checks the numbers and modes that the rule takes."""
-    checks = {
+    check_of = {
         **{number.name: number.check for number in spec.numbers},
         **{
-            mode: functools.partial(scalars.mode, mode)
+            mode: functools.partial(checks.mode, mode)
             for mode in spec.all_modes
         },
         **{
-            shared.name: functools.partial(scalars.real, shared.name)
+            shared.name: functools.partial(checks.real, shared.name)
             for shared in spec.shared
         },
     }
@@ -441,6 +440,6 @@ def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: None
         if name in first and arguments[name] is None
-        else checks[name](arguments[name])
+        else check_of[name](arguments[name])
         for name in spec.bound
     }

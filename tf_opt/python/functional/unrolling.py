@@ -11,10 +11,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import checks
 from tf_opt.python.functional import rule_spec
-from tf_opt.python.functional import scalars
+from tf_opt.python.functional.checks import to_tensor
 from tf_opt.python.functional.rules import RULES
-from tf_opt.python.functional.tensors import to_tensor
 
 
 class UnrollResult(NamedTuple):
@@ -72,7 +72,7 @@ def unroll(
     >>> tape.gradient(end.variables, lr).numpy().tolist()
     [-4.0, -4.0, -4.0]
     """
-    if scalars.fixed_integer("steps", steps) < 1:
+    if checks.fixed_integer("steps", steps) < 1:
         raise ValueError(f"`steps` must be >= 1, got {steps}")
     pack = functools.partial(tf.nest.pack_sequence_as, variables)
 
@@ -114,7 +114,7 @@ def unroll(
     if state is None:
         names, first = taken.args[2:], {}
         if spec:
-            rate = scalars.real("learning_rate", numbers["learning_rate"](0, 0))
+            rate = checks.real("learning_rate", numbers["learning_rate"](0, 0))
             first = {
                 shared.name: arithmetic.float64(
                     rate if shared.first is None else shared.first
@@ -135,7 +135,7 @@ def unroll(
                 [z + arithmetic.as_slot(x, z.dtype) for z in zeros(name)]
             )
     state = {"iterations": 0, **state}
-    start = scalars.integer("iterations", state["iterations"])
+    start = checks.integer("iterations", state["iterations"])
     slots = {k: flatten(k, state[k]) for k in taken.args if k in state}
 
     def step(i, leaves, slots, losses):

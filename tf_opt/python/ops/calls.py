@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional import scalars as checked
+from tf_opt.python.functional import checks
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.rule_spec import RuleSpec
@@ -56,9 +56,9 @@ _PER_VARIABLE = (
     "variable_numbers",
 )
 _CHECKS = {
-    tf.float64: checked.real,
-    tf.int64: checked.integer,
-    tf.bool: checked.flag,
+    tf.float64: checks.real,
+    tf.int64: checks.integer,
+    tf.bool: checks.flag,
 }
 # Inputs and attributes of all ops.
 _COMMON = {"variables", *BARE, *_OF_SLICES, *_PER_VARIABLE}
@@ -184,8 +184,8 @@ def measure_gradients(
             gradients=list(gradients),
             rows=[tf.cast(x, tf.int64) for x in rows],
             accumulators=_to_handles(accumulators),
-            gradient_scale=checked.real("gradient_scale", gradient_scale),
-            enabled=checked.flag("enabled", enabled),
+            gradient_scale=checks.real("gradient_scale", gradient_scale),
+            enabled=checks.flag("enabled", enabled),
         )
     )
 
@@ -318,4 +318,4 @@ def _one_for_each(name: str, value: Any) -> float | np.ndarray | tf.Tensor:
     """Converts to a float64 scalar or vector."""
     if isinstance(value, np.ndarray):
         return np.asarray(value, np.float64)
-    return checked.real(name, value, may_be_vector=True)
+    return checks.real(name, value, may_be_vector=True)
