@@ -350,7 +350,7 @@ def test_steps_of_other_kinds_are_not_missed(gradient, implementation):
 
 def test_inside_xla(monkeypatch):
     monkeypatch.setattr(
-        "tf_opt.python.optimizers.state.lazy_mode.MOST_MISSED_STEPS", 8
+        "tf_opt.python.optimizers.state.table_modes.MOST_MISSED_STEPS", 8
     )
 
     def compiled(step: Callable) -> Callable:

@@ -68,7 +68,7 @@ def trained(
 @pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 def test_rows_have_the_same_bits_when_all_catch_up(implementation, monkeypatch):
     monkeypatch.setattr(
-        "tf_opt.python.optimizers.state.lazy_mode.MOST_MISSED_STEPS", 4
+        "tf_opt.python.optimizers.state.table_modes.MOST_MISSED_STEPS", 4
     )
     arguments = {
         "lazy_mode": {"^table$": "catch_up"},

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state.lazy_mode import CATCH_UP
+from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.values import validation
 
 # `optimizers`: those of the training step that this thread runs or traces.

@@ -9,7 +9,7 @@ from typing import Any
 
 from tf_opt.python.optimizers.base.arguments import is_fixed
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state import lazy_mode
+from tf_opt.python.optimizers.state import table_modes
 
 
 def check(
@@ -36,7 +36,7 @@ def check(
     signature = inspect.signature(type(optimizer)).parameters
     required = {
         **{name: signature[name].default for name in lacks},
-        "lazy_mode": lazy_mode.without_lazy(optimizer.lazy_mode),
+        "lazy_mode": table_modes.without_lazy(optimizer.lazy_mode),
         **fixed,
     }
     for name, value in required.items():

@@ -15,7 +15,7 @@ from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.definition import COUNTERPARTS
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.loss_scale_optimizer import LossScaleOptimizer
-from tf_opt.python.optimizers.state.row_wise_tables import RowWise
+from tf_opt.python.optimizers.state.table_modes import RowWise
 
 
 # Overloads can't tell Keras' classes apart: pyright doesn't know what

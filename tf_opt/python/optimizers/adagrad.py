@@ -11,8 +11,8 @@ from tf_opt.python.optimizers.base.arguments import CommonArguments
 from tf_opt.python.optimizers.base.arguments import LearningRate
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state import row_wise_tables
-from tf_opt.python.optimizers.state.row_wise_tables import RowWise
+from tf_opt.python.optimizers.state import table_modes
+from tf_opt.python.optimizers.state.table_modes import RowWise
 
 
 @optimizer(adagrad_rule.SPEC, keras.optimizers.Adagrad)
@@ -117,4 +117,4 @@ class Adagrad(FusedOptimizer):
 
     @row_wise.setter
     def row_wise(self, value: RowWise) -> None:
-        self._choose("row_wise", row_wise_tables.check("row_wise", value))
+        self._choose("row_wise", table_modes.check_row_wise(value))

@@ -21,9 +21,9 @@ from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.state import placement
-from tf_opt.python.optimizers.state.lazy_mode import LazyMode
 from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.state.storage import StateDtype
+from tf_opt.python.optimizers.state.table_modes import LazyMode
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.settings import clip_bound
 from tf_opt.python.optimizers.step.settings import inverse_scale

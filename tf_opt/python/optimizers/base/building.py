@@ -19,8 +19,8 @@ from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rule_spec import Shared
 from tf_opt.python.functional.rule_spec import Slot
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.state import lazy_mode
 from tf_opt.python.optimizers.state import storage
+from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.placement import placement_of
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -203,7 +203,7 @@ class StateBuilder:
             return (), ()
         since: list[keras.Variable | None] = [None] * len(catch_up)
         coasts: list[keras.Variable | None] = [None] * len(catch_up)
-        entries = (lazy_mode.MOST_MISSED_STEPS, coasting.COLUMNS)
+        entries = (table_modes.MOST_MISSED_STEPS, coasting.COLUMNS)
         for i, x in enumerate(self._variables):
             if catch_up[i]:
                 rows = x.shape[:1]

@@ -23,9 +23,8 @@ import tensorflow as tf
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import excluded_variables_of
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.optimizers.state import lazy_mode
 from tf_opt.python.optimizers.state import patterns
-from tf_opt.python.optimizers.state import row_wise_tables
+from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.values.gradients import path_of
 
 
@@ -134,9 +133,9 @@ class Choices:
         def values_of(option: str) -> Sequence[Any] | None:
             choice = chosen[option]
             if option == "lazy_mode":
-                return lazy_mode.modes_of(choice, variables)
+                return table_modes.modes_of(choice, variables)
             if option == "row_wise":
-                return row_wise_tables.tables_of(choice, variables)
+                return table_modes.which_are_row_wise(choice, variables)
             if option == "excluded":
                 return choice.of(variables, listed)
             if choice is None:
@@ -148,7 +147,7 @@ class Choices:
             for option in chosen
         }
         if optimizer.use_ema:
-            lazy_mode.check_none_is_lazy(
+            table_modes.check_none_is_lazy(
                 chosen["lazy_mode"], values["lazy_mode"]
             )
         return Choices(chosen, values, shapes)

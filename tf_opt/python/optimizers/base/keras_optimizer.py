@@ -27,9 +27,9 @@ from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.building import StateBuilder
 from tf_opt.python.optimizers.base.choices import Choices
 from tf_opt.python.optimizers.base.choices import Exclusions
-from tf_opt.python.optimizers.state import lazy_mode as lazy_modes
 from tf_opt.python.optimizers.state import multipliers
 from tf_opt.python.optimizers.state import storage
+from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
 from tf_opt.python.optimizers.step.plan import PlanKeeper
@@ -87,7 +87,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         weight_decay_multipliers: Mapping[str, float] | None = None,
         skip_nonfinite: bool = False,
         track_gradient_norm: bool = False,
-        lazy_mode: lazy_modes.LazyMode = False,
+        lazy_mode: table_modes.LazyMode = False,
         master_weights: bool = False,
         stochastic_rounding: bool = False,
         seed: int | None = None,
@@ -227,20 +227,20 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     )
 
     @property
-    def lazy_mode(self) -> lazy_modes.LazyMode:
+    def lazy_mode(self) -> table_modes.LazyMode:
         """Whether tables are lazy, or patterns for those that are.
 
         An assignment takes effect in eager steps and in functions traced
         afterwards. Once the optimizer is built, it can't change which tables
         catch up.
         """
-        return lazy_modes.copy_of(self._choices.chosen["lazy_mode"])
+        return table_modes.copy_of(self._choices.chosen["lazy_mode"])
 
     @lazy_mode.setter
-    def lazy_mode(self, value: lazy_modes.LazyMode) -> None:
-        value = lazy_modes.check("lazy_mode", value)
+    def lazy_mode(self, value: table_modes.LazyMode) -> None:
+        value = table_modes.check_lazy_mode(value)
         if self._state is not None:
-            lazy_modes.check_same_catch_up(value, self.lazy_mode, self._state)
+            table_modes.check_same_catch_up(value, self.lazy_mode, self._state)
         self._choose("lazy_mode", value)
 
     def exclude_from_weight_decay(
@@ -310,7 +310,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             self._choices.chosen["excluded"].warn_if_unmatched(variables)
         choices = self._choices.resolve(self, variables)
         modes = choices.values["lazy_mode"]
-        catch_up = lazy_modes.which_catch_up(self.lazy_mode, variables, modes)
+        catch_up = table_modes.which_catch_up(self.lazy_mode, variables, modes)
         self._choices, self._builder = choices, builder
         try:
             with explains_later_traces():

@@ -19,9 +19,9 @@ from tf_opt.python import dispatch
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.calls import ResourceApplyOp
 from tf_opt.python.ops.calls import variable_group
-from tf_opt.python.optimizers.state.lazy_mode import CATCH_UP
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.placement import bytes_of
+from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import variables as access

@@ -1,4 +1,4 @@
-"""The choice of the tables that are lazy."""
+"""The choices of tables that are lazy, and whose state has one number a row."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ Mode = bool | Literal["catch_up"]
 # by regular expression.
 LazyMode = Mode | list[str] | tuple[str, ...] | Mapping[str, Mode]
 
+# All tables of Keras' `Embedding`, or regular expressions for the tables.
+RowWise = bool | Sequence[str]
+
 # A table's rows all catch up once one of them may have missed so many steps.
 MOST_MISSED_STEPS = 1024
 
@@ -35,21 +38,21 @@ def _is_mode(value: Any) -> bool:
     )
 
 
-def check(name: str, lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
+def check_lazy_mode(lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
     """Returns a copy; raises a ValueError unless it is a `LazyMode`."""
     if _is_mode(lazy_mode):
         return lazy_mode if isinstance(lazy_mode, str) else bool(lazy_mode)
     if isinstance(lazy_mode, Mapping):
-        patterns.check(name, lazy_mode, "keys")
+        patterns.check("lazy_mode", lazy_mode, "keys")
         for pattern, mode in lazy_mode.items():
             if not _is_mode(mode):
                 raise ValueError(
-                    f"`{name}[{pattern!r}]` must be True, False or "
+                    f"`lazy_mode[{pattern!r}]` must be True, False or "
                     f"{CATCH_UP!r}. Received: {mode!r}"
                 )
-        return {pattern: check(name, x) for pattern, x in lazy_mode.items()}
+        return {pattern: check_lazy_mode(x) for pattern, x in lazy_mode.items()}
     return patterns.as_list(
-        name,
+        "lazy_mode",
         lazy_mode,
         f"True, False, {CATCH_UP!r}, a list of regular expressions for the "
         "tables' paths, or a dictionary of such expressions and modes",
@@ -135,12 +138,8 @@ def check_same_catch_up(
 
 def _check_can_catch_up(variable: Variable) -> None:
     """Raises a ValueError if a variable's rows can't catch up."""
-    problem = None
-    if len(variable.shape) == 0:
-        problem = "is a scalar"
-    elif tf.as_dtype(variable.dtype).is_complex:
-        problem = "is complex"
-    elif variable.constraint is not None:
+    problem = _why_no_rows(variable)
+    if problem is None and variable.constraint is not None:
         problem = "has a constraint, which belongs to every step"
     if problem:
         raise ValueError(
@@ -148,3 +147,46 @@ def _check_can_catch_up(variable: Variable) -> None:
             f"`{path_of(variable)}`, which {problem}. Use patterns for the "
             "other tables"
         )
+
+
+def _why_no_rows(variable: Variable) -> str | None:
+    """Returns why a variable can't be a table, or None."""
+    if len(variable.shape) == 0:
+        return "is a scalar"
+    return "is complex" if tf.as_dtype(variable.dtype).is_complex else None
+
+
+def check_row_wise(row_wise: Any) -> bool | list[str]:
+    """Returns a copy; raises a ValueError unless it is a `RowWise`."""
+    if isinstance(row_wise, (bool, np.bool_)):
+        return bool(row_wise)
+    return patterns.as_list(
+        "row_wise",
+        row_wise,
+        "True, False or a list of regular expressions for the tables' paths",
+    )
+
+
+def which_are_row_wise(
+    row_wise: bool | list[str], variables: Sequence[Variable]
+) -> list[bool]:
+    """Returns for each variable whether its state has one number a row.
+
+    Raises:
+        ValueError: If one can't have such state, or an expression is found in
+            no variable's path, unless it is for one whole path (`^...$`).
+    """
+    if isinstance(row_wise, bool):
+        found = [row_wise and patterns.is_embedding(x) for x in variables]
+    else:
+        chosen = dict.fromkeys(row_wise, True)
+        found = patterns.values_of("row_wise", chosen, variables, False)
+    for variable, is_table in zip(variables, found, strict=True):
+        problem = _why_no_rows(variable) if is_table else None
+        if problem:
+            raise ValueError(
+                f"`row_wise` isn't available for `{path_of(variable)}`, which "
+                f"{problem}. Use patterns for the other tables. Received: "
+                f"row_wise={row_wise!r}"
+            )
+    return found
