@@ -67,5 +67,4 @@ class Adadelta(FusedOptimizer):
         rho: Number = 0.95,
         epsilon: Number = 1e-7,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(learning_rate, rho=rho, epsilon=epsilon, **common)
+    ) -> None: ...

@@ -99,15 +99,7 @@ class Adagrad(FusedOptimizer):
         torch_epsilon: bool = False,
         row_wise: RowWise = False,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            initial_accumulator_value=initial_accumulator_value,
-            epsilon=epsilon,
-            torch_epsilon=torch_epsilon,
-            row_wise=row_wise,
-            **common,
-        )
+    ) -> None: ...
 
     @property
     def row_wise(self) -> bool | list[str]:

@@ -83,16 +83,7 @@ class Adam(FusedOptimizer):
         *,
         epsilon_hat: bool = False,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            beta_1=beta_1,
-            beta_2=beta_2,
-            epsilon=epsilon,
-            amsgrad=amsgrad,
-            epsilon_hat=epsilon_hat,
-            **common,
-        )
+    ) -> None: ...
 
 
 def _check_some_weight_decay(name: str, value: Number | None) -> None:
@@ -161,14 +152,4 @@ class AdamW(Adam):
         *,
         epsilon_hat: bool = False,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            beta_1,
-            beta_2,
-            epsilon,
-            amsgrad,
-            weight_decay=weight_decay,
-            epsilon_hat=epsilon_hat,
-            **common,
-        )
+    ) -> None: ...

@@ -110,9 +110,7 @@ class ASGD(FusedOptimizer):
         *,
         batch_num: int = 1,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(learning_rate, **common)
-        self.batch_num = batch_num
+    ) -> None: ...
 
     def _add_own_state(self) -> None:
         self._batch_order = self.add_variable(

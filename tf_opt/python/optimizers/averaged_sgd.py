@@ -99,7 +99,4 @@ class AveragedSGD(FusedOptimizer):
         alpha: Number = 0.75,
         t0: Number = 1e6,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(
-            learning_rate, lambd=lambd, alpha=alpha, t0=t0, **common
-        )
+    ) -> None: ...

@@ -93,19 +93,7 @@ class Ftrl(FusedOptimizer):
         l2_shrinkage_regularization_strength: Number = 0.0,
         beta: Number = 0.0,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            learning_rate_power=learning_rate_power,
-            initial_accumulator_value=initial_accumulator_value,
-            l1_regularization_strength=l1_regularization_strength,
-            l2_regularization_strength=l2_regularization_strength,
-            l2_shrinkage_regularization_strength=(
-                l2_shrinkage_regularization_strength
-            ),
-            beta=beta,
-            **common,
-        )
+    ) -> None: ...
 
     def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
         settings = super()._settings(gradient_scale)

@@ -66,5 +66,4 @@ class Lion(FusedOptimizer):
         beta_1: Number = 0.9,
         beta_2: Number = 0.99,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(learning_rate, beta_1=beta_1, beta_2=beta_2, **common)
+    ) -> None: ...

@@ -78,12 +78,4 @@ class NAdam(FusedOptimizer):
         *,
         momentum_decay: Number = 4e-3,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            beta_1=beta_1,
-            beta_2=beta_2,
-            epsilon=epsilon,
-            momentum_decay=momentum_decay,
-            **common,
-        )
+    ) -> None: ...

@@ -94,14 +94,4 @@ class RMSprop(FusedOptimizer):
         torch_epsilon: bool = False,
         torch_momentum: bool = False,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            rho=rho,
-            momentum=momentum,
-            epsilon=epsilon,
-            centered=centered,
-            torch_epsilon=torch_epsilon,
-            torch_momentum=torch_momentum,
-            **common,
-        )
+    ) -> None: ...

@@ -93,18 +93,14 @@ class SGD(FusedOptimizer):
         dampening: Number = 0.0,
         torch_momentum: bool = False,
         **common: Unpack[CommonArguments],
-    ) -> None:
-        super().__init__(
-            learning_rate,
-            momentum=momentum,
-            nesterov=nesterov,
-            torch_momentum=torch_momentum,
-            dampening=dampening,
-            **common,
-        )
+    ) -> None: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("dampening", "nesterov", "torch_momentum"):
+        # The constructor assigns `torch_momentum` last, and all are known.
+        if name == "torch_momentum" or (
+            name in ("dampening", "nesterov")
+            and hasattr(self, "torch_momentum")
+        ):
             self._check_dampening(**{name: value})
         super().__setattr__(name, value)
 

@@ -2,7 +2,8 @@
 
 A constructor lists the class's own arguments and takes all others as
 `**common`. Its signature gets these, too, so that `help()` shows them; editors
-know them from the type `CommonArguments`.
+know them from the type `CommonArguments`. It has no body: all arguments go to
+`KerasOptimizer`, which makes attributes of them.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def optimizer(
     def define(cls: Optimizer) -> Optimizer:
         cls._spec = spec
         cls._checks = {**COMMON_CHECKS, **_checks_of(spec), **cls._own_checks}
-        _take_common_arguments(cls, keras_class)
+        _make_constructor(cls, keras_class)
         if keras_class is not None:
             COUNTERPARTS[keras_class] = Counterpart(cls, keras_arguments)
         fill_in(cls)
@@ -92,10 +93,9 @@ def _checks_of(spec: RuleSpec) -> dict[str, Check]:
     }
 
 
-def _take_common_arguments(cls: type, keras_class: type | None) -> None:
-    """Completes the signature of a constructor; see the top of this file."""
-    constructor = cls.__init__
-    declared = inspect.signature(constructor)
+def _make_constructor(cls: type, keras_class: type | None) -> None:
+    """Makes a constructor of its signature; see the top of this file."""
+    declared = inspect.signature(cls.__init__)
     *own, _ = declared.parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY
     common = inspect.signature(KerasOptimizer.__init__).parameters
@@ -114,13 +114,14 @@ def _take_common_arguments(cls: type, keras_class: type | None) -> None:
         ]
     )
 
-    @functools.wraps(constructor)
+    @functools.wraps(cls.__init__)
     def take(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
-            given = signature.bind(self, *args, **kwargs).arguments
+            bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
             # Python's own errors name the function, too.
             raise TypeError(f"{cls.__name__}() {error}") from None
+        given = bound.arguments
         if keras_class and type(self) is cls and given.get("name") is None:
             # Keras derives the name from its own class.
             given["name"] = keras_internals.next_name(keras_class.__name__)
@@ -130,7 +131,9 @@ def _take_common_arguments(cls: type, keras_class: type | None) -> None:
                     f"`{cls.__name__}` without `{name}` {consequence}",
                     stacklevel=2,
                 )
-        constructor(**given)
+        bound.apply_defaults()
+        del bound.arguments["self"]
+        super(cls, self).__init__(**bound.arguments)
 
     take.__signature__ = signature
     # What unwraps functions to document them would find the shorter signature.
