@@ -98,12 +98,7 @@ def adadelta(
     return AdadeltaResult(**rule_spec.pure_step(SPEC, locals()))
 
 
-def adadelta_update(
-    *,
-    learning_rate: tf.Tensor,
-    rho: tf.Tensor,
-    epsilon: tf.Tensor,
-) -> Formula:
+def adadelta_update(*, rho: tf.Tensor, **_: tf.Tensor) -> Formula:
     """Binds a step's numbers; the slots are the averages of the squares."""
 
     def formula(s, p, g, accumulated_grad, accumulated_delta_var):
@@ -115,12 +110,7 @@ def adadelta_update(
 
     return Formula(
         formula,
-        {
-            "learning_rate": learning_rate,
-            "rho": rho,
-            "one_minus_rho": 1 - rho,
-            "epsilon": epsilon,
-        },
+        {"one_minus_rho": 1 - rho},
         missed=lambda _: MissedStep([rho, rho]),
     )
 

@@ -114,10 +114,10 @@ def adagrad(
 
 def adagrad_update(
     *,
-    learning_rate: tf.Tensor,
     epsilon: tf.Tensor,
     torch_epsilon: bool,
     row_wise: bool = False,
+    **_: tf.Tensor,
 ) -> Formula:
     """Binds a step's numbers; the only slot is the accumulator."""
     zero = arithmetic.float64(0.0)
@@ -139,7 +139,6 @@ def adagrad_update(
     return Formula(
         row_wise_formula if row_wise else formula,
         {
-            "learning_rate": learning_rate,
             "epsilon_inside": zero if torch_epsilon else epsilon,
             "epsilon_outside": epsilon if torch_epsilon else zero,
         },

@@ -158,13 +158,10 @@ def adam_update(
     return Formula(
         formula,
         {
-            "beta_1": beta_1,
             "one_minus_beta_1": 1 - beta_1,
-            "beta_2": beta_2,
             "one_minus_beta_2": 1 - beta_2,
             "step_size": step_size,
             "root_scale": root_scale,
-            "epsilon": epsilon,
         },
         missed=missed,
     )

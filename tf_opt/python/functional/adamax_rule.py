@@ -147,9 +147,7 @@ def adamax_update(
     return Formula(
         formula,
         {
-            "beta_1": beta_1,
             "one_minus_beta_1": 1 - beta_1,
-            "beta_2": beta_2,
             "step_size": step_size,
             "epsilon_inside": epsilon if torch_epsilon else zero,
             "epsilon_outside": outside,

@@ -111,10 +111,7 @@ def lion_update(
     return Formula(
         formula,
         {
-            "learning_rate": learning_rate,
-            "beta_1": beta_1,
             "one_minus_beta_1": 1 - beta_1,
-            "beta_2": beta_2,
             "one_minus_beta_2": 1 - beta_2,
         },
         missed=missed,

@@ -171,14 +171,11 @@ def nadam_update(
     return Formula(
         formula,
         {
-            "beta_1": beta_1,
             "one_minus_beta_1": 1 - beta_1,
-            "beta_2": beta_2,
             "one_minus_beta_2": 1 - beta_2,
             "moment_size": moment_size,
             "gradient_size": learning_rate * (1 - now) / (1 - product),
             "root_scale": 1 / root_correction,
-            "epsilon": epsilon,
         },
         missed=missed,
     )

@@ -171,9 +171,7 @@ def rmsprop_update(
     return Formula(
         formula,
         {
-            "rho": rho,
             "one_minus_rho": 1 - rho,
-            "momentum": momentum,
             "inflow": inflow,
             "step_size": step_size,
             "epsilon_inside": zero if torch_epsilon else epsilon,

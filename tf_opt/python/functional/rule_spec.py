@@ -309,10 +309,11 @@ class RuleSpec:
                 # None is the first value of `Shared`.
                 if x is not None and not isinstance(x, bool):
                     own[name] = arithmetic.float64(x)
+            numbers = {k: x for k, x in own.items() if tf.is_tensor(x)}
             return Update(
                 self.update(**own),
+                numbers,
                 slots,
-                own["learning_rate"],
                 decoupled_weight_decay,
                 maximize,
             )

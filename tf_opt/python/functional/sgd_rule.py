@@ -152,8 +152,6 @@ def sgd_update(
     return Formula(
         formula,
         {
-            "learning_rate": learning_rate,
-            "momentum": momentum,
             "inflow": inflow,
             "ahead": ahead,
             "step_size": step_size,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import types
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -22,11 +21,11 @@ class Formula:
     """A rule's formula, with its numbers in one step.
 
     Attributes:
-        function: Takes a namespace of the scalars and `sqrt`, the variable, the
-            gradient and, by name, the slots, all real and of one type; returns
-            the new variable and slots.
-        scalars: The function's scalars by name, in float64. Each is rounded
-            once to each type that needs it.
+        function: Takes a namespace of the step's numbers, `scalars` and `sqrt`,
+            the variable, the gradient and, by name, the slots, all real and of
+            one type; returns the new variable and slots.
+        scalars: What the rule computes of the step's numbers, by name, in
+            float64.
         kept: The factor by which the rule's own decay shrinks the variable.
         rounds_gradient_like_slot: The slot whose type gradients are rounded to,
             if any.
@@ -47,8 +46,9 @@ class Update:
 
     Attributes:
         formula: The rule.
+        numbers: The step's numbers by name, in float64. They and the formula's
+            scalars are rounded once to each type that needs them.
         slots: The names of the slots.
-        learning_rate: The factor of a decoupled weight decay, in float64.
         decoupled_weight_decay: Whether the decay shrinks the variable or adds
             to the gradient (L2).
         maximize: Whether to ascend.
@@ -56,8 +56,8 @@ class Update:
     """
 
     formula: Formula
+    numbers: Mapping[str, tf.Tensor]
     slots: Sequence[str]
-    learning_rate: tf.Tensor
     decoupled_weight_decay: bool
     maximize: bool
     sqrt: Callable[[tf.Tensor], tf.Tensor] = tf.sqrt
@@ -96,25 +96,17 @@ class Update:
             g = storage_rounding.as_held_by(g, slots[like].dtype.real_dtype)
         if not (is_known(decoupled, 0) and is_known(self.formula.kept, 1)):
             p = self._factor(self.kept_by, decoupled, dtype) * p
-        own = self._once(dtype, lambda: self._scalars_in(dtype))
+        own = self._once(dtype, lambda: _Scalars(self, dtype))
         named = dict(zip(self.slots, real_slots, strict=True))
         results = self.formula.function(own, p, g, **named)
         return tuple(arithmetic.from_real(x, slot_dtype) for x in results)
-
-    def _scalars_in(self, dtype: tf.DType) -> types.SimpleNamespace:
-        return types.SimpleNamespace(
-            sqrt=self.sqrt,
-            **{
-                name: tf.cast(x, dtype)
-                for name, x in self.formula.scalars.items()
-            },
-        )
 
     def kept_by(self, weight_decay: Scalar) -> Scalar:
         """Returns the factor that decoupled decay leaves of a variable."""
         if is_known(weight_decay, 0):
             return self.formula.kept
-        kept = arithmetic.kept_part(self.learning_rate, weight_decay)
+        learning_rate = self.numbers["learning_rate"]
+        kept = arithmetic.kept_part(learning_rate, weight_decay)
         return kept * self.formula.kept
 
     def missed(self) -> MissedStep:
@@ -135,3 +127,17 @@ class Update:
         if not isinstance(weight_decay, (int, float)):
             return factor()
         return self._once((make, dtype, weight_decay), factor)
+
+
+class _Scalars:
+    """What a formula reads; each number is rounded when it is first read."""
+
+    def __init__(self, update: Update, dtype: tf.DType) -> None:
+        self.sqrt = update.sqrt
+        self._dtype = dtype
+        self._exact = {**update.numbers, **update.formula.scalars}
+
+    def __getattr__(self, name: str) -> tf.Tensor:
+        scalar = tf.cast(self._exact[name], self._dtype)
+        setattr(self, name, scalar)
+        return scalar
