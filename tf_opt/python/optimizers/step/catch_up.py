@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from tf_opt.python.functional import coasting
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
@@ -110,7 +109,7 @@ def tables_and_rows(
     waiting = [
         k
         for k, variable in enumerate(variables)
-        if state.waits(_position_of(state, variable))
+        if state.waits(_index_of(state, variable))
     ]
     tables = [variables[k] for k in waiting]
     if rows is None:
@@ -127,11 +126,11 @@ def tables_and_rows(
     return tables, replicas.gather_rows(rows) if rows else []
 
 
-def _position_of(state: OptimizerState, variable: Variable) -> int:
-    for i, known in enumerate(state.variables):
-        if tf_variable(known) is tf_variable(variable):
-            return i
-    raise ValueError(
-        "`variables` must be variables that the optimizer was built with. "
-        f"Received: `{gradients.path_of(variable)}`"
-    )
+def _index_of(state: OptimizerState, variable: Variable) -> int:
+    try:
+        return state.index_of(variable)
+    except KeyError as error:
+        raise ValueError(
+            "`variables` must be variables that the optimizer was built with. "
+            f"Received: `{gradients.path_of(variable)}`"
+        ) from error
