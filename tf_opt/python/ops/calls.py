@@ -165,18 +165,13 @@ def measure_gradients(
 ) -> GradientMeasures:
     """Does what `tf_opt.functional.measure_gradients` does, in one launch.
 
-    The gradients have one type. A sum's order depends only on the number of
-    elements, so its bits are the same on any number of threads. A sum may be
-    infinite even if all elements are finite.
+    The gradients have one type, and the accumulators are variables. A sum's
+    order depends only on the number of elements, so its bits are the same on
+    any number of threads. A sum may be infinite even if all elements are
+    finite. Unless `enabled`, nothing is read.
 
-    Args:
-        gradients: The gradients.
-        accumulators: Variables to add, one for each gradient. Or empty.
-        rows: For each gradient the rows that it has of its accumulator, sorted,
-            each once; in the other rows it is zero. Or empty: all rows.
-        gradient_scale: Factor of the gradients.
-        enabled: Whether to measure. If false, nothing is read, all sums are 0,
-            and all gradients count as finite.
+    `rows` has for each gradient the rows that it has of its accumulator,
+    sorted, each once; in the other rows it is zero. Or it is empty: all rows.
     """
     return GradientMeasures(
         *library.run_op(
@@ -213,11 +208,6 @@ class ResourceApplyOp(NamedTuple):
     def slots(self) -> tuple[str, ...]:
         """Names of the lists of slots, in the rule's order."""
         return _without_common(signature_of(self.name).handles)
-
-    @property
-    def coasts(self) -> bool:
-        """Whether rows of tables can catch up."""
-        return "coasting" in signature_of(self.name).handles
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -257,7 +247,7 @@ def check_fits(spec: RuleSpec) -> None:
             "slots": list(each.slots),
             "numbers": sorted(each.numbers),
             "modes": sorted(each.modes),
-            "coasts": op.for_slices.coasts,
+            "coasts": "coasting" in signature_of(op.for_slices.name).handles,
         }
         if found != expected:
             raise ImportError(
