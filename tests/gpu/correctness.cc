@@ -64,10 +64,8 @@ Numbers<Case> At(int t, const Modes& modes, const Surroundings& around = {}) {
   Numbers<Case> numbers = {Case::At(t, modes), around.frame};
   numbers.frame.iteration += t;
   if (around.framed) {
-    numbers.own = {.learning_rate_factor = 1.5,
-                   .gradient_factor = 1.25,
-                   .number = 5,
-                   .l2_decay = 0.125};
+    numbers.own = {
+        .learning_rate_factor = 1.5, .gradient_factor = 1.25, .number = 5};
   }
   return numbers;
 }

@@ -78,8 +78,7 @@ class Launch {
     inputs.variables = {{static_cast<const double*>(weight_decay_.get())},
                         for_all(known_.own.learning_rate_factor),
                         for_all(known_.own.gradient_factor),
-                        for_all(known_.own.number),
-                        for_all(known_.own.l2_decay)};
+                        for_all(known_.own.number)};
     if (Case::kRows > 0) {
       inputs.row = GpuRow(Case::RowInput(), Case::kRows,
                           static_cast<const int64_t*>(OnDevice(&known_.row)));

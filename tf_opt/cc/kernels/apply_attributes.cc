@@ -62,13 +62,11 @@ absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
     return absl::InvalidArgumentError(
         "`coasting` must have one variable for each of `since`, got none");
   }
-  bool decoupled = true;
-  TF_RETURN_IF_ERROR(
-      GetNodeAttr(attributes, "decoupled_weight_decay", &decoupled));
-  l2_decay = !decoupled;
-  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &maximize));
-  TF_RETURN_IF_ERROR(
-      GetNodeAttr(attributes, "stochastic_rounding", &stochastic_rounding));
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "decoupled_weight_decay",
+                                 &frame.decoupled_weight_decay));
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &frame.maximize));
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "stochastic_rounding",
+                                 &frame.stochastic_rounding));
   for (const ScalarInfo& mode : optimizer->rule.modes) {
     values.modes.emplace_back();
     TF_RETURN_IF_ERROR(

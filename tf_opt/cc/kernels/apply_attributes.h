@@ -11,6 +11,7 @@
 #include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_info.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -31,9 +32,7 @@ struct ApplyAttributes {
   std::vector<Operand> slots;
   int variant = 0;    // Of the rule; see rules/description.h.
   RuleValues values;  // Only the modes.
-  bool maximize = false;
-  bool l2_decay = false;  // Instead of decoupled decay.
-  bool stochastic_rounding = false;
+  FrameInputs frame;  // Without scalars.
   SliceAttributes slices;
 };
 

@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,13 +28,12 @@ absl::Status CopyOnCpu(void* to, const void* from, std::size_t bytes) {
 absl::Status ReadNumbers(tensorflow::OpKernelContext* context,
                          const ApplyAttributes& attributes, CpuStep* step) {
   step->values = attributes.values;
+  step->frame = attributes.frame;
   const void* data;
   for (const ScalarInfo& scalar : attributes.optimizer->rule.scalars) {
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     step->values.scalars.push_back(ReadScalar(scalar.type, data));
   }
-  step->frame.maximize = attributes.maximize;
-  step->frame.stochastic_rounding = attributes.stochastic_rounding;
   for (const ScalarInput<FrameInputs>& scalar : kFrameScalars) {
     TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
     scalar.Read(data, &step->frame);
@@ -63,22 +61,21 @@ absl::Status CheckRanges(const RuleInfo& rule, const CpuStep& step) {
 }
 
 // Checks the numbers of each variable and adds them to the step.
-absl::Status AddVariables(const ApplyAttributes& attributes,
-                          const ApplyLaunch& launch, CpuStep* step) {
+absl::Status AddVariables(const ApplyLaunch& launch, CpuStep* step) {
   step->variables.reserve(launch.size());
   for (int i = 0; i < launch.size(); ++i) {
-    VariableInputs own = launch.inputs(i);
-    if (attributes.l2_decay) std::swap(own.weight_decay, own.l2_decay);
+    const VariableInputs own = launch.inputs(i);
     if (!own.HasNumber()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`variable_numbers` must be integers in [-2^53, 2^53], got ",
           own.number));
     }
-    if (launch.waits() && own.l2_decay != 0) {
+    if (launch.waits() && !step->frame.decoupled_weight_decay &&
+        own.weight_decay != 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("`weight_decay` must be 0 where rows wait (`since`) and "
                        "`decoupled_weight_decay` is false, got ",
-                       own.l2_decay));
+                       own.weight_decay));
     }
     step->variables.push_back(own);
   }
@@ -123,7 +120,7 @@ absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
   TF_RETURN_IF_ERROR(launch.CheckRow(&step.row));
   // After the row, because a wrong row leads to a wrong count.
   TF_RETURN_IF_ERROR(CheckRanges(attributes.optimizer->rule, step));
-  TF_RETURN_IF_ERROR(AddVariables(attributes, launch, &step));
+  TF_RETURN_IF_ERROR(AddVariables(launch, &step));
   TF_RETURN_IF_ERROR(launch.GetArrays(&step.arrays));
   // TensorFlow's pool threads flush denormals to zero, and a small step runs
   // on this thread: it must give the same numbers. It also keeps a moment that

@@ -1,7 +1,6 @@
 // Launches of resource-apply ops on a GPU.
 #include <cstddef>
 #include <string>
-#include <utility>
 
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/errors.h"
@@ -45,8 +44,7 @@ absl::Status LaunchOnGpu(tensorflow::OpKernelContext* context,
   GpuStep step;
   step.variant = attributes.variant;
   step.values = attributes.values;
-  step.frame.maximize = attributes.maximize;
-  step.frame.stochastic_rounding = attributes.stochastic_rounding;
+  step.frame = attributes.frame;
   TF_RETURN_IF_ERROR(ReadSeed(context, &step.frame.seed));
   const void* data;
   for (const ScalarInfo& scalar : rule.scalars) {
@@ -67,9 +65,6 @@ absl::Status LaunchOnGpu(tensorflow::OpKernelContext* context,
                      }));
   step.variables = {OnGpu(launch.vectors[0]), OnGpu(launch.vectors[1]),
                     OnGpu(launch.vectors[2]), OnGpu(launch.vectors[3])};
-  if (attributes.l2_decay) {
-    std::swap(step.variables.weight_decay, step.variables.l2_decay);
-  }
   step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
   step.has_accumulators = launch.has(kAccumulator);
   if (launch.has_table()) {

@@ -15,7 +15,6 @@
 #ifndef TF_OPT_CC_RULES_ADAGRAD_H_
 #define TF_OPT_CC_RULES_ADAGRAD_H_
 
-#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_parts.h"
@@ -63,12 +62,6 @@ struct AdagradRule
 
   TF_OPT_RULE_INLINE V Root(const V& a) const {
     return Sqrt(a + epsilon_inside) + epsilon_outside;
-  }
-
-  // Without a gradient only decay moves a row.
-  static MissedStep Missed(const AdagradHyperparameters&,
-                           const VariableInputs&) {
-    return {};
   }
 
   V learning_rate;

@@ -14,6 +14,7 @@
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 namespace {
@@ -98,8 +99,8 @@ void CheckCoasting(const Constants& constants, int modes, int steps) {
     VariableInputs own;
     own.weight_decay = random.Between(0, 0.1);
     own.learning_rate_factor = random.Between(0.5, 2);
-    missed.Add(MissedStepOf<Rule>(step, own));
-    const double keep = KeptBy<Rule>(step, own);
+    missed.Add(MissedStepOf<Rule>(step, {}, own));
+    const double keep = KeptBy<Rule>(step, {}, own);
     const Rule rule(step, own);
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const double before = expected[i][0];

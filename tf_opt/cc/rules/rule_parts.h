@@ -21,7 +21,8 @@ struct RuleBase {
   TF_OPT_HOST_DEVICE static double Kept(const Step&, const VariableInputs&) {
     return 1.0;
   }
-  // For rules in which nothing but decay moves rows that wait.
+  // These two are for rules in which nothing but decay moves rows that wait.
+  static MissedStep Missed(const Step&, const VariableInputs&) { return {}; }
   template <typename... Slots>
   TF_OPT_RULE_INLINE static V Direction(const V&, const Slots&...) {
     return 0;
@@ -34,24 +35,6 @@ struct RuleBase {
 // size is infinite and their product NaN.
 TF_OPT_RULE_INLINE double KeptPart(double step_size, double decay) {
   return decay == 0.0 ? 1.0 : 1.0 - step_size * decay;
-}
-
-// Factor that all decays leave of a variable, decoupled weight decay included.
-template <typename Rule>
-TF_OPT_HOST_DEVICE double KeptBy(const typename Rule::Step& step,
-                                 const VariableInputs& own) {
-  return KeptPart(own.learning_rate_factor * step.learning_rate,
-                  own.weight_decay) *
-         Rule::Kept(step, own);
-}
-
-// What a step does to rows that miss it.
-template <typename Rule>
-MissedStep MissedStepOf(const typename Rule::Step& step,
-                        const VariableInputs& own) {
-  MissedStep missed = Rule::Missed(step, own);
-  missed.keep = KeptBy<Rule>(step, own);
-  return missed;
 }
 
 // The moving averages of the Adam family:

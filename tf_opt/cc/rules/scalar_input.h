@@ -151,18 +151,15 @@ struct VariableInputs {
     return fits ? static_cast<int64_t>(number) : 0;
   }
 
-  double weight_decay = 0.0;  // Decoupled.
+  double weight_decay = 0.0;
   double learning_rate_factor = 1.0;
   double gradient_factor = 1.0;
   // Number of the variable, for its random bits.
   double number = 0.0;
-  // L2 decay, which is part of the gradient, in place of the decoupled one.
-  double l2_decay = 0.0;
 };
 
 // The op's inputs with these, in the same order: one number for all variables
-// or a vector with one for each. The op's attribute `decoupled_weight_decay`
-// tells which decay it is.
+// or a vector with one for each.
 inline constexpr const char* kPerVariableInputs[] = {
     "weight_decay", "learning_rate_factors", "gradient_factors",
     "variable_numbers"};

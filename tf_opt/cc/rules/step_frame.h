@@ -42,6 +42,7 @@ struct FrameInputs {
   double ema_momentum = 0.0;
   bool overwrite_with_average = false;
   bool maximize = false;
+  bool decoupled_weight_decay = true;  // Or L2, which is part of the gradient.
   bool enabled = true;
   bool update = true;
   // Source of random bits besides the variable and the element: the number of
@@ -76,7 +77,7 @@ struct GradientTransform {
         factor(own.gradient_factor),
         clip_value(inputs.clip_value),
         sign(inputs.maximize ? -1.0 : 1.0),
-        l2_decay(own.l2_decay) {}
+        l2_decay(inputs.decoupled_weight_decay ? 0.0 : own.weight_decay) {}
 
   // True if the gradient stays unchanged.
   TF_OPT_HOST_DEVICE bool IsIdentity() const {
@@ -169,13 +170,33 @@ struct Frame {
   RandomKey random_key;
 };
 
+// Factor that all decays leave of a variable.
+template <typename Rule>
+TF_OPT_HOST_DEVICE double KeptBy(const typename Rule::Step& step,
+                                 const FrameInputs& inputs,
+                                 const VariableInputs& own) {
+  const double decay = inputs.decoupled_weight_decay ? own.weight_decay : 0.0;
+  return KeptPart(own.learning_rate_factor * step.learning_rate, decay) *
+         Rule::Kept(step, own);
+}
+
+// What a step does to rows that miss it.
+template <typename Rule>
+MissedStep MissedStepOf(const typename Rule::Step& step,
+                        const FrameInputs& inputs, const VariableInputs& own) {
+  MissedStep missed = Rule::Missed(step, own);
+  missed.keep = KeptBy<Rule>(step, inputs, own);
+  return missed;
+}
+
 // A rule and its frame, for one variable.
 template <typename Rule>
 struct FramedRule : Frame<typename Rule::Value> {
   TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Step& step,
                                 const FrameInputs& inputs,
                                 const VariableInputs& own)
-      : Frame<typename Rule::Value>(inputs, own, KeptBy<Rule>(step, own),
+      : Frame<typename Rule::Value>(inputs, own,
+                                    KeptBy<Rule>(step, inputs, own),
                                     kRoundedAtRandom<Rule>),
         rule(step, own) {}
 

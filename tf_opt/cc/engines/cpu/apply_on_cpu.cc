@@ -10,7 +10,6 @@
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/rule_info.h"
-#include "tf_opt/cc/rules/rule_parts.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -36,7 +35,7 @@ void ApplyRules(const CpuStep& step) {
       }
       if constexpr (Description::kCoasts) {
         if (!step.waiting.empty()) {
-          missed.push_back(MissedStepOf<Rule>(shared, own));
+          missed.push_back(MissedStepOf<Rule>(shared, step.frame, own));
         }
       }
     }

@@ -52,7 +52,7 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
       CpuRules<T> rules;
       for (size_t i = 0; i < Sizes().size(); ++i) {
         const VariableInputs own{0.01 * i, 1.5, setting.framed ? 1.25 : 1,
-                                 double(i), setting.framed ? 0.125 : 0};
+                                 double(i)};
         rules.emplace_back(FramedRule<Rule>(numbers, setting.frame, own),
                            target);
       }

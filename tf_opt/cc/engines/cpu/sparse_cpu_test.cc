@@ -123,10 +123,10 @@ class SparseCpuRuleTest : public testing::Test {
     for (size_t i = 0; i < tables.size(); ++i) {
       const typename Rule::Step shared(
           HyperparametersAt<typename Rule::Description>(3));
-      rules.emplace_back(FramedRule<Rule>(shared, frame,
-                                          VariableInputs{0.01 * i, 1.5, 1.25,
-                                                         double(i), 0.125}),
-                         target);
+      rules.emplace_back(
+          FramedRule<Rule>(shared, frame,
+                           VariableInputs{0.01 * i, 1.5, 1.25, double(i)}),
+          target);
       widths.push_back(tables[i].width());
     }
     model->SetRows(widths, &rules);
@@ -164,7 +164,7 @@ class SparseCpuRuleTest : public testing::Test {
       auto hyperparameters = HyperparametersAt<typename Rule::Description>(3);
       hyperparameters.learning_rate /= 1 + k;
       steps.push_back(MissedStepOf<Rule>(typename Rule::Step(hyperparameters),
-                                         VariableInputs{0.01 * i, 1.5}));
+                                         {}, VariableInputs{0.01 * i, 1.5}));
     }
     return steps;
   }

@@ -82,7 +82,6 @@ struct GpuVectors {
     learning_rate_factors.Read(i, &own.learning_rate_factor);
     gradient_factors.Read(i, &own.gradient_factor);
     numbers.Read(i, &own.number);
-    l2_decay.Read(i, &own.l2_decay);
     return own;
   }
 
@@ -90,7 +89,6 @@ struct GpuVectors {
   GpuVector learning_rate_factors;
   GpuVector gradient_factors;
   GpuVector numbers;
-  GpuVector l2_decay;
 };
 
 // For a rule with tables: the row that takes part.

@@ -96,6 +96,7 @@ inline std::vector<FrameInputs> AllFrames() {
   FrameInputs overwrite = update;
   overwrite.overwrite_with_average = true;
   overwrite.maximize = true;
+  overwrite.decoupled_weight_decay = false;
   overwrite.stochastic_rounding = true;
   FrameInputs accumulate = update;
   accumulate.update = false;
