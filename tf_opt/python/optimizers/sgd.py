@@ -96,22 +96,22 @@ class SGD(FusedOptimizer):
     ) -> None: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # The constructor assigns `torch_momentum` last, and all are known.
-        if name == "torch_momentum" or (
-            name in ("dampening", "nesterov")
-            and hasattr(self, "torch_momentum")
-        ):
-            self._check_dampening(**{name: value})
+        names = ("dampening", "nesterov", "torch_momentum")
+        if name in names:
+            arguments = {x: getattr(self, x, None) for x in names}
+            arguments[name] = value
+            # The constructor assigns one after the other.
+            if all(x is not None for x in arguments.values()):
+                _check_dampening(**arguments)
         super().__setattr__(name, value)
 
-    def _check_dampening(self, **changed: Any) -> None:
-        dampening, nesterov, torch_momentum = (
-            changed.get(name, getattr(self, name, 0))
-            for name in ("dampening", "nesterov", "torch_momentum")
+
+def _check_dampening(
+    *, dampening: Number, nesterov: bool, torch_momentum: bool
+) -> None:
+    if not is_known(dampening, 0) and (nesterov or not torch_momentum):
+        raise ValueError(
+            "`dampening` must be 0 unless `torch_momentum` is True and "
+            f"`nesterov` is False. Received: dampening={dampening!r}, "
+            f"nesterov={nesterov}, torch_momentum={torch_momentum}"
         )
-        if not is_known(dampening, 0) and (nesterov or not torch_momentum):
-            raise ValueError(
-                "`dampening` must be 0 unless `torch_momentum` is True and "
-                f"`nesterov` is False. Received: dampening={dampening!r}, "
-                f"nesterov={nesterov}, torch_momentum={torch_momentum}"
-            )
