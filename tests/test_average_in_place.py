@@ -263,6 +263,19 @@ def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
         assert_same(state(loaded), state(model))
 
 
+def test_fit_of_fewer_variables_than_before_ends_with_their_averages():
+    # Keras takes averages by their position, here those of other variables.
+    model = compiled(MAKES["Adam"]())
+    step(model)
+    model.layers[0].trainable = False
+    model.compile(model.optimizer, "mse", run_eagerly=True)
+    frozen = [x.numpy() for x in model.layers[0].variables]
+    model.fit(X, Y, **FIT)
+    assert_same([x.numpy() for x in model.layers[0].variables], frozen)
+    trained = [x.numpy() for x in model.trainable_variables]
+    assert_same(trained, averages_of(model)[len(frozen) :])
+
+
 @pytest.mark.parametrize("by_map", [True, False], ids=["map", "function"])
 def test_from_keras_of_several_optimizers(by_map):
     first, ours = keras.optimizers.Nadam(0.1), tf_opt.Adam(0.1)

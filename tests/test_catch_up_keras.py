@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -216,6 +217,29 @@ def with_a_shared_table() -> keras.Model:
     return keras.Sequential([keras.Model(ids, output)])
 
 
+class OtherRows(keras.layers.Embedding):
+    """Reads other rows than those that its inputs name."""
+
+    def __init__(self, ids_of: Callable[[Any], Any]) -> None:
+        super().__init__(ROWS, 4, name="table")
+        self.ids_of = ids_of
+
+    def call(self, inputs):
+        return super().call(self.ids_of(inputs))
+
+
+def reading(ids_of: Callable[[Any], Any]) -> Callable[[], keras.Model]:
+    ids = keras.Input((2,), dtype="int32")
+    return lambda: keras.Sequential(
+        [ids, OtherRows(ids_of), *unbuilt().layers[1:]]
+    )
+
+
+def sparse(ids: tf.Tensor) -> tf.SparseTensor:
+    """Has no value, for which row 0 is read, where others have large ids."""
+    return tf.sparse.from_dense(tf.where(ids > 15, 0, ids + 1))
+
+
 class ReadsUpToDate(keras.Sequential):
     def train_step(self, data):
         ids, _ = data
@@ -235,6 +259,10 @@ def with_its_own_train_step() -> keras.Model:
         (with_float_ids, True, {}),
         (with_a_shared_table, False, {"steps_per_execution": 2}),
         (with_its_own_train_step, True, {}),
+        (reading(lambda ids: (ids + 7) % ROWS), True, {}),
+        # Negative ids count from the end.
+        (reading(lambda ids: ids // 2 - ROWS), False, {"jit_compile": True}),
+        (reading(sparse), False, {}),
     ],
 )
 def test_fit_that_reads_up_to_date_is_exact_training(

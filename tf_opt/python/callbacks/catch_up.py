@@ -25,14 +25,14 @@ class CatchUp(keras.callbacks.Callback):
     missed when it is updated next. With this callback it does so before it is
     read, too, so that training is exact training, up to rounding:
 
-    - In a training step, the model's `keras.layers.Embedding` layers (and
-      subclasses) let the rows of the batch catch up. This stays so when the
-      model is trained again without the callback.
+    - In a training step, `keras.layers.Embedding` lets the rows of the batch
+      catch up, in subclasses that call it, too. This stays so when the model is
+      trained again without the callback.
     - Before `model.evaluate`, validation and `model.predict`, and at the end of
       each epoch, all rows catch up; on request every few batches, too.
 
     Put it first in the list: callbacks that read weights come after it, such as
-    `ModelCheckpoint`. Tables that other layers read need a call of
+    `ModelCheckpoint`. Tables that are read in another way need a call of
     `optimizer.catch_up(table, ids)` in `train_step`.
 
     The optimizer may be inside a `LossScaleOptimizer` or Keras'
@@ -125,25 +125,22 @@ def _may_catch_up(lazy_mode: Any) -> bool:
 
 
 def _install(model: keras.Model) -> None:
-    """Makes `model.train_step` let rows catch up before layers read them.
-
-    From then on, the model's `Embedding` layers let the rows that they look up
-    catch up first, if their tables do that. Outside of `train_step` they don't.
-    """
+    """Makes `model.train_step` let rows catch up before layers read them."""
+    optimizers = _optimizers_of(model)
+    if any(x.state_device and not x.built for x in optimizers) and model.built:
+        # A step lets nothing catch up if it is traced before there is state.
+        # TensorFlow traces it once more if it creates variables, but not if
+        # they are on another device.
+        model.optimizer.build(model.trainable_variables)
     train_step = model.train_step
-    if hasattr(train_step, "reads_up_to_date") or not _optimizers_of(model):
+    if hasattr(train_step, "reads_up_to_date") or not optimizers:
         return
 
     @functools.wraps(train_step)
     def up_to_date(*arguments: Any, **options: Any) -> Any:
-        for layer in keras_internals.layers_of(model):
-            if isinstance(layer, keras.layers.Embedding):
-                _install_in_layer(layer)
         before = getattr(_step, "optimizers", ())
         _step.optimizers = _optimizers_of(model)
         try:
-            # TensorFlow traces it once more if it creates the optimizer's
-            # state, before which nothing is known to catch up.
             return train_step(*arguments, **options)
         finally:
             _step.optimizers = before
@@ -152,35 +149,48 @@ def _install(model: keras.Model) -> None:
     model.train_step = up_to_date
     # An earlier `fit` may have traced the method.
     model.make_train_function(force=True)
+    _install_in_layers()
 
 
-def _install_in_layer(layer: keras.layers.Embedding) -> None:
-    call = layer.call
+def _install_in_layers() -> None:
+    """Makes Keras' `Embedding.call` let rows catch up in these steps.
+
+    It is the class's method, because subclasses may compute the ids that they
+    pass on to it. Outside of such a step it does what it did before.
+    """
+    call = keras.layers.Embedding.call
     if hasattr(call, "reads_up_to_date"):
         return
 
     @functools.wraps(call)
-    def up_to_date(inputs: Any, *arguments: Any, **options: Any) -> Any:
+    def up_to_date(
+        layer: keras.layers.Embedding,
+        inputs: Any,
+        *arguments: Any,
+        **options: Any,
+    ) -> Any:
         for optimizer in getattr(_step, "optimizers", ()):
-            _catch_up_read(optimizer, layer, inputs)
-        return call(inputs, *arguments, **options)
+            _catch_up_read(optimizer, layer.embeddings, inputs)
+        return call(layer, inputs, *arguments, **options)
 
     up_to_date.reads_up_to_date = True
-    layer.call = up_to_date
+    keras.layers.Embedding.call = up_to_date
 
 
-def _catch_up_read(
-    optimizer: FusedOptimizer, layer: keras.layers.Embedding, inputs: Any
-) -> None:
-    table = layer.embeddings
+def _catch_up_read(optimizer: FusedOptimizer, table: Any, inputs: Any) -> None:
     # It isn't if the layer computes it (LoRA), or if it is frozen.
     known = keras_internals.trainable_variables_of(optimizer)
-    if not any(table is variable for variable in known):
-        return
-    if not inputs.dtype.is_integer:
-        # Keras' layer casts them to integers. A class of somebody else may take
-        # something else here.
-        if type(layer) is not keras.layers.Embedding:
-            return
+    if any(table is variable for variable in known):
+        optimizer.catch_up(table, _rows_read(table, inputs))
+
+
+def _rows_read(table: keras.Variable, inputs: Any) -> tf.Tensor:
+    """Returns the rows that Keras' layer reads for its inputs."""
+    if inputs.dtype not in (tf.int32, tf.int64):
         inputs = tf.cast(inputs, tf.int32)
-    optimizer.catch_up(table, inputs)
+    if isinstance(inputs, tf.SparseTensor):
+        # It reads the first row where there is no value.
+        inputs = tf.concat([inputs.values, tf.zeros([1], inputs.dtype)], 0)
+    elif isinstance(inputs, tf.RaggedTensor):
+        inputs = inputs.flat_values
+    return tf.where(inputs < 0, inputs + table.shape[0], inputs)

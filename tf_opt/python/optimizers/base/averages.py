@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.tensorflow_internals import inside_xla
@@ -123,18 +124,17 @@ def forbid_step(iterations: keras.Variable) -> Iterator[Flag]:
 
 
 def overwrite_variables(
-    variables: Sequence[Variable],
-    averages: Sequence[keras.Variable | None],
-    masters: Sequence[keras.Variable | None],
+    state: OptimizerState, variables: Sequence[Variable]
 ) -> None:
-    """Assigns the averages to the variables and their master weights.
+    """Assigns the averages to these variables and their master weights.
 
-    Keras' method doesn't convert types or accept None.
+    Keras' method goes by position, which is wrong for some of the variables or
+    another order. It doesn't convert types or accept None.
     """
-    masters = masters or [None] * len(averages)
-    for variable, average, master in zip(
-        variables, averages, masters, strict=True
-    ):
+    for variable in variables:
+        index = state.index_of(variable)
+        average = state.averages[index]
+        master = state.masters[index] if state.masters else None
         for target in () if average is None else (variable, master):
             if target is not None:
                 access.assign(target, tf.convert_to_tensor(average))

@@ -205,17 +205,14 @@ class FusedOptimizer(KerasOptimizer):
         variables are overwritten with their averages, as in Keras.
 
         Args:
-            var_list: The model's trainable variables.
+            var_list: The model's trainable variables. Those that aren't
+                trainable any more may be missing.
         """
         self._bring_up_to_date()
         if self.average_is_swapped_in:
             self.swap_out_average()
-        if self.use_ema:
-            averages.overwrite_variables(
-                var_list,
-                self._model_variables_moving_average,
-                self._masters,
-            )
+        if self.use_ema and self._state is not None:
+            averages.overwrite_variables(self._state, var_list)
 
     # ---- Rows that catch up. ----
 
