@@ -11,11 +11,11 @@ import tensorflow as tf
 import tf_opt
 
 import paddle_cases as cases
+import trajectory
 from registry import OPTIMIZERS
 from torch_trajectory import LEARNING_RATE
-from torch_trajectory import STEPS
 from torch_trajectory import TORCH_MODES
-from torch_trajectory import gradient
+from torch_trajectory import gradients
 from torch_trajectory import initial_value
 from torch_trajectory import torch_states
 
@@ -44,21 +44,18 @@ def test_equals_torch(
         LEARNING_RATE, implementation=implementation, **arguments
     )
     optimizer.build([variable])
-    columns = {"variable": [variable], **under_test.find_slots(optimizer)}
-    apply = tf.function(lambda g: optimizer.apply([g], [variable]))
+    slots = under_test.find_slots(optimizer)
+    found = trajectory.after_each(
+        lambda gradient: optimizer.apply([gradient], [variable]),
+        gradients(dtype, arguments),
+        {"variable": variable, **{key: slots[key][0] for key in slots}},
+    )
     expected = torch_states(name, mode, dtype)
-    assert len(expected) == STEPS
-    for step, state in enumerate(expected, start=1):
-        apply(tf.constant(gradient(step, dtype, arguments)))
-        assert columns.keys() == state.keys()
-        for key, (found,) in columns.items():
-            np.testing.assert_allclose(
-                found.numpy(),
-                state[key],
-                rtol=TOLERANCES[dtype],
-                atol=0,
-                err_msg=f"{key} after step {step}",
-            )
+    assert found.keys() == expected.keys()
+    for key in found:
+        np.testing.assert_allclose(
+            *(found[key], expected[key]), TOLERANCES[dtype], err_msg=key
+        )
 
 
 @pytest.mark.parametrize("dtype", cases.DTYPES)

@@ -22,6 +22,7 @@ from small_model import compiled
 from small_model import fit
 from small_model import train
 from trajectory import RUNS
+from trajectory import after_each
 
 IMPLEMENTATIONS = ["custom_op", "composed"]
 
@@ -109,22 +110,22 @@ def test_numbers_are_those_of_keras(
     for optimizer, variable in zip(optimizers, variables, strict=True):
         optimizer.build([variable])
 
-    @tf.function
-    def apply(gradient: tf.Tensor) -> None:
-        for optimizer, variable in zip(optimizers, variables, strict=True):
-            optimizer.apply([gradient], [variable])
-
-    for step in range(200):
-        # Towards 0: no sum cancels, so that each element has its digits.
-        magnitudes = 10 ** generator.uniform(-1, 1, 16) * 0.5 ** (step % 9)
-        apply(tf.constant(-np.sign(start) * magnitudes, dtype))
-        ours, theirs = (optimizer.variables[2:] for optimizer in optimizers)
-        assert len(ours) == len(theirs)
-        np.testing.assert_allclose(*variables, rtol=tolerance, atol=0)
-        for a, b in zip(ours, theirs, strict=True):
-            # A product of 200 numbers has 200 rounding errors.
-            factor = 200 if a.shape == () else 1
-            np.testing.assert_allclose(a, b, rtol=factor * tolerance, atol=0)
+    # Towards 0: no sum cancels, so that each element has its digits.
+    magnitudes = 10 ** generator.uniform(-1, 1, (200, 16))
+    magnitudes *= 0.5 ** (np.arange(200) % 9)[:, np.newaxis]
+    ours, theirs = (
+        after_each(
+            lambda gradient, o=optimizer, v=variable: o.apply([gradient], [v]),
+            (-np.sign(start) * magnitudes).astype(dtype),
+            dict(enumerate((variable, *optimizer.variables[2:]))),
+        )
+        for optimizer, variable in zip(optimizers, variables, strict=True)
+    )
+    assert ours.keys() == theirs.keys()
+    for key, each in ours.items():
+        # A product of 200 numbers has 200 rounding errors.
+        factor = 200 if each.ndim == 1 else 1
+        np.testing.assert_allclose(each, theirs[key], factor * tolerance)
 
 
 @pytest.mark.core

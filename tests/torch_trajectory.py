@@ -33,15 +33,15 @@ def initial_value(dtype: str) -> np.ndarray:
     return (signs * generator.uniform(1, 2, SIZE)).astype(dtype)
 
 
-def gradient(step: int, dtype: str, arguments: Arguments) -> np.ndarray:
-    """Shrinks for nine steps, then is large again.
+def gradients(dtype: str, arguments: Arguments) -> np.ndarray:
+    """A row for each step. It shrinks for nine steps, then is large again.
 
     Each element pulls its variable towards 0, also where the mode's arguments
     say `maximize`: then it has the sign of the L2 decay, no sum cancels, and
     every element of variable and slots can be held to a relative error.
     """
-    generator = np.random.default_rng([2, step])
-    magnitudes = 10 ** generator.uniform(-1, 1, SIZE) * 0.5 ** (step % 9)
+    magnitudes = 10 ** np.random.default_rng(2).uniform(-1, 1, (STEPS, SIZE))
+    magnitudes *= 0.5 ** (np.arange(1, STEPS + 1) % 9)[:, np.newaxis]
     sign = -1 if arguments.get("maximize") else 1
     return (sign * np.sign(initial_value(dtype)) * magnitudes).astype(dtype)
 
@@ -59,8 +59,8 @@ def float64_scalars() -> Iterator[None]:
         torch.set_default_dtype(default)
 
 
-def torch_states(name: str, mode: str, dtype: str) -> list[State]:
-    """The variable and slots after each step of PyTorch's own optimizer.
+def torch_states(name: str, mode: str, dtype: str) -> State:
+    """The variable and slots of PyTorch's own optimizer, a row for each step.
 
     Names are ours.
     """
@@ -73,15 +73,15 @@ def torch_states(name: str, mode: str, dtype: str) -> list[State]:
     optimizer = getattr(torch.optim, torch_name)(
         [parameter], lr=LEARNING_RATE, foreach=False, **torch_arguments
     )
-    states = []
-    for step in range(1, STEPS + 1):
-        parameter.grad = torch.tensor(gradient(step, dtype, arguments))
+    slots = under_test.slots(arguments)
+    states = {key: [] for key in ("variable", *slots)}
+    for gradient in gradients(dtype, arguments):
+        parameter.grad = torch.tensor(gradient)
         with float64_scalars():
             optimizer.step()
-        kept = optimizer.state[parameter]
-        state = {"variable": parameter.detach().numpy().copy()}
-        for slot in under_test.slots(arguments):
+        states["variable"].append(parameter.detach().numpy().copy())
+        for slot in slots:
             of_torch = under_test.reference.TORCH_SLOTS[slot]
-            state[slot] = kept[of_torch].numpy().copy()
-        states.append(state)
-    return states
+            kept = optimizer.state[parameter][of_torch]
+            states[slot].append(kept.numpy().copy())
+    return {key: np.array(rows) for key, rows in states.items()}
