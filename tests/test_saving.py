@@ -77,7 +77,7 @@ def test_a_keras_file_and_a_checkpoint_continue_bit_for_bit(
 
     assert_all_same()
     for each in (model, loaded, restored):
-        train(each)
+        train(each, epochs=1)
     assert_all_same()
 
 
@@ -113,8 +113,8 @@ def test_weights_and_checkpoints_move_between_keras_and_us(
     path = checkpoint_of(source).save(tmp_path / "checkpoint")
     checkpoint_of(restored).restore(path).assert_existing_objects_matched()
     assert_same(state(restored), state(source))
-    train(source)
-    train(target)
+    train(source, epochs=1)
+    train(target, epochs=1)
     assert_close(state(target), state(source), rtol=1e-5, atol=2e-6)
 
 
