@@ -154,13 +154,14 @@ def test_rows_that_occur_have_the_bits_of_the_dense_gradient(
     slices = _slices(drawn, dtype, index_dtype)
     # Every other one only accumulates.
     update = bool(drawn[0].seed % 2)
-    dense, before = (_lists(drawn, name, dtype) for _ in range(2))
+    dense = _lists(drawn, name, dtype)
+    before = dense.numpy()
     _apply(name, dense, _dense(drawn, slices), update=update)
     for lazy in (False, True):
         sparse = _lists(drawn, name, dtype)
         _apply(name, sparse, slices, lazy=lazy, update=update)
         for i, (a, b, old) in enumerate(
-            zip(sparse.numpy(), dense.numpy(), before.numpy(), strict=True)
+            zip(sparse.numpy(), dense.numpy(), before, strict=True)
         ):
             table = drawn[i % len(drawn)]
             occurs = np.isin(np.arange(table.shape[0]), table.indices)
