@@ -50,15 +50,15 @@ def test_variables_on_servers_equal_one_process(tmp_path):
 
 
 def test_killed_training_goes_on_from_its_last_checkpoint(tmp_path):
-    def start(name: str) -> job.Job:
+    def start(name: str, saves: bool = True) -> job.Job:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
-        return job.Job(training.work, {"worker": 1}, folder, folder)
+        return job.Job(training.work, {"worker": 1}, folder, folder, saves)
 
     killed = tmp_path / "killed"
     starts, saved = killed / "starts.txt", killed / "checkpoints/checkpoint"
     random = np.random.default_rng(0)
-    with start("undisturbed") as undisturbed:
+    with start("undisturbed", saves=False) as undisturbed:
         for kills in (1, 2):
             # Who leaves it kills it, mostly while it saves.
             with start("killed") as training_job:

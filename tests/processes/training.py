@@ -23,8 +23,8 @@ FEATURES = (
 )
 
 
-def work(folder: pathlib.Path) -> None:
-    """Trains to the end, each rule a variable of its own.
+def work(folder: pathlib.Path, saves: bool) -> None:
+    """Trains to the end, each rule a variable of its own; may save meanwhile.
 
     Adds a line to starts.txt, how many steps had been done; in the end it
     writes all variables into final.npz.
@@ -59,7 +59,7 @@ def work(folder: pathlib.Path) -> None:
         if number % BATCHES == 0:
             asgd.batch_order = random.permutation(BATCHES)
         step(tf.constant(random.normal(size=7), tf.float32))
-        if (number + 1) % STEPS_BETWEEN_CHECKPOINTS == 0:
+        if saves and (number + 1) % STEPS_BETWEEN_CHECKPOINTS == 0:
             manager.save()
     values = [*variables.values()]
     for optimizer in optimizers.values():
