@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
-import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import strategies
 from tf_opt.python.ops.calls import measure_gradients
 from tf_opt.python.ops.calls import merge_slices
 
@@ -28,21 +27,6 @@ class Table(NamedTuple):
     shape: tuple[int, ...]
     indices: list[int]
     seed: int
-
-
-@strategies.composite
-def tables(draw: Any) -> list[Table]:
-    """A few tables of any shapes, and rows of them."""
-    count = draw(strategies.integers(1, 3))
-    drawn = []
-    for _ in range(count):
-        rows = draw(strategies.integers(1, 40))
-        inner = draw(strategies.lists(strategies.integers(1, 9), max_size=2))
-        row = strategies.integers(0, rows - 1)
-        indices = draw(strategies.lists(row, max_size=60))
-        seed = draw(strategies.integers(0, 1000))
-        drawn.append(Table((rows, *inner), indices, seed))
-    return drawn
 
 
 class Lists(NamedTuple):
@@ -131,89 +115,103 @@ def _apply(name: str, lists: Lists, gradients: list[Any], **frame: Any) -> None:
     )
 
 
-every_op = pytest.mark.parametrize("name", OPS)
+def for_all(check: Callable[..., None]) -> None:
+    """Checks a few tables of any shapes, and rows of them, of all types."""
+    # Not imported in all the processes that only collect this test.
+    import hypothesis
+    from hypothesis import strategies
 
+    @strategies.composite
+    def tables(draw: Any) -> list[Table]:
+        drawn = []
+        for _ in range(draw(strategies.integers(1, 3))):
+            rows = draw(strategies.integers(1, 40))
+            size = strategies.integers(1, 9)
+            inner = draw(strategies.lists(size, max_size=2))
+            row = strategies.integers(0, rows - 1)
+            indices = draw(strategies.lists(row, max_size=60))
+            seed = draw(strategies.integers(0, 1000))
+            drawn.append(Table((rows, *inner), indices, seed))
+        return drawn
 
-def properties(test: Any) -> Any:
-    """Runs a test with tables that are drawn, of all types."""
-    test = hypothesis.given(
+    check = hypothesis.given(
         drawn=tables(),
         dtype=strategies.sampled_from(DTYPES),
         index_dtype=strategies.sampled_from([tf.int32, tf.int64]),
-    )(test)
-    return hypothesis.settings(
+    )(check)
+    hypothesis.settings(
         max_examples=40, deadline=None, derandomize=True, database=None
-    )(test)
+    )(check)()
 
 
-@every_op
-@properties
-def test_rows_that_occur_have_the_bits_of_the_dense_gradient(
-    name, drawn, dtype, index_dtype
-):
-    slices = _slices(drawn, dtype, index_dtype)
-    # Every other one only accumulates.
-    update = bool(drawn[0].seed % 2)
-    dense = _lists(drawn, name, dtype)
-    before = dense.numpy()
-    _apply(name, dense, _dense(drawn, slices), update=update)
-    for lazy in (False, True):
-        sparse = _lists(drawn, name, dtype)
-        _apply(name, sparse, slices, lazy=lazy, update=update)
-        for i, (a, b, old) in enumerate(
-            zip(sparse.numpy(), dense.numpy(), before, strict=True)
-        ):
-            table = drawn[i % len(drawn)]
-            occurs = np.isin(np.arange(table.shape[0]), table.indices)
-            # Behind the batches of ASGD's table.
-            axis = a.ndim - len(table.shape)
-            occurs = occurs.reshape([-1] + [1] * (len(table.shape) - 1))
-            changes = np.expand_dims(occurs, list(range(axis))) | (not lazy)
-            expected = np.where(changes, b, old)
-            assert a.tobytes() == expected.tobytes()
+@pytest.mark.parametrize("name", OPS)
+def test_rows_that_occur_have_the_bits_of_the_dense_gradient(name):
+    def check(drawn, dtype, index_dtype):
+        slices = _slices(drawn, dtype, index_dtype)
+        # Every other one only accumulates.
+        update = bool(drawn[0].seed % 2)
+        dense = _lists(drawn, name, dtype)
+        before = dense.numpy()
+        _apply(name, dense, _dense(drawn, slices), update=update)
+        for lazy in (False, True):
+            sparse = _lists(drawn, name, dtype)
+            _apply(name, sparse, slices, lazy=lazy, update=update)
+            for i, (a, b, old) in enumerate(
+                zip(sparse.numpy(), dense.numpy(), before, strict=True)
+            ):
+                table = drawn[i % len(drawn)]
+                occurs = np.isin(np.arange(table.shape[0]), table.indices)
+                # Behind the batches of ASGD's table.
+                axis = a.ndim - len(table.shape)
+                occurs = occurs.reshape([-1] + [1] * (len(table.shape) - 1))
+                changes = np.expand_dims(occurs, list(range(axis))) | (not lazy)
+                expected = np.where(changes, b, old)
+                assert a.tobytes() == expected.tobytes()
+
+    for_all(check)
 
 
-@properties
-def test_merged_rows_are_sorted_and_have_the_bits_of_the_dense_gradient(
-    drawn, dtype, index_dtype
-):
-    slices = _slices(drawn, dtype, index_dtype)
-    # Rows without values, some of which occur.
-    more = [
-        tf.constant([0, table.shape[0] - 1], index_dtype) for table in drawn
-    ]
-    counts = [table.shape[0] for table in drawn]
-    for accumulated in ((), more):
-        merged = merge_slices(slices, counts, accumulated)
-        for i, (table, dense) in enumerate(
-            zip(drawn, _dense(drawn, slices), strict=True)
-        ):
-            others = accumulated[i].numpy().tolist() if accumulated else []
-            rows = sorted({*table.indices, *others})
-            assert merged[i].indices.numpy().tolist() == rows
-            assert merged[i].indices.dtype == index_dtype
-            expected = dense.numpy()[rows].tobytes()
-            assert merged[i].values.numpy().tobytes() == expected
+def test_merged_rows_are_sorted_and_have_the_bits_of_the_dense_gradient():
+    def check(drawn, dtype, index_dtype):
+        slices = _slices(drawn, dtype, index_dtype)
+        # Rows without values, some of which occur.
+        more = [
+            tf.constant([0, table.shape[0] - 1], index_dtype) for table in drawn
+        ]
+        counts = [table.shape[0] for table in drawn]
+        for accumulated in ((), more):
+            merged = merge_slices(slices, counts, accumulated)
+            for i, (table, dense) in enumerate(
+                zip(drawn, _dense(drawn, slices), strict=True)
+            ):
+                others = accumulated[i].numpy().tolist() if accumulated else []
+                rows = sorted({*table.indices, *others})
+                assert merged[i].indices.numpy().tolist() == rows
+                assert merged[i].indices.dtype == index_dtype
+                expected = dense.numpy()[rows].tobytes()
+                assert merged[i].values.numpy().tobytes() == expected
+
+    for_all(check)
 
 
-@properties
-def test_the_measure_of_rows_has_the_bits_of_the_dense_gradient(
-    drawn, dtype, index_dtype
-):
-    slices = _slices(drawn, dtype, index_dtype)
-    accumulators = _lists(drawn, "adam", dtype).accumulators
-    merged = merge_slices(slices, [table.shape[0] for table in drawn])
-    sparse = measure_gradients(
-        [x.values for x in merged],
-        accumulators,
-        rows=[x.indices for x in merged],
-        gradient_scale=0.3,
-    )
-    dense = measure_gradients(
-        _dense(drawn, slices), accumulators, gradient_scale=0.3
-    )
-    for a, b in zip(sparse, dense, strict=True):
-        assert a.numpy().tobytes() == b.numpy().tobytes()
+def test_the_measure_of_rows_has_the_bits_of_the_dense_gradient():
+    def check(drawn, dtype, index_dtype):
+        slices = _slices(drawn, dtype, index_dtype)
+        accumulators = _lists(drawn, "adam", dtype).accumulators
+        merged = merge_slices(slices, [table.shape[0] for table in drawn])
+        sparse = measure_gradients(
+            [x.values for x in merged],
+            accumulators,
+            rows=[x.indices for x in merged],
+            gradient_scale=0.3,
+        )
+        dense = measure_gradients(
+            _dense(drawn, slices), accumulators, gradient_scale=0.3
+        )
+        for a, b in zip(sparse, dense, strict=True):
+            assert a.numpy().tobytes() == b.numpy().tobytes()
+
+    for_all(check)
 
 
 def test_the_sum_is_that_of_the_order_in_which_rows_occur():
