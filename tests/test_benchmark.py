@@ -14,6 +14,7 @@ for needed in ("matplotlib", "rich", "sklearn"):
     pytest.importorskip(needed)
 
 
+import clients
 import contenders
 import gradients
 import loop
@@ -96,6 +97,9 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     program = [sys.executable, "-c", f"print('{line}')"]
     monkeypatch.setattr(loop, "PROGRAM", program)
     monkeypatch.setattr(run, "measure", once)
+    # As many models are one sample: they share nothing.
+    client = clients.CLIENTS["models"]._replace(steps=1)
+    monkeypatch.setitem(clients.CLIENTS, "models", client)
     # Tracing these with every feature takes a minute; "results" has them.
     slow = {variants.KERAS, variants.KERAS_EAGER, variants.TF_OPT_EAGER}
     for variant in variants.FEATURES.values():

@@ -86,27 +86,29 @@ def test_the_host_has_one_state_for_all_replicas(strategy):
     assert memory["CPU:1"]["slots"] == 60 * 8
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
-@pytest.mark.parametrize("source_is_moved", [False, True])
-def test_saved_state_loads_elsewhere(
-    strategy, tmp_path, placement, source_is_moved
-):
+@pytest.mark.parametrize("placement", [*PLACEMENTS, "host, one device"])
+def test_saved_state_loads_elsewhere(strategy, tmp_path, placement):
+    alone = placement not in PLACEMENTS
+    where = tf.device("CPU:1") if alone else strategy.scope()
+
     def make(**arguments: Any) -> keras.Model:
         optimizer = tf_opt.AdamW(0.05, use_ema=True, **arguments)
         return small_model.fit(optimizer, jit_compile=False)
 
-    def moved() -> keras.Model:
-        with strategy.scope():
-            return make(**PLACEMENTS[placement])
-
-    source, target = (moved(), make()) if source_is_moved else (make(), moved())
-    for kind in ("weights.h5", "checkpoint"):
-        for variable in target.optimizer.variables[2:]:
-            variable.assign(tf.zeros_like(variable))
-        small_model.loaded(source, target, kind, tmp_path)
-        small_model.assert_same(
-            small_model.state(target), small_model.state(source)
-        )
+    usual = make()
+    with where:
+        moved = make(**PLACEMENTS[placement.split(",")[0]])
+    for source, target in ((usual, moved), (moved, usual)):
+        for kind in ("weights.h5", "checkpoint", *["keras"] * alone):
+            for variable in target.optimizer.variables[2:]:
+                variable.assign(tf.zeros_like(variable))
+            found = small_model.loaded(source, target, kind, tmp_path)
+            same = source if kind == "keras" else target
+            device = same.optimizer.state_device
+            assert found.optimizer.state_device == device
+            small_model.assert_same(
+                small_model.state(found), small_model.state(source)
+            )
 
 
 def test_rows_catch_up_in_replicas(strategy):

@@ -213,26 +213,6 @@ def test_an_overridden_update_step_updates_the_working_copy():
     np.testing.assert_array_equal(variables[2], wanted)
 
 
-@pytest.mark.parametrize("kind", ["keras", "weights.h5", "checkpoint"])
-@pytest.mark.parametrize(
-    ("before", "after"), [(HOST, {}), ({}, HOST)], ids=["from", "to"]
-)
-def test_saved_state_loads_with_and_without(tmp_path, kind, before, after):
-    def make(placement: dict[str, str]) -> keras.Model:
-        optimizer = tf_opt.AdamW(0.05, use_ema=True, **placement)
-        with tf.device(DEVICE):
-            return small_model.fit(optimizer, jit_compile=False)
-
-    source, target = make(before), make(after)
-    with tf.device(DEVICE):
-        target = small_model.loaded(source, target, kind, tmp_path)
-    expected = before if kind == "keras" else after
-    assert target.optimizer.state_device == expected.get("state_device")
-    small_model.assert_same(
-        small_model.state(target), small_model.state(source)
-    )
-
-
 def test_memory_tells_what_is_where():
     variables = variables_of("bfloat16")
     elements = sum(x.numpy().size for x in variables)
