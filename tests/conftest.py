@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 from collections.abc import Iterator
@@ -52,6 +53,12 @@ def pytest_configure(config: pytest.Config) -> None:
             "`make test`, or run `pytest` (not `python -m pytest`) where the "
             "wheel is installed."
         )
+
+
+def pytest_collection_finish() -> None:
+    """Leaves modules and tests out of what Python searches for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=DEVICES)
