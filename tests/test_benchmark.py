@@ -97,6 +97,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     program = [sys.executable, "-c", f"print('{line}')"]
     monkeypatch.setattr(loop, "PROGRAM", program)
     monkeypatch.setattr(run, "measure", once)
+    monkeypatch.setattr(measure.gc, "collect", lambda: 0)
     # As many models are one sample: they share nothing.
     client = clients.CLIENTS["models"]._replace(steps=1)
     monkeypatch.setitem(clients.CLIENTS, "models", client)
