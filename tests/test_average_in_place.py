@@ -276,6 +276,28 @@ def test_fit_of_fewer_variables_than_before_ends_with_their_averages():
     assert_same(trained, averages_of(model)[len(frozen) :])
 
 
+def test_the_end_of_fit_leaves_variables_of_another_optimizer():
+    class Both(keras.Sequential):
+        """Trains its last layer with an optimizer of its own."""
+
+        def train_step(self, data):
+            with tf.GradientTape() as tape:
+                loss = self.compute_loss(*data, self(data[0], training=True))
+            *first, last, bias = self.trainable_variables
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply(gradients[:-2], first)
+            self.other.apply(gradients[-2:], [last, bias])
+            return {"loss": loss}
+
+    model = compiled(MAKES["Adam"]())
+    model = Both(model.layers)
+    model.compile(MAKES["Adam"](), "mse", run_eagerly=True)
+    model.other = tf_opt.SGD(0.1)
+    model.fit(X, Y, **FIT)
+    *first, _, _ = (x.numpy() for x in model.trainable_variables)
+    assert_same(first, averages_of(model))
+
+
 @pytest.mark.parametrize("by_map", [True, False], ids=["map", "function"])
 def test_from_keras_of_several_optimizers(by_map):
     first, ours = keras.optimizers.Nadam(0.1), tf_opt.Adam(0.1)

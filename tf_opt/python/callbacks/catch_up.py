@@ -126,21 +126,17 @@ def _may_catch_up(lazy_mode: Any) -> bool:
 
 def _install(model: keras.Model) -> None:
     """Makes `model.train_step` let rows catch up before layers read them."""
-    optimizers = _optimizers_of(model)
-    if any(x.state_device and not x.built for x in optimizers) and model.built:
-        # A step lets nothing catch up if it is traced before there is state.
-        # TensorFlow traces it once more if it creates variables, but not if
-        # they are on another device.
-        model.optimizer.build(model.trainable_variables)
     train_step = model.train_step
-    if hasattr(train_step, "reads_up_to_date") or not optimizers:
+    if hasattr(train_step, "reads_up_to_date") or not _optimizers_of(model):
         return
 
     @functools.wraps(train_step)
     def up_to_date(*arguments: Any, **options: Any) -> Any:
-        before = getattr(_step, "optimizers", ())
-        _step.optimizers = _optimizers_of(model)
+        before = getattr(_step, "optimizers", [])
+        _step.optimizers = [*before, *_optimizers_of(model)]
         try:
+            # TensorFlow traces it once more if it creates the optimizer's
+            # state, before which nothing is known to catch up.
             return train_step(*arguments, **options)
         finally:
             _step.optimizers = before

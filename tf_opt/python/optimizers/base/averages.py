@@ -128,11 +128,15 @@ def overwrite_variables(
 ) -> None:
     """Assigns the averages to these variables and their master weights.
 
-    Keras' method goes by position, which is wrong for some of the variables or
-    another order. It doesn't convert types or accept None.
+    Those of other optimizers stay as they are. Keras' method goes by position,
+    which is wrong for some of the variables or another order. It doesn't
+    convert types or accept None.
     """
     for variable in variables:
-        index = state.index_of(variable)
+        try:
+            index = state.index_of(variable)
+        except KeyError:
+            continue
         average = state.averages[index]
         master = state.masters[index] if state.masters else None
         for target in () if average is None else (variable, master):

@@ -205,8 +205,8 @@ class FusedOptimizer(KerasOptimizer):
         variables are overwritten with their averages, as in Keras.
 
         Args:
-            var_list: The model's trainable variables. Those that aren't
-                trainable any more may be missing.
+            var_list: The model's trainable variables. They may be some of the
+                optimizer's, or be among another optimizer's.
         """
         self._bring_up_to_date()
         if self.average_is_swapped_in:

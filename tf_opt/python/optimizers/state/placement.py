@@ -71,12 +71,15 @@ class _OnDevice(Placement):
     def beside(
         self, variable: tf.Variable
     ) -> contextlib.AbstractContextManager:
-        return plain_variables(self._device)
+        if tf.distribute.has_strategy():
+            return plain_variables(self._device)
+        # A function that creates variables is traced once more, with them.
+        return tf.device(self._device)
 
     def working_copy(self, variable: tf.Variable) -> tf.Variable:
         if self.is_home_of(variable):
             return variable
-        with plain_variables(self._device):
+        with self.beside(variable):
             return tf.Variable(
                 tf.zeros(variable.shape, variable.dtype),
                 trainable=False,
