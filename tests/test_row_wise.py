@@ -17,7 +17,6 @@ import tf_opt
 from tf_opt.python.ops.calls import BARE
 
 from devices import needs_sparse_kernels
-from devices import sparse_implementations
 
 ROWS, WIDTH = 30, 6
 RATE = 0.125
@@ -44,30 +43,6 @@ def _slices(step: int, table: keras.Variable) -> tf.IndexedSlices:
 def _accumulator(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     (found,) = (x for x in optimizer.variables if "accumulator" in x.name)
     return found
-
-
-@pytest.mark.parametrize("torch_epsilon", [False, True])
-@sparse_implementations
-def test_takes_the_steps_of_fbgemms_formula(implementation, torch_epsilon):
-    table = _table()
-    p, a = table.numpy(), np.full(ROWS, 0.1)
-    optimizer = tf_opt.Adagrad(
-        RATE,
-        epsilon=1e-3,
-        torch_epsilon=torch_epsilon,
-        row_wise=True,
-        implementation=implementation,
-    )
-    for step in range(200):
-        slices = _slices(step, table)
-        optimizer.apply([slices], [table])
-        g = np.zeros_like(p)
-        np.add.at(g, slices.indices.numpy(), slices.values.numpy())
-        a += np.mean(g**2, axis=1)
-        root = np.sqrt(a) + 1e-3 if torch_epsilon else np.sqrt(a + 1e-3)
-        p -= (RATE / root)[:, None] * g
-    np.testing.assert_allclose(table.numpy(), p, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(_accumulator(optimizer).numpy(), a, rtol=1e-12)
 
 
 @pytest.mark.kernels
@@ -254,21 +229,6 @@ def test_a_file_with_the_other_form_is_refused(tmp_path: Path) -> None:
 
 
 def test_functional_form_checks_shapes():
-    accumulator = [0.0, 1.0]
-    found = tf_opt.functional.adagrad(
-        [[1.0, 2.0], [3.0, 4.0]],
-        [[2.0, 0.0], [4.0, 4.0]],
-        accumulator,
-        learning_rate=1.0,
-        epsilon=0.0,
-        row_wise=True,
-    )
-    np.testing.assert_allclose(found.accumulator, [2.0, 17.0])
-    np.testing.assert_allclose(
-        found.variable,
-        [[1 - 2**0.5, 2.0], 3 + np.array([0, 1]) - 4 / 17**0.5],
-        rtol=1e-6,
-    )
     for wrong in ([[0.0, 0.0], [0.0, 0.0]], [0.0, 0.0, 0.0]):
         with pytest.raises(ValueError, match="one element for each row"):
             tf_opt.functional.adagrad(
@@ -276,31 +236,6 @@ def test_functional_form_checks_shapes():
             )
     with pytest.raises(ValueError, match="`variable` must have rows"):
         tf_opt.functional.adagrad(1.0, 1.0, 1.0, row_wise=True)
-
-
-@pytest.mark.parametrize("while_loop", [False, True])
-def test_unrolled_steps_are_those_of_the_optimizer(while_loop):
-    table = _table()
-    optimizer = tf_opt.Adagrad(RATE, epsilon=0.5, row_wise=True)
-    target = _slices(0, table)
-    end = tf_opt.functional.unroll(
-        tf_opt.functional.adagrad,
-        lambda x, _: tf.reduce_sum((x - tf.convert_to_tensor(target)) ** 2),
-        table.numpy(),
-        5,
-        learning_rate=RATE,
-        epsilon=0.5,
-        initial_accumulator_value=0.1,
-        row_wise=True,
-        while_loop=while_loop,
-    )
-    for _ in range(5):
-        gradient = 2 * (table.value - tf.convert_to_tensor(target))
-        optimizer.apply([gradient], [table])
-    np.testing.assert_allclose(end.variables, table.numpy(), rtol=1e-12)
-    np.testing.assert_allclose(
-        end.state["accumulator"], _accumulator(optimizer).numpy(), rtol=1e-12
-    )
 
 
 @pytest.mark.kernels

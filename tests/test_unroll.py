@@ -16,6 +16,7 @@ import tf_opt
 
 import trajectory
 from registry import MODES
+from registry import ROW_WISE_MODES
 from registry import RULES
 
 functional = tf_opt.functional
@@ -27,8 +28,8 @@ FUNCTIONS = {
 }
 # Each mode in one of the ways to run. ASGD is unrolled with one batch.
 CASES = [
-    (name, mode, list(trajectory.RUNS)[i % len(trajectory.RUNS)])
-    for i, (name, mode) in enumerate(MODES)
+    (name, mode, list(trajectory.RUNS)[i % 3], i % 2 == 0)
+    for i, (name, mode) in enumerate([*MODES, *ROW_WISE_MODES])
     if name in RULES and (name, mode) != ("ASGD", "batches")
 ]
 SHAPE = (3, 11)
@@ -36,8 +37,10 @@ STEPS = 9
 START = np.array([0.5, -1.5])
 
 
-@pytest.mark.parametrize(("name", "mode", "how"), CASES)
-def test_steps_equal_the_reference(name: str, mode: str, how: str) -> None:
+@pytest.mark.parametrize(("name", "mode", "how", "while_loop"), CASES)
+def test_steps_equal_the_reference(
+    name: str, mode: str, how: str, while_loop: bool
+) -> None:
     under_test = RULES[name]
     arguments = dict(under_test.modes[mode], learning_rate=0.01)
     arguments.pop("batch_num", None)
@@ -51,6 +54,9 @@ def test_steps_equal_the_reference(name: str, mode: str, how: str) -> None:
     for t, gradient in enumerate(gradients, start=1):
         losses.append(np.sum(gradient * expected["variable"]))
         expected |= under_test.step(expected, gradient, t=t, **arguments)
+    if arguments.get("row_wise"):
+        arguments["row_wise"] = True
+        expected["accumulator"] = expected["accumulator"][:, 0]
 
     state = None
     if {arguments.pop("amsgrad", 0), arguments.pop("centered", 0)} != {0}:
@@ -62,6 +68,7 @@ def test_steps_equal_the_reference(name: str, mode: str, how: str) -> None:
             start,
             STEPS,
             state=state,
+            while_loop=while_loop,
             **arguments | under_test.first_arguments(arguments),
         )
     )(tf.constant(trajectory.initial_value(SHAPE)))
