@@ -5,7 +5,6 @@ test_whole_step.py has its numbers in every type and with every feature.
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -135,37 +134,6 @@ def test_refuses_what_it_can_not_do():
     optimizer.row_wise = True
 
 
-def test_is_saved_and_goes_on(tmp_path: Path) -> None:
-    for row_wise in (True, ["items/"]):
-        whole = _model()
-        whole.compile(tf_opt.Adagrad(0.1, row_wise=row_wise), "mse")
-        first = whole.get_weights()
-        expected = _fit(whole, epochs=2)
-        model = _model()
-        model.compile(tf_opt.Adagrad(0.1, row_wise=row_wise), "mse")
-        model.set_weights(first)
-        _fit(model)
-        checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
-        path = checkpoint.save(tmp_path / "checkpoint")
-        model.save(tmp_path / "model.keras")
-        copies = [
-            keras.models.load_model(tmp_path / "model.keras"),
-            pickle.loads(pickle.dumps(model)),
-            _model(),
-        ]
-        copies[2].compile(
-            tf_opt.Adagrad.from_config(model.optimizer.get_config()), "mse"
-        )
-        restored = tf.train.Checkpoint(
-            model=copies[2], optimizer=copies[2].optimizer
-        ).restore(path)
-        for copy in copies:
-            assert copy.optimizer.row_wise == row_wise
-            for found, wanted in zip(_fit(copy), expected, strict=True):
-                np.testing.assert_allclose(found, wanted, rtol=1e-6)
-        restored.assert_consumed()
-
-
 def test_from_keras_takes_the_mean_of_a_rows_accumulators():
     for dtype in ("float32", "bfloat16"):
         theirs, table = keras.optimizers.Adagrad(0.1), _table(dtype, 512)
@@ -183,18 +151,6 @@ def test_from_keras_takes_the_mean_of_a_rows_accumulators():
             tf_opt.from_keras(other, row_wise=True)
     with pytest.raises(TypeError, match="must be one of"):
         tf_opt.from_keras(tf_opt.Adagrad(0.1), row_wise=True)
-
-
-def test_to_torch_refuses_row_wise_state():
-    pytest.importorskip("torch")
-    optimizer = tf_opt.Adagrad(
-        0.1,
-        row_wise=True,
-        torch_epsilon=True,
-        decoupled_weight_decay=False,
-    )
-    with pytest.raises(ValueError, match="`row_wise` must be False"):
-        tf_opt.to_torch(optimizer, [])
 
 
 def test_from_keras_finds_the_adagrads_of_several_optimizers():

@@ -41,6 +41,7 @@ CASES = [
         ("NAdam", "stochastic, state"),
     )
 ]
+CASES += [("Adagrad", {"row_wise": ["kernel"]}, "float32")]
 
 
 @pytest.mark.core

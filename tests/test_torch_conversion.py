@@ -383,6 +383,12 @@ def test_what_from_torch_refuses(changed, error, message):
         (tf_opt.SGD(momentum=0.5), ValueError, "`torch_momentum` must be True"),
         (tf_opt.SGD(weight_decay=0.5), ValueError, "`decoupled_weight_decay`"),
         (tf_opt.AdamW(use_ema=True), ValueError, "`use_ema`"),
+        (
+            tf_opt.Adagrad(
+                row_wise=True, torch_epsilon=True, decoupled_weight_decay=False
+            ),
+            *(ValueError, "`row_wise` must be False"),
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
