@@ -34,33 +34,6 @@ def descent(**arguments) -> tf_opt.ASGD:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"master_weights": 1}, "`master_weights` must be True or False"),
-        ({"stochastic_rounding": None}, "`stochastic_rounding` must be True"),
-        (
-            {"master_weights": True, "stochastic_rounding": True},
-            "Only one of `stochastic_rounding`, `master_weights` can be set",
-        ),
-        ({"seed": 1.0}, r"`seed` must be an integer.*seed=1.0"),
-        ({"seed": True}, "`seed` must be an integer.*seed=True"),
-        ({"seed": 2**63}, "`seed` must be an integer of 64 bits.*9223372036"),
-        (
-            {"state_dtype": "float16"},
-            "`state_dtype` must be None or one of 'bfloat16', 'float32'.*"
-            "state_dtype='float16'",
-        ),
-        ({"state_dtype": "float64"}, "`state_dtype` must be .*'float64'"),
-        ({"state_dtype": "half a float"}, "`state_dtype` must be .*'half a f"),
-        ({"state_dtype": 16}, "`state_dtype` must be .*16"),
-    ],
-)
-def test_a_wrong_argument_is_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        tf_opt.Adam(**arguments)
-
-
-@pytest.mark.parametrize(
     "dtype", ["bfloat16", tf.bfloat16, ml_dtypes.bfloat16, np.float32]
 )
 def test_a_type_goes_by_any_of_its_names(dtype):

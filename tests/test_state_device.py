@@ -229,12 +229,6 @@ def test_memory_tells_what_is_where():
     assert "slots" not in memory["CPU:1"]
 
 
-@pytest.mark.parametrize("wrong", ["CPU:7", "/job:x/CPU:0", "", 0, "GPU:5"])
-def test_a_wrong_device_is_an_error(wrong):
-    with pytest.raises(ValueError, match="`state_device` must be None or one"):
-        tf_opt.Adam(state_device=wrong)
-
-
 @pytest.mark.parametrize("option", [HOST, {"shard_state": True}], ids=str)
 def test_it_cannot_change_once_there_is_state(option):
     optimizer = tf_opt.Adam()

@@ -57,6 +57,7 @@ def _of_the_rules() -> Iterator[tuple[type, str, list]]:
         (tf_opt.NAdam, "maximize", NO_BOOLEANS),
         (tf_opt.ASGD, "decoupled_weight_decay", NO_BOOLEANS),
         (tf_opt.AveragedSGD, "use_ema", NO_BOOLEANS),
+        (tf_opt.Adagrad, "row_wise", ["users", 1, {"users": True}, None]),
         *(
             (make, name, values)
             for make in (tf_opt.Adam, tf_opt.ASGD)
@@ -65,6 +66,11 @@ def _of_the_rules() -> Iterator[tuple[type, str, list]]:
                 ("weight_decay", [*NO_NUMBERS, -0.5, math.inf]),
                 ("implementation", ["fast", None]),
                 ("schedule_by", ["iterations", None]),
+                ("master_weights", NO_BOOLEANS),
+                ("stochastic_rounding", NO_BOOLEANS),
+                ("seed", [1.0, True, 2**63]),
+                ("state_dtype", ["float16", "float64", "half a float", 16]),
+                ("state_device", ["CPU:7", "/job:x/CPU:0", "", 0, "GPU:5"]),
             ]
         ),
     ],
@@ -104,8 +110,11 @@ def test_arguments_that_are_wrong_in_their_own_way():
         with pytest.raises(AttributeError, match="Assign to `learning_rate`"):
             optimizer.lr = 0.1
     optimizer = tf_opt.Adam(master_weights=True)
-    with pytest.raises(ValueError, match="Only one of `stochastic_rounding`"):
+    only_one = "Only one of `stochastic_rounding`, `master_weights` can be set"
+    with pytest.raises(ValueError, match=only_one):
         optimizer.stochastic_rounding = True
+    with pytest.raises(ValueError, match=only_one):
+        tf_opt.Adam(master_weights=True, stochastic_rounding=True)
     optimizer = tf_opt.Adam(clipnorm=1.0)
     with pytest.raises(ValueError, match="Received: clipnorm=1.0, clipvalue=2"):
         optimizer.clipvalue = 2.0
