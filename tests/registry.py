@@ -146,6 +146,11 @@ class OptimizerUnderTest:
         """PyTorch's class and arguments of a mode; None where it has none."""
         if not hasattr(self.reference, "torch"):
             return None
+        if not getattr(self.reference, "TORCH_DECOUPLES", False):
+            arguments = dict(arguments)
+            is_decoupled = arguments.pop("decoupled_weight_decay", True)
+            if is_decoupled and "weight_decay" in arguments:
+                return None
         found = self.reference.torch(**arguments)
         if found is None:
             return None

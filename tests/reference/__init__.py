@@ -15,6 +15,8 @@ What isn't there has the value in parentheses:
 - `torch`: a function of a mode's arguments that returns the class in
   `torch.optim` with the same numbers and its arguments, or None where it has no
   such mode (PyTorch has no such class).
+- `TORCH_DECOUPLES`: whether that class also has a decoupled weight decay; then
+  `torch` takes `decoupled_weight_decay` (False).
 - `TORCH_SLOTS`: PyTorch's names of the slots ({}).
 - `HAS_LAZY_MODE`: whether `lazy_mode` may be set (True).
 - `EXACT`: slots that always have the arithmetic type (none).

@@ -23,13 +23,7 @@ TORCH_SLOTS = {
 }
 
 
-def torch(
-    *,
-    decoupled_weight_decay: bool = True,
-    **arguments: Any,
-) -> tuple[str, dict[str, Any]] | None:
-    if decoupled_weight_decay and "weight_decay" in arguments:
-        return None
+def torch(**arguments: Any) -> tuple[str, dict[str, Any]]:
     return "Adadelta", {"rho": 0.95, "epsilon": 1e-7, **arguments}
 
 

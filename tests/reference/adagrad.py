@@ -46,12 +46,9 @@ TORCH_SLOTS = {"accumulator": "sum"}
 def torch(
     *,
     torch_epsilon: bool = False,
-    decoupled_weight_decay: bool = True,
     **arguments: Any,
 ) -> tuple[str, dict[str, Any]] | None:
     if not torch_epsilon or "row_wise" in arguments:
-        return None
-    if decoupled_weight_decay and "weight_decay" in arguments:
         return None
     arguments.setdefault("initial_accumulator_value", 0.1)
     return "Adagrad", arguments

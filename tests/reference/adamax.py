@@ -35,11 +35,8 @@ TORCH_SLOTS = {"m": "exp_avg", "u": "exp_inf"}
 def torch(
     *,
     torch_epsilon: bool = False,
-    decoupled_weight_decay: bool = True,
     **arguments: Any,
 ) -> tuple[str, dict[str, Any]] | None:
-    if decoupled_weight_decay and "weight_decay" in arguments:
-        return None
     return ("Adamax", arguments) if torch_epsilon else None
 
 

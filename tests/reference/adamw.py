@@ -16,6 +16,7 @@ MODES = {
     },
 }
 THOROUGH = "amsgrad_maximize"
+TORCH_DECOUPLES = True
 TORCH_SLOTS = adam.TORCH_SLOTS
 TO_NEAREST = adam.TO_NEAREST
 

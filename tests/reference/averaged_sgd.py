@@ -34,11 +34,7 @@ HAS_LAZY_MODE = False
 PROPORTIONAL = {"lambd": 0.0}
 
 
-def torch(
-    *, decoupled_weight_decay: bool = True, **arguments: Any
-) -> tuple[str, dict[str, Any]] | None:
-    if decoupled_weight_decay and "weight_decay" in arguments:
-        return None
+def torch(**arguments: Any) -> tuple[str, dict[str, Any]]:
     return "ASGD", arguments
 
 

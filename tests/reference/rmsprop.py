@@ -39,11 +39,8 @@ def torch(
     torch_epsilon: bool = False,
     torch_momentum: bool = False,
     rho: float = 0.9,
-    decoupled_weight_decay: bool = True,
     **arguments: Any,
 ) -> tuple[str, dict[str, Any]] | None:
-    if decoupled_weight_decay and "weight_decay" in arguments:
-        return None
     if not torch_epsilon or ("momentum" in arguments and not torch_momentum):
         return None
     return "RMSprop", {"alpha": rho, **arguments}

@@ -43,12 +43,9 @@ FLAT = ("dampening",)
 def torch(
     *,
     torch_momentum: bool = False,
-    decoupled_weight_decay: bool = True,
     **arguments: Any,
 ) -> tuple[str, dict[str, Any]] | None:
     if "momentum" in arguments and not torch_momentum:
-        return None
-    if decoupled_weight_decay and "weight_decay" in arguments:
         return None
     return "SGD", arguments
 
