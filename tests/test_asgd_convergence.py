@@ -58,13 +58,10 @@ def problem() -> Problem:
 
 
 def distances(
-    problem: Problem,
-    optimizer: keras.optimizers.Optimizer,
-    *,
-    shuffled: bool = False,
-    told: bool = False,
+    problem: Problem, *, shuffled: bool, told: bool = False
 ) -> np.ndarray:
     """The distance from the solution after each epoch."""
+    optimizer = tf_opt.ASGD(problem.learning_rate, batch_num=BATCHES)
     x, y = tf.constant(problem.x), tf.constant(problem.y)
     w = keras.Variable(np.zeros(x.shape[-1]), dtype="float64")
     optimizer.build([w])
@@ -90,11 +87,9 @@ def distances(
     return np.array(result)
 
 
-def make_asgd(problem: Problem) -> tf_opt.ASGD:
-    return tf_opt.ASGD(problem.learning_rate, batch_num=BATCHES)
-
-
-def assert_converges_linearly(problem: Problem, distance: np.ndarray) -> None:
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_asgd_converges_linearly(problem, shuffled):
+    distance = distances(problem, shuffled=shuffled, told=shuffled)
     # From epoch 50 on only the slowest direction is left; until epoch 250 the
     # distance, about 1e-12 by then, is well above rounding errors.
     epochs = np.arange(50, 250)
@@ -115,16 +110,8 @@ def assert_converges_linearly(problem: Problem, distance: np.ndarray) -> None:
     assert distance[-1] < 1e-13
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_asgd_converges_linearly(problem, shuffled):
-    distance = distances(
-        problem, make_asgd(problem), shuffled=shuffled, told=shuffled
-    )
-    assert_converges_linearly(problem, distance)
-
-
 def test_shuffled_batches_that_asgd_is_not_told_of_mislead_it(problem):
-    distance = distances(problem, make_asgd(problem), shuffled=True)
+    distance = distances(problem, shuffled=True)
     # At the solution a batch's gradient is still about 0.5 long, so that every
     # step goes about 0.02 away. Measured: never nearer than 0.007.
     assert distance[EPOCHS // 2 :].min() > 1e-3
