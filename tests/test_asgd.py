@@ -15,7 +15,7 @@ from trajectory import RUNS
 
 
 def stochastic_average_gradient(
-    start: float, gradients, batches, batch_num: int, learning_rate: float
+    start: float, gradients, batches, learning_rate: float
 ) -> list[float]:
     """The algorithm of the paper: sums the gradients anew in every step."""
     p, last, values = start, {}, []
@@ -46,9 +46,7 @@ def test_the_batch_may_be_said_before_each_step(order, how):
         optimizer.batch_index = index
         optimizer.apply([gradient], [variable])
 
-    expected = stochastic_average_gradient(
-        1.0, GRADIENTS, ORDERS[order], 4, 0.25
-    )
+    expected = stochastic_average_gradient(1.0, GRADIENTS, ORDERS[order], 0.25)
     for gradient, index, value in zip(
         GRADIENTS, ORDERS[order], expected, strict=True
     ):
@@ -68,7 +66,7 @@ def test_in_order_by_default_and_in_the_order_that_is_said(implementation):
         batches.append(int(optimizer.batch_index))
         optimizer.apply([tf.constant(gradient)], [variable])
     assert batches == [0, 1, 2, 3, 0, 1, 3, 2, 0, 1, 3, 2]
-    expected = stochastic_average_gradient(1.0, GRADIENTS, batches, 4, 0.25)
+    expected = stochastic_average_gradient(1.0, GRADIENTS, batches, 0.25)
     assert variable.numpy() == pytest.approx(expected[-1], abs=1e-14)
 
 

@@ -60,10 +60,6 @@ def gradient(shape: Sequence[int], step: int) -> np.ndarray:
     return np.round(random.normal(size=shape) * 8) / 8 * 0.5 ** (step % 7)
 
 
-def _unchanged(gradient: np.ndarray, step: int) -> np.ndarray:
-    return gradient
-
-
 def last(
     name: str,
     mode: str,
@@ -73,7 +69,9 @@ def last(
     how: str = "eager",
     implementation: str = "auto",
     steps: int,
-    change_gradient: Callable[[np.ndarray, int], np.ndarray] = _unchanged,
+    change_gradient: Callable[
+        [np.ndarray, int], np.ndarray
+    ] = lambda gradient, _: gradient,
     **overrides: object,
 ) -> list[State]:
     """Steps variables of these shapes together; returns their last states.
