@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from trajectory import RUNS
+
 pytestmark = pytest.mark.core
 
 
@@ -65,11 +67,9 @@ def test_sgd_needs_no_shape(shape, implementation, how):
     def train(optimizer: keras.optimizers.Optimizer) -> np.ndarray:
         variable = tf.Variable([1.0, 2.0], shape=tf.TensorShape(shape))
         optimizer.build([variable])
-
-        def step(gradient: tf.Tensor) -> None:
-            optimizer.apply([gradient], [variable])
-
-        step = tf.function(step) if how == "tf.function" else step
+        step = RUNS[how](
+            lambda gradient: optimizer.apply([gradient], [variable])
+        )
         for _ in range(2):
             step(tf.constant([1.0, -1.0]))
         if isinstance(optimizer, tf_opt.SGD):
@@ -91,11 +91,11 @@ def test_sgd_updates_a_table_that_grows(features, implementation, how):
     optimizer = tf_opt.SGD(0.5, implementation=implementation, **features)
     optimizer.build([table])
 
+    @RUNS[how]
     def step(rows: tf.Tensor) -> None:
         slices = tf.IndexedSlices(tf.ones((2, 2)), rows)
         optimizer.apply([slices], [table])
 
-    step = tf.function(step) if how == "tf.function" else step
     step(tf.constant([1, 1]))
     table.assign(tf.ones((3, 2)))
     step(tf.constant([1, 2]))

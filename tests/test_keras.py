@@ -24,9 +24,6 @@ from small_model import train
 from trajectory import RUNS
 from trajectory import after_each
 
-IMPLEMENTATIONS = ["custom_op", "composed"]
-
-
 # Keras computes 1 - beta_2^t in float32, where 1 - 0.999 is off by up to 3e-5:
 # some 1.5e-5 of a learning rate of 0.02 each step, until t has grown.
 # On a GPU, TensorFlow's square root of a float32 isn't rounded correctly.
@@ -252,7 +249,6 @@ def test_a_schedule_may_return_one_number_in_a_list(how):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize(
     ("cls", "options"),
     [

@@ -230,7 +230,6 @@ WRONG: dict[str, tuple[Callable[[Model], dict[str, Any]], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", ["eager", "tf.function"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_argument_is_named(wrong, how, device):
     change, message = WRONG[wrong]

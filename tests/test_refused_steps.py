@@ -12,6 +12,8 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
+from trajectory import RUNS
+
 OPTIONS: dict[str, dict[str, Any]] = {
     "nothing": {},
     "norm": {"global_clipnorm": 1.0, "skip_nonfinite": True},
@@ -110,11 +112,9 @@ def test_nothing_is_written(wrong, options, implementation, how):
         0.1, implementation=implementation, **OPTIONS[options]
     )
     optimizer.build(variables)
-
-    def step(chosen: tf.Tensor) -> None:
-        optimizer.apply(gradients(chosen), variables)
-
-    step = tf.function(step) if how == "tf.function" else step
+    step = RUNS[how](
+        lambda chosen: optimizer.apply(gradients(chosen), variables)
+    )
     every = [*variables, *optimizer.variables]
     before = [x.numpy() for x in every]
     message = None

@@ -65,7 +65,6 @@ def trained(
     return [x.numpy() for x in (*variables, *optimizer.variables)]
 
 
-@pytest.mark.parametrize("implementation", ["custom_op", "composed"])
 def test_rows_have_the_same_bits_when_all_catch_up(implementation, monkeypatch):
     monkeypatch.setattr(
         "tf_opt.python.optimizers.state.table_modes.MOST_MISSED_STEPS", 4

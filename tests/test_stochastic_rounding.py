@@ -12,18 +12,14 @@ from tf_opt.python.functional import stochastic_rounding as ours
 from tf_opt.python.functional import storage_rounding
 
 from reference import rounding as reference
+from trajectory import RUNS
 
 DTYPES = ["bfloat16", "float16"]
-WAYS = {
-    "eager": lambda function: function,
-    "graph": tf.function,
-    "XLA": tf.function(jit_compile=True),
-}
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=RUNS.values(), ids=RUNS)
 def way(request):
-    return WAYS[request.param]
+    return request.param
 
 
 def bits_of(x) -> np.ndarray:

@@ -54,11 +54,7 @@ def _train(
 ) -> list[np.ndarray]:
     variable = keras.Variable([1.0, 2.0, -1.0])
     optimizer.build([variable])
-
-    def step(gradient: tf.Tensor) -> None:
-        optimizer.apply([gradient], [variable])
-
-    step = RUNS[how](step)
+    step = RUNS[how](lambda gradient: optimizer.apply([gradient], [variable]))
     for i, value in enumerate(VALUES):
         change(value)
         step(tf.constant([1.0, -2.0, 3.0 + i]))
