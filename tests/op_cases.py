@@ -136,14 +136,9 @@ class Launch:
             **self.op.op_numbers,
         }
 
-    def apply(self, in_graph: bool = False, **changes: Any) -> Launch:
+    def apply(self, **changes: Any) -> Launch:
         """Runs the op; returns itself."""
-        arguments = {**self.arguments(), **changes}
-
-        def step() -> None:
-            self.op.apply(**arguments)
-
-        (tf.function(step) if in_graph else step)()
+        self.op.apply(**{**self.arguments(), **changes})
         return self
 
 
