@@ -207,14 +207,6 @@ def test_plain_tf_variables_and_apply_gradients(implementation):
     np.testing.assert_allclose(variable.numpy(), [[0.8, 2.2]], atol=1e-6)
 
 
-def test_a_weight_that_its_gradient_overwrites_has_no_slots():
-    scale, kernel = keras.Variable([1.0]), keras.Variable([1.0, 2.0])
-    scale.overwrite_with_gradient = True
-    optimizer = tf_opt.Adam(0.1)
-    optimizer.build([scale, kernel])
-    assert len(optimizer.variables) == 4
-
-
 def test_unknown_variables_are_refused():
     optimizer = tf_opt.Adam(0.1)
     optimizer.build([keras.Variable([1.0])])
