@@ -8,8 +8,6 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from registry import OPTIMIZERS
-
 CASES = [
     (lambda: tf_opt.AdamW(), "AdamW()"),
     (lambda: tf_opt.NAdam(2e-3, name="mine"), "NAdam(name='mine')"),
@@ -40,20 +38,6 @@ CASES = [
 def test_it_is_the_call_in_the_order_of_the_signature(make, expected):
     optimizer = make()
     assert repr(optimizer) == str(optimizer) == expected
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("mode", ["plain", "thorough"])
-def test_the_call_makes_the_same_optimizer(name, mode):
-    under_test = OPTIMIZERS[name]
-    arguments = under_test.thorough if mode == "thorough" else {}
-    arguments = {"batch_num": 1, **arguments} if name == "ASGD" else arguments
-    optimizer = under_test.make(0.125, **arguments)
-    again = eval(repr(optimizer), {name: under_test.make})
-    assert {**again.get_config(), "name": ""} == {
-        **optimizer.get_config(),
-        "name": "",
-    }
 
 
 def test_it_shows_what_was_assigned_also_where_a_step_is_traced():

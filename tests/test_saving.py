@@ -130,6 +130,8 @@ def test_the_configuration_and_the_variables_are_always_the_same(name):
     assert again.get_config() == config
     assert pickle.loads(pickle.dumps(optimizer)).get_config() == config
     assert copy.deepcopy(optimizer).get_config() == config
+    called = eval(repr(optimizer), {name: under_test.make})
+    assert called.get_config() | {"name": optimizer.name} == config
     registered = keras.saving.get_registered_name(type(optimizer))
     assert registered == f"tf_opt>{name}"
 
