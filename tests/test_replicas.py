@@ -65,25 +65,22 @@ def test_three_replicas_have_the_same_bits(tmp_path):
             np.testing.assert_array_equal(found[key], expected[key])
 
 
-def test_a_shard_is_half_of_the_state(strategy):
+@pytest.mark.parametrize(
+    ("placement", "elements"),
+    [({"shard_state": True}, [80, 80]), ({"state_device": "CPU:1"}, [0, 160])],
+    ids=str,
+)
+def test_the_state_is_in_halves_or_on_the_host(strategy, placement, elements):
     with strategy.scope():
         variables = [
             keras.Variable(np.ones(n, "float32")) for n in (60, 50, 30, 20)
         ]
-        optimizer = tf_opt.Adam(master_weights=True, shard_state=True)
+        optimizer = tf_opt.Adam(master_weights=True, **placement)
         optimizer.build(variables)
     memory = optimizer.memory()
-    assert memory["CPU:0"]["slots"] == memory["CPU:1"]["slots"] == 80 * 8
-    assert memory["CPU:0"]["variables"] == memory["CPU:1"]["variables"]
-
-
-def test_the_host_has_one_state_for_all_replicas(strategy):
-    with strategy.scope():
-        optimizer = tf_opt.Adam(state_device="CPU:1")
-        optimizer.build([keras.Variable(np.ones(60, "float32"))])
-    memory = optimizer.memory()
-    assert "slots" not in memory["CPU:0"]
-    assert memory["CPU:1"]["slots"] == 60 * 8
+    devices = [memory[name] for name in ("CPU:0", "CPU:1")]
+    assert [x.get("slots", 0) for x in devices] == [8 * n for n in elements]
+    assert [x["variables"] for x in devices] == [160 * 4] * 2
 
 
 @pytest.mark.parametrize("placement", [*PLACEMENTS, "host, one device"])
@@ -268,6 +265,8 @@ def test_replicas_that_share_one_copy_are_refused():
     with central.scope():
         shared, optimizer = tf.Variable([1.0]), tf_opt.Adam(0.1)
         optimizer.build([shared])
+        with pytest.raises(ValueError, match="must be None under CentralStora"):
+            tf_opt.Adam(state_device="CPU:0").build([shared])
 
     @tf.function
     def step() -> None:

@@ -237,17 +237,6 @@ def test_it_cannot_change_once_there_is_state(option):
         setattr(optimizer, name, value)
 
 
-def test_other_strategies_are_refused():
-    strategy = tf.distribute.experimental.CentralStorageStrategy(
-        ["CPU:0", "CPU:1"], "CPU:0"
-    )
-    with strategy.scope():
-        variables = [keras.Variable(1.0)]
-        optimizer = tf_opt.Adam(**HOST)
-        with pytest.raises(ValueError, match="must be None under CentralStora"):
-            optimizer.build(variables)
-
-
 def test_updates_wait_for_no_gradient_but_their_own(monkeypatch):
     monkeypatch.setattr(
         "tf_opt.python.optimizers.step.plan.PORTION_BYTES", 1 << 10
