@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 from collections.abc import Callable
@@ -249,37 +250,43 @@ def with_its_own_train_step() -> keras.Model:
 
 
 @pytest.mark.parametrize(
-    ("make", "replicas", "how"),
+    ("make", "where", "how"),
     [
-        (unbuilt, False, {"run_eagerly": True}),
-        (with_float_ids, True, {}),
-        (with_a_shared_table, False, {"steps_per_execution": 2}),
-        (with_its_own_train_step, True, {}),
-        (reading(lambda ids: (ids + 7) % ROWS), True, {}),
+        (unbuilt, "device", {"run_eagerly": True}),
+        (with_float_ids, "replicas", {}),
+        (with_float_ids, "host", {"jit_compile": False}),
+        (with_a_shared_table, "device", {"steps_per_execution": 2}),
+        (with_its_own_train_step, "replicas", {}),
+        (reading(lambda ids: (ids + 7) % ROWS), "replicas", {}),
         # Negative ids count from the end.
-        (reading(lambda ids: ids // 2 - ROWS), False, {"jit_compile": True}),
-        (reading(sparse), False, {}),
+        (reading(lambda ids: ids // 2 - ROWS), "device", {"jit_compile": True}),
+        (reading(sparse), "device", {}),
     ],
 )
 def test_fit_that_reads_up_to_date_is_exact_training(
-    make, replicas, how, strategy
+    make, where, how, strategy
 ):
-    scope = strategy if replicas else tf.distribute.get_strategy()
+    scopes = {
+        "device": contextlib.nullcontext,
+        "replicas": strategy.scope,
+        "host": lambda: tf.device("CPU:1"),
+    }
+    placement = {"state_device": "CPU:0"} if where == "host" else {}
     callbacks = [tf_opt.callbacks.CatchUp()]
     if make is with_its_own_train_step:
         callbacks = []
 
     def losses(mode: Any) -> list[float]:
         keras.utils.set_random_seed(3)
-        with scope.scope():
+        with scopes[where]():
             model = make()
-            optimizer = adam(mode)
-            if not replicas:
+            optimizer = adam(mode, **placement)
+            if where != "replicas":
                 optimizer = tf_opt.LossScaleOptimizer(optimizer, 4.0)
             model.compile(optimizer, "mse", **how)
         losses = fit(model, callbacks=callbacks).history["loss"]
         for x in optimizer.variables:
-            if "since" in x.path and replicas:
+            if "since" in x.path and where == "replicas":
                 assert_same(*[[copy.numpy()] for copy in x.value.values])
         return losses
 

@@ -146,33 +146,6 @@ def test_fit_has_the_same_bits(wrap, arguments):
     assert_alike(fit)
 
 
-def test_rows_catch_up_before_fit_reads_them():
-    def losses(lazy_mode: bool | str) -> list[float]:
-        keras.utils.set_random_seed(3)
-        ids = np.random.default_rng(1).integers(0, 50, (32, 2))
-        with tf.device(DEVICE):
-            model = keras.Sequential(
-                [
-                    keras.Input((2,), dtype="int32"),
-                    keras.layers.Embedding(50, 4),
-                    keras.layers.Dense(1),
-                ]
-            )
-            optimizer = tf_opt.Adam(0.05, lazy_mode=lazy_mode, **HOST)
-            model.compile(optimizer, "mse", jit_compile=False)
-            history = model.fit(
-                *(ids, ids[..., None] % 3),
-                epochs=2,
-                callbacks=[tf_opt.callbacks.CatchUp()],
-                **small_model.FIT,
-            )
-        return history.history["loss"]
-
-    exact = losses(False)
-    np.testing.assert_allclose(losses("catch_up"), exact, rtol=1e-5)
-    assert abs(losses(True)[-1] / exact[-1] - 1) > 1e-3
-
-
 def test_inside_xla_it_says_what_to_do():
     def fit(device: str) -> None:
         with tf.device(device):
