@@ -266,18 +266,22 @@ def test_a_rule_of_ones_own_has_the_features_too(how):
 def _run_multi_task(
     make: Any, how: str, options: dict[str, Any]
 ) -> list[np.ndarray]:
+    strategy = tf.distribute.get_strategy()
     variables = _variables([0.0, 0.0], [0.0, 0.0])
     optimizer = make(1.0, gradient_accumulation_steps=2, **options)
     optimizer.build(variables)
-    step = RUNS[how](lambda *grads: optimizer.apply(grads, variables))
+    step = RUNS[how](
+        lambda *grads: strategy.run(lambda: optimizer.apply(grads, variables))
+    )
+    part = 1 / strategy.num_replicas_in_sync
     for numbers in ((1, 100), (1, None), (1, 1), (1, 1)):
-        step(*(None if x is None else tf.fill([2], float(x)) for x in numbers))
+        step(*(None if x is None else tf.fill([2], x * part) for x in numbers))
     state = [*variables, *optimizer._accumulated_gradients]
     return [x.numpy() for x in state]
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
-@pytest.mark.parametrize("how", RUNS)
+@pytest.mark.parametrize("how", [*RUNS, "replicas"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -287,11 +291,17 @@ def _run_multi_task(
     ],
     ids=str,
 )
-def test_a_sum_without_a_gradient_in_the_update_is_dropped(options, how):
+def test_a_sum_without_a_gradient_in_the_update_is_dropped(
+    options, how, strategy
+):
     if how == "jit_compile" and options.get("implementation") == "custom_op":
         pytest.skip("inside XLA the composed implementation runs")
     expected = _run_multi_task(keras.optimizers.SGD, "eager", {})
-    ours = _run_multi_task(tf_opt.ASGD, how, options)
+    if how == "replicas":
+        with strategy.scope():
+            ours = _run_multi_task(tf_opt.ASGD, "tf.function", options)
+    else:
+        ours = _run_multi_task(tf_opt.ASGD, how, options)
     np.testing.assert_allclose(ours, expected, rtol=1e-6)
     assert ours[1][0] == -1
 

@@ -235,29 +235,6 @@ def test_the_average_swaps_in_on_all_replicas(strategy):
         assert copy.numpy() == [3.0]
 
 
-@pytest.mark.filterwarnings("ignore:Gradients do not exist")
-def test_replicas_drop_a_sum_without_a_gradient_in_the_update(
-    strategy, implementation
-):
-    with strategy.scope():
-        variables = [keras.Variable([0.0]) for _ in range(2)]
-        optimizer = tf_opt.ASGD(
-            1.0, gradient_accumulation_steps=2, implementation=implementation
-        )
-        optimizer.build(variables)
-
-    @tf.function
-    def step(*grads: tf.Tensor | None) -> None:
-        strategy.run(lambda: optimizer.apply(grads, variables))
-
-    for second in (100, None, 1, 1):
-        step(
-            tf.ones(1), None if second is None else tf.constant([float(second)])
-        )
-    # Two replicas' gradients of two micro-steps, halved: 2 an update.
-    np.testing.assert_allclose([v.numpy()[0] for v in variables], [-4, -2])
-
-
 def test_replicas_that_share_one_copy_are_refused():
     central = tf.distribute.experimental.CentralStorageStrategy(
         ["CPU:0", "CPU:1"], "CPU:0"
