@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -32,9 +33,6 @@ def nested() -> keras.Model:
     return keras.Sequential(
         [inner, keras.layers.Dense(2, name="last")], name="whole"
     )
-
-
-MODELS = {"sequential": sequential, "nested": nested}
 
 
 def layerwise(model: keras.Model) -> tf_opt.AdamW:
@@ -71,9 +69,9 @@ def fit(model: keras.Model) -> None:
         model.optimizer.apply(tape.gradient(loss, variables), variables)
 
 
-def trained(make: str, optimizer) -> keras.Model:
+def trained(make: Callable[[], keras.Model], optimizer) -> keras.Model:
     keras.utils.set_random_seed(3)
-    model = MODELS[make]()
+    model = make()
     model(X)
     model.compile(optimizer(model), "mse")
     fit(model)
@@ -96,18 +94,18 @@ def assert_go_on(model: keras.Model, *others: keras.Model) -> None:
 @pytest.mark.parametrize(
     ("make", "optimizer"),
     [
-        ("sequential", layerwise),
-        ("sequential", by_the_models_name),
-        ("sequential", with_exclusions),
-        ("nested", by_the_models_name),
-        ("nested", with_exclusions),
+        (sequential, layerwise),
+        (sequential, by_the_models_name),
+        (sequential, with_exclusions),
+        (nested, by_the_models_name),
+        (nested, with_exclusions),
     ],
 )
 def test_a_loaded_model_trains_on_bit_for_bit(make, optimizer, tmp_path):
     model = trained(make, optimizer)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    if make == "sequential":
+    if make is sequential:
         # Otherwise nothing of this is tested.
         assert model.variables[0].path == "whole/first/kernel"
         assert loaded.variables[0].path == "first/kernel"
@@ -120,7 +118,7 @@ def test_a_loaded_model_trains_on_bit_for_bit(make, optimizer, tmp_path):
 
 
 def test_in_another_structure_names_decide():
-    model = trained("sequential", by_the_models_name)
+    model = trained(sequential, by_the_models_name)
     model.optimizer.exclude_from_weight_decay(var_names=["bias"])
     config = model.optimizer.get_config()
     other = tf_opt.AdamW.from_config(config)
@@ -143,7 +141,7 @@ def test_in_another_structure_names_decide():
 
 
 def test_what_is_set_after_loading_counts(tmp_path):
-    model = trained("sequential", by_the_models_name)
+    model = trained(sequential, by_the_models_name)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     loaded.optimizer.learning_rate_multipliers = {"^last": 0.0}
