@@ -30,9 +30,6 @@ import tf_opt
 
 from devices import DEVICES
 
-# Runs by itself, without pytest.
-collect_ignore = ["wheel_check.py"]
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the markers and checks what is under test."""
