@@ -71,32 +71,22 @@ class Model(NamedTuple):
             ],
         )
 
-    def values(self, scale: float, *, accumulated: bool) -> list[np.ndarray]:
-        """What is measured, in the type that it is computed in."""
-        dtype = accumulator_dtype(self.gradients[0].dtype).as_numpy_dtype
-        scaled = [
-            dtype(scale) * g.numpy().astype(dtype) for g in self.gradients
-        ]
-        if not accumulated:
-            return scaled
-        return [
-            x + a.numpy()
-            for x, a in zip(scaled, self.accumulators, strict=True)
-        ]
-
 
 @both
 @pytest.mark.parametrize("accumulated", [False, True])
 @every_dtype
 def test_equals_numpy(dtype, accumulated, measure, device):
     model = Model.make(SHAPES, dtype)
-    measures = measure(
-        model.gradients,
-        model.accumulators if accumulated else (),
-        gradient_scale=SCALE,
-    )
+    accumulators = model.accumulators if accumulated else ()
+    measures = measure(model.gradients, accumulators, gradient_scale=SCALE)
     assert measures.sums_of_squares.dtype == tf.float64
-    values = model.values(SCALE, accumulated=accumulated)
+    # In the type that they are computed in.
+    exact = accumulator_dtype(dtype).as_numpy_dtype
+    values = [exact(SCALE) * g.numpy().astype(exact) for g in model.gradients]
+    if accumulated:
+        values = [
+            x + a.numpy() for x, a in zip(values, accumulators, strict=True)
+        ]
     expected = [
         math.fsum(np.square(x, dtype=np.float64).ravel()) for x in values
     ]
