@@ -281,7 +281,7 @@ def test_fit_that_reads_up_to_date_is_exact_training(
         with scopes[where]():
             model = make()
             optimizer = adam(mode, **placement)
-            if where != "replicas":
+            if where == "device":
                 optimizer = tf_opt.LossScaleOptimizer(optimizer, 4.0)
             model.compile(optimizer, "mse", **how)
         losses = fit(model, callbacks=callbacks).history["loss"]
