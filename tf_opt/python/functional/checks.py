@@ -39,7 +39,7 @@ def real(
             return float(value)
         except OverflowError as error:
             raise ValueError(_message(name, "a float64", value)) from error
-    return _to_tensor(name, value, "a number", tf.float64, may_be_vector)
+    return _scalar(name, value, "a number", tf.float64, may_be_vector)
 
 
 def integer(name: str, value: Scalar) -> int | tf.Tensor:
@@ -51,7 +51,7 @@ def integer(name: str, value: Scalar) -> int | tf.Tensor:
         if not -(2**63) <= value < 2**63:
             raise ValueError(_message(name, "an integer of 64 bits", value))
         return int(value)
-    return _to_tensor(name, value, "an integer", tf.int64)
+    return _scalar(name, value, "an integer", tf.int64)
 
 
 def fixed_integer(name: str, value: int) -> int:
@@ -78,10 +78,10 @@ def flag(
     """Converts a flag that may be known only when a step runs."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    return _to_tensor(name, value, "a bool", tf.bool)
+    return _scalar(name, value, "a bool", tf.bool)
 
 
-def _to_tensor(
+def _scalar(
     name: str,
     value: Any,
     expected: str,
