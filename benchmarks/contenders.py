@@ -118,8 +118,9 @@ class Problem:
     """One optimizer on one model or on some tables, and what contenders share.
 
     Contenders of one family (tf_opt in a graph and eager, say) share their
-    variables and slots, all share the gradients, and floors share their
-    arrays, so that they fit into memory together with the largest model.
+    variables and slots, torch's share tf_opt's, all share the gradients, and
+    floors share their arrays, so that they fit into memory together with the
+    largest model.
     """
 
     def __init__(self, variant: Variant, workload: Workload) -> None:
@@ -129,6 +130,7 @@ class Problem:
         self.batches = gradients.draw_batches(workload, variant.dtype)
         self.floor_gradient: tf.Tensor | None = None
         self._families: dict[str, Family] = {}
+        self._arrays: list[list[tf.Variable]] = []
         self._floor_arrays: dict[tuple[Shape, str], list[tf.Variable]] = {}
 
     def variables(self) -> list[keras.Variable]:
@@ -146,11 +148,22 @@ class Problem:
             optimizer = _OPTIMIZERS[name](self.variant)
             reads = name.endswith("before reads")
             step, variables = self.step_of(optimizer, reads)
+            if name == "tf_opt":
+                slots_of = optimizer._state.slots_of
+                self._arrays = [
+                    [variable, *(slot.value for slot in slots_of(i))]
+                    for i, variable in enumerate(variables)
+                ]
             if name == "Keras" and self.variant.dtype == "bfloat16":
                 # There beta_2 is 1 and the step size is 0: only moments change.
                 variables = [slot.value for slot in optimizer.variables[2:]]
             self._families[name] = step, variables
         return self._families[name]
+
+    def arrays(self) -> list[list[tf.Variable]]:
+        """Returns each variable of tf_opt's contenders before its slots."""
+        self.family("tf_opt")
+        return self._arrays
 
     def step_of(
         self, optimizer: keras.optimizers.Optimizer, reads: bool = False
@@ -320,10 +333,12 @@ def _torch(problem: Problem, implementation: str, dtype: str = "") -> Contender:
         return torch_contenders.sparse_contender(
             variant, implementation, problem.workload.shapes, batches
         )
+    # Contenders of a type of their own are beside several of tf_opt.
+    arrays = None if dtype else problem.arrays()
     if dtype not in ("", variant.dtype):
         batches = gradients.draw_batches(problem.workload, dtype)
     return torch_contenders.contender(
-        batches[0].values, variant, implementation
+        batches[0].values, arrays, variant, implementation
     )
 
 

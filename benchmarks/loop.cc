@@ -1,5 +1,5 @@
-// Times variants of the dense CPU engine's loop on arrays in memory, in turns
-// in one process: loop ROUNDS ELEMENTS... Prints CSV: elements, update,
+// Times variants of the dense CPU engine's loop on arrays of some sizes, in
+// turns in one process: loop ROUNDS ELEMENTS... Prints CSV: elements, update,
 // variant, then the GB/s of each round.
 #include "benchmarks/loop.h"
 
@@ -65,9 +65,13 @@ ApplyToRange* ApplyOf(const Variant& variant, std::size_t mode) {
   return variant.plain ? of.plain : of.apply;
 }
 
+// Small arrays are updated several times, so that threads hardly count.
+constexpr int64_t kFewestElements = int64_t{1} << 21;
+
 template <typename Apply>
 double Seconds(int threads, int64_t size, int64_t piece, const Apply& apply) {
   using Clock = std::chrono::steady_clock;
+  const int64_t times = std::max<int64_t>(1, kFewestElements / size);
   const int64_t share =
       piece != 0 ? piece : (size / threads + 8191) / 8192 * 8192;
   std::atomic<int64_t> next(0);
@@ -75,7 +79,9 @@ double Seconds(int threads, int64_t size, int64_t piece, const Apply& apply) {
     for (;;) {
       const int64_t begin = next.fetch_add(share);
       if (begin >= size) return;
-      apply(begin, std::min(size, begin + share));
+      for (int64_t i = 0; i < times; ++i) {
+        apply(begin, std::min(size, begin + share));
+      }
     }
   };
   const auto start = Clock::now();
@@ -83,7 +89,7 @@ double Seconds(int threads, int64_t size, int64_t piece, const Apply& apply) {
   for (int i = 1; i < threads; ++i) others.emplace_back(work);
   work();
   for (std::thread& other : others) other.join();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return std::chrono::duration<double>(Clock::now() - start).count() / times;
 }
 
 void Measure(const std::vector<Variant>& variants, std::size_t mode,

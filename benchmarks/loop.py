@@ -25,7 +25,7 @@ def measure(variant: str, workload: str, rounds: int, quick: bool) -> list[Row]:
     processor = machine.processor()
     return [
         results.row(
-            f"{processor}, {int(size) / 1e6:.1f} M",
+            f"{processor}, {int(size) / 1e6:.3g} M",
             update,
             contender,
             Measurement(list(map(float, rates))),

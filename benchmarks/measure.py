@@ -128,7 +128,7 @@ def measure(
                     continue
                 time.sleep(_PAUSE_SECONDS)
                 step = contenders[name].step
-                for _ in range(steps[name] // 5):
+                for _ in range(max(1, steps[name] // 5)):
                     step()  # Warms the caches.
                 sample = _timed_ms(step, steps[name])
                 measurements[name].samples.append(sample / micro_steps)

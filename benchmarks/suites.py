@@ -129,10 +129,10 @@ SUITES: dict[str, Suite] = {
         first_calls=True,
     ),
     "loop": Suite(
-        "The CPU engine's loop on arrays in memory, by block and prefetching",
+        "The CPU engine's loop by itself, by block and prefetching",
         tuple(
             ("loop", size)
-            for size in ("2400000", "2097152", "25557032", "33554432")
+            for size in ("131072", "2400000", "2097152", "25557032", "33554432")
         ),
         "memory floor",
         module="loop",

@@ -5,6 +5,7 @@ Import it before TensorFlow: some versions of torch crash otherwise.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -31,6 +32,35 @@ _LOSS_SCALE = 1.0
 def _shared(tensor: tf.Tensor) -> torch.Tensor:
     """Returns TensorFlow's tensor as torch's, with the same memory."""
     return torch.from_dlpack(tf.experimental.dlpack.to_dlpack(tensor))
+
+
+def _updated_by_both(variable: tf.Variable) -> torch.Tensor:
+    """Returns a variable's memory as torch's, for either to update.
+
+    TensorFlow copies an array before an update if somebody else holds it, so
+    the tensor knows only its address.
+    """
+    array = _shared(variable.value())
+    memory = (ctypes.c_byte * array.nbytes).from_address(array.data_ptr())
+    return torch.frombuffer(memory, dtype=array.dtype).view(array.shape)
+
+
+def _use_arrays(
+    optimizer: torch.optim.Optimizer,
+    parameters: list[torch.nn.Parameter],
+    arrays: list[list[tf.Variable]],
+) -> None:
+    """Puts each parameter and its state into a variable's and its slots'."""
+    optimizer.step()  # Makes the state.
+    for parameter, updated in zip(parameters, arrays, strict=True):
+        parameter.data, *slots = map(_updated_by_both, updated)
+        state = optimizer.state[parameter]
+        names = [
+            name
+            for name, value in state.items()
+            if torch.is_tensor(value) and value.shape == parameter.shape
+        ]
+        state.update(zip(names, slots, strict=True))
 
 
 def _accumulation(
@@ -63,9 +93,16 @@ def _arguments(variant: Variant) -> dict[str, Any]:
 
 
 def contender(
-    tensors: list[tf.Tensor], variant: Variant, implementation: str
+    tensors: list[tf.Tensor],
+    arrays: list[list[tf.Variable]] | None,
+    variant: Variant,
+    implementation: str,
 ) -> Contender:
-    """Makes a torch optimizer's step, with the calls that the variant needs."""
+    """Makes a torch optimizer's step, with the calls that the variant needs.
+
+    With `arrays`, a list of each variable and its slots, it updates these: how
+    fast memory is depends on where the system puts an array.
+    """
     # These write into the gradients, which can't be shared then.
     in_place = (
         "global_clipnorm" in variant.arguments
@@ -83,6 +120,8 @@ def contender(
     optimizer = getattr(torch.optim, name)(
         parameters, **_arguments(variant), **{implementation: True}
     )
+    if arrays is not None:
+        _use_arrays(optimizer, parameters, arrays)
 
     parts: list[Callable[[], Any]] = []
     if variant.micro_steps > 1:

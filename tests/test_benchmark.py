@@ -108,6 +108,21 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(vars(variant), "contenders", few)
 
 
+def test_torch_and_tf_opt_update_the_same_arrays(tiny: None) -> None:
+    pytest.importorskip("torch")
+    workload = shapes.ALL_WORKLOADS["mlp"]
+    problem = contenders.Problem(variants.VARIANTS["adam-amsgrad"], workload)
+    names = (variants.TF_OPT_EAGER, variants.TORCH_FUSED) * 2
+    steps = {name: contenders._build(problem, name).step for name in names}
+    arrays = [array for each in problem.arrays() for array in each]
+    assert len(arrays) == 4 * len(workload.shapes)
+    for name in names:
+        before = [array.numpy() for array in arrays]
+        steps[name]()
+        for array, old in zip(arrays, before, strict=True):
+            assert (array.numpy() != old).all(), name
+
+
 @pytest.mark.parametrize("name", suites.SUITES)
 def test_quick_run_writes_a_table_a_csv_and_a_picture(
     name: str,

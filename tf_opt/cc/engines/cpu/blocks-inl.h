@@ -151,17 +151,20 @@ class VariableBlock<V, V> {
   V* values_;
 };
 
+// A block of an absent gradient.
+template <typename V>
+alignas(64) constexpr V kZeros[kLargestBlock] = {};
+
 // A block of a gradient, which is only read; zeros if it is absent.
 template <typename V, typename T>
 class GradientBlock {
  public:
   GradientBlock(const T* gradient, int n)
-      : values_(gradient == nullptr ? kZeros : Widened(gradient, n, copy_)) {}
+      : values_(gradient == nullptr ? kZeros<V> : Widened(gradient, n, copy_)) {
+  }
   const V* values() const { return values_; }
 
  private:
-  alignas(64) static constexpr V kZeros[kLargestBlock] = {};
-
   alignas(64) V copy_[kLargestBlock];
   const V* values_;
 };

@@ -1,5 +1,6 @@
 // The dense CPU engine's inner loops over a variable, for one instruction set:
 // a block at a time in the type of the arithmetic, which a rule then updates.
+// Arrays that are of this type already are updated where they are.
 //
 // What is compiled once per target (range_loops.cc, rule_loops.cc) has
 // TF_OPT_CPU_TARGET defined as that target's namespace. Such a translation unit
@@ -14,6 +15,7 @@
 // every target, every vector lane and every loop tail compute the same bits.
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "tf_opt/cc/engines/cpu/blocks-inl.h"
 #include "tf_opt/cc/engines/cpu/cpu_rule.h"
@@ -22,6 +24,7 @@
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -196,19 +199,52 @@ inline __attribute__((always_inline)) void ApplyBlock(
   }
 }
 
+// Whether a step copies nothing: all its arrays hold the arithmetic's type, and
+// the rule takes the gradient as it is.
+template <typename T>
+inline __attribute__((always_inline)) bool IsInPlace(
+    const TensorRange<T>& range, bool transforms) {
+  bool in_place = std::is_same<T, ComputeType<T>>::value && !transforms &&
+                  range.tensor.average().data == nullptr;
+  for (int k = 0; k < kMostSlots; ++k) {
+    in_place &= range.tensor.slot(k).type == StateType::kArithmetic;
+  }
+  return in_place;
+}
+
+template <typename V>
+inline __attribute__((always_inline)) void UpdateInPlace(
+    const CpuRule<V>& rule, const TensorRange<V>& range, int64_t start, int n) {
+  V* slots[kMostSlots];
+  for (int k = 0; k < kMostSlots; ++k) {
+    V* const data = static_cast<V*>(range.tensor.slot(k).data);
+    slots[k] = data == nullptr ? nullptr : data + start;
+  }
+  const V* const gradient = range.gradient_at(start);
+  rule.loops->update(rule.rule, rule.frame.keep, n,
+                     range.tensor.variable() + start,
+                     gradient == nullptr ? kZeros<V> : gradient, slots,
+                     StateType::kArithmetic);
+}
+
 // To elements with the same rule.
 template <typename T>
 void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
                  const TensorRange<T>& range) {
   const DenseTensor<T>& tensor = range.tensor;
   const bool transforms = Transforms(rule.frame, tensor);
-  int64_t start = range.begin;
-  // Full blocks separately, so that the compiler knows their size.
-  constexpr int64_t kSize = kBlockSizeOf<T>;
+  const bool in_place = IsInPlace(range, transforms);
   const int64_t distance = prefetch_distance;
-  for (; start + kSize <= range.end; start += kSize) {
+  constexpr int64_t kSize = kBlockSizeOf<T>;
+  // Small blocks are for copies, zeros and prefetching alone: to begin one
+  // takes as long as dozens of elements.
+  const bool large = in_place && range.gradient != nullptr && distance == 0;
+  const int64_t size = large ? kTileSize : kSize;
+  for (int64_t start = range.begin; start < range.end; start += size) {
+    const int64_t rest = range.end - start;
+    const int n = static_cast<int>(rest < size ? rest : size);
     const int64_t ahead = start + distance;
-    if (distance > 0 && ahead < range.end) {
+    if (distance > 0 && n == kSize && ahead < range.end) {
       PrefetchBlock<true, kSize>(tensor.variable() + ahead);
       PrefetchOptional<false, kSize>(range.gradient, ahead - range.begin);
       for (int k = 0; k < kMostSlots; ++k) {
@@ -218,11 +254,17 @@ void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
       PrefetchOptional<true, kSize>(tensor.master_weight(), ahead);
       PrefetchState<kSize>(tensor.average(), ahead);
     }
-    ApplyBlock(rule, range, start, kSize, transforms);
-  }
-  if (start < range.end) {
-    ApplyBlock(rule, range, start, static_cast<int>(range.end - start),
-               transforms);
+    if constexpr (std::is_same<T, ComputeType<T>>::value) {
+      if (in_place) {
+        UpdateInPlace(rule, range, start, n);
+        continue;
+      }
+    }
+    if (n == kSize) {
+      ApplyBlock(rule, range, start, kSize, transforms);  // A known size.
+    } else {
+      ApplyBlock(rule, range, start, n, transforms);
+    }
   }
 }
 

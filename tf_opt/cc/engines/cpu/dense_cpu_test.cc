@@ -75,11 +75,14 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
     ASSERT_FALSE(expected.SameBits(original));
     for (const CpuTarget target : SupportedCpuTargets()) {
       SCOPED_TRACE(CpuTargetName(target));
-      Model split(original);
-      ApplyDense(split.Tensors(), rules_for(&split, target), target, 3,
-                 OnThreads(3));
-      EXPECT_TRUE(split.SameBits(expected));
-      EXPECT_TRUE(split.PaddingIsUntouched());
+      for (const int64_t distance : {0, 512}) {
+        prefetch_distance = distance;  // As other processors choose it.
+        Model split(original);
+        ApplyDense(split.Tensors(), rules_for(&split, target), target, 3,
+                   OnThreads(3));
+        EXPECT_TRUE(split.SameBits(expected));
+        EXPECT_TRUE(split.PaddingIsUntouched());
+      }
     }
   }
 }

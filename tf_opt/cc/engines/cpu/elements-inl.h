@@ -13,10 +13,8 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
-// Number of elements updated at a time: a few cache lines of one array are
-// fetched, then of the next. Arrays whose sizes are powers of two share places
-// in the caches, and fetching one line of each in turn can cost a quarter more
-// time.
+// Number of elements that are copied, converted or prefetched at a time: a few
+// cache lines of one array, then of the next.
 #if defined(TF_OPT_BLOCK_SIZE)
 constexpr int64_t kBlockSize = TF_OPT_BLOCK_SIZE;  // For benchmarks.
 #else
