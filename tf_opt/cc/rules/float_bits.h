@@ -29,19 +29,10 @@ TF_OPT_RULE_INLINE uint32_t Truncated(float value) {
 }
 
 // Bits of a bfloat16, a float32 without its lower half, rounded to nearest
-// even.
+// even. A NaN becomes CanonicalNan(), whose payload rounding doesn't carry into
+// infinity.
 TF_OPT_RULE_INLINE uint32_t BFloat16Nearest(float value) {
-  const uint32_t bits = BitsOf(value);
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  // Rounding could carry a NaN's payload into infinity; set the quiet bit.
-  const uint32_t nan = (bits >> 16) | 0x40;
-  return Select((bits & 0x7fffffff) > 0x7f800000, nan, rounded);
-}
-
-// The same for a number that is no NaN, or for CanonicalNan(): half of the
-// work.
-TF_OPT_RULE_INLINE uint32_t BFloat16NearestOfCanonical(float value) {
-  const uint32_t bits = BitsOf(value);
+  const uint32_t bits = BitsOf(CanonicalNan(value));
   return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 }
 

@@ -92,8 +92,12 @@ template <typename T>
 __attribute__((noinline)) void Reconcile(const T* variable, int n,
                                          float* master_weights) {
   alignas(64) T rounded[kLargestBlock];
-  alignas(64) float widened[kLargestBlock];
   NarrowBlock(master_weights, n, rounded);
+  uint16_t different = 0;
+  ForElements<kLargestBlock>(
+      n, [&](int i) { different |= rounded[i].bits ^ variable[i].bits; });
+  if (different == 0) return;  // As in nearly every step.
+  alignas(64) float widened[kLargestBlock];
   WidenBlock(variable, n, widened);
   ForElements(n, [&](int i) {
     const bool same = HaveSameValue(rounded[i], variable[i]);
