@@ -130,7 +130,7 @@ class Problem:
         self.batches = gradients.draw_batches(workload, variant.dtype)
         self.floor_gradient: tf.Tensor | None = None
         self._families: dict[str, Family] = {}
-        self._arrays: list[list[tf.Variable]] = []
+        self._optimizers: dict[str, keras.optimizers.Optimizer] = {}
         self._floor_arrays: dict[tuple[Shape, str], list[tf.Variable]] = {}
 
     def variables(self) -> list[keras.Variable]:
@@ -146,14 +146,9 @@ class Problem:
         """Returns an optimizer's step."""
         if name not in self._families:
             optimizer = _OPTIMIZERS[name](self.variant)
+            self._optimizers[name] = optimizer
             reads = name.endswith("before reads")
             step, variables = self.step_of(optimizer, reads)
-            if name == "tf_opt":
-                slots_of = optimizer._state.slots_of
-                self._arrays = [
-                    [variable, *(slot.value for slot in slots_of(i))]
-                    for i, variable in enumerate(variables)
-                ]
             if name == "Keras" and self.variant.dtype == "bfloat16":
                 # There beta_2 is 1 and the step size is 0: only moments change.
                 variables = [slot.value for slot in optimizer.variables[2:]]
@@ -162,8 +157,14 @@ class Problem:
 
     def arrays(self) -> list[list[tf.Variable]]:
         """Returns each variable of tf_opt's contenders before its slots."""
-        self.family("tf_opt")
-        return self._arrays
+        _, variables = self.family("tf_opt")
+        optimizer = self._optimizers["tf_opt"]
+        # A LossScaleOptimizer has one inside.
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        return [
+            [variable, *(slot.value for slot in optimizer._state.slots_of(i))]
+            for i, variable in enumerate(variables)
+        ]
 
     def step_of(
         self, optimizer: keras.optimizers.Optimizer, reads: bool = False

@@ -31,11 +31,8 @@ from results import Results
     ("name", "passes"),
     [
         ("averaged-sgd", (2,)),
-        ("asgd", (3,)),
         ("adam", (3,)),
         ("adam-amsgrad", (4,)),
-        ("adamw-clip", (0, 3)),
-        ("adamw-ema", (4,)),
         ("adamw-clip-ema-loss-scale", (0, 4)),
         ("adamw-skip-nonfinite", (0, 3)),
         ("adamw-accumulate", (1, 1, 1, 4)),
@@ -111,11 +108,11 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_torch_and_tf_opt_update_the_same_arrays(tiny: None) -> None:
     pytest.importorskip("torch")
     workload = shapes.ALL_WORKLOADS["mlp"]
-    problem = contenders.Problem(variants.VARIANTS["adam-amsgrad"], workload)
+    variant = variants.VARIANTS["adamw-clip-ema-loss-scale"]
+    problem = contenders.Problem(variant, workload)
     names = (variants.TF_OPT_EAGER, variants.TORCH_FUSED) * 2
     steps = {name: contenders._build(problem, name).step for name in names}
     arrays = [array for each in problem.arrays() for array in each]
-    assert len(arrays) == 4 * len(workload.shapes)
     for name in names:
         before = [array.numpy() for array in arrays]
         steps[name]()
@@ -152,18 +149,14 @@ def test_quick_run_writes_a_table_a_csv_and_a_picture(
         }
     names = {row["contender"] for row in rows}
     # PyTorch may be missing.
-    optional = {"low-precision", "offload"}
-    assert suite.reference in names or name in optional
+    assert suite.reference in names or suite.reference.startswith("torch")
     text = (tmp_path / f"{name}.md").read_text()
-    assert suite.title in text
-    assert all(name in text for name in names)
+    assert all(part in text for part in (suite.title, *names))
     picture = tmp_path / f"{name}.png"
-    assert picture.read_bytes()[1:4] == b"PNG"
-
     picture.unlink()
     table = picture.with_suffix(".csv")
     run.main([*options, f"--redraw={table}"])
-    assert picture.exists()
+    assert picture.read_bytes()[1:4] == b"PNG"
     text = table.read_text()
     assert Results.from_csv(text).to_csv() == text
 
