@@ -199,13 +199,12 @@ inline __attribute__((always_inline)) void ApplyBlock(
   }
 }
 
-// Whether a step copies nothing: all its arrays hold the arithmetic's type, and
-// the rule takes the gradient as it is.
+// Whether a step of a variable of the arithmetic's type copies nothing: its
+// slots are of that type, too, and the rule takes the gradient as it is.
 template <typename T>
 inline __attribute__((always_inline)) bool IsInPlace(
     const TensorRange<T>& range, bool transforms) {
-  bool in_place = std::is_same<T, ComputeType<T>>::value && !transforms &&
-                  range.tensor.average().data == nullptr;
+  bool in_place = !transforms && range.tensor.average().data == nullptr;
   for (int k = 0; k < kMostSlots; ++k) {
     in_place &= range.tensor.slot(k).type == StateType::kArithmetic;
   }
@@ -233,7 +232,8 @@ void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
                  const TensorRange<T>& range) {
   const DenseTensor<T>& tensor = range.tensor;
   const bool transforms = Transforms(rule.frame, tensor);
-  const bool in_place = IsInPlace(range, transforms);
+  constexpr bool kMayBeInPlace = std::is_same<T, ComputeType<T>>::value;
+  const bool in_place = kMayBeInPlace && IsInPlace(range, transforms);
   const int64_t distance = prefetch_distance;
   constexpr int64_t kSize = kBlockSizeOf<T>;
   // Small blocks are for copies, zeros and prefetching alone: to begin one
@@ -254,7 +254,7 @@ void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
       PrefetchOptional<true, kSize>(tensor.master_weight(), ahead);
       PrefetchState<kSize>(tensor.average(), ahead);
     }
-    if constexpr (std::is_same<T, ComputeType<T>>::value) {
+    if constexpr (kMayBeInPlace) {
       if (in_place) {
         UpdateInPlace(rule, range, start, n);
         continue;
