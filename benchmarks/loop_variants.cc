@@ -8,6 +8,7 @@
 #include "tf_opt/cc/engines/cpu/rule_loops-inl.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/lion.h"
+#include "tf_opt/cc/rules/nadam.h"
 #include "tf_opt/cc/rules/sgd.h"
 
 namespace tf_opt::TF_OPT_CPU_TARGET {
@@ -95,6 +96,7 @@ std::vector<LoopMode> LoopModes() {
       Mode<float, AdamAmsgrad, k32, false, true>("AMSGrad, average"),
       Mode<float, Momentum>("SGD", Plain<Momentum>),
       Mode<float, LionStep>("Lion", Plain<LionStep>),
+      Mode<float, NAdamRule<float>>("NAdam", Plain<NAdamRule<float>>),
       Mode<BFloat16, Adam>("bfloat16"),
       Mode<BFloat16, Adam, k32, true>("bfloat16, masters"),
       Mode<BFloat16, Adam, k16, false, false, true>("all bfloat16"),

@@ -31,6 +31,11 @@ def float64(x: Scalar) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(x), tf.float64)
 
 
+def number(x: Scalar) -> np.float64 | tf.Tensor:
+    """Converts a scalar to float64; a Python number needs no op for it."""
+    return np.float64(x) if isinstance(x, (int, float)) else float64(x)
+
+
 def kept_part(step_size: Scalar, decay: Scalar) -> tf.Tensor:
     """Returns the factor that a decay leaves of a variable, in float64.
 

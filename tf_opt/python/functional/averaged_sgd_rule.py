@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -110,6 +111,8 @@ def averaged_sgd(
     return AveragedSGDResult(**rule_spec.pure_step(SPEC, locals()))
 
 
+# As TensorFlow's ops, which don't warn of infinities and NaNs.
+@np.errstate(all="ignore")
 def next_eta(
     *,
     step: Scalar,
@@ -117,11 +120,12 @@ def next_eta(
     lambd: Scalar,
     alpha: Scalar,
     **_: Any,
-) -> tf.Tensor:
+) -> np.float64 | tf.Tensor:
     """Computes the step size of the next step, a scalar in float64."""
-    learning_rate = arithmetic.float64(learning_rate)
-    decay = arithmetic.float64(lambd) * learning_rate * arithmetic.float64(step)
-    return learning_rate / tf.pow(1 + decay, arithmetic.float64(alpha))
+    step, learning_rate, lambd, alpha = map(
+        arithmetic.number, (step, learning_rate, lambd, alpha)
+    )
+    return learning_rate / (1 + lambd * learning_rate * step) ** alpha
 
 
 def averaged_sgd_update(

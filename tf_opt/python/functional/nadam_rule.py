@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -115,11 +116,14 @@ def nadam(
     return NAdamResult(**rule_spec.pure_step(SPEC, locals()))
 
 
-def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> tf.Tensor:
+def momentum(
+    step: Scalar, beta_1: Scalar, momentum_decay: Scalar
+) -> np.float64 | tf.Tensor:
     """Computes the momentum of a step, a scalar in float64."""
-    exponent = arithmetic.float64(step) * arithmetic.float64(momentum_decay)
-    decay = tf.pow(arithmetic.float64(0.96), exponent)
-    return arithmetic.float64(beta_1) * (1 - 0.5 * decay)
+    step, beta_1, momentum_decay = map(
+        arithmetic.number, (step, beta_1, momentum_decay)
+    )
+    return beta_1 * (1 - 0.5 * np.float64(0.96) ** (step * momentum_decay))
 
 
 def next_product(
@@ -129,9 +133,9 @@ def next_product(
     beta_1: Scalar,
     momentum_decay: Scalar,
     **_: Any,
-) -> tf.Tensor:
+) -> np.float64 | tf.Tensor:
     """Multiplies the product by a step's momentum, in float64."""
-    product = arithmetic.float64(momentum_product)
+    product = arithmetic.number(momentum_product)
     return product * momentum(step, beta_1, momentum_decay)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -135,7 +136,7 @@ class Number:
         convert = checks.integer if self.is_count else checks.real
         number = convert(self.name, value)
         # A tensor would have to be read first.
-        if not tf.is_tensor(number) and not self.range.has(number):
+        if not isinstance(number, tf.Tensor) and not self.range.has(number):
             raise ValueError(
                 f"`{self.name}` must be {self.range.text}, got {number}"
             )
@@ -149,13 +150,14 @@ class Shared(NamedTuple):
         name: The argument's name, and that of the optimizer's variable.
         first: The first step's value; None: its learning rate.
         next: Returns the value after a step; takes the step's numbers by name.
+            If these are Python's, it is NumPy's, which costs no op.
         attribute: The attribute with the optimizer's variable.
         dtype: Its type; None: the widest of the model variables.
     """
 
     name: str
     first: float | None
-    next: Callable[..., tf.Tensor]
+    next: Callable[..., np.float64 | tf.Tensor]
     attribute: str
     dtype: tf.DType | None = None
 
@@ -309,7 +311,7 @@ class RuleSpec:
                 # None is the first value of `Shared`.
                 if x is not None and not isinstance(x, bool):
                     own[name] = arithmetic.float64(x)
-            numbers = {k: x for k, x in own.items() if tf.is_tensor(x)}
+            numbers = {k: x for k, x in own.items() if isinstance(x, tf.Tensor)}
             return Update(
                 self.update(**own),
                 numbers,
@@ -366,7 +368,7 @@ class RuleSpec:
             less, more = self.coasts_if_less
             values = hyperparameters[less], hyperparameters[more]
             if (
-                not tf.is_tensor(values[0] < values[1])
+                not isinstance(values[0] < values[1], tf.Tensor)
                 and values[0] >= values[1]
             ):
                 raise ValueError(
@@ -420,7 +422,10 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name: tf.cast(x, old[name].dtype)
         for name, x in zip(old, new, strict=True)
     }
-    shared = {each.name: each.next(**numbers) for each in spec.shared}
+    shared = {
+        each.name: arithmetic.float64(each.next(**numbers))
+        for each in spec.shared
+    }
     return results | shared
 
 

@@ -66,7 +66,7 @@ def _xor_right(x: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def _uint64(x: Integer) -> tf.Tensor:
-    if tf.is_tensor(x):
+    if isinstance(x, tf.Tensor):
         return tf.bitcast(tf.cast(x, tf.int64), tf.uint64)
     return tf.constant(x & _MASK_64, tf.uint64)
 
@@ -79,7 +79,7 @@ def extend(key: Integer, number: Integer) -> Integer:
     increment = 0x9E3779B97F4A7C15
     if isinstance(key, int) and isinstance(number, int):
         return _mix64(((key ^ (number & _MASK_64)) + increment) & _MASK_64)
-    key = key if tf.is_tensor(key) else _uint64(key)
+    key = key if isinstance(key, tf.Tensor) else _uint64(key)
     return _mix64((key ^ _uint64(number)) + increment)
 
 
@@ -99,7 +99,7 @@ def key_of_stream(step: Integer, variable_number: int, stream: int) -> Key:
 
 def _halves(key: Integer) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the low and the high 32 bits of a key."""
-    key = key if tf.is_tensor(key) else _uint64(key)
+    key = key if isinstance(key, tf.Tensor) else _uint64(key)
     high = tf.bitwise.right_shift(key, 32)
     return tf.cast(key & _MASK_32, tf.uint32), tf.cast(high, tf.uint32)
 

@@ -139,7 +139,7 @@ def merge_slices(
     Returns:
         For each gradient its rows, sorted, each once.
     """
-    if any(map(tf.is_tensor, table_rows)):
+    if any(isinstance(rows, tf.Tensor) for rows in table_rows):
         table_rows = tf.stack([tf.cast(x, tf.int64) for x in table_rows])
     else:
         # TensorFlow converts a list more slowly.

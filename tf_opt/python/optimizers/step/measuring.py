@@ -171,15 +171,15 @@ def gradient_factors(
 
 def _shrinking(norm: Any, bound: Scalar) -> Any:
     """Returns the factor that makes a norm at most `bound`; NaNs stay NaNs."""
-    maximum = tf.maximum if tf.is_tensor(norm) else np.maximum
+    maximum = tf.maximum if isinstance(norm, tf.Tensor) else np.maximum
     factor = bound / maximum(norm, bound)
-    if tf.is_tensor(bound):
+    if isinstance(bound, tf.Tensor):
         factor = tf.where(tf.math.is_inf(bound), tf.ones_like(factor), factor)
     return factor
 
 
 def _functions_of(x: Any) -> tuple[Callable, Callable, Callable]:
     """Returns square root, sum and logical and, TensorFlow's or NumPy's."""
-    if tf.is_tensor(x):
+    if isinstance(x, tf.Tensor):
         return tf.sqrt, tf.reduce_sum, tf.reduce_all
     return np.sqrt, np.sum, lambda flags: bool(np.all(flags))

@@ -107,7 +107,7 @@ def clip_bound(x: Any) -> Scalar | None:
     if x is None:
         return None
     bound = access.as_number(x) if isinstance(x, Variable) else x
-    if tf.is_tensor(bound) and not tf.executing_eagerly():
+    if isinstance(bound, tf.Tensor) and not tf.executing_eagerly():
         return tf.where(bound > 0, bound, math.inf)
     return float(bound) if 0 < bound < math.inf else None
 

@@ -102,7 +102,10 @@ class UpdateRule:
             value = each.next(**numbers)
             if each.first is None:
                 # 0 would mean that no step has run yet.
-                value = tf.maximum(value, _TINY)
+                maximum = (
+                    tf.maximum if isinstance(value, tf.Tensor) else np.maximum
+                )
+                value = maximum(value, _TINY)
             shared.append((self.shared[each.name], value))
         return averages + shared
 

@@ -160,7 +160,9 @@ def copies_of(variable: Variable) -> Sequence[tf.Variable]:
 def assign(variable: Variable, value: Any) -> None:
     """Assigns `value`, cast to the variable's type."""
     variable = tf_variable(variable)
-    if not isinstance(value, tf.Tensor) or value.dtype != variable.dtype:
+    if isinstance(value, (int, float)):
+        value = tf.constant(value, variable.dtype)
+    elif not isinstance(value, tf.Tensor) or value.dtype != variable.dtype:
         value = tf.cast(value, variable.dtype)
     if in_replica() or has_own_handle(variable):
         tf.raw_ops.AssignVariableOp(
