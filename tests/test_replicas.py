@@ -219,7 +219,7 @@ def test_a_batch_index_said_on_each_replica(strategy):
 def test_the_average_swaps_in_on_all_replicas(strategy):
     with strategy.scope():
         variable = keras.Variable([0.0])
-        optimizer = tf_opt.AveragedSGD(0.5, lambd=0.0, t0=0)
+        optimizer = tf_opt.AveragedSGD(0.5, lambd=tf.Variable(0.0), t0=0)
         optimizer.build([variable])
 
     @tf.function

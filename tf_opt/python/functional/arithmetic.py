@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from collections.abc import Hashable
 from collections.abc import Iterable
@@ -31,9 +32,27 @@ def float64(x: Scalar) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(x), tf.float64)
 
 
-def number(x: Scalar) -> np.float64 | tf.Tensor:
-    """Converts a scalar to float64; a Python number needs no op for it."""
-    return np.float64(x) if isinstance(x, (int, float)) else float64(x)
+def of_scalars(
+    function: Callable[..., Scalar],
+) -> Callable[..., float | tf.Tensor]:
+    """Decorates a function that takes scalars by name, in float64.
+
+    Of Python's numbers NumPy computes it, which takes no op, and doesn't warn
+    where TensorFlow doesn't.
+    """
+
+    @functools.wraps(function)
+    def compute(**scalars: Scalar | None) -> float | tf.Tensor:
+        known = {
+            name: np.float64(x) if isinstance(x, (int, float)) else float64(x)
+            for name, x in scalars.items()
+            if x is not None
+        }
+        with np.errstate(all="ignore"):
+            value = function(**known)
+        return float(value) if isinstance(value, float) else value
+
+    return compute
 
 
 def kept_part(step_size: Scalar, decay: Scalar) -> tf.Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -111,8 +110,7 @@ def averaged_sgd(
     return AveragedSGDResult(**rule_spec.pure_step(SPEC, locals()))
 
 
-# As TensorFlow's ops, which don't warn of infinities and NaNs.
-@np.errstate(all="ignore")
+@arithmetic.of_scalars
 def next_eta(
     *,
     step: Scalar,
@@ -120,11 +118,8 @@ def next_eta(
     lambd: Scalar,
     alpha: Scalar,
     **_: Any,
-) -> np.float64 | tf.Tensor:
-    """Computes the step size of the next step, a scalar in float64."""
-    step, learning_rate, lambd, alpha = map(
-        arithmetic.number, (step, learning_rate, lambd, alpha)
-    )
+) -> Scalar:
+    """Computes the step size of the next step."""
     return learning_rate / (1 + lambd * learning_rate * step) ** alpha
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -116,16 +115,12 @@ def nadam(
     return NAdamResult(**rule_spec.pure_step(SPEC, locals()))
 
 
-def momentum(
-    step: Scalar, beta_1: Scalar, momentum_decay: Scalar
-) -> np.float64 | tf.Tensor:
-    """Computes the momentum of a step, a scalar in float64."""
-    step, beta_1, momentum_decay = map(
-        arithmetic.number, (step, beta_1, momentum_decay)
-    )
-    return beta_1 * (1 - 0.5 * np.float64(0.96) ** (step * momentum_decay))
+def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> Scalar:
+    """Computes the momentum of a step, given scalars in float64."""
+    return beta_1 * (1 - 0.5 * 0.96 ** (step * momentum_decay))
 
 
+@arithmetic.of_scalars
 def next_product(
     *,
     step: Scalar,
@@ -133,10 +128,9 @@ def next_product(
     beta_1: Scalar,
     momentum_decay: Scalar,
     **_: Any,
-) -> np.float64 | tf.Tensor:
-    """Multiplies the product by a step's momentum, in float64."""
-    product = arithmetic.number(momentum_product)
-    return product * momentum(step, beta_1, momentum_decay)
+) -> Scalar:
+    """Multiplies the product by a step's momentum."""
+    return momentum_product * momentum(step, beta_1, momentum_decay)
 
 
 def nadam_update(

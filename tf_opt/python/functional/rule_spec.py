@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -150,14 +149,14 @@ class Shared(NamedTuple):
         name: The argument's name, and that of the optimizer's variable.
         first: The first step's value; None: its learning rate.
         next: Returns the value after a step; takes the step's numbers by name.
-            If these are Python's, it is NumPy's, which costs no op.
+            See `arithmetic.of_scalars`.
         attribute: The attribute with the optimizer's variable.
         dtype: Its type; None: the widest of the model variables.
     """
 
     name: str
     first: float | None
-    next: Callable[..., np.float64 | tf.Tensor]
+    next: Callable[..., float | tf.Tensor]
     attribute: str
     dtype: tf.DType | None = None
 

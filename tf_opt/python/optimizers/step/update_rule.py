@@ -102,9 +102,7 @@ class UpdateRule:
             value = each.next(**numbers)
             if each.first is None:
                 # 0 would mean that no step has run yet.
-                maximum = (
-                    tf.maximum if isinstance(value, tf.Tensor) else np.maximum
-                )
+                maximum = max if isinstance(value, float) else tf.maximum
                 value = maximum(value, _TINY)
             shared.append((self.shared[each.name], value))
         return averages + shared

@@ -174,8 +174,11 @@ def _check_real(
             dtype.is_floating or dtype.is_integer
         ):
             number = None
-        elif isinstance(value, np.ndarray) or tf.executing_eagerly():
+        elif isinstance(value, np.ndarray):
             number = float(value)
+        elif tf.executing_eagerly():
+            # A strategy's variable isn't a number itself.
+            number = float(tf.convert_to_tensor(value))
         else:
             return
     _require(_is_number(number) and is_right(number), name, value, allowed)
