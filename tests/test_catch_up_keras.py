@@ -215,10 +215,10 @@ def with_a_shared_table() -> keras.Model:
 
 
 class OtherRows(keras.layers.Embedding):
-    """Reads other rows than those that its inputs name."""
+    """Reads other rows than those that its inputs name, in bfloat16."""
 
     def __init__(self, ids_of: Callable[[Any], Any]) -> None:
-        super().__init__(ROWS, 4, name="table")
+        super().__init__(ROWS, 4, name="table", dtype="mixed_bfloat16")
         self.ids_of = ids_of
 
     def call(self, inputs):

@@ -17,6 +17,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras.src.backend import AutocastScope
 from keras.src.backend.common import global_state
 from keras.src.utils import naming
 from keras.src.utils import tracking
@@ -35,6 +36,14 @@ MOVING_AVERAGE = "average"
 def tf_variable(variable: Any) -> Any:
     """Returns the `tf.Variable` of a `keras.Variable`, or else the argument."""
     return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def without_autocast() -> contextlib.AbstractContextManager:
+    """Returns a context in which variables aren't cast, as layers' calls do.
+
+    With mixed precision, a variable's value is otherwise a tensor there.
+    """
+    return AutocastScope(None)
 
 
 def is_overwritten_by_gradient(variable: Variable) -> bool:

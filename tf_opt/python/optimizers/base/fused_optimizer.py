@@ -252,16 +252,19 @@ class FusedOptimizer(KerasOptimizer):
         state = self._state
         if state is None:
             return
-        tables, rows = tables_and_rows(state, variables, rows)
+        with keras_internals.without_autocast():
+            tables, rows = tables_and_rows(state, variables, rows)
 
-        def run() -> None:
-            with Transfer.of_rows(state, tables, rows).around():
-                catch_up(self._rule(), self._settings(), state, tables, rows)
+            def run() -> None:
+                with Transfer.of_rows(state, tables, rows).around():
+                    catch_up(
+                        self._rule(), self._settings(), state, tables, rows
+                    )
 
-        if tables and state.working_copies:
-            access.once_for_all_replicas(run)
-        elif tables:
-            run()
+            if tables and state.working_copies:
+                access.once_for_all_replicas(run)
+            elif tables:
+                run()
 
     def _bring_up_to_date(self) -> None:
         """Lets all rows catch up, if that is possible now."""
