@@ -36,8 +36,8 @@ class CatchUp(keras.callbacks.Callback):
     `optimizer.catch_up(table, ids)` in `train_step`.
 
     The optimizer may be inside a `LossScaleOptimizer` or Keras'
-    `MultiOptimizer`. With an optimizer that has nothing to catch up, the
-    callback does nothing.
+    `MultiOptimizer`, and any attribute of the model. With an optimizer that has
+    nothing to catch up, the callback does nothing.
 
     Args:
         every_n_batches: How often all rows catch up during an epoch, in
@@ -107,13 +107,13 @@ class CatchUp(keras.callbacks.Callback):
 def _optimizers_of(model: keras.Model) -> list[FusedOptimizer]:
     """Returns a model's optimizers whose tables may have rows that wait.
 
-    They may be inside of wrappers.
+    They may be any attributes of the model, and inside of wrappers.
     """
-    # A model that isn't compiled has none.
-    own = getattr(model, "optimizer", None)
     return [
         optimizer
-        for optimizer in keras_internals.unwrapped(own)
+        for attribute in vars(model).values()
+        if isinstance(attribute, keras.optimizers.Optimizer)
+        for optimizer in keras_internals.unwrapped(attribute)
         if isinstance(optimizer, FusedOptimizer)
         and _may_catch_up(optimizer.lazy_mode)
     ]
@@ -127,7 +127,7 @@ def _may_catch_up(lazy_mode: Any) -> bool:
 def _install(model: keras.Model) -> None:
     """Makes `model.train_step` let rows catch up before layers read them."""
     train_step = model.train_step
-    if hasattr(train_step, "reads_up_to_date") or not _optimizers_of(model):
+    if hasattr(train_step, "reads_up_to_date"):
         return
 
     @functools.wraps(train_step)
