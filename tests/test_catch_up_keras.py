@@ -149,7 +149,7 @@ def test_inside_of_other_optimizers():
     assert_close([table(scaled)], [table(expected)], rtol=1e-4, atol=1e-5)
     # An attribute of the model, beside the optimizer of `compile`.
     steps(model := make_model(adam()), 3)
-    model.its_own, before = model.optimizer, table(model)
+    model.own, before = {"table": model.optimizer}, table(model)
     model.compile(keras.optimizers.SGD(0.0), "mse")
     fit(model, callbacks=[tf_opt.callbacks.CatchUp(1)])
     assert (table(model) != before).any()

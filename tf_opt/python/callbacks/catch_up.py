@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -36,8 +38,8 @@ class CatchUp(keras.callbacks.Callback):
     `optimizer.catch_up(table, ids)` in `train_step`.
 
     The optimizer may be inside a `LossScaleOptimizer` or Keras'
-    `MultiOptimizer`, and any attribute of the model. With an optimizer that has
-    nothing to catch up, the callback does nothing.
+    `MultiOptimizer`, and any attribute of the model, or in a list or dictionary
+    that is one. Without rows to catch up, training is what it was.
 
     Args:
         every_n_batches: How often all rows catch up during an epoch, in
@@ -107,16 +109,24 @@ class CatchUp(keras.callbacks.Callback):
 def _optimizers_of(model: keras.Model) -> list[FusedOptimizer]:
     """Returns a model's optimizers whose tables may have rows that wait.
 
-    They may be any attributes of the model, and inside of wrappers.
+    They may be any attributes of the model, in lists and dictionaries, too, and
+    inside of wrappers.
     """
     return [
         optimizer
         for attribute in vars(model).values()
-        if isinstance(attribute, keras.optimizers.Optimizer)
-        for optimizer in keras_internals.unwrapped(attribute)
+        for element in _elements_of(attribute)
+        if isinstance(element, keras.optimizers.Optimizer)
+        for optimizer in keras_internals.unwrapped(element)
         if isinstance(optimizer, FusedOptimizer)
         and _may_catch_up(optimizer.lazy_mode)
     ]
+
+
+def _elements_of(attribute: Any) -> Iterable[Any]:
+    if isinstance(attribute, Mapping):
+        return attribute.values()
+    return attribute if isinstance(attribute, (list, tuple)) else [attribute]
 
 
 def _may_catch_up(lazy_mode: Any) -> bool:
