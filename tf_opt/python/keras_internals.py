@@ -39,9 +39,9 @@ def tf_variable(variable: Any) -> Any:
 
 
 def without_autocast() -> contextlib.AbstractContextManager:
-    """Returns a context in which variables aren't cast, as layers' calls do.
+    """Returns a context in which Keras doesn't cast variables.
 
-    With mixed precision, a variable's value is otherwise a tensor there.
+    In a layer's call with mixed precision it does: `value` is a tensor then.
     """
     return AutocastScope(None)
 
