@@ -30,14 +30,8 @@ def adam(lazy_mode: Any = "catch_up", **arguments: Any) -> tf_opt.Adam:
 
 def make_model(optimizer: Any, seed: int = 3, **arguments: Any) -> keras.Model:
     keras.utils.set_random_seed(seed)
-    model = keras.Sequential(
-        [
-            keras.layers.Input((2,), dtype="int32"),
-            keras.layers.Embedding(ROWS, 4, name="table"),
-            keras.layers.Flatten(),
-            keras.layers.Dense(1),
-        ]
-    )
+    ids = keras.Input((2,), dtype="int32")
+    model = keras.Sequential([ids, *unbuilt().layers])
     model.compile(optimizer, "mse", **arguments)
     return model
 
@@ -147,6 +141,8 @@ def test_inside_of_other_optimizers():
     scaled = make_model(tf_opt.LossScaleOptimizer(adam()))
     fit(scaled, callbacks=[tf_opt.callbacks.CatchUp()])
     assert_close([table(scaled)], [table(expected)], rtol=1e-4, atol=1e-5)
+    plain = make_model(keras.optimizers.SGD(0.05))
+    fit(plain, callbacks=[tf_opt.callbacks.CatchUp(1)])
     # An attribute of the model, beside the optimizer of `compile`.
     steps(model := make_model(adam()), 3)
     model.own, before = {"table": model.optimizer}, table(model)
@@ -157,8 +153,12 @@ def test_inside_of_other_optimizers():
 
     def by_two(own: tf_opt.Adam, other: Any) -> list[np.ndarray]:
         by_path = multi(lambda x: own if "table" in x.path else other)
-        fit(two := make_model(by_path), callbacks=[tf_opt.callbacks.CatchUp()])
-        return [table(two)]
+        callbacks = [tf_opt.callbacks.CatchUp()]
+        fit(two := make_model(by_path), callbacks=callbacks)
+        after_fit = table(two)
+        steps(two, 3)
+        two.evaluate(*make_data(), verbose=0, callbacks=callbacks)
+        return [after_fit, table(two)]
 
     if multi is not None:
         exact = by_two(adam(False), tf_opt.SGD())
