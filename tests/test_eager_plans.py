@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 import weakref
@@ -41,6 +42,34 @@ def test_variables_and_slots_go_with_their_optimizer(implementation):
     kept = train()
     gc.collect()
     assert [reference() for reference in kept] == [None] * len(kept)
+
+
+def test_memory_stays_the_same_from_step_to_step():
+    # TensorFlow keeps every Python number that becomes an eager tensor.
+    class Allocated(ctypes.Structure):
+        _fields_ = [(f"field_{i}", ctypes.c_size_t) for i in range(10)]
+
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = Allocated
+
+    def allocated() -> int:
+        gc.collect()
+        return mallinfo2().field_4 + mallinfo2().field_7  # hblkhd, uordblks.
+
+    schedule = keras.optimizers.schedules.InverseTimeDecay(0.1, 100, 1.0)
+    optimizer = tf_opt.NAdam(schedule, global_clipnorm=0.1)
+    variable = tf.Variable([1.0])
+    # No gradient, and no number, is that of another step.
+    gradients = iter(tf.unstack(tf.linspace([1.0], [2.0], 800)))
+
+    def train(steps: int) -> None:
+        for _ in range(steps):
+            optimizer.apply([next(gradients)], [variable])
+
+    train(300)  # What is kept is bounded, and is full now.
+    before = allocated()
+    train(500)
+    assert allocated() - before < 500 * 200  # 2,800 bytes a step, if kept.
 
 
 def test_an_implementation_changed_later_is_used():

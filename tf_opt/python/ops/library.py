@@ -14,7 +14,10 @@ from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
+
+from tf_opt.python.tensorflow_internals import signature_of
 
 DISABLE_VARIABLE = "TF_OPT_DISABLE_CUSTOM_OPS"
 CPU_TARGET_VARIABLE = "TF_OPT_CPU_TARGET"
@@ -159,10 +162,26 @@ def wrapper_of(op_name: str) -> Callable[..., Any]:
     return getattr(ops, name)
 
 
+@functools.lru_cache(maxsize=1024)
+def _eager_scalar(value: float, dtype: tf.DType) -> tf.Tensor:
+    """Returns a number as a tensor.
+
+    TensorFlow keeps every Python number that becomes an eager tensor, for
+    good: some 700 bytes for each step's learning rate, for example. It doesn't
+    keep arrays, and this cache is bounded.
+    """
+    with tf.device("CPU"):
+        return tf.constant(np.array(value), dtype)
+
+
 def run_op(op_name: str, **arguments: Any) -> Any:
     """Runs an op by name, outside of XLA's auto-clustering."""
     op = wrapper_of(op_name)
     if tf.executing_eagerly():
+        for dtype, names in signature_of(op_name).scalars.items():
+            for name in names:
+                if isinstance(arguments[name], (int, float)):
+                    arguments[name] = _eager_scalar(arguments[name], dtype)
         return op(**arguments)
     # XLA can't compile it, so it must not be part of a cluster.
     with tf.xla.experimental.jit_scope(compile_ops=False):

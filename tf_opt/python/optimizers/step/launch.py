@@ -7,7 +7,6 @@ its rule. All other steps take the usual path, which also raises the errors.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,16 +90,6 @@ def _random_bits_of(context: StepContext, bucket: Bucket) -> dict[str, Any]:
 # ---- Quick eager steps. ----
 
 
-@functools.cache
-def _bare() -> dict[str, Any]:
-    """Returns a frame that does nothing; kept, since making it takes longer."""
-    with tf.init_scope(), tf.device("CPU"):
-        return {
-            name: tf.constant(x, tf.float64) if isinstance(x, float) else x
-            for name, x in BARE.items()
-        }
-
-
 def run_quickly(
     context: StepContext,
     grads: Sequence[Any],
@@ -149,14 +138,15 @@ def run_quickly(
     numbers = {**rule.hyperparameters, **scalars}
     weight_decay = state.weight_decays(settings.weight_decay, bucket.indices)
     try:
-        library.wrapper_of(op.name)(
+        library.run_op(
+            op.name,
             variables=lists["variables"],
             gradients=grads,
             weight_decay=weight_decay,
             **{name: lists[name] for name in op.slots},
             **{name: numbers[name] for name in (*op.numbers, *op.modes)},
             **{
-                **_bare(),
+                **BARE,
                 "master_weights": lists["master_weights"],
                 **_random_bits_of(context, bucket),
             },

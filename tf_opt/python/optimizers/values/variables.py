@@ -161,7 +161,8 @@ def assign(variable: Variable, value: Any) -> None:
     """Assigns `value`, cast to the variable's type."""
     variable = tf_variable(variable)
     if isinstance(value, (int, float)):
-        value = tf.constant(value, variable.dtype)
+        # An array: TensorFlow would keep a number (see ops/library.py).
+        value = tf.constant(np.array(value), variable.dtype)
     elif not isinstance(value, tf.Tensor) or value.dtype != variable.dtype:
         value = tf.cast(value, variable.dtype)
     if in_replica() or has_own_handle(variable):
