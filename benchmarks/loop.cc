@@ -3,6 +3,10 @@
 // variant, then the GB/s of each round.
 #include "benchmarks/loop.h"
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -76,6 +80,12 @@ double Seconds(int threads, int64_t size, int64_t piece, const Apply& apply) {
       piece != 0 ? piece : (size / threads + 8191) / 8192 * 8192;
   std::atomic<int64_t> next(0);
   const auto work = [&] {
+#if defined(__x86_64__)
+    // As TensorFlow's threads do: MoveBytes makes subnormal numbers, which some
+    // processors compute with fifteen times as slowly.
+    constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
+    _mm_setcsr(_mm_getcsr() | kFlushToZero | kDenormalsAreZero);
+#endif
     for (;;) {
       const int64_t begin = next.fetch_add(share);
       if (begin >= size) return;

@@ -67,21 +67,21 @@ struct RmspropRule
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& v) const {
     V none = 0;
-    Step(p, g, v, none, none);
+    Update(p, g, v, none, none);
   }
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& v, V& slot) const {
     V none = 0;
     if constexpr (kMomentum) {
-      Step(p, g, v, slot, none);
+      Update(p, g, v, slot, none);
     } else {
-      Step(p, g, v, none, slot);
+      Update(p, g, v, none, slot);
     }
   }
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& v, V& b, V& a) const {
-    Step(p, g, v, b, a);
+    Update(p, g, v, b, a);
   }
 
-  TF_OPT_RULE_INLINE void Step(V& p, const V& g, V& v, V& b, V& a) const {
+  TF_OPT_RULE_INLINE void Update(V& p, const V& g, V& v, V& b, V& a) const {
     v = rho * v + one_minus_rho * (g * g);
     V variance = v;
     if constexpr (kCentered) {
