@@ -76,7 +76,8 @@ def check_number(
 
     It may be a scalar variable, which each step reads; here its value counts.
     """
-    allowed = "a number" if range_ == ANY else f"a number {range_.text}"
+    number = "a number" if range_ == ANY else f"a number {range_.text}"
+    allowed = f"{number} or a scalar variable"
     is_known = _is_number(value) or isinstance(value, Variable)
     _require(is_known, name, value, allowed)
     _check_real(
