@@ -98,6 +98,56 @@ def test_a_function_put_in_its_place_is_used():
     assert variable.numpy() == [1.0]
 
 
+def test_an_overridden_apply_is_used_inside_of_a_loss_scale():
+    class Halved(tf_opt.SGD):
+        def apply(self, grads, trainable_variables=None):
+            super().apply([x / 2 for x in grads], trainable_variables)
+
+    variable = keras.Variable([1.0])
+    optimizer = tf_opt.LossScaleOptimizer(Halved(1.0), initial_scale=4.0)
+    optimizer.apply([tf.constant([4.0])], [variable])
+    assert variable.numpy() == [0.5]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_subclass_may_add_variables_before_it_builds(dtype):
+    def summing(cls: type) -> type:
+        class Summing(cls):
+            def build(self, variables):
+                if not self.built:
+                    self.sums = [
+                        self.add_variable_from_reference(v, "sum")
+                        for v in variables
+                    ]
+                super().build(variables)
+
+            def update_step(self, gradient, variable, learning_rate):
+                own = self.sums[self._get_variable_index(variable)]
+                self.assign_add(own, tf.cast(gradient, own.dtype))
+                super().update_step(gradient, variable, learning_rate)
+
+        return Summing
+
+    stores = []
+    for cls in (tf_opt.SGD, keras.optimizers.SGD):
+        optimizer = summing(cls)(1.0, momentum=0.5)
+        variable = keras.Variable([1.0, 2.0], dtype=dtype)
+        for _ in range(2):
+            optimizer.apply([tf.ones(2, dtype)], [variable])
+        # As lists, which Keras loads, too.
+        store = {}
+        optimizer.save_own_variables(store)
+        store = {key: np.array(x).tolist() for key, x in store.items()}
+        other = summing(cls)(1.0, momentum=0.5)
+        other.build([variable])
+        other.load_own_variables(store)
+        assert other.sums[0].numpy().tolist() == [2.0, 2.0]
+        other.apply([tf.ones(2, dtype)], [variable])
+        assert other.sums[0].numpy().tolist() == [3.0, 3.0]
+        stores.append((store, variable.numpy().tolist()))
+    assert stores[0] == stores[1]
+
+
 def _train_tables(cls: type, jit_compile: bool) -> list[np.ndarray]:
     tables = [keras.Variable(np.ones((4, 2), "float32")) for _ in range(2)]
     optimizer = cls(0.1, lazy_mode=True, gradient_accumulation_steps=2)

@@ -164,7 +164,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 "built: pass them, or call "
                 "`optimizer.build(trainable_variables)` first."
             )
-        if not isinstance(self.inner_optimizer, FusedOptimizer):
+        own = getattr(self.inner_optimizer.apply, "__func__", None)
+        if own is not FusedOptimizer.apply:
+            # Keras' optimizer, or a subclass whose `apply` does more.
             super().apply(grads, trainable_variables)
             return
         access.build_in_first_step(self, trainable_variables)

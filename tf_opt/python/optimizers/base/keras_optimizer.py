@@ -381,7 +381,11 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         dtype = None
         if name == keras_internals.MOVING_AVERAGE:
             dtype = storage.state_dtype_of(reference_variable, self.state_dtype)
-        return self._builder.add(
+        # A subclass may add variables before it builds the others.
+        builder = getattr(self, "_builder", None) or StateBuilder(
+            self, self._spec, [reference_variable]
+        )
+        return builder.add(
             reference_variable,
             name or "var",
             dtype=dtype,

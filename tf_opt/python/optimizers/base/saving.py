@@ -105,7 +105,7 @@ def adapt(
         return values | ({"": None} if len(values) == len(keys) else {})
     for key, variable in zip(keys, variables, strict=True):
         if key in values:
-            _check_same_form(variable, tuple(values[key].shape))
+            _check_same_form(variable, np.shape(values[key]))
     defaults = {extra.key: extra.default for extra in extras}
     return {
         str(i): values[key] if key in values else defaults[key]()
