@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.autograph.core import config as autograph_config
 from tensorflow.python.framework import kernels
@@ -135,6 +136,17 @@ def signature_of(op_name: str) -> OpSignature:
             attribute.name for attribute in op.attr if attribute.type == "bool"
         ),
     )
+
+
+def constant(number: float, dtype: tf.DType) -> tf.Tensor:
+    """Returns a number that may be another one in each step as a tensor.
+
+    TensorFlow keeps every distinct Python number that becomes an eager tensor,
+    some 700 bytes each, for good. It doesn't keep arrays.
+    """
+    # The user's `np.seterr` isn't for TensorFlow's numbers.
+    with np.errstate(all="ignore"):
+        return tf.constant(np.array(number, dtype.as_numpy_dtype))
 
 
 def exclude_from_autograph(package: str) -> None:

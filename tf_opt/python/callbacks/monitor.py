@@ -15,6 +15,7 @@ from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values.gradients import path_of
+from tf_opt.python.tensorflow_internals import constant
 
 # `tf.summary.scalar` needs the package tensorboard. This is what it writes.
 _SCALAR = tf.compat.v1.SummaryMetadata(
@@ -197,7 +198,7 @@ class Monitor(keras.callbacks.Callback):
         # Keras' TensorBoard callback restricts which steps are recorded.
         with self._writer.as_default(step), tf.summary.record_if(True):
             for name, value in values.items():
-                number = tf.constant(value, tf.float32)
+                number = constant(value, tf.float32)
                 tf.summary.write(name, number, metadata=_SCALAR)
         self._writer.flush()
 

@@ -12,6 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.tensorflow_internals import constant
+
 # A number, or an object with one element that TensorFlow converts to a tensor.
 Scalar = (
     float
@@ -28,7 +30,7 @@ def float64(x: Scalar) -> tf.Tensor:
     """Converts a scalar to float64."""
     if isinstance(x, (int, float)):
         # tf.cast would take a Python float through float32.
-        return tf.constant(x, tf.float64)
+        return constant(x, tf.float64)
     return tf.cast(tf.convert_to_tensor(x), tf.float64)
 
 

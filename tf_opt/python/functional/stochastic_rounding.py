@@ -14,6 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import storage_rounding
+from tf_opt.python.tensorflow_internals import constant
 
 Integer = int | tf.Tensor
 
@@ -68,7 +69,7 @@ def _xor_right(x: tf.Tensor, count: int) -> tf.Tensor:
 def _uint64(x: Integer) -> tf.Tensor:
     if isinstance(x, tf.Tensor):
         return tf.bitcast(tf.cast(x, tf.int64), tf.uint64)
-    return tf.constant(x & _MASK_64, tf.uint64)
+    return constant(x & _MASK_64, tf.uint64)
 
 
 def extend(key: Integer, number: Integer) -> Integer:

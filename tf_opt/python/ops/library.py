@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.tensorflow_internals import constant
 from tf_opt.python.tensorflow_internals import signature_of
 
 DISABLE_VARIABLE = "TF_OPT_DISABLE_CUSTOM_OPS"
@@ -162,16 +162,11 @@ def wrapper_of(op_name: str) -> Callable[..., Any]:
     return getattr(ops, name)
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def _eager_scalar(value: float, dtype: tf.DType) -> tf.Tensor:
-    """Returns a number as a tensor.
-
-    TensorFlow keeps every Python number that becomes an eager tensor, for
-    good: some 700 bytes for each step's learning rate, for example. It doesn't
-    keep arrays, and this cache is bounded.
-    """
+    """Returns a number as a tensor, which is kept for some time."""
     with tf.device("CPU"):
-        return tf.constant(np.array(value), dtype)
+        return constant(value, dtype)
 
 
 def run_op(op_name: str, **arguments: Any) -> Any:

@@ -21,6 +21,7 @@ from tf_opt.python.keras_internals import build_eagerly
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.tensorflow_internals import constant
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
@@ -161,8 +162,7 @@ def assign(variable: Variable, value: Any) -> None:
     """Assigns `value`, cast to the variable's type."""
     variable = tf_variable(variable)
     if isinstance(value, (int, float)):
-        # An array: TensorFlow would keep a number (see ops/library.py).
-        value = tf.constant(np.array(value), variable.dtype)
+        value = constant(value, variable.dtype)
     elif not isinstance(value, tf.Tensor) or value.dtype != variable.dtype:
         value = tf.cast(value, variable.dtype)
     if in_replica() or has_own_handle(variable):
