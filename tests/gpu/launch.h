@@ -72,13 +72,13 @@ class Launch {
       inputs.frame.Add(input, OnDevice(input.Address(known_.frame)));
     }
     const auto for_all = [this](const double& number) {
-      return GpuVector{static_cast<const double*>(OnDevice(&number)),
-                       /*one_for_all=*/true};
+      return PerVariable{static_cast<const double*>(OnDevice(&number)),
+                         /*one_for_all=*/true};
     };
-    inputs.variables = {{static_cast<const double*>(weight_decay_.get())},
-                        for_all(known_.own.learning_rate_factor),
-                        for_all(known_.own.gradient_factor),
-                        for_all(known_.own.number)};
+    inputs.variables = {{{static_cast<const double*>(weight_decay_.get())},
+                         for_all(known_.own.learning_rate_factor),
+                         for_all(known_.own.gradient_factor),
+                         for_all(known_.own.number)}};
     if (Case::kRows > 0) {
       inputs.row = GpuRow(Case::RowInput(), Case::kRows,
                           static_cast<const int64_t*>(OnDevice(&known_.row)));

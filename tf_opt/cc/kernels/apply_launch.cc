@@ -203,7 +203,7 @@ absl::Status ApplyLaunch::FindVectors(tensorflow::OpKernelContext* context) {
     TF_RETURN_IF_ERROR(FindScalar(context, row_input(), &data));
     row = static_cast<const int64_t*>(data);
   }
-  PerVariable* vector = vectors.data();
+  PerVariable* vector = vectors.inputs;
   for (const char* name : kPerVariableInputs) {
     const tensorflow::Tensor* tensor;
     TF_RETURN_IF_ERROR(context->input(name, &tensor));

@@ -3,7 +3,6 @@
 #ifndef TF_OPT_CC_KERNELS_APPLY_LAUNCH_H_
 #define TF_OPT_CC_KERNELS_APPLY_LAUNCH_H_
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -20,16 +19,6 @@
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
-
-// An input with one number per variable or a single number for all.
-struct PerVariable {
-  double operator[](int i) const {
-    return ReadOnce(numbers + (one_for_all ? 0 : i));
-  }
-
-  const double* numbers = nullptr;  // In the device's memory.
-  bool one_for_all = false;
-};
 
 // Its variables are locked as long as it lives.
 class ApplyLaunch {
@@ -66,10 +55,6 @@ class ApplyLaunch {
   // Number of rows of the smallest table.
   int64_t TableRows() const;
 
-  VariableInputs inputs(int i) const {
-    return {vectors[0][i], vectors[1][i], vectors[2][i], vectors[3][i]};
-  }
-
   // Returns whether rows of tables wait.
   bool waits() const { return has(since_); }
   // Returns the rows of each table that wait, if rows of tables do.
@@ -86,8 +71,7 @@ class ApplyLaunch {
 
   // Gradients that are sparse.
   std::vector<Slices> slices;
-  // In the order of kPerVariableInputs.
-  std::array<PerVariable, 4> vectors;
+  VariableVectors vectors;
   // Number of the table's row, in the device's memory.
   const int64_t* row = nullptr;
 

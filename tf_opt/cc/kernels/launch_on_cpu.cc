@@ -64,7 +64,7 @@ absl::Status CheckRanges(const RuleInfo& rule, const CpuStep& step) {
 absl::Status AddVariables(const ApplyLaunch& launch, CpuStep* step) {
   step->variables.reserve(launch.size());
   for (int i = 0; i < launch.size(); ++i) {
-    const VariableInputs own = launch.inputs(i);
+    const VariableInputs own = launch.vectors[i];
     if (!own.HasNumber()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "`variable_numbers` must be integers in [-2^53, 2^53], got ",

@@ -14,10 +14,6 @@
 namespace tf_opt {
 namespace {
 
-GpuVector OnGpu(const PerVariable& vector) {
-  return {vector.numbers, vector.one_for_all};
-}
-
 // The engine's step of the rule with this op.
 absl::Status Apply(tensorflow::OpKernelContext* context, const std::string& op,
                    const GpuStep& step) {
@@ -63,8 +59,7 @@ absl::Status LaunchOnGpu(tensorflow::OpKernelContext* context,
                      [stream](void* to, const void* from, std::size_t bytes) {
                        return CudaStatus(CopyOnGpu(to, from, bytes, stream));
                      }));
-  step.variables = {OnGpu(launch.vectors[0]), OnGpu(launch.vectors[1]),
-                    OnGpu(launch.vectors[2]), OnGpu(launch.vectors[3])};
+  step.variables = launch.vectors;
   step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
   step.has_accumulators = launch.has(kAccumulator);
   if (launch.has_table()) {

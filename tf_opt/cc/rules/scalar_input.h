@@ -164,6 +164,25 @@ inline constexpr const char* kPerVariableInputs[] = {
     "weight_decay", "learning_rate_factors", "gradient_factors",
     "variable_numbers"};
 
+// One of them, in the device's memory.
+struct PerVariable {
+  TF_OPT_HOST_DEVICE double operator[](int64_t i) const {
+    return ReadOnce(numbers + (one_for_all ? 0 : i));
+  }
+
+  const double* numbers = nullptr;
+  bool one_for_all = false;
+};
+
+// All of them.
+struct VariableVectors {
+  TF_OPT_HOST_DEVICE VariableInputs operator[](int64_t i) const {
+    return {inputs[0][i], inputs[1][i], inputs[2][i], inputs[3][i]};
+  }
+
+  PerVariable inputs[4];
+};
+
 }  // namespace tf_opt
 
 #endif  // TF_OPT_CC_RULES_SCALAR_INPUT_H_

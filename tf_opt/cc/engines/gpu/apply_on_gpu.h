@@ -17,6 +17,7 @@
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/rules/rule_info.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -46,7 +47,7 @@ struct GpuStep {
   std::vector<const void*> scalars;  // ... which are here, in the same order.
   FrameInputs frame;                 // What the host knows of it.
   std::vector<const void*> frame_scalars;
-  GpuVectors variables;
+  VariableVectors variables;
   bool has_accumulators = true;  // If false, every step must update.
   GpuRow row;
 };

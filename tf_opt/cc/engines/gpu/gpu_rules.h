@@ -63,34 +63,6 @@ struct GpuScalars {
   Entry entries[kCapacity];
 };
 
-// A number for each tensor or one for all; null for the default of
-// VariableInputs.
-struct GpuVector {
-  TF_OPT_HOST_DEVICE void Read(int64_t i, double* to) const {
-    if (at != nullptr) *to = ReadOnce(at + (one_for_all ? 0 : i));
-  }
-
-  const double* at = nullptr;
-  bool one_for_all = false;
-};
-
-// Scalars of each variable.
-struct GpuVectors {
-  TF_OPT_HOST_DEVICE VariableInputs operator[](int64_t i) const {
-    VariableInputs own;
-    weight_decay.Read(i, &own.weight_decay);
-    learning_rate_factors.Read(i, &own.learning_rate_factor);
-    gradient_factors.Read(i, &own.gradient_factor);
-    numbers.Read(i, &own.number);
-    return own;
-  }
-
-  GpuVector weight_decay;
-  GpuVector learning_rate_factors;
-  GpuVector gradient_factors;
-  GpuVector numbers;
-};
-
 // For a rule with tables: the row that takes part.
 struct GpuRow {
   GpuRow() = default;
@@ -112,7 +84,7 @@ struct GpuStepInputs {
              std::size(Description::kScalars)>
       scalars;
   GpuScalars<FrameInputs, FrameInputs::kScalarCount> frame;
-  GpuVectors variables;
+  VariableVectors variables;
   bool has_accumulators = true;  // If false, every step must update.
   GpuRow row;
 };
