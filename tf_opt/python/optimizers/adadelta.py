@@ -31,15 +31,11 @@ class Adadelta(FusedOptimizer):
     Results match Keras, whose `keras.optimizers.Adadelta` has interchangeable
     `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
     They also match PyTorch (with `decoupled_weight_decay=False`), whose
-    defaults are `Adadelta(1.0, rho=0.9, epsilon=1e-6)`. State and arithmetic
-    are float32 for float16, bfloat16 and float32 variables and float64 for
-    float64 variables. Sparse gradients (`tf.IndexedSlices`) give the same
-    result as dense gradients; repeated rows are summed.
+    defaults are `Adadelta(1.0, rho=0.9, epsilon=1e-6)`.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0; 1 in the paper: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0; 1 in the paper: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         rho: Decay $\rho$ of the averages, in [0, 1).
         epsilon: $\epsilon$, >= 0, with which the first steps begin.
 

@@ -39,8 +39,7 @@ class Adagrad(FusedOptimizer):
     `variables`, except for repeated rows, whose squares Keras adds up one by
     one, and for `row_wise`. With `initial_accumulator_value=0`,
     `epsilon=1e-10`, `torch_epsilon=True` and `decoupled_weight_decay=False`
-    they match PyTorch. Accumulators and arithmetic are float32 for float16,
-    bfloat16 and float32 variables and float64 for float64 variables.
+    they match PyTorch.
 
     With `row_wise`, the rows of embedding tables have one accumulator each
     ("row-wise Adagrad"), as in TorchRec: a table of 1,000,000 rows and 64
@@ -56,9 +55,8 @@ class Adagrad(FusedOptimizer):
     $$
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         initial_accumulator_value: First value of the accumulator, >= 0.
         epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
         torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and

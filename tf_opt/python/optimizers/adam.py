@@ -33,17 +33,12 @@ class Adam(FusedOptimizer):
 
     Results match PyTorch and Paddle (with `decoupled_weight_decay=False`); with
     `epsilon=1e-7, epsilon_hat=True` they match Keras, except where ids repeat
-    in a batch (see `tf_opt.from_keras`). The moments and all arithmetic are
-    float32 for float16, bfloat16 and float32 variables and float64 for float64
-    variables. Variables may have any shape. Sparse gradients
-    (`tf.IndexedSlices`) give the same result as dense gradients; repeated rows
-    are summed. `optimizer.variables` is interchangeable with that of
-    `keras.optimizers.Adam(amsgrad=...)`.
+    in a batch (see `tf_opt.from_keras`). `optimizer.variables` is
+    interchangeable with that of `keras.optimizers.Adam(amsgrad=...)`.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the second moment, in [0, 1).
         epsilon: Added to the denominator, >= 0.
@@ -108,9 +103,8 @@ class AdamW(Adam):
     $$
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the second moment, in [0, 1).
         epsilon: Added to the denominator, >= 0.

@@ -34,15 +34,11 @@ class Adamax(FusedOptimizer):
     Results match Keras, whose `keras.optimizers.Adamax` has interchangeable
     `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
     With `epsilon=1e-8, torch_epsilon=True` (and `decoupled_weight_decay=False`)
-    they match PyTorch. State and arithmetic are float32 for float16, bfloat16
-    and float32 variables and float64 for float64 variables. Sparse gradients
-    (`tf.IndexedSlices`) give the same result as dense gradients; repeated rows
-    are summed.
+    they match PyTorch.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the norm, in [0, 1).
         epsilon: $\epsilon$, >= 0, which keeps the norm from being 0.

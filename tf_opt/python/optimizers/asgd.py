@@ -72,9 +72,8 @@ class ASGD(FusedOptimizer):
     one batch's gradients.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         batch_num: The number of batches in an epoch, >= 1. With 1, this is SGD
             (or gradient descent, if the one batch contains all data). Leaving
             it out is a warning.

@@ -46,8 +46,7 @@ class AveragedSGD(FusedOptimizer):
     Results match `torch.optim.ASGD(foreach=False)` (with
     `decoupled_weight_decay=False`), including its `ax`: up to step `t0 + 2` the
     average is a copy of the variable; later it is the mean of all values since
-    then. Averages and arithmetic are float32 for float16, bfloat16 and float32
-    variables and float64 for float64 variables.
+    then.
 
     Training always uses the variables themselves. To evaluate or save with the
     averages, swap them in. No step may run while they are swapped in:
@@ -57,9 +56,9 @@ class AveragedSGD(FusedOptimizer):
     - in `model.fit`, `tf_opt.callbacks.SwapAveragedWeights`.
 
     Args:
-        learning_rate: $\gamma$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments. It determines the step size of the next step.
+        learning_rate: $\gamma$, >= 0: a float, a Keras `LearningRateSchedule`,
+            or a callable without arguments. It determines the step size of the
+            next step.
         lambd: Strength $\lambda$ of the decay of variable and step size, >= 0.
         alpha: Power $\alpha$ of the step size's decay, >= 0.
         t0: Number of steps before averaging begins, >= 0.

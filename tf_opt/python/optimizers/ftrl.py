@@ -47,13 +47,10 @@ class Ftrl(FusedOptimizer):
 
     Results match Keras, whose `keras.optimizers.Ftrl` has interchangeable
     `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
-    State and arithmetic are float32 for float16, bfloat16 and float32 variables
-    and float64 for float64 variables. Repeated rows are summed.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         learning_rate_power: $q$, <= 0: how steps shrink with $n$. The custom op
             has -0.5, the root; other numbers run composed.
         initial_accumulator_value: First value of $n$, >= 0.

@@ -30,15 +30,11 @@ class Lion(FusedOptimizer):
     take a learning rate that is 3 to 10 times smaller than AdamW's, and a
     weight decay that is as many times larger. Results match
     `keras.optimizers.Lion`, whose `variables` are interchangeable with those of
-    this optimizer. The moment and all arithmetic are float32 for float16,
-    bfloat16 and float32 variables and float64 for float64 variables. Sparse
-    gradients (`tf.IndexedSlices`) give the same result as dense gradients;
-    repeated rows are summed.
+    this optimizer.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         beta_1: The moment's part of the direction, in [0, 1].
         beta_2: Decay of the first moment, in [0, 1].
 

@@ -34,16 +34,12 @@ class NAdam(FusedOptimizer):
     Results match PyTorch and Paddle (with `decoupled_weight_decay=False`); with
     `epsilon=1e-7, momentum_decay=1.0` they match `keras.optimizers.Nadam`,
     except where ids repeat in a batch (see `tf_opt.from_keras`). The
-    `variables` of both are interchangeable. The moments and all arithmetic are
-    float32 for float16, bfloat16 and float32 variables and float64 for float64
-    variables. All variables share the scalar $P$, which is float64 if any
-    variable is, and float32 otherwise. Sparse gradients (`tf.IndexedSlices`)
-    give the same result as dense gradients; repeated rows are summed.
+    `variables` of both are interchangeable. All variables share the scalar $P$,
+    which is float64 if any variable is, and float32 otherwise.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the second moment, in [0, 1).
         epsilon: Added to the denominator, >= 0.

@@ -40,16 +40,12 @@ class RMSprop(FusedOptimizer):
     `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
     With `torch_epsilon=True`, `torch_momentum=True` and
     `decoupled_weight_decay=False` they match PyTorch, whose defaults are
-    `RMSprop(0.01, rho=0.99, epsilon=1e-8)`. State and arithmetic are float32
-    for float16, bfloat16 and float32 variables and float64 for float64
-    variables. There is state for momentum and for centering only with these
-    options. Sparse gradients (`tf.IndexedSlices`) give the same result as dense
-    gradients; repeated rows are summed.
+    `RMSprop(0.01, rho=0.99, epsilon=1e-8)`. There is state for momentum and for
+    centering only with these options.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         rho: Decay $\rho$ of the averages, in [0, 1).
         momentum: $\mu$, the part of the momentum that remains, in [0, 1]; 0 is
             no momentum.

@@ -39,15 +39,11 @@ class SGD(FusedOptimizer):
     `variables`; with `torch_momentum=True` (and `decoupled_weight_decay=False`)
     they match PyTorch. The two forms differ if the learning rate changes: the
     old gradients in Keras' velocity keep the learning rate of their step.
-    Velocities and arithmetic are float32 for float16, bfloat16 and float32
-    variables and float64 for float64 variables. Without momentum there is no
-    velocity. Sparse gradients (`tf.IndexedSlices`) give the same result as
-    dense gradients; repeated rows are summed.
+    Without momentum there is no velocity.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a
-            `keras.optimizers.schedules.LearningRateSchedule`, or a callable
-            without arguments.
+        learning_rate: Step size $\eta$, >= 0: a float, a Keras
+            `LearningRateSchedule`, or a callable without arguments.
         momentum: $\mu$, the part of the velocity that remains, in [0, 1]; 0 is
             no momentum.
         dampening: $\tau$, the part of a gradient that PyTorch's momentum leaves

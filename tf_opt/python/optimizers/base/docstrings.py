@@ -81,11 +81,12 @@ stochastic_rounding: Whether to round float16 and bfloat16 variables up
     they are the same on every device.
 seed: The seed of the random bits for `stochastic_rounding` and
     `state_dtype`, an integer. None: the next seed of Keras.
-state_dtype: The type of moments and averages. None: float32 (float64
-    for float64 variables). `"bfloat16"` halves their memory; they are
-    rounded at random, because rounding to nearest would lose the small
-    changes by `beta_2`. `"float32"` is for float64 variables. The type
-    of arithmetic and of accumulated gradients doesn't change.
+state_dtype: The type of moments and averages. None: that of the
+    arithmetic, float32 (float64 for float64 variables). `"bfloat16"`
+    halves their memory; they are rounded at random, because rounding to
+    nearest would lose the small changes by `beta_2`. `"float32"` is for
+    float64 variables. The type of arithmetic and of accumulated
+    gradients doesn't change.
 state_device: The device on which the state lives and steps run; the
     variables stay where they are. None: beside each variable.
     `"CPU:0"` keeps moments, averages, accumulators and master weights
