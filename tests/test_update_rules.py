@@ -22,6 +22,11 @@ from registry import pairwise
 # The last one is for several threads.
 SHAPES = [(0,), (), (3,), (17,), (17, 241), (100_001,)]
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
+# Both, of which the op also runs on other builds.
+implementations = pytest.mark.parametrize(
+    "implementation",
+    [pytest.param("custom_op", marks=pytest.mark.kernels), "composed"],
+)
 
 
 def bits(numbers: np.ndarray) -> bytes:
@@ -165,10 +170,7 @@ def test_nan_in_a_gradient_reaches_the_variable_and_stays_in_its_slots(
         np.testing.assert_array_equal(isnan, bad, err_msg=key)
 
 
-@pytest.mark.parametrize(
-    "implementation",
-    [pytest.param("custom_op", marks=pytest.mark.kernels), "composed"],
-)
+@implementations
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_infinite_learning_rate_without_decay_is_no_nan(
     name: str, implementation: str, device: str
@@ -187,10 +189,7 @@ def test_an_infinite_learning_rate_without_decay_is_no_nan(
         assert variable.numpy().tolist() == [-np.inf, np.inf]
 
 
-@pytest.mark.parametrize(
-    "implementation",
-    [pytest.param("custom_op", marks=pytest.mark.kernels), "composed"],
-)
+@implementations
 def test_a_variance_that_rounding_made_negative_is_zero(
     implementation: str, device: str
 ) -> None:
