@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_opt
 from keras.src.optimizers import nadam as keras_nadam
 
+import torch_trajectory
 from counterparts import COUNTERPARTS
 from devices import GPUS
 from small_model import assert_close
@@ -97,23 +98,19 @@ def test_numbers_are_those_of_keras(
     pair = COUNTERPARTS[name]
     known = inspect.signature(pair.keras.func).parameters
     exact = {key: value for key, value in EXACT.items() if key in known}
-    generator = np.random.default_rng(3)
-    start = generator.choice([-1.0, 1.0], 16) * generator.uniform(1, 2, 16)
     optimizers = [
         pair.ours(**exact, implementation=implementation),
         pair.keras(**exact),
     ]
+    start = torch_trajectory.initial_value(dtype)
     variables = [keras.Variable(start, dtype=dtype) for _ in optimizers]
     for optimizer, variable in zip(optimizers, variables, strict=True):
         optimizer.build([variable])
 
-    # Towards 0: no sum cancels, so that each element has its digits.
-    magnitudes = 10 ** generator.uniform(-1, 1, (200, 16))
-    magnitudes *= 0.5 ** (np.arange(200) % 9)[:, np.newaxis]
     ours, theirs = (
         after_each(
             lambda gradient, o=optimizer, v=variable: o.apply([gradient], [v]),
-            (-np.sign(start) * magnitudes).astype(dtype),
+            torch_trajectory.gradients(dtype, {}),
             dict(enumerate((variable, *optimizer.variables[2:]))),
         )
         for optimizer, variable in zip(optimizers, variables, strict=True)
