@@ -219,6 +219,18 @@ def test_state_of_16_bit_variables_moves_in_keras_files_and_no_others(
         tf.train.Checkpoint(optimizer=target.optimizer).restore(path)
 
 
+def test_lists_load_as_arrays_do():
+    optimizers = [tf_opt.Adam(0.1), tf_opt.Adam(0.1)]
+    variable, store = keras.Variable([1.0, 2.0]), {}
+    optimizers[0].apply([tf.ones(2)], [variable])
+    optimizers[1].build([variable])
+    optimizers[0].save_own_variables(store)
+    optimizers[1].load_own_variables(
+        {key: np.array(value).tolist() for key, value in store.items()}
+    )
+    assert_same(*(x.variables for x in optimizers))
+
+
 def test_a_model_is_never_loaded_with_keras_optimizer_instead(tmp_path):
     model = compiled(tf_opt.Adam(0.01))
     train(model)
