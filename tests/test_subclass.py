@@ -131,6 +131,13 @@ def test_an_overridden_apply_is_used_inside_of_a_loss_scale():
     assert variable.numpy() == [0.5]
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("name", ["_clip_gradients", "_use_weight_decay"])
+def test_a_method_that_would_not_be_called_is_refused(name):
+    with pytest.raises(TypeError, match=f"`Mine.{name}` would never be called"):
+        type("Mine", (tf_opt.SGD,), {name: lambda self, x: x})
+
+
 def _train_tables(cls: type, jit_compile: bool) -> list[np.ndarray]:
     tables = [keras.Variable(np.ones((4, 2), "float32")) for _ in range(2)]
     optimizer = cls(0.1, lazy_mode=True, gradient_accumulation_steps=2)

@@ -66,6 +66,10 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     # Each variable's master weight, or None; empty without master weights.
     _masters: Sequence[keras.Variable | None] = ()
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        validation.check_overrides(cls)
+
     def __init__(
         self,
         learning_rate: arguments.LearningRate,

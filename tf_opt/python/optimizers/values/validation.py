@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import get_args
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -59,6 +60,23 @@ def check_none_is_overwritten(variables: Sequence[Variable]) -> None:
                 "Leave out `skip_nonfinite=True`, and use "
                 "keras.optimizers.LossScaleOptimizer in place of "
                 "tf_opt.LossScaleOptimizer."
+            )
+
+
+def check_overrides(cls: type[keras.optimizers.Optimizer]) -> None:
+    """Raises a TypeError if a class overrides what Keras' steps alone call."""
+    for name in (
+        "_apply_weight_decay",
+        "_backend_update_step",
+        "_clip_gradients",
+        "_use_weight_decay",
+    ):
+        if getattr(cls, name) is not getattr(keras.optimizers.Optimizer, name):
+            raise TypeError(
+                f"`{cls.__name__}.{name}` would never be called: a step of "
+                "tf_opt's optimizers doesn't use that method of Keras. "
+                "Override `update_step` or `apply`; to exclude variables from "
+                "weight decay, call `exclude_from_weight_decay`"
             )
 
 
