@@ -289,7 +289,7 @@ def resource_apply(
     signature = signature_of(op.name)
     for name in signature.handles:
         inputs[name] = _to_handles(given[name])
-    # The op converts Python numbers to float64 exactly and at almost no cost.
+    # `run_op` converts Python numbers exactly and at almost no cost.
     for dtype, names in signature.scalars.items():
         for name in names:
             if name in _PER_VARIABLE:
