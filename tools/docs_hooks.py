@@ -11,6 +11,7 @@ import tarfile
 from collections.abc import Iterator
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
@@ -51,9 +52,13 @@ def _npm_files(package: str, wanted: str) -> Iterator[tuple[str, bytes]]:
         folder.mkdir(parents=True, exist_ok=True)
         npm = pathlib.Path(sys.executable).with_name("npm")
         command = [npm, "pack", "--loglevel=error", package]
-        subprocess.run(
-            command, cwd=folder, check=True, stdout=subprocess.DEVNULL
-        )
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise PluginError(
+                f"npm couldn't fetch {package}; its message is above. See "
+                "whether npm's registry (`npm config get registry`) can be "
+                "reached, then run `make docs` again"
+            )
     with tarfile.open(archive) as opened:
         for member in opened:
             path = member.name.removeprefix("package/")
