@@ -50,7 +50,9 @@ def test_memory_stays_the_same_from_step_to_step(implementation):
     class Allocated(ctypes.Structure):
         _fields_ = [(f"field_{i}", ctypes.c_size_t) for i in range(10)]
 
-    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if mallinfo2 is None:
+        pytest.skip("measuring needs glibc 2.33")
     mallinfo2.restype = Allocated
 
     def allocated() -> int:
