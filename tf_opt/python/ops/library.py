@@ -163,10 +163,10 @@ def wrapper_of(op_name: str) -> Callable[..., Any]:
 
 
 @functools.lru_cache(maxsize=256)
-def _eager_scalar(value: float, dtype: tf.DType) -> tf.Tensor:
+def _eager_scalar(value: float, dtype: str) -> tf.Tensor:
     """Returns a number as a tensor, which is kept for some time."""
     with tf.device("CPU"):
-        return constant(value, dtype)
+        return constant(value, tf.as_dtype(dtype))
 
 
 def run_op(op_name: str, **arguments: Any) -> Any:
@@ -174,9 +174,10 @@ def run_op(op_name: str, **arguments: Any) -> Any:
     op = wrapper_of(op_name)
     if tf.executing_eagerly():
         for dtype, names in signature_of(op_name).scalars.items():
+            key = dtype.name  # Hashing the type itself takes longer.
             for name in names:
                 if isinstance(arguments[name], (int, float)):
-                    arguments[name] = _eager_scalar(arguments[name], dtype)
+                    arguments[name] = _eager_scalar(arguments[name], key)
         return op(**arguments)
     # XLA can't compile it, so it must not be part of a cluster.
     with tf.xla.experimental.jit_scope(compile_ops=False):
