@@ -277,27 +277,27 @@ class Step:
                 bucket,
                 measuring.gradient_factors(settings, k, measures),
             )
-            if bucket.runs_op and bucket.catches_up and not bucket.sparse:
-                self._catch_up(bucket, frame)
-            if bucket.runs_op:
-                # A wrong row of an earlier launch must stop the later ones.
-                with self._after_awaited(), bucket.on_device(state):
-                    op = launch(
-                        context,
-                        bucket,
-                        own,
-                        self._frame_of_launch(frame),
-                        factors,
-                        scalars,
-                        rows[k],
-                    )
-                if op is not None:
-                    may_fail = bucket.sparse and not state.working_copies
-                    later = self._awaited if may_fail else launched
-                    later.append(op)
-            else:
+            if not bucket.runs_op:
                 composed.append((bucket, own, factors))
-            if bucket.runs_op and not plan.repeats:
+                continue
+            if bucket.catches_up and not bucket.sparse:
+                self._catch_up(bucket, frame)
+            # A wrong row of an earlier launch must stop the later ones.
+            with self._after_awaited(), bucket.on_device(state):
+                op = launch(
+                    context,
+                    bucket,
+                    own,
+                    self._frame_of_launch(frame),
+                    factors,
+                    scalars,
+                    rows[k],
+                )
+            if op is not None:
+                may_fail = bucket.sparse and not state.working_copies
+                later = self._awaited if may_fail else launched
+                later.append(op)
+            if not plan.repeats:
                 averaged.update(bucket.indices)
         if composed:
             with self._after_awaited():
