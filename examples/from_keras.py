@@ -92,7 +92,7 @@ def main() -> None:
             )
             keras.utils.set_random_seed(recommender.SEED)
             batches = two_towers.make_batches(data, recommender.SEED)
-            recommender.train_with_fit(
+            recommender.train(
                 two_towers.TwoTowers(),
                 optimizer,
                 batches.take(arguments.steps),

@@ -23,6 +23,7 @@ import common
 import digits
 import keras
 import numpy as np
+import pictures
 import precisions
 import rich.console
 import tf_opt
@@ -145,7 +146,7 @@ def plot(curves: dict[str, Curves], path: pathlib.Path) -> None:
         axes.set_xlabel("step")
     for axes in (left, middle):
         axes.legend(frameon=False)
-    common.save_plot(figure, path)
+    pictures.save(figure, path)
 
 
 def _plot_ratios(axes: Axes, curves: Curves) -> None:
