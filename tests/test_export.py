@@ -91,7 +91,6 @@ def test_models_are_served_without_tf_opt_and_training_with_it(
         assert model.optimizer.implementation_in_use == "custom_op"
         save(name, model)
     export("exported", model)
-    model.save(tmp_path / "model.keras")
     archive = keras.export.ExportArchive()
     archive.track(model)
     archive.add_endpoint("serve", model.call, [tf.TensorSpec((None, 5))])
@@ -101,6 +100,8 @@ def test_models_are_served_without_tf_opt_and_training_with_it(
         model = fitted(tf_opt.Adam(0.01))
         save("mirrored", model)
         export("mirrored and exported", model)
+    # Keras has an Adam, too, which mustn't be loaded instead.
+    model.save(tmp_path / "model.keras")
     for path in tmp_path.glob("served/*/saved_model.pb"):
         assert b"TfOpt" not in path.read_bytes()
 
@@ -133,7 +134,7 @@ def test_models_are_served_without_tf_opt_and_training_with_it(
         try:
             keras.saving.load_model(folder / "model.keras")
         except TypeError as error:
-            assert "Could not locate class 'AveragedSGD'" in str(error), error
+            assert "Could not locate class 'Adam'" in str(error), error
         else:
             raise AssertionError("its optimizer loads without tf_opt")
         assert "tf_opt" not in sys.modules

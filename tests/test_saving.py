@@ -15,7 +15,6 @@ import tf_opt
 
 from counterparts import COUNTERPARTS
 from low_precision_cases import SETTINGS
-from processes import python
 from registry import OPTIMIZERS
 from small_model import assert_close
 from small_model import assert_same
@@ -229,22 +228,3 @@ def test_lists_load_as_arrays_do():
         {key: np.array(value).tolist() for key, value in store.items()}
     )
     assert_same(*(x.variables for x in optimizers))
-
-
-def test_a_model_is_never_loaded_with_keras_optimizer_instead(tmp_path):
-    model = compiled(tf_opt.Adam(0.01))
-    train(model)
-    path = str(tmp_path / "model.keras")
-    model.save(path)
-    output = python.run(
-        f"""
-        import keras
-        try:
-            model = keras.models.load_model({path!r})
-            print("LOADED", model.optimizer)
-        except Exception as error:
-            print("REFUSED", error)
-        """
-    )
-    assert "REFUSED" in output, output
-    assert "tf_opt" in output, output
