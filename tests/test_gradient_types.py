@@ -112,32 +112,6 @@ def test_another_number_of_gradients_is_an_error(count):
         optimizer.build(variables)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"learning_rate": 0.5},
-        {"implementation": "composed"},
-        {"global_clipnorm": 1.0},
-        {"loss_scale_factor": 4.0},
-        {"gradient_accumulation_steps": 2},
-    ],
-    ids=lambda arguments: next(iter(arguments)),
-)
-def test_slices_without_dense_shape(arguments):
-    slices = tf.IndexedSlices(tf.constant([[3.0], [4.0]]), [2, 2])
-    dense = tf.constant([[0.0], [0.0], [7.0]])
-    results = []
-    for gradient in (slices, dense):
-        table = keras.Variable([[1.0], [2.0], [3.0]])
-        optimizer = tf_opt.Adam(**{"learning_rate": 0.1, **arguments})
-        optimizer.build([table])
-        for _ in range(2):
-            optimizer.apply([gradient], [table])
-        results.append(table.numpy())
-    np.testing.assert_array_equal(*results)
-    assert results[0][2] != 3.0
-
-
 @pytest.mark.core
 @pytest.mark.parametrize("built", [False, True])
 @pytest.mark.parametrize(
