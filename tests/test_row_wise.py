@@ -6,7 +6,6 @@ test_whole_step.py has its numbers in every type and with every feature.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -17,6 +16,8 @@ from tf_opt.python.ops.calls import BARE
 
 from devices import needs_sparse_kernels
 from devices import sparse_implementations
+from small_model import assert_same
+from trajectory import RUNS
 
 ROWS, WIDTH = 30, 6
 RATE = 0.125
@@ -71,27 +72,19 @@ def test_takes_the_steps_of_fbgemms_formula(implementation, torch_epsilon):
 @pytest.mark.kernels
 @needs_sparse_kernels
 @pytest.mark.parametrize("width", [1, 5, 64, 200, 1100, 20000])
-@pytest.mark.parametrize("in_graph", [False, True])
-def test_rows_that_occur_get_the_bits_of_a_dense_gradient(width, in_graph):
-    tables, accumulators = [], []
-    for dense in (False, True):
+def test_rows_that_occur_get_the_bits_of_a_dense_gradient(width, how):
+    def train(*, dense: bool) -> list[np.ndarray]:
         table = _table("float32", width)
         optimizer = tf_opt.Adagrad(RATE, row_wise=True, clipvalue=0.9)
         optimizer.build([table])
-
-        def apply(gradient: Any, table=table, optimizer=optimizer) -> None:
-            optimizer.apply([gradient], [table])
-
-        # Its arguments would be traced as tensors.
-        step = tf.function(lambda g: apply(g)) if in_graph else apply  # noqa: B023
+        step = RUNS[how](lambda gradient: optimizer.apply([gradient], [table]))
         for i in range(5):
             slices = _slices(i, table)
             step(tf.convert_to_tensor(slices) if dense else slices)
         assert optimizer.implementation_in_use == "custom_op"
-        tables.append(table.numpy())
-        accumulators.append(_accumulator(optimizer).numpy())
-    np.testing.assert_array_equal(*tables)
-    np.testing.assert_array_equal(*accumulators)
+        return [table.numpy(), _accumulator(optimizer).numpy()]
+
+    assert_same(train(dense=False), train(dense=True))
 
 
 def _model() -> keras.Model:
@@ -203,8 +196,7 @@ def test_a_file_with_the_other_form_is_refused(tmp_path: Path) -> None:
         before = [x.numpy() for x in optimizer.variables]
         with pytest.raises(ValueError, match="`row_wise` must be as it was"):
             models[1].load_weights(path)
-        for x, wanted in zip(optimizer.variables, before, strict=True):
-            np.testing.assert_array_equal(x.numpy(), wanted)
+        assert_same(optimizer.variables, before)
 
 
 def test_functional_form_checks_shapes():
