@@ -21,12 +21,7 @@ from registry import OPTIMIZERS
 
 LEARNING_RATE = 0.05
 # The arguments that say what is stored in fewer bits.
-STORAGE = {
-    "master_weights": False,
-    "stochastic_rounding": False,
-    "seed": None,
-    "state_dtype": None,
-}
+STORAGE = ("master_weights", "stochastic_rounding", "seed", "state_dtype")
 
 
 class Slices(NamedTuple):
@@ -99,13 +94,9 @@ class Trained:
         self._tracks_norm = features.pop("track_gradient_norm", False)
         self._norms: list[tuple[float, float]] = []
         features.pop("lazy_mode", None)
-        stored = {
-            argument: features.pop(argument, default)
-            for argument, default in STORAGE.items()
-        }
-        self._rounds = stored["state_dtype"] is not None or any(
-            "16" in dtype for dtype in dtypes
-        )
+        stored = {x: features.pop(x) for x in STORAGE if x in features}
+        kept = [*dtypes, stored.get("state_dtype", "")]
+        self._rounds = any("16" in dtype for dtype in kept)
         self._storages = [
             Storage(v.dtype, i, self.under_test, **stored, by_row=by_row)
             for (i, v), by_row in zip(
@@ -116,7 +107,7 @@ class Trained:
         ]
         first = {
             slot: float(
-                tf.cast(np.float64(x), stored["state_dtype"] or "float64")
+                tf.cast(np.float64(x), stored.get("state_dtype", "float64"))
             )
             for slot, x in self.under_test.first_values(arguments).items()
         }

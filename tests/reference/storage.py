@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
-from typing import Protocol
 
 import numpy as np
 
 from reference import rounding
 
+if TYPE_CHECKING:
+    from registry import OptimizerUnderTest
+
 # Streams of random bits.
 VARIABLE, AVERAGE = 0, 3
 FIRST_SLOT = 5
-
-
-class Slots(Protocol):
-    """How an optimizer rounds its slots.
-
-    Attributes:
-        streams: Streams of random bits; other slots are rounded to nearest.
-        exact: Those that always have the arithmetic type.
-    """
-
-    streams: Mapping[str, int]
-    exact: Sequence[str]
 
 
 class Storage:
@@ -42,7 +31,7 @@ class Storage:
         self,
         dtype: str,
         number: int,
-        slots: Slots,
+        under_test: OptimizerUnderTest,
         *,
         master_weights: bool = False,
         stochastic_rounding: bool = False,
@@ -56,7 +45,7 @@ class Storage:
         self.has_master = master_weights and "16" in dtype
         self._dtype = dtype
         self._number = number
-        self._slots = slots
+        self._under_test = under_test
         self._stochastic = stochastic_rounding
         self._seed = seed or 0
 
@@ -82,10 +71,10 @@ class Storage:
         return self._stored(value, self.state_dtype, AVERAGE, iteration)
 
     def slot(self, name: str, value: np.ndarray, iteration: int) -> np.ndarray:
-        slots = self._slots
-        is_exact = self._by_row or name in slots.exact
+        is_exact = self._by_row or name in self._under_test.exact
         dtype = self.arithmetic if is_exact else self.state_dtype
-        return self._stored(value, dtype, slots.streams.get(name), iteration)
+        stream = self._under_test.streams.get(name)
+        return self._stored(value, dtype, stream, iteration)
 
     def asgd(
         self,
