@@ -98,29 +98,6 @@ def test_a_loss_scale_optimizer_loads_with_and_without_masters(
         np.testing.assert_array_equal(numbers(master), numbers(expected))
 
 
-class ThroughSuper(tf_opt.Adam):
-    """One that overrides `update_step` and leaves the rule to ours."""
-
-    def update_step(self, gradient, variable, learning_rate):
-        super().update_step(gradient, variable, learning_rate)
-
-
-def test_a_subclass_that_calls_ours_trains_in_replicas(strategy):
-    with strategy.scope():
-        variable = keras.Variable([1.0, 2.0], dtype="bfloat16")
-        optimizer = ThroughSuper(0.01, master_weights=True)
-        optimizer.build([variable])
-
-    def step(gradient):
-        optimizer.apply([tf.cast(gradient, tf.bfloat16)], [variable])
-
-    in_replicas = tf.function(lambda x: strategy.run(step, args=(x,)))
-    in_replicas(tf.constant([0.5, -0.5]))
-    np.testing.assert_allclose(
-        numbers(masters_of(optimizer)[0]), [0.99, 2.01], rtol=1e-5
-    )
-
-
 # ---- Keras around it. ----
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_opt
 
 from counterparts import COUNTERPARTS
+from low_precision_cases import masters_of
 from small_model import assert_close
 from small_model import assert_same
 from trajectory import RUNS
@@ -89,16 +90,35 @@ def test_an_overridden_update_step_is_used(name, override, how):
     assert (results[0][1] != train(pair.ours(), how)[1]).all()
 
 
+class Same(tf_opt.Adam):
+    """Leaves the rule to ours."""
+
+    def update_step(self, *arguments):
+        super().update_step(*arguments)
+
+
 def test_the_decay_of_l2_stays_in_the_rule():
     arguments = {"weight_decay": 0.1, "decoupled_weight_decay": False}
-
-    class Same(tf_opt.Adam):
-        def update_step(self, *arguments):
-            super().update_step(*arguments)
-
     assert_same(
         train(Same(0.1, **arguments), "eager"),
         train(tf_opt.Adam(0.1, **arguments), "eager"),
+    )
+
+
+@pytest.mark.core
+def test_a_subclass_that_calls_ours_trains_in_replicas(strategy):
+    with strategy.scope():
+        variable = keras.Variable([1.0, 2.0], dtype="bfloat16")
+        optimizer = Same(0.01, master_weights=True)
+        optimizer.build([variable])
+
+    def step(gradient):
+        optimizer.apply([tf.cast(gradient, tf.bfloat16)], [variable])
+
+    in_replicas = tf.function(lambda x: strategy.run(step, args=(x,)))
+    in_replicas(tf.constant([0.5, -0.5]))
+    np.testing.assert_allclose(
+        masters_of(optimizer)[0].numpy(), [0.99, 2.01], rtol=1e-5
     )
 
 
