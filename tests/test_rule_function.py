@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import subprocess
-import sys
 from typing import Any
 
 import keras
@@ -15,6 +13,7 @@ import tf_opt
 from tensorflow.python.framework import op_callbacks
 from tf_opt.python.optimizers.step import rule_function
 
+from processes import python
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
 
@@ -159,7 +158,6 @@ for state_dtype in None, "bfloat16":
 
 
 @pytest.mark.parametrize("code", ALONE.values(), ids=ALONE)
-def test_in_a_process_of_its_own(code, tmp_path):
-    subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=120
-    )
+def test_in_a_process_of_its_own(code):
+    result = python.run_alone("-c", code)
+    assert result.returncode == 0, result.stderr

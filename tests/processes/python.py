@@ -62,4 +62,5 @@ def run_alone(
         env=os.environ | environment,
         # Not the source tree, whose package `python -c` would import.
         cwd="/",
+        timeout=job.TIME_LIMIT,
     )
