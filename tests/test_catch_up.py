@@ -13,6 +13,7 @@ import tensorflow as tf
 from devices import HAS_SPARSE_KERNELS
 from devices import needs_sparse_kernels
 from devices import sparse_implementations
+from low_precision_cases import SETTINGS
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
 from registry import pairwise
@@ -248,14 +249,9 @@ FEATURES = {
 STORAGE = {
     "float32": {},
     "float64 in float32": {"dtype": "float64", "state_dtype": "float32"},
-    "state in bfloat16": {"state_dtype": "bfloat16", "seed": 3},
-    "master weights": {"dtype": "float16", "master_weights": True},
-    "rounded at random": {
-        "dtype": "bfloat16",
-        "stochastic_rounding": True,
-        "state_dtype": "bfloat16",
-        "seed": 3,
-    },
+    "state": SETTINGS["state"],
+    "masters": {"dtype": "float16", **SETTINGS["masters"]},
+    "stochastic": {"dtype": "bfloat16", **SETTINGS["stochastic, state"]},
 }
 
 
