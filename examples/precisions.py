@@ -8,14 +8,13 @@ with installed packages.
 from __future__ import annotations
 
 import functools
-import pathlib
-import sysconfig
 from collections.abc import Callable
 from typing import NamedTuple
 
 import digits
 import keras
 import numpy as np
+import standard_library
 import tensorflow as tf
 import tf_opt
 
@@ -31,8 +30,6 @@ WIDTH = 64
 HEADS = 4
 BLOCKS = 2
 _TEST_SHARE = 0.1
-# Folders with code that isn't part of the library itself.
-_LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test"}
 
 
 class Precision(NamedTuple):
@@ -197,12 +194,7 @@ def _transformer(seed: int) -> keras.Model:
 @functools.cache
 def _texts() -> tuple[np.ndarray, np.ndarray]:
     """Returns the characters of the modules for training and for testing."""
-    root = pathlib.Path(sysconfig.get_path("stdlib"))
-    modules = [
-        path.read_bytes()
-        for path in sorted(root.rglob("*.py"))
-        if not _LEFT_OUT & set(path.relative_to(root).parts)
-    ]
+    modules = list(standard_library.load_modules().values())
     # All trainings have the same test modules.
     np.random.default_rng(0).shuffle(modules)
     tested = int(_TEST_SHARE * len(modules))

@@ -104,19 +104,25 @@ def _functions(module: str, source: bytes) -> Iterator[Function]:
             yield Function(module, _unique(words), _unique(_calls(node)))
 
 
-def _parse() -> list[Function]:
-    """Returns all functions of the library, in order of their modules."""
+def load_modules() -> dict[pathlib.Path, bytes]:
+    """Returns the source of each module of the library, by its path."""
     root = pathlib.Path(sysconfig.get_path("stdlib"))
     modules = {path.relative_to(root): path for path in root.rglob("*.py")}
+    return {
+        module: path.read_bytes()
+        for module, path in sorted(modules.items())
+        if not _LEFT_OUT & set(module.parts)
+    }
+
+
+def _parse() -> list[Function]:
+    """Returns all functions of the library, in order of their modules."""
     return [
         function
-        for module, path in rich.progress.track(
-            sorted(modules.items()), "Parsing Python's standard library"
+        for module, source in rich.progress.track(
+            load_modules().items(), "Parsing Python's standard library"
         )
-        if not _LEFT_OUT & set(module.parts)
-        for function in _functions(
-            module.with_suffix("").as_posix(), path.read_bytes()
-        )
+        for function in _functions(module.with_suffix("").as_posix(), source)
     ]
 
 
