@@ -26,9 +26,8 @@ namespace {
 struct Variant {
   std::string name;
   std::vector<LoopMode> modes;
-  int64_t distance;    // Elements; 0: no prefetching.
-  int64_t piece;       // Elements that a thread takes at a time; 0: its share.
-  bool plain = false;  // Whether it is the plain loop.
+  int64_t distance;  // Elements; 0: no prefetching.
+  int64_t piece;     // Elements that a thread takes at a time; 0: its share.
 };
 
 std::vector<Variant> AllVariants() {
@@ -46,8 +45,9 @@ std::vector<Variant> AllVariants() {
     if (block != 128) return;
     variants.push_back({start + ", prefetch 0, pieces", modes, 0, 1 << 16});
     variants.push_back({start + ", prefetch 512, pieces", modes, 512, 1 << 16});
-    variants.push_back(
-        {std::string(target) + ", plain loop", modes, 0, 0, true});
+    std::vector<LoopMode> plain = modes;
+    for (LoopMode& mode : plain) mode.apply = mode.plain;
+    variants.push_back({std::string(target) + ", plain loop", plain, 0, 0});
   };
   const CpuTarget best = SupportedCpuTargets().back();
   if (best >= CpuTarget::kAvx2) {
@@ -61,12 +61,6 @@ std::vector<Variant> AllVariants() {
     add("avx512", 256, avx512_256::LoopModes());
   }
   return variants;
-}
-
-// Returns how a variant applies the update of a number; null if it doesn't.
-ApplyToRange* ApplyOf(const Variant& variant, std::size_t mode) {
-  const LoopMode& of = variant.modes[mode];
-  return variant.plain ? of.plain : of.apply;
 }
 
 // Small arrays are updated several times, so that threads hardly count.
@@ -116,7 +110,7 @@ void Measure(const std::vector<Variant>& variants, std::size_t mode,
   }
   std::vector<int> order;
   for (std::size_t v = 0; v < variants.size(); ++v) {
-    if (ApplyOf(variants[v], mode) != nullptr) order.push_back(v);
+    if (variants[v].modes[mode].apply != nullptr) order.push_back(v);
   }
   order.push_back(-1);  // The memory floor.
   std::vector<std::vector<double>> rates(variants.size() + 1);
@@ -132,7 +126,7 @@ void Measure(const std::vector<Variant>& variants, std::size_t mode,
         });
       } else {
         prefetch_distance = variants[v].distance;
-        const auto apply = ApplyOf(variants[v], mode);
+        const auto apply = variants[v].modes[mode].apply;
         seconds = Seconds(threads, size, variants[v].piece,
                           [&](int64_t begin, int64_t end) {
                             apply(arrays.data(), size, begin, end);
