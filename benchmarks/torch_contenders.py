@@ -187,21 +187,28 @@ def sparse_contender(
     return Contender(step, _norms_of(tables, first))
 
 
-def fbgemm_contender(
-    variant: Variant, shapes: list[Shape], batches: Sequence[Batch]
-) -> Contender:
-    """Makes the backward pass of FBGEMM's tables, which updates them."""
+def fbgemm_tables(
+    shapes: list[Shape], learning_rate: float, epsilon: float
+) -> torch.nn.Module:
+    """Makes FBGEMM's tables, which the backward pass updates by rows."""
     from fbgemm_gpu import split_table_batched_embeddings_ops_common as common
     from fbgemm_gpu import split_table_batched_embeddings_ops_training as tbe
 
     host = common.EmbeddingLocation.HOST, tbe.ComputeDevice.CPU
-    arguments = _arguments(variant)
-    tables = tbe.SplitTableBatchedEmbeddingBagsCodegen(
+    return tbe.SplitTableBatchedEmbeddingBagsCodegen(
         [(*shape, *host) for shape in shapes],
         optimizer=tbe.OptimType.EXACT_ROWWISE_ADAGRAD,
-        learning_rate=arguments["lr"],
-        eps=arguments.get("eps", 1e-8),
+        learning_rate=learning_rate,
+        eps=epsilon,
     )
+
+
+def fbgemm_contender(
+    variant: Variant, shapes: list[Shape], batches: Sequence[Batch]
+) -> Contender:
+    """Makes the backward pass of FBGEMM's tables."""
+    arguments = _arguments(variant)
+    tables = fbgemm_tables(shapes, arguments["lr"], arguments.get("eps", 1e-8))
     weights = tables.split_embedding_weights()
     for weight in weights:
         weight.normal_(std=0.02)

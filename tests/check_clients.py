@@ -18,6 +18,7 @@ import tf_opt
 import torch
 
 import clients
+import torch_contenders
 
 
 class Enough(Exception):
@@ -68,17 +69,8 @@ def test_losses_are_those_with_keras_optimizer(name: str) -> None:
 
 
 def test_row_wise_adagrad_has_fbgemms_numbers() -> None:
-    from fbgemm_gpu import split_table_batched_embeddings_ops_common as common
-    from fbgemm_gpu import split_table_batched_embeddings_ops_training as tbe
-
     rows, width, ids = 50, 8, 30
-    host = common.EmbeddingLocation.HOST, tbe.ComputeDevice.CPU
-    theirs = tbe.SplitTableBatchedEmbeddingBagsCodegen(
-        [(rows, width, *host)],
-        optimizer=tbe.OptimType.EXACT_ROWWISE_ADAGRAD,
-        learning_rate=0.125,
-        eps=1e-3,
-    )
+    theirs = torch_contenders.fbgemm_tables([(rows, width)], 0.125, 1e-3)
     (weight,) = theirs.split_embedding_weights()
     weight.normal_()
     table = keras.Variable(weight.numpy(), name="embeddings")

@@ -79,7 +79,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for workload in shapes.ALL_WORKLOADS.values():
         small = (
-            {"shapes": [(50, 4), (3, 2)], "ids": 8}
+            {"shapes": [(50, 4), (3, 8)], "ids": 8}
             if workload.ids
             else {"shapes": [(5, 4), (3,)]}
         )
