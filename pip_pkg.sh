@@ -7,9 +7,10 @@
 # It has a library for the TensorFlow minor that is installed for $PYTHON
 # (default: python3), or for the newest if none is that tf_opt is for. With
 # --all it has one for each minor in tf_opt/version.py that there is for this
-# Python, and with --newest-only for the newest, to develop with. --cuda adds the kernels for GPUs, with the CUDA toolkit whose
-# nvcc is in PATH or in $CUDA_HOME/bin. --arch aarch64 makes, on Debian for
-# x86-64, the wheel for Linux on ARM, which QEMU checks; on ARM leave it out.
+# Python, and with --newest-only for the newest, to develop with. --cuda adds the
+# kernels for GPUs, with the CUDA toolkit whose nvcc is in PATH or in
+# $CUDA_HOME/bin. --arch aarch64 makes, on Debian for x86-64, the wheel for Linux
+# on ARM, which QEMU checks; on ARM leave it out.
 #
 # Sets up what all this needs, compiles the libraries with Bazel, packs them,
 # gives the wheel the manylinux tag that fits it, and trains a step with each of
@@ -77,8 +78,6 @@ if [[ -n $aarch64 ]]; then
   setup=tools/setup_aarch64.sh
   folders=$PWD/build/aarch64
   export PATH=$folders/bin:$PATH
-  # What Python calls its platform, and therefore the wheel.
-  export _PYTHON_HOST_PLATFORM=linux-aarch64
 elif [[ ${minors[-1]} == "$newest" ]]; then
   say "Compiling the library of custom ops for TensorFlow $newest"
   bazel build "${config[@]}" //tf_opt:binaries
@@ -116,6 +115,9 @@ if [[ $made_of == "$(cat "$stamp" 2>/dev/null)" ]] &&
 fi
 
 say "Building the wheel"
+# What Python calls its platform, and therefore the wheel. Earlier, pip would
+# install for ARM.
+[[ -z $aarch64 ]] || export _PYTHON_HOST_PLATFORM=linux-aarch64
 quietly() {
   "$@" >"$temporary/log" 2>&1 || {
     cat "$temporary/log" >&2
