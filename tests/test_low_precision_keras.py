@@ -94,11 +94,29 @@ def test_a_loss_scale_optimizer_loads_with_and_without_masters(
     if target_has:
         (master,) = masters_of(target.inner_optimizer)
         own = masters_of(source.inner_optimizer)
-        (expected,) = own or [variable]
-        np.testing.assert_array_equal(numbers(master), numbers(expected))
+        # Zeros are out of date, as before the first step.
+        expected = numbers(own[0]) if own else np.zeros(9)
+        np.testing.assert_array_equal(numbers(master), expected)
 
 
 # ---- Keras around it. ----
+
+
+@pytest.mark.parametrize("setting", ["masters", "masters, state"])
+def test_a_model_may_be_built_in_the_step_that_builds_its_optimizer(setting):
+    def fitted(*first: keras.KerasTensor) -> list[np.ndarray]:
+        layers = [
+            keras.layers.Dense(n, kernel_initializer="ones", dtype="bfloat16")
+            for n in (3, 1)
+        ]
+        model = keras.Sequential([*first, *layers])
+        optimizer = tf_opt.Adam(1e-4, **SETTINGS[setting])
+        model.compile(optimizer, "mse", jit_compile=False)
+        x = np.linspace(0, 1, 40).reshape(20, 2)
+        model.fit(x, x.sum(axis=1), batch_size=5, verbose=0)
+        return [*map(numbers, [*model.variables, *optimizer.variables[2:]])]
+
+    assert_same(fitted(), fitted(keras.Input((2,))))
 
 
 @pytest.mark.parametrize(

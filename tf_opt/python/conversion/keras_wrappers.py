@@ -115,8 +115,7 @@ def _own_variables(optimizer: Optimizer) -> list[keras.Variable]:
         of_inner = sum(len(each.variables) for each in inner)
         return variables[: len(variables) - of_inner]
     if isinstance(optimizer, FusedOptimizer):
-        extras = saving.extras_of(optimizer._state)
-        others = {id(extra.variable) for extra in extras}
+        others = saving.separate_keys(optimizer._state)
         variables = [x for x in variables if id(x) not in others]
     missing = keras_internals.missing_variable_of(optimizer)
     return variables if missing is None else [*variables, missing]

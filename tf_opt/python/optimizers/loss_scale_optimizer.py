@@ -129,16 +129,16 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables, in the format of the inner optimizer."""
-        saving.save(self.variables, self._extras(), store)
+        saving.save(self.variables, self._separate_keys(), store)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the variables that `save_own_variables` saved."""
-        store = saving.adapt(self.variables, self._extras(), store)
+        store = saving.adapt(self.variables, self._separate_keys(), store)
         super().load_own_variables(store)
 
-    def _extras(self) -> list[saving.Extra]:
-        """Returns the variables that Keras' optimizers don't have."""
-        return saving.extras_of(getattr(self.inner_optimizer, "_state", None))
+    def _separate_keys(self) -> dict[int, str]:
+        state = getattr(self.inner_optimizer, "_state", None)
+        return saving.separate_keys(state)
 
     def apply(
         self,

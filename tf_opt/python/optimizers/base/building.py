@@ -175,21 +175,18 @@ class StateBuilder:
         )
 
     def masters(self) -> list[keras.Variable | None]:
-        """Adds the master weights, with the variables' values."""
+        """Adds the master weights.
+
+        They are zeros until the first step: it finds that they don't round to
+        the variables, and takes those. Keras may build an optimizer before the
+        variables have values, where a traced step builds the model.
+        """
         return [
-            self._master(x) if storage.has_master(x) else None
+            self.add(x, "master_weight", dtype=tf.float32)
+            if storage.has_master(x)
+            else None
             for x in self._variables
         ]
-
-    def _master(self, variable: keras.Variable) -> keras.Variable:
-        def value(shape: Sequence[int], dtype: Any) -> tf.Tensor:
-            # Keras may build an optimizer while it traces a step.
-            with tf.init_scope():
-                return tf.cast(tf.convert_to_tensor(variable), dtype)
-
-        return self.add(
-            variable, "master_weight", dtype=tf.float32, initializer=value
-        )
 
     def waiting_rows(
         self, catch_up: Sequence[bool]

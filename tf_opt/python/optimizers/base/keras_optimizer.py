@@ -400,12 +400,12 @@ class KerasOptimizer(keras.optimizers.Optimizer):
 
     def save_own_variables(self, store: Any) -> None:
         """Saves the variables; those that Keras lacks have separate keys."""
-        saving.save(self.variables, saving.extras_of(self._state), store)
+        saving.save(self.variables, saving.separate_keys(self._state), store)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads the variables that `save_own_variables` saved."""
-        extras = saving.extras_of(self._state)
-        super().load_own_variables(saving.adapt(self.variables, extras, store))
+        keys = saving.separate_keys(self._state)
+        super().load_own_variables(saving.adapt(self.variables, keys, store))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""

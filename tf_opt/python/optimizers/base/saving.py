@@ -8,93 +8,71 @@ separate keys, so that the other variables load with and without them.
 from __future__ import annotations
 
 import collections
-import functools
 import re
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import MutableMapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 
 
-class Extra(NamedTuple):
-    """Variable that has a separate key.
+def separate_keys(state: OptimizerState | None) -> dict[int, str]:
+    """Returns the keys of what Keras' optimizer doesn't have.
 
-    Attributes:
-        variable: The variable.
-        key: The key: its kind and a number. A store has all variables of a
-            kind, or none.
-        default: Returns its value for a store that has none.
+    A key is a kind and a number; a store has all variables of a kind, or none.
+
+    Returns:
+        The key of each such variable, by the variable's `id`.
     """
-
-    variable: keras.Variable
-    key: str
-    default: Callable[[], np.ndarray]
-
-
-def extras_of(state: OptimizerState | None) -> list[Extra]:
-    """Returns the variables that Keras' optimizer doesn't have."""
     if state is None:
-        return []
-
-    def weight(master: keras.Variable, index: int) -> np.ndarray:
-        value = tf.convert_to_tensor(state.variables[index])
-        return tf.cast(value, master.dtype).numpy()
-
-    def zeros(variable: keras.Variable, _: int) -> np.ndarray:
-        return np.zeros(variable.shape, variable.dtype)
-
-    extras: list[Extra] = []
-    for kind, variables, default in (
-        ("master_weight", state.masters, weight),
-        ("since", state.since, zeros),
-        ("coasting", state.coasting, zeros),
-    ):
-        present = [(i, x) for i, x in enumerate(variables) if x is not None]
-        extras += [
-            Extra(x, f"{kind}_{number}", functools.partial(default, x, i))
-            for number, (i, x) in enumerate(present)
-        ]
-    return extras
+        return {}
+    kinds = {
+        "master_weight": state.masters,
+        "since": state.since,
+        "coasting": state.coasting,
+    }
+    return {
+        id(variable): f"{kind}_{number}"
+        for kind, variables in kinds.items()
+        for number, variable in enumerate(x for x in variables if x is not None)
+    }
 
 
 def save(
     variables: Sequence[keras.Variable],
-    extras: Sequence[Extra],
+    separate: Mapping[int, str],
     store: MutableMapping[str, Any],
 ) -> None:
-    """Saves an optimizer's variables; those of `extras` are among them."""
-    for key, variable in zip(_keys(variables, extras), variables, strict=True):
+    """Saves an optimizer's variables, of which some have separate keys."""
+    keys = _keys(variables, separate)
+    for key, variable in zip(keys, variables, strict=True):
         store[key] = variable.numpy()
 
 
 def adapt(
     variables: Sequence[keras.Variable],
-    extras: Sequence[Extra],
+    separate: Mapping[int, str],
     store: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Converts a store to one that Keras can load into a built optimizer.
 
-    Either of the two may have any kinds of extra variables.
+    Either of the two may have any kinds of variables with `separate` keys.
 
     Returns:
-        The store with extra variables numbered. Those that the store doesn't
-        have get their defaults, and those that the optimizer doesn't have are
-        left out. The store of a different optimizer keeps a wrong length, for
-        Keras' error.
+        The store with all variables numbered. Those with separate keys that the
+        store doesn't have are zeros, as in an optimizer before its first step,
+        and those that the optimizer doesn't have are left out. The store of a
+        different optimizer keeps a wrong length, for Keras' error.
 
     Raises:
         ValueError: If only one of the two has row-wise state.
     """
-    keys = _keys(variables, extras)
+    keys = _keys(variables, separate)
     values = {key: store[key] for key in store.keys()}
     expected, saved = _count_kinds(keys), _count_kinds(values)
     if saved[""] != expected[""] or any(
@@ -103,14 +81,14 @@ def adapt(
         if kind
     ):
         return values | ({"": None} if len(values) == len(keys) else {})
-    for key, variable in zip(keys, variables, strict=True):
+    numbered = {}
+    for i, (key, variable) in enumerate(zip(keys, variables, strict=True)):
         if key in values:
             _check_same_form(variable, np.shape(values[key]))
-    defaults = {extra.key: extra.default for extra in extras}
-    return {
-        str(i): values[key] if key in values else defaults[key]()
-        for i, key in enumerate(keys)
-    }
+        else:
+            values[key] = np.zeros(variable.shape, variable.dtype)
+        numbered[str(i)] = values[key]
+    return numbered
 
 
 def _check_same_form(variable: keras.Variable, saved: tuple[int, ...]) -> None:
@@ -128,10 +106,9 @@ def _check_same_form(variable: keras.Variable, saved: tuple[int, ...]) -> None:
 
 
 def _keys(
-    variables: Sequence[keras.Variable], extras: Sequence[Extra]
+    variables: Sequence[keras.Variable], separate: Mapping[int, str]
 ) -> list[str]:
     """Returns each variable's key in a store."""
-    separate = {id(extra.variable): extra.key for extra in extras}
     numbers = iter(range(len(variables)))
     return [separate.get(id(x)) or str(next(numbers)) for x in variables]
 
