@@ -430,21 +430,16 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Checks the numbers and modes that the rule takes."""
-    check_of = {
-        **{number.name: number.check for number in spec.numbers},
-        **{
-            mode: functools.partial(checks.mode, mode)
-            for mode in spec.all_modes
-        },
-        **{
-            shared.name: functools.partial(checks.real, shared.name)
-            for shared in spec.shared
-        },
+    numbers = {
+        number.name: number.check(arguments[number.name])
+        for number in spec.numbers
+        if number.in_rule
     }
-    first = {shared.name for shared in spec.shared if shared.first is None}
-    return {
-        name: None
-        if name in first and arguments[name] is None
-        else check_of[name](arguments[name])
-        for name in spec.bound
-    }
+    for shared in spec.shared:
+        value = arguments[shared.name]
+        if value is not None or shared.first is not None:
+            value = checks.real(shared.name, value)
+        numbers[shared.name] = value
+    for mode in spec.all_modes:
+        numbers[mode] = checks.mode(mode, arguments[mode])
+    return numbers
