@@ -60,56 +60,40 @@ def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
 
 
 def to_gather(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Converts slices for gathering, which takes no bfloat16."""
-    if slices.values.dtype == tf.bfloat16:
-        values = tf.cast(slices.values, tf.float32)
-        slices = tf.IndexedSlices(values, slices.indices)
-    return _never_empty(slices)
+    """Converts slices for gathering, which takes no bfloat16.
+
+    Empty slices get a filler row, with an index that no table has: TensorFlow
+    crashes when it gathers slices and no replica has any row.
+    """
+    values, indices = slices.values, slices.indices
+    if values.dtype == tf.bfloat16:
+        values = tf.cast(values, tf.float32)
+    # XLA knows all shapes, though only when it compiles.
+    if indices.shape[0] or tensorflow_internals.inside_xla():
+        return tf.IndexedSlices(values, indices)
+    return tf.IndexedSlices(
+        *tf.cond(
+            tf.equal(tf.shape(indices)[0], 0),
+            lambda: (
+                tf.zeros([1, *values.shape[1:]], values.dtype),
+                tf.constant([indices.dtype.min], indices.dtype),
+            ),
+            lambda: (values, indices),
+        )
+    )
 
 
 def gathered(slices: tf.IndexedSlices, dtype: tf.DType) -> tf.IndexedSlices:
-    """Converts gathered slices from `to_gather` back to their type."""
-    slices = _without_fillers(slices)
-    return tf.IndexedSlices(tf.cast(slices.values, dtype), slices.indices)
-
-
-def _never_empty(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Adds a filler row, with an index that no table has, to empty slices.
-
-    TensorFlow crashes when it gathers slices and no replica has any row.
-    """
-    count = slices.indices.shape[0]
-    # XLA knows all shapes, though only when it compiles.
-    if count or tensorflow_internals.inside_xla():
-        return slices
-
-    def filler() -> tuple[tf.Tensor, tf.Tensor]:
-        shape = [1, *slices.values.shape[1:]]
-        return (
-            tf.zeros(shape, slices.values.dtype),
-            tf.constant([slices.indices.dtype.min], slices.indices.dtype),
-        )
-
-    return tf.IndexedSlices(
-        *tf.cond(
-            tf.equal(tf.shape(slices.indices)[0], 0),
-            filler,
+    """Converts gathered slices from `to_gather` back, without filler rows."""
+    values, indices = slices.values, slices.indices
+    if not tensorflow_internals.inside_xla():
+        is_row = indices != indices.dtype.min
+        values, indices = tf.cond(
+            tf.reduce_all(is_row),
             lambda: (slices.values, slices.indices),
+            lambda: (
+                tf.boolean_mask(slices.values, is_row),
+                tf.boolean_mask(slices.indices, is_row),
+            ),
         )
-    )
-
-
-def _without_fillers(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Removes the filler rows that `_never_empty` added."""
-    if tensorflow_internals.inside_xla():
-        return slices
-    is_row = slices.indices != slices.indices.dtype.min
-    values, indices = tf.cond(
-        tf.reduce_all(is_row),
-        lambda: (slices.values, slices.indices),
-        lambda: (
-            tf.boolean_mask(slices.values, is_row),
-            tf.boolean_mask(slices.indices, is_row),
-        ),
-    )
-    return tf.IndexedSlices(values, indices)
+    return tf.IndexedSlices(tf.cast(values, dtype), indices)
