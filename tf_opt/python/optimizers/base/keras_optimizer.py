@@ -7,6 +7,7 @@ state.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -238,7 +239,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         afterwards. Once the optimizer is built, it can't change which tables
         catch up.
         """
-        return table_modes.copy_of(self._choices.chosen["lazy_mode"])
+        return copy.copy(self._choices.chosen["lazy_mode"])
 
     @lazy_mode.setter
     def lazy_mode(self, value: table_modes.LazyMode) -> None:

@@ -59,11 +59,6 @@ def check_lazy_mode(lazy_mode: Any) -> Mode | list[str] | dict[str, Mode]:
     )
 
 
-def copy_of(lazy_mode: LazyMode) -> LazyMode:
-    """Returns a checked `LazyMode`, or a copy if it can be changed."""
-    return lazy_mode if _is_mode(lazy_mode) else type(lazy_mode)(lazy_mode)
-
-
 def without_lazy(lazy_mode: LazyMode) -> LazyMode:
     """Returns a checked `LazyMode` whose lazy tables (True) became exact."""
     if isinstance(lazy_mode, Mapping):
