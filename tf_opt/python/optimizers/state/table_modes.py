@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -110,9 +111,16 @@ def which_catch_up(
         and (isinstance(lazy_mode, Mapping) or patterns.is_embedding(variable))
         for variable, mode in zip(variables, modes, strict=True)
     ]
-    for variable, catches_up in zip(variables, found, strict=True):
-        if catches_up:
-            _check_can_catch_up(variable)
+    for variable in itertools.compress(variables, found):
+        problem = _why_no_rows(variable)
+        if problem is None and variable.constraint is not None:
+            problem = "has a constraint, which belongs to every step"
+        if problem:
+            raise ValueError(
+                f"`lazy_mode={CATCH_UP!r}` isn't available for "
+                f"`{path_of(variable)}`, which {problem}. Use patterns for the "
+                "other tables"
+            )
     return found
 
 
@@ -128,19 +136,6 @@ def check_same_catch_up(
             "optimizer is built, as its state depends on it. Give it to the "
             f"constructor. Received: lazy_mode={lazy_mode!r}, before: "
             f"{before!r}"
-        )
-
-
-def _check_can_catch_up(variable: Variable) -> None:
-    """Raises a ValueError if a variable's rows can't catch up."""
-    problem = _why_no_rows(variable)
-    if problem is None and variable.constraint is not None:
-        problem = "has a constraint, which belongs to every step"
-    if problem:
-        raise ValueError(
-            f"`lazy_mode={CATCH_UP!r}` isn't available for "
-            f"`{path_of(variable)}`, which {problem}. Use patterns for the "
-            "other tables"
         )
 
 
@@ -176,8 +171,8 @@ def which_are_row_wise(
     else:
         chosen = dict.fromkeys(row_wise, True)
         found = patterns.values_of("row_wise", chosen, variables, False)
-    for variable, is_table in zip(variables, found, strict=True):
-        problem = _why_no_rows(variable) if is_table else None
+    for variable in itertools.compress(variables, found):
+        problem = _why_no_rows(variable)
         if problem:
             raise ValueError(
                 f"`row_wise` isn't available for `{path_of(variable)}`, which "
