@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import keras
 
@@ -98,17 +99,9 @@ def _counterpart(
     config["learning_rate"] = learning_rate
     result = cls(**config)
     if optimizer.built:
-        result.exclude_from_weight_decay(
-            var_list=[
-                variable
-                for variable, is_excluded in zip(
-                    optimizer._state.variables,
-                    optimizer._state.excluded,
-                    strict=True,
-                )
-                if is_excluded
-            ]
-        )
+        state = optimizer._state
+        excluded = itertools.compress(state.variables, state.excluded)
+        result.exclude_from_weight_decay(var_list=list(excluded))
     else:
         keras_internals.exclude_same_from_weight_decay(optimizer, result)
     return result
