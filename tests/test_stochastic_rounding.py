@@ -136,8 +136,10 @@ VALUES = {
 def test_the_mean_is_the_value(dtype, value):
     value = np.float32(value)
     key = ours.key_of_stream(ours.key_of_step(11, 12), 13, 0)
-    found = ours.round_stochastically(
-        tf.fill([DRAWS], value), tf.dtypes.as_dtype(dtype), key, shape=[DRAWS]
+    found = storage_rounding.at_random(
+        tf.fill([DRAWS], value),
+        tf.dtypes.as_dtype(dtype),
+        ours.bits_of_all(key, [DRAWS]),
     )
     found = np.abs(np.asarray(found).astype(np.float64))
     below, above = reference.neighbours(value, dtype)

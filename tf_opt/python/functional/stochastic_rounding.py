@@ -1,6 +1,6 @@
-"""Stochastic rounding, and the random bits that it needs.
+"""Random bits of stochastic rounding.
 
-The bits are a function of (seed, step, variable, stream, element), so they are
+They are a function of (seed, step, variable, stream, element), so they are
 the same on every device and for every number of threads; docs/random-bits.md
 has the formulas.
 """
@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional import storage_rounding
 from tf_opt.python.tensorflow_internals import constant
 
 Integer = int | tf.Tensor
@@ -146,23 +145,3 @@ def bits_of_rows(key: Key, shape: Sequence[int], rows: tf.Tensor) -> tf.Tensor:
     low, high = _low_and_high(_words(key.variable, elements // 2))
     bits = tf.where(tf.equal(elements % 2, 1), high, low)
     return tf.reshape(_of_stream(key.stream, bits), [-1, *shape[1:]])
-
-
-def round_stochastically(
-    x: tf.Tensor,
-    dtype: tf.DType,
-    key: Key,
-    *,
-    shape: Sequence[int],
-    rows: tf.Tensor | None = None,
-) -> tf.Tensor:
-    """Rounds a variable, or some rows of one, up or down at random.
-
-    `shape` is the whole variable's; `rows` are None for all. The mean over
-    many steps is `x`.
-    """
-    if rows is None:
-        bits = bits_of_all(key, shape)
-    else:
-        bits = bits_of_rows(key, shape, rows)
-    return storage_rounding.at_random(x, dtype, bits)

@@ -109,19 +109,19 @@ class Rounding:
         at_random = is_state or self._settings.stochastic_rounding
         if not (at_random and storage_rounding.is_16_bit(dtype)):
             return tf.cast(value, dtype)
-        key = self._once(
+        step_key = self._once(
             "key",
             lambda: stochastic_rounding.key_of_step(
                 self._settings.seed, access.as_number(self._state.iterations)
             ),
         )
-        return stochastic_rounding.round_stochastically(
-            value,
-            dtype,
-            stochastic_rounding.key_of_stream(key, index, stream),
-            shape=self._state.variables[index].shape,
-            rows=rows,
-        )
+        key = stochastic_rounding.key_of_stream(step_key, index, stream)
+        shape = self._state.variables[index].shape
+        if rows is None:
+            bits = stochastic_rounding.bits_of_all(key, shape)
+        else:
+            bits = stochastic_rounding.bits_of_rows(key, shape, rows)
+        return storage_rounding.at_random(value, dtype, bits)
 
 
 def has_master(variable: Variable) -> bool:
