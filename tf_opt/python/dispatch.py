@@ -29,7 +29,7 @@ def _warn_once(message: str) -> None:
     )
 
 
-def _obstacle(op_name: str, dtype: tf.DType, device: str) -> str | None:
+def obstacle_to(op_name: str, dtype: tf.DType, device: str) -> str | None:
     """Returns the reason why the custom op can't run, or None."""
     if library.library().ops is None:
         return library.explain_problem()
@@ -50,29 +50,16 @@ def _obstacle(op_name: str, dtype: tf.DType, device: str) -> str | None:
     return None
 
 
-def could_run_custom_op(
-    implementation: str, op_name: str, dtype: tf.DType, device: str
-) -> bool:
-    """Whether the custom op may and can run.
-
-    The arguments are as in `runs_custom_op`. Raises no error.
-    """
-    return implementation != COMPOSED and _obstacle(op_name, dtype, device) is (
-        None
-    )
-
-
 def runs_custom_op(
     implementation: str, op_name: str, dtype: tf.DType, device: str
 ) -> bool:
     """Decides whether the custom op updates variables of a type on a device.
 
     Otherwise the composed implementation does. Raises a RuntimeError if
-    `implementation` is "custom_op" and the op can't run here.
+    `implementation`, "auto" or "custom_op", is the latter and the op can't run
+    here.
     """
-    if implementation == COMPOSED:
-        return False
-    obstacle = _obstacle(op_name, dtype, device)
+    obstacle = obstacle_to(op_name, dtype, device)
     if implementation == AUTO and library.library().ops is None:
         _warn_once(obstacle)
     if obstacle is not None and implementation == CUSTOM_OP:

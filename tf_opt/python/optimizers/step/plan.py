@@ -181,14 +181,19 @@ def make(
     """
     ops = {x: rule.of(row_wise=x).op for x in {False, *state.row_wise}}
     tf_variables = tuple(map(state.updated, variables))
-    # An op would write only the first copy of a variable.
-    composed = one_by_one or (
-        not access.in_replica() and any(map(access.has_copies, tf_variables))
+    composed = (
+        settings.implementation == dispatch.COMPOSED
+        or one_by_one
+        or (
+            # An op would write only the first copy of a variable.
+            not access.in_replica()
+            and any(map(access.has_copies, tf_variables))
+        )
     )
 
     def can_run(op_name: str, dtype: tf.DType, device: str) -> bool:
-        return not composed and dispatch.could_run_custom_op(
-            settings.implementation, op_name, dtype, device
+        return not composed and (
+            dispatch.obstacle_to(op_name, dtype, device) is None
         )
 
     parts: dict[_Shared, list[int]] = {}
