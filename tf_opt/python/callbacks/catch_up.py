@@ -119,19 +119,14 @@ def _optimizers_of(model: keras.Model) -> list[FusedOptimizer]:
         if isinstance(element, keras.optimizers.Optimizer)
         for optimizer in keras_internals.unwrapped(element)
         if isinstance(optimizer, FusedOptimizer)
-        and _may_catch_up(optimizer.lazy_mode)
+        and CATCH_UP in _elements_of(optimizer.lazy_mode)
     ]
 
 
-def _elements_of(attribute: Any) -> Iterable[Any]:
-    if isinstance(attribute, Mapping):
-        return attribute.values()
-    return attribute if isinstance(attribute, (list, tuple)) else [attribute]
-
-
-def _may_catch_up(lazy_mode: Any) -> bool:
-    modes = lazy_mode.values() if isinstance(lazy_mode, dict) else [lazy_mode]
-    return CATCH_UP in modes
+def _elements_of(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def _install(model: keras.Model) -> None:
@@ -176,18 +171,15 @@ def _install_in_layers() -> None:
         **options: Any,
     ) -> Any:
         for optimizer in getattr(_step, "optimizers", ()):
-            _catch_up_read(optimizer, layer.embeddings, inputs)
+            table = layer.embeddings
+            known = keras_internals.trainable_variables_of(optimizer)
+            # It isn't if the layer computes it (LoRA), or if it is frozen.
+            if any(table is variable for variable in known):
+                optimizer.catch_up(table, _rows_read(table, inputs))
         return call(layer, inputs, *arguments, **options)
 
     up_to_date.reads_up_to_date = True
     keras.layers.Embedding.call = up_to_date
-
-
-def _catch_up_read(optimizer: FusedOptimizer, table: Any, inputs: Any) -> None:
-    # It isn't if the layer computes it (LoRA), or if it is frozen.
-    known = keras_internals.trainable_variables_of(optimizer)
-    if any(table is variable for variable in known):
-        optimizer.catch_up(table, _rows_read(table, inputs))
 
 
 def _rows_read(table: keras.Variable, inputs: Any) -> tf.Tensor:
