@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -206,19 +207,13 @@ def _groups(
     decays = np.broadcast_to(
         optimizer._state.weight_decays(optimizer.weight_decay, known), count
     )
-    by_index = dict(zip(known, zip(rates, decays, strict=True), strict=True))
-    groups: list[dict[str, Any]] = []
+    pairs = zip(rates.tolist(), decays.tolist(), strict=True)
+    by_index = dict(zip(known, pairs, strict=True))
     settings = by_index[known[0]]
-    for position, index in enumerate(indices):
-        # A parameter without a variable is in the group before it.
-        settings = by_index.get(index, settings)
-        rate, decay = map(float, settings)
-        if not groups or (groups[-1]["lr"], groups[-1]["weight_decay"]) != (
-            rate,
-            decay,
-        ):
-            groups.append(
-                {**own, "lr": rate, "weight_decay": decay, "params": []}
-            )
-        groups[-1]["params"].append(position)
-    return groups
+    # A parameter without a variable is in the group before it.
+    of_each = [settings := by_index.get(index, settings) for index in indices]
+    runs = itertools.groupby(range(len(indices)), of_each.__getitem__)
+    return [
+        {**own, "lr": rate, "weight_decay": decay, "params": list(positions)}
+        for (rate, decay), positions in runs
+    ]
