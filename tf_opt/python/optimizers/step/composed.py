@@ -205,7 +205,6 @@ class Composed:
         )
         changes = part.changes(weight.stored, frame.enabled)
         weight.write(value, changes, self._rounding)
-        # A rule returns more than the slots: what the step shares.
         rounded = [
             tf.cast(new, old.dtype)
             if rule.spec.slots[k].rounded_to_nearest
@@ -213,7 +212,7 @@ class Composed:
                 index, FIRST_SLOT + k, new, old.dtype, part.rows
             )
             for k, (new, old) in enumerate(
-                zip(slot_values, old_slots, strict=False)
+                zip(slot_values, old_slots, strict=True)
             )
         ]
         new_slots = [

@@ -26,8 +26,7 @@ from tf_opt.python.tensorflow_internals import in_thread_of_tensorflow
 from tf_opt.python.tensorflow_internals import traced
 
 # Updates one variable. Takes the variable, its gradient, its slots and its
-# weight decay; returns the new values of the variable and the slots, and
-# perhaps more values.
+# weight decay; returns the new values of the variable and the slots.
 Update = Callable[
     [tf.Tensor, tf.Tensor, Sequence[tf.Tensor], Scalar], Sequence[tf.Tensor]
 ]
@@ -168,7 +167,6 @@ def _function(
             updated = apply(
                 variable, gradient, slots, weight_decay if decays else 0.0
             )
-            updated = tuple(updated[: len(operands)])
             if not in_place:
                 return updated
             for handle, value, dtype in zip(
