@@ -119,6 +119,10 @@ def test_wrong_multipliers(value):
     for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
         with pytest.raises(ValueError, match=f"`{name}"):
             tf_opt.Adam(**{name: value})
+        # What is read is a copy, so nothing gets in unchecked.
+        optimizer = tf_opt.Adam(**{name: {".": 0.5}})
+        getattr(optimizer, name)["."] = value
+        assert getattr(optimizer, name) == {".": 0.5}
 
 
 def test_layerwise_multipliers_fall_from_the_last_layer_to_the_first():

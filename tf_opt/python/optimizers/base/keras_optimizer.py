@@ -43,7 +43,7 @@ from tf_opt.python.tensorflow_internals import explains_later_traces
 def _multipliers(option: str, doc: str) -> Any:
     """Creates the property of a dictionary of multipliers."""
     return property(
-        lambda self: self._choices.chosen[option],
+        lambda self: copy.copy(self._choices.chosen[option]),
         lambda self, x: self._choose(option, multipliers.check(option, x)),
         doc=doc,
     )
