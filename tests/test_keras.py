@@ -204,6 +204,16 @@ def test_plain_tf_variables_and_apply_gradients(implementation):
     np.testing.assert_allclose(variable.numpy(), [[0.8, 2.2]], atol=1e-6)
 
 
+@pytest.mark.core
+def test_the_count_of_steps_is_a_variable_to_add_to():
+    iterations = tf_opt.Adam().iterations
+    assert int(iterations.assign_add(tf.constant(2))) == 2
+    with keras.StatelessScope() as scope:
+        iterations.assign_add(1)
+    assert int(iterations) == 2
+    assert int(scope.get_current_value(iterations)) == 3
+
+
 def test_unknown_variables_are_refused():
     optimizer = tf_opt.Adam(0.1)
     optimizer.build([keras.Variable([1.0])])

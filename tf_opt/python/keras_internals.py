@@ -223,13 +223,13 @@ def _one() -> tf.Tensor:
 
 
 class _Counter(keras.Variable):
-    """Keras variable that adds in one op.
+    """Keras variable that counts in one op.
 
-    Keras computes `self.assign(self + value)`, which takes longer than a small
-    step.
+    Keras' `assign_add` assigns a sum, which takes longer than a small step.
     """
 
-    def assign_add(self, value: int) -> None:
+    def count(self, value: int | tf.Tensor) -> None:
+        """Adds an integer."""
         # Without `read_value=False`, reading the sum would be one more op.
         self.value.assign_add(value, read_value=False)
 
@@ -240,7 +240,7 @@ class _Counter(keras.Variable):
 
 
 def count_in_one_op(optimizer: keras.optimizers.Optimizer) -> None:
-    """Lets an optimizer's step counter add in one op."""
+    """Lets an optimizer's step counter count in one op."""
     # Keras' constructor has created this variable and tracks it.
     optimizer._iterations.__class__ = _Counter
 

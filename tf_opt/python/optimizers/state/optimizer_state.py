@@ -195,10 +195,10 @@ class OptimizerState:
             if access.has_own_handle(self.iterations):
                 self.iterations.count_eagerly()
             else:
-                self.iterations.assign_add(1)
+                self.iterations.count(1)
             return
         counted = tf.cast(enabled, self.iterations.dtype)
-        self.iterations.assign_add(counted)
+        self.iterations.count(counted)
         skipped = self.unsaved.skipped_steps
         if skipped is not None:
             skips = may_step & tf.logical_not(enabled)
