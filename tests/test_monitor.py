@@ -32,7 +32,8 @@ class Recorder(keras.callbacks.Callback):
 
     def _weights(self) -> dict[str, np.ndarray]:
         return {
-            variable.path: (variable if master is None else master).numpy()
+            # Before a step writes them, master weights are zeros.
+            variable.path: (master if np.any(master) else variable).numpy()
             for optimizer in unwrapped(self.model.optimizer)
             for variable, master in itertools.zip_longest(
                 self.model.trainable_variables,
@@ -110,10 +111,12 @@ def test_compares_variables_as_numpy_does(optimizer, dtype, arguments):
     optimizer = type(optimizer).from_config(optimizer.get_config())
     model = compiled(optimizer, dtype)
     model.compile(optimizer, "mse", **arguments)
+    if dtype == "bfloat16":
+        optimizer.build(model.trainable_variables)
     recorder = fit(model, Monitor(every_n_batches=1, variables=""), epochs=2)
     shown = recorder.shown("u")
-    # The first step builds the optimizer.
-    assert list(shown) == [1, 2, 3, 4, 5, 6, 7]
+    # The first step builds the other optimizers.
+    assert list(shown) == [*range(dtype != "bfloat16", 8)]
     for batch, entries in shown.items():
         expected = recorder.comparison(batch, batch)
         assert entries == pytest.approx(expected, rel=1e-5)

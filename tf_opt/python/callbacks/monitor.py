@@ -13,6 +13,7 @@ from tf_opt.python import keras_internals
 from tf_opt.python.functional.arithmetic import slot_dtype
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.state import patterns
+from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import constant
@@ -175,22 +176,17 @@ class Monitor(keras.callbacks.Callback):
     def _values(self) -> dict[str, tf.Tensor]:
         """Returns what is compared, by the variable's path."""
         pairs = [
-            pair
+            (optimizer, variable)
             for optimizer in self._optimizers()
-            for pair in itertools.zip_longest(
-                keras_internals.trainable_variables_of(optimizer),
-                getattr(optimizer, "_masters", ()),
-            )
+            for variable in keras_internals.trainable_variables_of(optimizer)
         ]
-        variables = [variable for variable, _ in pairs]
+        variables = [variable for _, variable in pairs]
         chosen = patterns.values_of(
             "variables", {self.variables: True}, variables, False
         )
         return {
-            path_of(variable): tf.convert_to_tensor(
-                variable if master is None else master
-            )
-            for variable, master in itertools.compress(pairs, chosen)
+            path_of(variable): _weight_of(optimizer, variable)
+            for optimizer, variable in itertools.compress(pairs, chosen)
         }
 
     def _write(self, values: dict[str, float]) -> None:
@@ -206,6 +202,14 @@ class Monitor(keras.callbacks.Callback):
 def _number(value: Any) -> float:
     # A variable of a strategy is no number.
     return float(tf.convert_to_tensor(value))
+
+
+def _weight_of(optimizer: Any, variable: keras.Variable) -> tf.Tensor:
+    """Returns a variable's value, that of its master weight if it has one."""
+    state = getattr(optimizer, "_state", None)
+    if state is None or not state.masters:
+        return tf.convert_to_tensor(variable)
+    return storage.Weight(state, state.index_of(variable), variable).value
 
 
 def _numbers_of(optimizer: Any) -> dict[str, float]:
