@@ -155,6 +155,7 @@ SPEC = rule_spec.RuleSpec(
         rule_spec.Slot(
             "accumulator",
             "accumulator",
+            "_accumulators",
             first="initial_accumulator_value",
             may_be_by_row=True,
             stays=True,

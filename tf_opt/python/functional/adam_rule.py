@@ -180,6 +180,7 @@ SPEC = rule_spec.RuleSpec(
         rule_spec.Slot(
             "v_max",
             "velocity_hat",
+            "_velocity_hats",
             needed_by="amsgrad",
             # Random rounding would make the maximum grow too much.
             rounded_to_nearest=True,

@@ -162,7 +162,10 @@ SPEC = rule_spec.RuleSpec(
     update=adamax_update,
     coasts=True,
     coasts_if_less=("beta_1", "beta_2"),
-    slots=[rule_spec.FIRST_MOMENT, rule_spec.Slot("u", "norm")],
+    slots=[
+        rule_spec.Slot("m", "momentum", "_m", moves=True),
+        rule_spec.Slot("u", "norm", "_u"),
+    ],
     numbers=[
         rule_spec.STEP,
         rule_spec.LEARNING_RATE,

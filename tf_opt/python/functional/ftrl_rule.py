@@ -170,9 +170,12 @@ SPEC = rule_spec.RuleSpec(
     update=ftrl_update,
     slots=[
         rule_spec.Slot(
-            "accumulator", "accumulator", first="initial_accumulator_value"
+            "accumulator",
+            "accumulator",
+            "_accumulators",
+            first="initial_accumulator_value",
         ),
-        rule_spec.Slot("linear", "linear"),
+        rule_spec.Slot("linear", "linear", "_linears"),
     ],
     numbers=[
         rule_spec.LEARNING_RATE,

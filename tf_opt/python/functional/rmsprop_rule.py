@@ -187,12 +187,19 @@ SPEC = rule_spec.RuleSpec(
     update=rmsprop_update,
     coasts=True,
     slots=[
-        rule_spec.Slot("velocity", "velocity"),
+        rule_spec.Slot("velocity", "velocity", "_velocities"),
         rule_spec.Slot(
-            "momentum_buffer", "momentum", needed_by="momentum", moves=True
+            "momentum_buffer",
+            "momentum",
+            "_momentums",
+            needed_by="momentum",
+            moves=True,
         ),
         rule_spec.Slot(
-            "average_gradient", "average_gradient", needed_by="centered"
+            "average_gradient",
+            "average_gradient",
+            "_average_gradients",
+            needed_by="centered",
         ),
     ],
     numbers=[

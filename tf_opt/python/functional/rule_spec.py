@@ -69,6 +69,7 @@ class Slot:
     Attributes:
         name: The argument's name.
         keras_name: How the names of an optimizer's variables end.
+        keras_list: Keras' name for the list of these variables; empty: none.
         needed_by: For a slot that may be left out: the mode or number that
             needs it unless it is 0.
         exact: Whether it must have the arithmetic type.
@@ -87,6 +88,7 @@ class Slot:
 
     name: str
     keras_name: str
+    keras_list: str = ""
     needed_by: str | None = None
     exact: bool = False
     rounded_to_nearest: bool = False
@@ -172,8 +174,8 @@ EPSILON = Number("epsilon", NON_NEGATIVE)
 INITIAL_ACCUMULATOR_VALUE = Number(
     "initial_accumulator_value", NON_NEGATIVE, in_rule=False, in_op=False
 )
-FIRST_MOMENT = Slot("m", "momentum", moves=True)
-SECOND_MOMENT = Slot("v", "velocity")
+FIRST_MOMENT = Slot("m", "momentum", "_momentums", moves=True)
+SECOND_MOMENT = Slot("v", "velocity", "_velocities")
 
 # The modes of every rule.
 COMMON_MODES = ("decoupled_weight_decay", "maximize")

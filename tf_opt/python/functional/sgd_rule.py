@@ -166,7 +166,13 @@ SPEC = rule_spec.RuleSpec(
     update=sgd_update,
     coasts=True,
     slots=[
-        rule_spec.Slot("velocity", "momentum", needed_by="momentum", moves=True)
+        rule_spec.Slot(
+            "velocity",
+            "momentum",
+            "momentums",
+            needed_by="momentum",
+            moves=True,
+        )
     ],
     numbers=[
         rule_spec.STEP,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 from typing import Literal
 from typing import TypedDict
 from typing import get_args
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.dispatch import IMPLEMENTATIONS
@@ -23,6 +25,7 @@ from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.state import placement
 from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.state.storage import StateDtype
+from tf_opt.python.optimizers.state.storage import standard_state_dtype
 from tf_opt.python.optimizers.state.table_modes import LazyMode
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.settings import clip_bound
@@ -122,6 +125,18 @@ class Options(TypedDict, total=False):
 
 class CommonArguments(KerasArguments, Options, total=False):
     """What all optimizers take, besides the learning rate."""
+
+
+def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
+    """Returns an attribute's value as a type that can be serialized."""
+    if name == "state_dtype":
+        return standard_state_dtype(value)
+    # As in Keras, 0, 1 and None are flags: a YAML file or a tuner has these.
+    if checks.get(name) is validation.check_boolean and (
+        value is None or (isinstance(value, Integral) and value in (0, 1))
+    ):
+        return bool(value)
+    return value.item() if isinstance(value, (np.bool_, np.integer)) else value
 
 
 def check(

@@ -116,6 +116,12 @@ def _make_constructor(cls: type, keras_class: type | None) -> None:
 
     @functools.wraps(cls.__init__)
     def take(self: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.pop("decay", None) is not None:
+            warnings.warn(
+                f"`{cls.__name__}` ignores `decay`, as Keras 3 does. For a "
+                "learning rate that decays, pass a schedule.",
+                stacklevel=2,
+            )
         try:
             bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tf_opt.python import keras_internals
@@ -145,15 +144,11 @@ class KerasOptimizer(keras.optimizers.Optimizer):
 
     def __setattr__(self, name: str, value: Any) -> None:
         keras_internals.refuse_lr(self, name, value)
+        value = arguments.standard(self._checks, name, value)
         if getattr(self, "built", False) and hasattr(self, name):
             old = getattr(self, name)
             arguments.check_fits_state(name, value, old, self._spec)
         arguments.check(self, self._checks, name, value)
-        if name == "state_dtype":
-            value = storage.standard_state_dtype(value)
-        elif isinstance(value, (np.bool_, np.integer)):
-            # Python's types can be serialized.
-            value = value.item()
         with (
             # A variable in the place of a number isn't the optimizer's state.
             keras_internals.untracked()
@@ -182,7 +177,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
 
     @track_gradient_norm.setter
     def track_gradient_norm(self, value: bool) -> None:
-        self._track_gradient_norm = bool(value)
+        self._track_gradient_norm = value
         if value and self._state is not None:
             self._keep("gradient_norm")
 
@@ -336,7 +331,13 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             self._keep("skipped_steps")
         for option in self._choices.chosen:
             self._apply_choice(self._choices, option)
+        spec = self._builder.spec
         slots = self._builder.slots(self._choices.values["row_wise"])
+        # A subclass may read Keras' lists; a slot that is left out has none.
+        lists = dict(zip(spec.slots, slots, strict=True))
+        for slot in self._spec.slots:
+            if slot.keras_list:
+                setattr(self, slot.keras_list, lists.get(slot, []))
         for shared in self._spec.shared:
             setattr(self, shared.attribute, self._builder.shared(shared))
         self._add_own_state()
@@ -346,7 +347,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         copies = self._builder.working_copies()
         self._unsaved.working_copies = copies
         self._state = OptimizerState(
-            spec=self._builder.spec,
+            spec=spec,
             variables=self._trainable_variables,
             working_copies=copies,
             index_of=self._get_variable_index,

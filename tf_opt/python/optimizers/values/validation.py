@@ -120,6 +120,11 @@ def check_not_negative(name: str, value: float) -> None:
     _require(is_right, name, value, "a number >= 0")
 
 
+_NOT_NEGATIVE = (
+    " >= 0 (`maximize=True` ascends), a `LearningRateSchedule` or a callable"
+)
+
+
 def check_learning_rate(learning_rate: Any) -> None:
     """Raises unless it is a float >= 0, a schedule or a callable."""
     # Keras refuses integers.
@@ -130,7 +135,7 @@ def check_learning_rate(learning_rate: Any) -> None:
         is_right,
         "learning_rate",
         learning_rate,
-        "a float >= 0, a `LearningRateSchedule` or a callable",
+        f"a float{_NOT_NEGATIVE}",
     )
 
 
@@ -141,7 +146,7 @@ def check_assigned_learning_rate(name: str, value: Any) -> None:
     """
     if callable(value):
         return
-    allowed = "a number >= 0, a `LearningRateSchedule` or a callable"
+    allowed = f"a number{_NOT_NEGATIVE}"
     _require(value is not None, name, value, allowed)
     _check_real(
         name, value, is_right=lambda x: 0 <= x < math.inf, allowed=allowed
@@ -167,8 +172,7 @@ def check_positive_number(name: str, value: float) -> None:
 
 def check_boolean(name: str, value: bool) -> None:
     """Raises unless `value` is True or False."""
-    is_right = isinstance(value, (bool, np.bool_))
-    _require(is_right, name, value, "True or False")
+    _require(isinstance(value, bool), name, value, "True or False")
 
 
 def _check_real(
