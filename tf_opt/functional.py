@@ -10,8 +10,8 @@ float64. A complex number is treated as two real numbers: its slots are complex,
 and their real and imaginary parts are the slots of the two.
 
 Arguments may be tensors, variables, NumPy arrays or Python numbers. Those
-without a TensorFlow type are converted to the required one. Results have the
-types of the arguments. Values of 16 bits are rounded to nearest, which loses
+without a TensorFlow type are converted to the required one. Variables and
+slots keep their types. Values of 16 bits are rounded to nearest, which loses
 small steps (the optimizers can round at random instead).
 """
 

@@ -2,7 +2,7 @@
 
 `resource_apply_adam_amsgrad` is the op `TfOpt>ResourceApplyAdamAmsgrad`, and so
 on. An op takes lists of variables' handles, so one launch updates many
-variables, and no argument has a default. docs/api/ops.md describes them.
+variables, and no input has a default. docs/api/ops.md describes them.
 """
 
 from collections.abc import Callable

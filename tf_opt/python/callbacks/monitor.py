@@ -64,7 +64,7 @@ class Monitor(keras.callbacks.Callback):
     Raises:
         ValueError: If `every_n_batches` isn't an integer >= 1 or `variables`
             isn't a regular expression. During `fit`: if no variable is
-            selected, or `fit` doesn't use the optimizer of `compile`.
+            selected, or the optimizer of `compile` isn't built by `fit`.
 
     Example:
 

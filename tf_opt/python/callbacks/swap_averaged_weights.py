@@ -34,8 +34,8 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     the weights, and so does `optimizer.swap_out_average()`.
 
     A model saved with the average in place is ready to use and still contains
-    the trained weights. `model.optimizer.swap_out_average()` restores them, and
-    so does a `fit` with this callback. A `fit` without it raises an error. The
+    the trained weights. `optimizer.swap_out_average()` restores them, and so
+    does a `fit` with this callback. A `fit` without it raises an error. The
     same is true of models that `keras.callbacks.ModelCheckpoint` or
     `keras.callbacks.BackupAndRestore` saved with the average in place.
 

@@ -221,8 +221,7 @@ def _same(parameters: Sequence[_Parameter], name: str, get: Any) -> Any:
 def _arguments(name: str, parameters: Sequence[_Parameter]) -> dict[str, Any]:
     """Returns the arguments with which tf_opt's optimizer is PyTorch's."""
     counterpart = COUNTERPARTS[name]
-    # An older PyTorch's group may lack settings. Both libraries have the same
-    # defaults.
+    # What an older PyTorch's group lacks has the same default in both.
     signature = inspect.signature(counterpart.cls)
     defaults = {x.name: x.default for x in signature.parameters.values()}
     defaults["decoupled_weight_decay"] = name == "AdamW"

@@ -78,7 +78,7 @@ def averaged_sgd(
             from it.
         lambd: Strength $\lambda$ of the decay of variable and step size, >= 0.
         alpha: Power $\alpha$ of the step size's decay, >= 0.
-        t0: Number of steps before averaging begins, >= 0.
+        t0: Number of steps $t_0$ before averaging begins, >= 0, as above.
         weight_decay: Strength $w$ of the weight decay; 0 is none.
         decoupled_weight_decay: Whether the decay shrinks the variable (as
             AdamW does) or adds to the gradient (L2).

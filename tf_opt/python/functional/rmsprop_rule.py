@@ -58,8 +58,8 @@ def rmsprop(
     g &\leftarrow g + \lambda p && \text{L2 decay} \\
     v &\leftarrow \rho v + (1 - \rho) g^2 \\
     a &\leftarrow \rho a + (1 - \rho) g
-        && \text{centered; } v - a^2 \text{ takes the place of } v
-        \text{ below} \\
+        && \text{centered; } \max(v - a^2, 0) \text{ takes the place}
+        \text{ of } v \text{ below} \\
     d &= \frac{g}{\sqrt{v + \epsilon}}
         && \text{or, with torch\_epsilon, }
         \frac{g}{\sqrt{v} + \epsilon} \\

@@ -32,8 +32,8 @@ class Adagrad(FusedOptimizer):
 
     Where there is no gradient, nothing changes. So for an embedding table
     (`tf.IndexedSlices`) a step costs as much as the rows that occur, and gives
-    the same bits as a dense gradient; repeated rows are summed. Weight decay
-    and `use_ema` move all rows, and then a step passes over the whole table.
+    the same bits as a dense gradient; repeated rows are summed. With weight
+    decay, `use_ema`, accumulation or master weights, it passes over the table.
 
     Results match Keras, whose `keras.optimizers.Adagrad` has interchangeable
     `variables`, except for repeated rows, whose squares Keras adds up one by

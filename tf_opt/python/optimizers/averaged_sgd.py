@@ -61,7 +61,7 @@ class AveragedSGD(FusedOptimizer):
             next step.
         lambd: Strength $\lambda$ of the decay of variable and step size, >= 0.
         alpha: Power $\alpha$ of the step size's decay, >= 0.
-        t0: Number of steps before averaging begins, >= 0.
+        t0: Number of steps $t_0$ before averaging begins, >= 0, as above.
 
     {{common_arguments}}
 

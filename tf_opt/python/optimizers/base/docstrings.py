@@ -72,8 +72,7 @@ lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
 master_weights: Whether to keep and update float32 copies (master
     weights) of float16 and bfloat16 variables. The variables are the
     rounded copies, so small steps aren't lost. If other code sets a
-    variable (`assign`, `load_weights`, ...), its copy follows. The
-    copies are the last variables of `optimizer.variables`.
+    variable (`assign`, `load_weights`, ...), its copy follows.
 stochastic_rounding: Whether to round float16 and bfloat16 variables up
     or down at random, so that their mean is right and small steps
     aren't lost. An alternative to `master_weights` without copies.
@@ -103,7 +102,7 @@ implementation: `"auto"` runs the custom op where it can, and the
     kernel, such as tables on a GPU with `lazy_mode`; inside XLA;
     without the compiled library). Results are the same.
     `"custom_op"` and `"composed"` force one of them. If the custom op
-    can't run, `"custom_op"` raises a `RuntimeError` with the reason."""
+    can't run, `"custom_op"` raises an error with the reason."""
 
 _COMMON_ARGUMENTS = "\n\n".join(
     f"Args: {title}\n{textwrap.indent(arguments.strip(), '    ')}"

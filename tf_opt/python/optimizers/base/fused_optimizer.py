@@ -78,9 +78,9 @@ class FusedOptimizer(KerasOptimizer):
     def implementation_in_use(self) -> str | None:
         """The implementation of the last step that ran eagerly or was traced.
 
-        `"custom_op"`, `"composed"`, `"custom_op and composed"` if variables of
-        different types need both, or None before the first step. After
-        `model.fit` it is the implementation that `fit` used.
+        `"custom_op"`, `"composed"`, `"custom_op and composed"` if variables
+        differ in it, or None before the first step. After `model.fit` it is
+        the implementation that `fit` used.
         """
         plan = self._plans.last
         return None if plan is None else plan.implementation

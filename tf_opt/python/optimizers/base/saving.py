@@ -99,8 +99,8 @@ def _check_same_form(variable: keras.Variable, saved: tuple[int, ...]) -> None:
         raise ValueError(
             "`row_wise` must be as it was when the state was saved: "
             f"`{variable.path}` has shape {shape}, and its saved value "
-            f"{saved}. To change it, load into the optimizer that was "
-            "saved, then convert that: "
+            f"{saved}. To go from False to True, load into an optimizer as "
+            "the saved one, then convert that: "
             "`tf_opt.from_keras(tf_opt.to_keras(optimizer), row_wise=...)`"
         )
 
