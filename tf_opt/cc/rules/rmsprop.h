@@ -1,7 +1,8 @@
 // RMSprop: the gradient divided by the root of a moving average of its square.
 //
 //   v <- rho * v + (1 - rho) * g^2
-//   a <- rho * a + (1 - rho) * g          centered: max(v - a^2, 0) takes v's place
+//   a <- rho * a + (1 - rho) * g          centered: max(v - a^2, 0) takes v's
+//                                         place
 //   d <- g / sqrt(v + epsilon)            as in Keras, or
 //   d <- g / (sqrt(v) + epsilon)          as in PyTorch
 //

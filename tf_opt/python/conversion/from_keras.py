@@ -42,8 +42,8 @@ def from_keras(
             (docs/migrate.md lists them); or a Keras `LossScaleOptimizer`
             (the class of `model.optimizer` under the policy `mixed_float16`) or
             `MultiOptimizer` around these. tf_opt optimizers inside of it are
-            kept. If the optimizer is built, the result gets its state and
-            updates the same variables. If it belongs to a
+            kept, and exclude `options`. If the optimizer is built, the result
+            gets its state and updates the same variables. If it belongs to a
             `tf.distribute.Strategy`, so does the result. Or what
             `keras.optimizers.get` takes: a name, such as `"adam"`, or a
             configuration.
