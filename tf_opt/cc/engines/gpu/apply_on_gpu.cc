@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
-#include "tf_opt/cc/engines/rule_cases.h"
 #if defined(__CUDACC__)
 #include "tf_opt/cc/engines/gpu/cuda-inl.cuh"
 #else
@@ -13,29 +12,6 @@
 #endif
 
 namespace tf_opt {
-
-// The step of a rule for variables of type T; null for row-wise rules.
-template <typename T, typename Rule>
-constexpr decltype(&ApplyDenseGpu<T, Rule>) GpuStepOf() {
-  if constexpr (Rule::kRowWise) {
-    return nullptr;
-  } else {
-    return ApplyDenseGpu<T, Rule>;
-  }
-}
-
-template <typename Case>
-struct GpuRuleEntry {
-  decltype(GpuStepOf<typename Case::T, typename Case::Rule>()) step =
-      GpuStepOf<typename Case::T, typename Case::Rule>();
-};
-
-// An explicit instantiation emits the steps of all rules of an optimizer, which
-// tests call.
-template <typename Description>
-struct AllGpuRules {
-  static constexpr RuleTableOf<GpuRuleEntry, Description> kAll{};
-};
 
 // Calls use(TypeTag<T>(), TypeTag<Rule>()) with a step's types.
 template <typename Description, typename Use>
@@ -72,14 +48,15 @@ const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
   return WithGpuRule<Description>(step, [&](auto element, auto rule) {
     using T = typename decltype(element)::type;
     using Rule = typename decltype(rule)::type;
-    const auto apply = GpuStepOf<T, Rule>();
-    if (apply == nullptr) return "row-wise rules have no GPU kernels";
-    const auto tensors = step.arrays.Tensors<T>(Rule::kSlots);
-    return apply(tensors, inputs, workspace, stream);
+    if constexpr (Rule::kRowWise) {
+      return "row-wise rules have no GPU kernels";
+    } else {
+      return ApplyDenseGpu<T, Rule>(step.arrays.Tensors<T>(Rule::kSlots),
+                                    inputs, workspace, stream);
+    }
   });
 }
 
-template struct AllGpuRules<TF_OPT_RULE>;
 template std::size_t GpuWorkspaceBytes<TF_OPT_RULE>(const GpuStep&);
 template const char* ApplyOnGpu<TF_OPT_RULE>(const GpuStep&, void*, void*);
 

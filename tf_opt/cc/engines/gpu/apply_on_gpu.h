@@ -28,11 +28,11 @@ using GpuInputsOf = GpuStepInputs<typename Rule::Description>;
 // Makes a Rule for each tensor from `inputs` and applies it, in the stream's
 // order. `workspace` has GpuRules<Rule>::Bytes(tensors.size()) bytes of device
 // memory. If a number is out of range, the device prints it and no tensor is
-// written.
+// written. ApplyOnGpu calls it; `used`, because tests do, too.
 template <typename T, typename Rule>
-const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
-                          const GpuInputsOf<Rule>& inputs, void* workspace,
-                          void* stream);
+__attribute__((used)) const char* ApplyDenseGpu(
+    const std::vector<DenseTensor<T>>& tensors, const GpuInputsOf<Rule>& inputs,
+    void* workspace, void* stream);
 
 // Copies within the device's memory, in the stream's order.
 const char* CopyOnGpu(void* to, const void* from, std::size_t bytes,

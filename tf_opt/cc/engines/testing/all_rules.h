@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "tf_opt/cc/engines/rule_cases.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/description.h"
@@ -16,6 +15,13 @@
 namespace tf_opt {
 
 using VariableTypes = std::tuple<Half, BFloat16, float, double>;
+
+// A rule for variables of type T.
+template <typename T_, typename Description, int kVariant>
+struct RuleCase {
+  using T = T_;
+  using Rule = RuleOf<Description, ComputeType<T>, kVariant>;
+};
 
 template <typename Description_, int kVariant_>
 struct RuleVariant {
