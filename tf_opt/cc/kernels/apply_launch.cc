@@ -168,22 +168,23 @@ bool ApplyLaunch::UsesRandomBits(const FrameInputs& frame) const {
   return false;
 }
 
-absl::Status ApplyLaunch::GetArrays(StepArrays* arrays) const {
-  TF_RETURN_IF_ERROR(ElementTypeOf(array(kVariable, 0).type, &arrays->element));
-  arrays->sizes.reserve(size_);
-  arrays->widths.reserve(size_);
+StepArrays ApplyLaunch::GetArrays() const {
+  StepArrays arrays;
+  arrays.element = ElementTypeOf(array(kVariable, 0).type);
+  arrays.sizes.reserve(size_);
+  arrays.widths.reserve(size_);
   for (int i = 0; i < size_; ++i) {
-    arrays->sizes.push_back(array(kVariable, i).elements());
-    arrays->widths.push_back(array(kVariable, i).width);
+    arrays.sizes.push_back(array(kVariable, i).elements());
+    arrays.widths.push_back(array(kVariable, i).width);
   }
-  arrays->arrays.resize(arrays_.size());
+  arrays.arrays.resize(arrays_.size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
     if (!has(k)) continue;
     for (int i = 0; i < size_; ++i) {
-      arrays->arrays[k * size_ + i] = {array(k, i).data, StateTypeOf(k, i)};
+      arrays.arrays[k * size_ + i] = {array(k, i).data, StateTypeOf(k, i)};
     }
   }
-  return absl::OkStatus();
+  return arrays;
 }
 
 StateType ApplyLaunch::StateTypeOf(int operand, int i) const {

@@ -66,8 +66,9 @@ class ApplyLaunch {
   // Returns whether anything is rounded at random.
   bool UsesRandomBits(const FrameInputs& frame) const;
 
-  // Gets the arrays as the engines take them; a table begins at its first row.
-  absl::Status GetArrays(StepArrays* arrays) const;
+  // Returns the arrays as the engines take them; a table begins at its first
+  // row.
+  StepArrays GetArrays() const;
 
   // Gradients that are sparse.
   std::vector<Slices> slices;

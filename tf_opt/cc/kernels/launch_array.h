@@ -5,11 +5,9 @@
 
 #include <cstdint>
 
-#include "absl/status/status.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
-#include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 
 namespace tf_opt {
@@ -53,32 +51,18 @@ inline tensorflow::DataType ArithmeticType(tensorflow::DataType variable) {
                                            : tensorflow::DT_FLOAT;
 }
 
-inline absl::Status ElementTypeOf(tensorflow::DataType type,
-                                  ElementType* element) {
+// Kernels are registered for no other types.
+inline ElementType ElementTypeOf(tensorflow::DataType type) {
   switch (type) {
     case tensorflow::DT_HALF:
-      *element = ElementType::kHalf;
-      return absl::OkStatus();
+      return ElementType::kHalf;
     case tensorflow::DT_BFLOAT16:
-      *element = ElementType::kBFloat16;
-      return absl::OkStatus();
+      return ElementType::kBFloat16;
     case tensorflow::DT_FLOAT:
-      *element = ElementType::kFloat;
-      return absl::OkStatus();
-    case tensorflow::DT_DOUBLE:
-      *element = ElementType::kDouble;
-      return absl::OkStatus();
+      return ElementType::kFloat;
     default:
-      return absl::InternalError("no engine for this type");
+      return ElementType::kDouble;
   }
-}
-
-// Returns use(TypeTag<Element>()) with the engines' type of these elements.
-template <typename Use>
-absl::Status WithStorageType(tensorflow::DataType type, const Use& use) {
-  ElementType element = ElementType::kFloat;
-  TF_RETURN_IF_ERROR(ElementTypeOf(type, &element));
-  return WithElementType(element, use);
 }
 
 }  // namespace tf_opt

@@ -121,7 +121,7 @@ absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
   // After the row, because a wrong row leads to a wrong count.
   TF_RETURN_IF_ERROR(CheckRanges(attributes.optimizer->rule, step));
   TF_RETURN_IF_ERROR(AddVariables(launch, &step));
-  TF_RETURN_IF_ERROR(launch.GetArrays(&step.arrays));
+  step.arrays = launch.GetArrays();
   // TensorFlow's pool threads flush denormals to zero, and a small step runs
   // on this thread: it must give the same numbers. It also keeps a moment that
   // decays towards zero from slowing the loop down a hundredfold.

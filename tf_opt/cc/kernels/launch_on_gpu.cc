@@ -65,7 +65,7 @@ absl::Status LaunchOnGpu(tensorflow::OpKernelContext* context,
   if (launch.has_table()) {
     step.row = GpuRow(launch.row_input(), launch.TableRows(), launch.row);
   }
-  TF_RETURN_IF_ERROR(launch.GetArrays(&step.arrays));
+  step.arrays = launch.GetArrays();
   return Apply(context, rule.op, step);
 }
 

@@ -11,6 +11,7 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/launch_array.h"
@@ -166,7 +167,7 @@ class MeasureOp : public Kernel {
     TF_RETURN_IF_ERROR(context->allocate_output(1, {count}, &finite));
     launch.sums_of_squares = static_cast<double*>(sums->data());
     launch.finite = static_cast<bool*>(finite->data());
-    return WithStorageType(type, [&](auto element) {
+    return WithElementType(ElementTypeOf(type), [&](auto element) {
       return MeasureAll<typename decltype(element)::type>(context, launch);
     });
   }

@@ -12,6 +12,7 @@
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/engines/cpu/merge_cpu.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/kernels/cpu_threads.h"
 #include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/launch_array.h"
@@ -95,7 +96,7 @@ class MergeSlicesOp : public Kernel {
     SortedRows sorted;
     TF_RETURN_IF_ERROR(SortRows(slices, {numbers, numbers + values.size()},
                                 attributes_, threads, &sorted));
-    return WithStorageType(values[0].dtype(), [&](auto element) {
+    return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
       return Merge<typename decltype(element)::type>(context, slices, sorted,
                                                      threads);
     });
