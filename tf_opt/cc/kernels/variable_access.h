@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_base.h"
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/resource_var.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/refcount.h"
-#include "tf_opt/cc/kernels/variable_group.h"
 #include "tf_opt/cc/rules/operand.h"
 
 namespace tf_opt {
@@ -31,6 +33,41 @@ absl::Status CheckLength(const std::string& name, const char* what,
 absl::Status FindHandle(const tensorflow::OpInputList& handles, int i,
                         const std::string& name,
                         const tensorflow::ResourceHandle** handle);
+
+// A resource that stands for a list of variables: one handle for all.
+class VariableGroup : public tensorflow::ResourceBase {
+ public:
+  using Variables = std::vector<tensorflow::core::RefCountPtr<tensorflow::Var>>;
+
+  // May be called once.
+  absl::Status Fill(Variables variables) {
+    absl::MutexLock lock(&mutex_);
+    if (!variables_.empty()) {
+      return absl::FailedPreconditionError(
+          "`group` has been filled already; make a new one");
+    }
+    variables_ = std::move(variables);
+    return absl::OkStatus();
+  }
+
+  // Returns the variables, valid while the group is held. Empty before Fill,
+  // which another thread may call at any time: hence a copy.
+  std::vector<tensorflow::Var*> variables() const {
+    absl::ReaderMutexLock lock(&mutex_);
+    std::vector<tensorflow::Var*> variables;
+    variables.reserve(variables_.size());
+    for (const auto& variable : variables_) variables.push_back(variable.get());
+    return variables;
+  }
+
+  std::string DebugString() const override {
+    return absl::StrCat("VariableGroup of ", variables().size());
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  Variables variables_;
+};
 
 // An input list of resource handles with their variables: one handle per
 // variable, or one handle of a group.

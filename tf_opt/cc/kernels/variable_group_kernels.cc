@@ -10,7 +10,6 @@
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/variable_access.h"
-#include "tf_opt/cc/kernels/variable_group.h"
 
 namespace tf_opt {
 
