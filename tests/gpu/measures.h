@@ -11,7 +11,7 @@
 
 #include "tests/gpu/arena.h"
 #include "tests/gpu/device.h"
-#include "tf_opt/cc/engines/gpu/measure_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/testing/measure_model.h"
 
 namespace tf_opt {

@@ -18,7 +18,7 @@
 #include "tf_opt/cc/kernels/variable_access.h"
 #include "tf_opt/cc/rules/operand.h"
 #if defined(TF_OPT_GPU_DEVICE)
-#include "tf_opt/cc/engines/gpu/measure_gpu_launch.h"
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #else
 #include "tensorflow/core/platform/denormal.h"

@@ -1,7 +1,8 @@
-// The dense GPU engine for its callers: one rule over many tensors, with the
-// types and, for a framework, without. A step makes the rules in one launch and
-// updates the tensors in as few more as can describe them. It reads nothing
-// back from the device, so a CUDA graph can capture it.
+// The GPU engine for its callers: one rule over many tensors, with the types
+// and, for a framework, without; and gradients that are measured. A step makes
+// the rules in one launch and updates the tensors in as few more as can
+// describe them. It reads nothing back from the device, so a CUDA graph can
+// capture it.
 //
 // Defined in files for CUDA's compiler. This header is plain C++ without names
 // of CUDA: a stream is a cudaStream_t, an error is CUDA's description or null.
@@ -15,7 +16,9 @@
 
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
+#include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/step_arrays.h"
+#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/rule_info.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -59,6 +62,31 @@ std::size_t GpuWorkspaceBytes(const GpuStep& step);
 // Applies the rule, framed, to all variables, in the stream's order.
 template <typename Description>
 const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream);
+
+// What measures gradients. All pointers are to the device's memory; the results
+// are one number for each tensor.
+struct GpuMeasureArguments {
+  const double* gradient_scale;
+  const bool* enabled;  // If false, no tensor is read.
+  double* sums_of_squares;
+  bool* finite;
+};
+
+// Measures all tensors, in the stream's order: two launches for as many as they
+// can describe. `workspace` has
+// MeasureWorkspaceBytes(tensors) bytes of device memory.
+template <typename T>
+const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
+                                const GpuMeasureArguments& arguments,
+                                void* workspace, void* stream);
+
+template <typename T>
+std::size_t MeasureWorkspaceBytes(
+    const std::vector<MeasuredTensor<T>>& tensors) {
+  int64_t tiles = 0;
+  for (const auto& tensor : tensors) tiles += CountTiles(tensor.size);
+  return tiles * sizeof(Measure);
+}
 
 }  // namespace tf_opt
 

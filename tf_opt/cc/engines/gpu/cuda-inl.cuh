@@ -19,7 +19,6 @@
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/gpu/measure_gpu.h"
-#include "tf_opt/cc/engines/gpu/measure_gpu_launch.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/gpu/gpu_pack.h"
-#include "tf_opt/cc/engines/gpu/measure_gpu_launch.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
