@@ -12,7 +12,6 @@
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu.h"
 #include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
-#include "tf_opt/cc/engines/gpu/framed_elements.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 
 namespace tf_opt {
