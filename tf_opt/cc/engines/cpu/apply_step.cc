@@ -26,14 +26,8 @@ void Apply(const CpuStep& step, const CpuRules<T>& rules, OperandSet tables,
     gradients.push_back(
         {static_cast<const T*>(one.values), one.width, one.entries});
   }
-  if (step.waiting.empty()) {
-    ApplySparse(tensors, gradients, rules, step.lazy, ChosenCpuTarget(),
-                step.threads, step.parallel_for);
-  } else {
-    ApplyToWaiting(tensors, gradients, rules, missed, step.lazy,
-                   ChosenCpuTarget(), step.threads, step.parallel_for,
-                   step.waiting);
-  }
+  ApplySparse(tensors, gradients, rules, step.lazy, ChosenCpuTarget(),
+              step.threads, step.parallel_for, step.waiting, missed);
 }
 
 }  // namespace

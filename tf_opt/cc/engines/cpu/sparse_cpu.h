@@ -10,7 +10,6 @@
 #define TF_OPT_CC_ENGINES_CPU_SPARSE_CPU_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -21,7 +20,6 @@
 #include "tf_opt/cc/engines/cpu/parallel_for.h"
 #include "tf_opt/cc/engines/cpu/range_loops.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
-#include "tf_opt/cc/engines/cpu/waiting_cpu.h"
 #include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
@@ -40,20 +38,30 @@ class SparseTable {
  public:
   using V = ComputeType<T>;
 
-  // Rows catch up unless `waiting` is null; without an update, that is all.
+  // Rows wait if `waiting` isn't null: they catch up first, and without an
+  // update that is all.
   SparseTable(const DenseTensor<T>& table, const SparseGradient<T>& gradient,
               const CpuRule<V>& rule, const RangeLoops<T>& loops,
-              const WaitingTable<T>* waiting = nullptr)
+              const WaitingRows* waiting)
       : table_(table),
         gradient_(gradient),
         rule_(rule),
+        coasting_rule_(rule),
         loops_(loops),
-        waiting_(waiting) {}
+        waiting_(waiting) {
+    coasting_rule_.frame = rule.frame.ForWaitingRows();
+  }
 
-  // Number of elements to update: all of the table, ...
-  int64_t size() const { return table_.size; }
-  // ... or one row for each entry, of which those that begin a segment count.
-  int64_t lazy_size() const { return gradient_.count() * gradient_.width; }
+  // Lets the elements [begin, end) of the table, whose rows wait, catch up.
+  void CatchUpAll(int64_t begin, int64_t end) const {
+    const int64_t width = gradient_.width;
+    while (begin < end) {
+      const int64_t row = begin / width;
+      const int64_t stop = std::min(end, (row + 1) * width);
+      CatchUp(row, begin, stop);
+      begin = stop;
+    }
+  }
 
   // Applies the rule to the elements [begin, end) of the table.
   void ApplyAll(int64_t begin, int64_t end) const {
@@ -94,13 +102,21 @@ class SparseTable {
   }
 
  private:
+  // Lets the elements [begin, end) of the table, which are in a row, catch up.
+  void CatchUp(int64_t row, int64_t begin, int64_t end) const {
+    const MissedSteps* const missed = waiting_->Of(row);
+    if (missed == nullptr) return;
+    loops_.coast(coasting_rule_, Coasting<V>(*missed), table_, begin, end);
+  }
+
   // Applies the rule to the columns [begin, end) of the row with the entries
   // [k, segment_end).
   void ApplyRow(int64_t k, int64_t segment_end, int64_t begin,
                 int64_t end) const {
     const int64_t row = gradient_.entries.row(k);
+    const int64_t row_begin = row * gradient_.width;
     if (waiting_ != nullptr) {
-      waiting_->CatchUp(row, begin, end);
+      CatchUp(row, row_begin + begin, row_begin + end);
       if (!rule_.frame.update) return;
     }
     alignas(64) T sum[kSummedColumns];
@@ -110,8 +126,7 @@ class SparseTable {
         const int64_t count = std::min(end - column, kSummedColumns);
         loops_.sum_row(gradient_.values, gradient_.width, gradient_.entries, k,
                        segment_end - k, column, count, sum);
-        const int64_t first = row * gradient_.width + column;
-        use(first, first + count);
+        use(row_begin + column, row_begin + column + count);
       }
     };
     if (rule_.is_row_wise() && rule_.frame.update &&
@@ -155,82 +170,59 @@ class SparseTable {
     if (rule_.row_states != nullptr) {
       __builtin_prefetch(rule_.row_states + row, 1);
     }
-    if (waiting_ != nullptr) waiting_->Prefetch(row);
+    if (waiting_ != nullptr) __builtin_prefetch(waiting_->Address(row), 1);
   }
 
   const DenseTensor<T>& table_;
   const SparseGradient<T>& gradient_;
   const CpuRule<V>& rule_;
+  CpuRule<V> coasting_rule_;  // For rows that wait.
   const RangeLoops<T>& loops_;
-  const WaitingTable<T>* waiting_;
+  const WaitingRows* waiting_;
 };
 
-// Applies rules[i] to the rows that occur in the gradient of tables[i], or to
-// all rows, for all i.
-template <typename T>
-void ApplySparse(const std::vector<SparseTable<T>>& tables,
-                 const CpuRules<T>& rules, bool lazy, int num_threads,
-                 const ParallelFor& parallel_for) {
-  std::vector<int64_t> sizes;
-  for (const auto& table : tables) {
-    sizes.push_back(lazy ? table.lazy_size() : table.size());
-  }
-  ForRangesOf<T>(std::move(sizes), rules, num_threads, parallel_for,
-                 [&](int i, int64_t begin, int64_t end) {
-                   lazy ? tables[i].ApplyOccurring(begin, end)
-                        : tables[i].ApplyAll(begin, end);
-                 });
-}
-
-// Applies rules[i] to tables[i] with gradients[i], for all i.
+// Applies rules[i] to tables[i] with gradients[i], for all i: to the rows that
+// occur, or to all rows. If there are rows that wait[i], these catch up first;
+// rules that don't update do nothing else. Those that don't occur in a lazy
+// update then miss missed[i].
 template <typename T>
 void ApplySparse(const std::vector<DenseTensor<T>>& tables,
                  const std::vector<SparseGradient<T>>& gradients,
                  const CpuRules<T>& rules, bool lazy, CpuTarget target,
-                 int num_threads, const ParallelFor& parallel_for) {
-  const RangeLoops<T>& loops = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>());
-  std::vector<SparseTable<T>> updates;
-  for (std::size_t i = 0; i < tables.size(); ++i) {
-    updates.emplace_back(tables[i], gradients[i], rules[i], loops);
-  }
-  ApplySparse(updates, rules, lazy, num_threads, parallel_for);
-}
-
-// The same for tables whose rows wait[i]: they catch up first. Those that don't
-// occur in a lazy update then miss missed[i]. Rules that don't update only let
-// rows catch up.
-template <typename T>
-void ApplyToWaiting(const std::vector<DenseTensor<T>>& tables,
-                    const std::vector<SparseGradient<T>>& gradients,
-                    const CpuRules<T>& rules,
-                    const std::vector<MissedStep>& missed, bool lazy,
-                    CpuTarget target, int num_threads,
-                    const ParallelFor& parallel_for,
-                    std::vector<WaitingRows> wait) {
+                 int num_threads, const ParallelFor& parallel_for,
+                 std::vector<WaitingRows> wait = {},
+                 const std::vector<MissedStep>& missed = {}) {
   const int count = static_cast<int>(tables.size());
+  const bool waits = !wait.empty();
   const bool update = count > 0 && rules[0].frame.update;
   const RangeLoops<T>& loops = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>());
-  std::vector<WaitingTable<T>> waiting;
+  const auto all_catch_up = [&](int i) {
+    return waits && (!lazy || wait[i].is_full());
+  };
   std::vector<SparseTable<T>> updates;
-  std::vector<int64_t> sizes_of_all;
-  waiting.reserve(count);
-  const auto all_catch_up = [&](int i) { return !lazy || wait[i].is_full(); };
+  std::vector<int64_t> sizes, sizes_of_waiting;
   for (int i = 0; i < count; ++i) {
-    waiting.emplace_back(tables[i], gradients[i].width, rules[i], wait[i],
-                         loops);
-    updates.emplace_back(tables[i], gradients[i], rules[i], loops, &waiting[i]);
-    sizes_of_all.push_back(all_catch_up(i) ? tables[i].size : 0);
+    updates.emplace_back(tables[i], gradients[i], rules[i], loops,
+                         waits ? &wait[i] : nullptr);
+    // Lazy: one row for each entry, of which those that begin a segment count.
+    sizes.push_back(lazy ? gradients[i].count() * gradients[i].width
+                         : tables[i].size);
+    sizes_of_waiting.push_back(all_catch_up(i) ? tables[i].size : 0);
   }
-  ForRangesOf<T>(std::move(sizes_of_all), rules, num_threads, parallel_for,
+  ForRangesOf<T>(std::move(sizes_of_waiting), rules, num_threads, parallel_for,
                  [&](int i, int64_t begin, int64_t end) {
-                   waiting[i].CatchUpAll(begin, end);
+                   updates[i].CatchUpAll(begin, end);
                  });
   for (int i = 0; i < count; ++i) {
     if (all_catch_up(i)) wait[i].MarkAllUpToDate();
   }
-  if (!lazy && !update) return;
-  ApplySparse(updates, rules, lazy, num_threads, parallel_for);
-  if (!lazy) return;
+  if (waits && !lazy && !update) return;
+  ForRangesOf<T>(std::move(sizes), rules, num_threads, parallel_for,
+                 [&](int i, int64_t begin, int64_t end) {
+                   lazy ? updates[i].ApplyOccurring(begin, end)
+                        : updates[i].ApplyAll(begin, end);
+                 });
+  if (!waits || !lazy) return;
   const auto finish = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const SparseGradient<T>& gradient = gradients[i];

@@ -254,9 +254,9 @@ class SparseCpuRuleTest : public testing::Test {
             std::vector<WaitingModel> found = waiting;
             std::vector<WaitingRows> rows;
             for (WaitingModel& one : found) rows.push_back(one.Rows());
-            ApplyToWaiting(model.Tensors(), gradients,
-                           Rules(&model, tables, frame, target), missed, lazy,
-                           target, threads, parallel_for, rows);
+            ApplySparse(model.Tensors(), gradients,
+                        Rules(&model, tables, frame, target), lazy, target,
+                        threads, parallel_for, rows, missed);
             EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
             EXPECT_TRUE(model.PaddingIsUntouched());
             for (size_t i = 0; i < tables.size(); ++i) {
