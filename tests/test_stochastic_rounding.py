@@ -58,9 +58,7 @@ def test_the_bits_are_those_of_the_formula(key, shape, way):
 
     def draw(iteration):
         step = ours.key_of_step(seed, iteration)
-        return ours.bits_of_all(
-            ours.key_of_stream(step, variable, stream), shape
-        )
+        return ours.bits_of(ours.key_of_stream(step, variable, stream), shape)
 
     at = tf.constant(iteration, tf.int64)
     for drawn in (draw(iteration), way(draw)(at)):
@@ -82,7 +80,7 @@ def test_rows_have_the_bits_that_they_have_in_the_whole(shape, rows, way):
         [reference.bits(key, row * width + i) for i in range(width)]
         for row in rows
     ]
-    drawn = way(lambda rows: ours.bits_of_rows(key, shape, rows))(
+    drawn = way(lambda rows: ours.bits_of(key, shape, rows))(
         tf.constant(rows, tf.int64)
     )
     np.testing.assert_array_equal(drawn, np.reshape(expected, (-1, *shape[1:])))
@@ -139,7 +137,7 @@ def test_the_mean_is_the_value(dtype, value):
     found = storage_rounding.at_random(
         tf.fill([DRAWS], value),
         tf.dtypes.as_dtype(dtype),
-        ours.bits_of_all(key, [DRAWS]),
+        ours.bits_of(key, [DRAWS]),
     )
     found = np.abs(np.asarray(found).astype(np.float64))
     below, above = reference.neighbours(value, dtype)
@@ -154,7 +152,7 @@ def test_the_mean_is_the_value(dtype, value):
 
 
 def _centred(*numbers_of_key: int) -> np.ndarray:
-    drawn = ours.bits_of_all(reference.key(*numbers_of_key), [DRAWS])
+    drawn = ours.bits_of(reference.key(*numbers_of_key), [DRAWS])
     return np.asarray(drawn, np.float64) - (2**16 - 1) / 2
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -34,17 +33,9 @@ _MASK_32 = 0xFFFFFFFF
 _MASK_64 = 0xFFFFFFFFFFFFFFFF
 
 
-class Key(NamedTuple):
-    """Key of the random bits of one stream of a variable.
-
-    Attributes:
-        variable: The variable's key, which its streams share: an int or a
-            uint64 scalar.
-        stream: The number of the stream.
-    """
-
-    variable: Integer
-    stream: int
+# Key of the random bits of one stream of a variable: the variable's key, which
+# its streams share (an int or a uint64 scalar), and the number of the stream.
+Key = tuple[Integer, int]
 
 
 def _mix64(z: Integer) -> Integer:
@@ -94,7 +85,7 @@ def key_of_stream(step: Integer, variable_number: int, stream: int) -> Key:
     The variable's number is its position in the optimizer's list. The stream
     is one of the constants of this module or a slot's.
     """
-    return Key(extend(step, variable_number), stream)
+    return extend(step, variable_number), stream
 
 
 def _halves(key: Integer) -> tuple[tf.Tensor, tf.Tensor]:
@@ -118,30 +109,29 @@ def _low_and_high(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return words & 0xFFFF, tf.bitwise.right_shift(words, 16)
 
 
-def _of_stream(stream: int, shared: tf.Tensor) -> tf.Tensor:
-    """Computes a stream's bits from the bits that all streams share."""
-    return (shared * pow(_STREAM_FACTOR, stream, 2**16)) & 0xFFFF
+def bits_of(
+    key: Key, shape: Sequence[int], rows: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Computes 16 random bits, in uint32, for each element of a variable.
 
-
-def bits_of_all(key: Key, shape: Sequence[int]) -> tf.Tensor:
-    """Computes 16 random bits, in uint32, for each of its elements."""
-    size = math.prod(shape)
-    # An even element gets the low half of a word, the next one the high half.
-    words = _words(key.variable, tf.range((size + 1) // 2, dtype=tf.int64))
-    bits = tf.reshape(tf.stack(_low_and_high(words), 1), [-1])
-    return tf.reshape(_of_stream(key.stream, bits[:size]), shape)
-
-
-def bits_of_rows(key: Key, shape: Sequence[int], rows: tf.Tensor) -> tf.Tensor:
-    """Computes the bits of `bits_of_all` for some rows.
-
-    `shape` is the whole variable's.
+    If `rows` isn't None, it does so only for these rows. `shape` is the whole
+    variable's.
     """
-    width = math.prod(shape[1:])
-    elements = (
-        tf.cast(rows, tf.int64)[:, None] * width
-        + tf.range(width, dtype=tf.int64)[None]
-    )
-    low, high = _low_and_high(_words(key.variable, elements // 2))
-    bits = tf.where(tf.equal(elements % 2, 1), high, low)
-    return tf.reshape(_of_stream(key.stream, bits), [-1, *shape[1:]])
+    variable, stream = key
+    if rows is None:
+        size = math.prod(shape)
+        # An even element gets the low half of a word, the next one the high
+        # half.
+        words = _words(variable, tf.range((size + 1) // 2, dtype=tf.int64))
+        shared = tf.reshape(tf.stack(_low_and_high(words), 1), [-1])[:size]
+    else:
+        width = math.prod(shape[1:])
+        elements = (
+            tf.cast(rows, tf.int64)[:, None] * width
+            + tf.range(width, dtype=tf.int64)[None]
+        )
+        low, high = _low_and_high(_words(variable, elements // 2))
+        shared = tf.where(tf.equal(elements % 2, 1), high, low)
+        shape = [-1, *shape[1:]]
+    bits = (shared * pow(_STREAM_FACTOR, stream, 2**16)) & 0xFFFF
+    return tf.reshape(bits, shape)

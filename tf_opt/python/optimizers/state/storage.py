@@ -117,10 +117,7 @@ class Rounding:
         )
         key = stochastic_rounding.key_of_stream(step_key, index, stream)
         shape = self._state.variables[index].shape
-        if rows is None:
-            bits = stochastic_rounding.bits_of_all(key, shape)
-        else:
-            bits = stochastic_rounding.bits_of_rows(key, shape, rows)
+        bits = stochastic_rounding.bits_of(key, shape, rows)
         return storage_rounding.at_random(value, dtype, bits)
 
 
