@@ -27,9 +27,7 @@ TensorLike = (
 )
 
 
-def real(
-    name: str, value: Scalar, *, may_be_vector: bool = False
-) -> float | tf.Tensor:
+def real(name: str, value: Scalar) -> float | tf.Tensor:
     """Converts a real number to a float or a float64 tensor, exactly.
 
     A Python number stays one, because passing it to an op costs nothing.
@@ -39,7 +37,7 @@ def real(
             return float(value)
         except OverflowError as error:
             raise ValueError(_message(name, "a float64", value)) from error
-    return _scalar(name, value, "a number", tf.float64, may_be_vector)
+    return _scalar(name, value, "a number", tf.float64)
 
 
 def integer(name: str, value: Scalar) -> int | tf.Tensor:
@@ -81,13 +79,7 @@ def flag(
     return _scalar(name, value, "a bool", tf.bool)
 
 
-def _scalar(
-    name: str,
-    value: Any,
-    expected: str,
-    dtype: tf.DType,
-    may_be_vector: bool = False,
-) -> tf.Tensor:
+def _scalar(name: str, value: Any, expected: str, dtype: tf.DType) -> tf.Tensor:
     """Converts a scalar that isn't a Python number of the expected type."""
     # TensorFlow would convert these, too, but not to the expected type.
     if isinstance(value, (bool, str, bytes, numbers.Real)):
@@ -103,11 +95,9 @@ def _scalar(
         tf.bool: tensor.dtype.is_bool,
     }[dtype]:
         raise ValueError(_message(name, expected, value))
-    rank = tensor.shape.rank
-    if rank is not None and rank > may_be_vector:
-        shape = "a scalar or a vector" if may_be_vector else "a scalar"
+    if tensor.shape.rank not in (0, None):
         raise ValueError(
-            f"`{name}` must be {shape}, got shape {tensor.shape.as_list()}"
+            f"`{name}` must be a scalar, got shape {tensor.shape.as_list()}"
         )
     return tf.cast(tensor, dtype)
 

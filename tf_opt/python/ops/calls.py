@@ -14,7 +14,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional import checks
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.rule_spec import RuleSpec
@@ -47,21 +46,8 @@ BARE: Mapping[str, Any] = {
 }
 # What only the ops for slices take.
 _OF_SLICES: Mapping[str, Any] = {"since": (), "coasting": (), "lazy": False}
-# Inputs that are one number for all variables, or a vector with one number for
-# each.
-_PER_VARIABLE = (
-    "weight_decay",
-    "learning_rate_factors",
-    "gradient_factors",
-    "variable_numbers",
-)
-_CHECKS = {
-    tf.float64: checks.real,
-    tf.int64: checks.integer,
-    tf.bool: checks.flag,
-}
 # Inputs and attributes of all ops.
-_COMMON = {"variables", *BARE, *_OF_SLICES, *_PER_VARIABLE}
+_COMMON = {"variables", "weight_decay", *BARE, *_OF_SLICES}
 
 
 # ---- Inputs. ----
@@ -70,6 +56,18 @@ _COMMON = {"variables", *BARE, *_OF_SLICES, *_PER_VARIABLE}
 def _to_handles(variables: Sequence[VariableLike]) -> list[tf.Tensor]:
     """Returns the handles of variables."""
     return [getattr(variable, "handle", variable) for variable in variables]
+
+
+def _as_input(value: Any, dtype: tf.DType) -> Any:
+    """Converts a number, or a vector of them, to an input of this type.
+
+    `run_op` converts Python's numbers, exactly and at almost no cost.
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (int, float, np.ndarray)):
+        return value
+    return tf.cast(value, dtype)
 
 
 def _slices_as_inputs(
@@ -179,8 +177,8 @@ def measure_gradients(
             gradients=list(gradients),
             rows=[tf.cast(x, tf.int64) for x in rows],
             accumulators=_to_handles(accumulators),
-            gradient_scale=checks.real("gradient_scale", gradient_scale),
-            enabled=checks.flag("enabled", enabled),
+            gradient_scale=_as_input(gradient_scale, tf.float64),
+            enabled=_as_input(enabled, tf.bool),
         )
     )
 
@@ -289,23 +287,12 @@ def resource_apply(
     signature = signature_of(op.name)
     for name in signature.handles:
         inputs[name] = _to_handles(given[name])
-    # `run_op` converts Python numbers exactly and at almost no cost.
     for dtype, names in signature.scalars.items():
         for name in names:
-            if name in _PER_VARIABLE:
-                inputs[name] = _one_for_each(name, given[name])
-            else:
-                inputs[name] = _CHECKS[dtype](name, given[name])
+            inputs[name] = _as_input(given[name], dtype)
     if has_op_callbacks() and is_known(inputs["clip_value"], math.inf):
         # `enable_check_numerics` must not report this infinity.
         inputs["clip_value"] = sys.float_info.max
     for name in signature.modes:
         inputs[name] = bool(given[name])
     return library.run_op(op.name, **inputs)
-
-
-def _one_for_each(name: str, value: Any) -> float | np.ndarray | tf.Tensor:
-    """Converts to a float64 scalar or vector."""
-    if isinstance(value, np.ndarray):
-        return np.asarray(value, np.float64)
-    return checks.real(name, value, may_be_vector=True)
