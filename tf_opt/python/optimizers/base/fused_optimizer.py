@@ -16,7 +16,6 @@ from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.arguments import settings_of
 from tf_opt.python.optimizers.base.averages import Swap
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
-from tf_opt.python.optimizers.state.memory import memory_of
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import replicas
@@ -104,7 +103,7 @@ class FusedOptimizer(KerasOptimizer):
                 "`memory` is known once the optimizer is built: call "
                 "`optimizer.build(variables)` first."
             )
-        return memory_of(self._state)
+        return self._state.memory()
 
     # ---- Averages. ----
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.multipliers import Multipliers
+from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import choose
@@ -204,3 +206,34 @@ class OptimizerState:
             skips = may_step & tf.logical_not(enabled)
             skips = tf.cast(skips, skipped.dtype)
             access.assign(skipped, tf.convert_to_tensor(skipped) + skips)
+
+    def memory(self) -> dict[str, dict[str, int]]:
+        """Returns bytes by device and kind; see `FusedOptimizer.memory`."""
+        kinds = {
+            "variables": self.variables,
+            "slots": [x for slot in self.slots for x in slot],
+            "master_weights": self.masters,
+            "averages": self.averages,
+            "accumulators": self.accumulators,
+            "missed_steps": [*self.since, *self.coasting],
+            "working_copies": self.working_copies,
+            "other": self.list_all(),
+        }
+        found: dict[str, dict[str, int]] = collections.defaultdict(dict)
+        seen: set[int] = set()
+        copies = (
+            (kind, copy)
+            for kind, variables in kinds.items()
+            for variable in variables
+            if variable is not None
+            for copy in access.copies_of(variable)
+        )
+        for kind, copy in copies:
+            # A variable counts once, as the first kind that it is of.
+            if id(copy) in seen:
+                continue
+            seen.add(id(copy))
+            spec = tf.DeviceSpec.from_string(copy.device)
+            of_device = found[f"{spec.device_type}:{spec.device_index}"]
+            of_device[kind] = of_device.get(kind, 0) + bytes_of(copy)
+        return dict(found)
