@@ -19,14 +19,13 @@ from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import replicas
+from tf_opt.python.optimizers.step import transfer
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.catch_up import tables_and_rows
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.step import Step
-from tf_opt.python.optimizers.step.transfer import Transfer
-from tf_opt.python.optimizers.step.transfer import check_outside_of_xla
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
@@ -255,7 +254,8 @@ class FusedOptimizer(KerasOptimizer):
             tables, rows = tables_and_rows(state, variables, rows)
 
             def run() -> None:
-                with Transfer.of_rows(state, tables, rows).around():
+                parts = transfer.parts_of_rows(state, tables, rows)
+                with transfer.moved(state, parts):
                     catch_up(
                         self._rule(), self._settings(), state, tables, rows
                     )
@@ -387,7 +387,7 @@ class FusedOptimizer(KerasOptimizer):
             self._check_variables_are_known(variables)
         replicas.check_variables(variables)
         if self._state.working_copies:
-            check_outside_of_xla(
+            transfer.check_outside_of_xla(
                 shard_state=self.shard_state, state_device=self.state_device
             )
         if settings.skip_nonfinite:

@@ -17,11 +17,11 @@ from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
+from tf_opt.python.optimizers.step import transfer
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.transfer import Transfer
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -150,7 +150,7 @@ def update_variable(
     ]
     scalars = rule.scalars(learning_rate, frames.update_count(settings, state))
     step = (bucket, grads, frames.Frame(), factors, scalars)
-    with Transfer.of_rows(state, [variable]).around():
+    with transfer.moved(state, transfer.parts_of_rows(state, [variable])):
         if not bucket.runs_op:
             Composed(context).update(*step)
             return plan

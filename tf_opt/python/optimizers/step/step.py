@@ -140,12 +140,12 @@ class Step:
         """Runs the step where the state lives, with gradients from there."""
         _, settings, state, _ = self._context
         update = frames.is_update(settings, state)
-        moves = transfer.Transfer.of_step(self._context, grads)
+        parts = transfer.parts_of_step(self._context, grads)
         # Not only updates move averages and apply constraints.
         every_step = settings.use_ema or any(
             variable.constraint is not None for variable in self._variables
         )
-        with moves.around(every_step or update):
+        with transfer.moved(state, parts, every_step or update):
             enabled = self._update(self._context, grads, update, self._may_step)
             self._constrain(enabled)
         return self._count(enabled)

@@ -16,6 +16,7 @@ beside the backward pass of the buckets that follow.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -109,93 +110,82 @@ class _Part(NamedTuple):
     moves_all: Flag = False
 
 
-class Transfer:
-    """The values that one step, or a part of it, fetches and sends."""
+# What a step moves: the parts of each bucket, which are sent together.
+Parts = list[list[_Part]]
 
-    def __init__(self, state: OptimizerState, parts: list[list[_Part]]) -> None:
-        self._state = state
-        self._parts = parts
 
-    @classmethod
-    def of_step(
-        cls, context: StepContext, grads: Sequence[Gradient]
-    ) -> Transfer:
-        """Returns the transfer of a step, given its gradients."""
-        rule, settings, state, plan = context
-        parts = [
-            [
-                _part(context, bucket, k, grads[i])
-                for k, i in enumerate(bucket.positions)
-            ]
-            for bucket in plan.buckets
+def parts_of_step(context: StepContext, grads: Sequence[Gradient]) -> Parts:
+    """Returns what a step moves, given its gradients."""
+    rule, settings, state, plan = context
+    parts = [
+        [
+            _part(context, bucket, k, grads[i])
+            for k, i in enumerate(bucket.positions)
         ]
-        if settings.use_ema or rule.spec.average is not None:
-            # Averages of other variables move as well.
-            updated = {part.index for bucket in parts for part in bucket}
-            parts.append(
-                [
-                    _Part(index)
-                    for index, copy in enumerate(state.working_copies)
-                    if copy is not None and index not in updated
-                ]
-            )
-        return cls(state, parts)
+        for bucket in plan.buckets
+    ]
+    if settings.use_ema or rule.spec.average is not None:
+        # Averages of other variables move as well.
+        updated = {part.index for bucket in parts for part in bucket}
+        parts.append(
+            [
+                _Part(index)
+                for index, copy in enumerate(state.working_copies)
+                if copy is not None and index not in updated
+            ]
+        )
+    return parts
 
-    @classmethod
-    def of_rows(
-        cls,
-        state: OptimizerState,
-        variables: Sequence[Variable],
-        rows: Sequence[tf.Tensor] | None = None,
-    ) -> Transfer:
-        """Returns the transfer of these rows, or of whole variables.
 
-        Nothing is moved of variables that are updated where they are.
-        """
-        parts = []
-        for k, variable in enumerate(variables):
-            if state.updated(variable) is tf_variable(variable):
-                continue
-            index = state.index_of(variable)
-            if rows is None:
-                parts.append(_Part(index))
-            else:
-                moves_all = _all_catch_up(state, index)
-                parts.append(_Part(index, rows[k], moves_all))
-        return cls(state, [parts])
+def parts_of_rows(
+    state: OptimizerState,
+    variables: Sequence[Variable],
+    rows: Sequence[tf.Tensor] | None = None,
+) -> Parts:
+    """Returns what is to move of these rows, or of whole variables.
 
-    @contextlib.contextmanager
-    def around(self, update: Flag = True) -> Iterator[None]:
-        """Context manager that fetches, and sends at its end.
+    That is nothing of variables that are updated where they are.
+    """
+    parts = []
+    for k, variable in enumerate(variables):
+        if state.updated(variable) is tf_variable(variable):
+            continue
+        index = state.index_of(variable)
+        if rows is None:
+            parts.append(_Part(index))
+        else:
+            parts.append(_Part(index, rows[k], _all_catch_up(state, index)))
+    return [parts]
 
-        Nothing is moved unless there is an `update`.
-        """
-        cond(update, self._fetch)
-        yield
-        for bucket in self._parts:
-            cond(update, lambda parts=bucket: self._send(parts))
 
-    def _fetch(self) -> None:
-        for bucket in self._parts:
+@contextlib.contextmanager
+def moved(
+    state: OptimizerState, parts: Parts, update: Flag = True
+) -> Iterator[None]:
+    """Context manager that fetches values, and sends them at its end.
+
+    Nothing is moved unless there is an `update`.
+    """
+
+    def fetch() -> None:
+        for bucket in parts:
             for part in bucket:
-                copy, copies = self._copies(part)
+                copy = state.working_copies[part.index]
+                copies = access.copies_of(state.variables[part.index])
                 # A working copy that is one of them has the value already.
                 if not any(x is copy for x in copies):
-                    _move(copies[0], [copy], part.rows, part.moves_all)
+                    _move(copies[0], [copy], part)
 
-    def _send(self, parts: Sequence[_Part]) -> None:
-        for part in parts:
-            copy, copies = self._copies(part)
-            others = [x for x in copies if x is not copy]
-            _move(copy, others, part.rows, part.moves_all)
+    def send(bucket: Sequence[_Part]) -> None:
+        for part in bucket:
+            copy = state.working_copies[part.index]
+            copies = access.copies_of(state.variables[part.index])
+            _move(copy, [x for x in copies if x is not copy], part)
 
-    def _copies(self, part: _Part) -> tuple[tf.Variable, Sequence[tf.Variable]]:
-        """Returns a variable's working copy and its copies in replicas."""
-        state, index = self._state, part.index
-        return (
-            state.working_copies[index],
-            access.copies_of(state.variables[index]),
-        )
+    cond(update, fetch)
+    yield
+    for bucket in parts:
+        cond(update, functools.partial(send, bucket))
 
 
 def _part(
@@ -227,12 +217,9 @@ def _all_catch_up(state: OptimizerState, index: int) -> Flag:
 
 
 def _move(
-    source: tf.Variable,
-    targets: Sequence[tf.Variable],
-    rows: tf.Tensor | None,
-    moves_all: Flag,
+    source: tf.Variable, targets: Sequence[tf.Variable], part: _Part
 ) -> None:
-    """Assigns a variable's value, or rows of it, to others."""
+    """Assigns a part of a variable's value to others."""
 
     def move_all() -> None:
         with tf.device(source.device):
@@ -249,17 +236,16 @@ def _move(
         with tf.device(source.device):
             values = tf.raw_ops.ResourceGather(
                 resource=source.handle,
-                indices=tf.identity(rows),
+                indices=tf.identity(part.rows),
                 dtype=source.dtype,
             )
         for target in targets:
             with tf.device(target.device):
                 tf.raw_ops.ResourceScatterUpdate(
                     resource=target.handle,
-                    indices=tf.identity(rows),
+                    indices=tf.identity(part.rows),
                     updates=tf.identity(values),
                 )
 
-    if not targets:
-        return
-    cond(True if rows is None else moves_all, move_all, move_rows)
+    if targets:
+        cond(part.rows is None or part.moves_all, move_all, move_rows)
