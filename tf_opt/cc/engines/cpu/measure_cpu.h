@@ -26,59 +26,50 @@ std::vector<Measure> MeasureGradients(
     const std::vector<MeasuredTensor<T>>& tensors, double gradient_scale,
     CpuTarget target, int num_threads, const ParallelFor& parallel_for,
     const std::vector<GradientRows>& rows = {}) {
+  using V = ComputeType<T>;
   std::vector<int64_t> sizes;
   sizes.reserve(tensors.size());
-  int64_t bytes = 0;
+  int64_t bytes_per_element = sizeof(T);
   for (const auto& tensor : tensors) {
     sizes.push_back(tensor.size);
-    bytes += tensor.size * sizeof(T);
     if (tensor.accumulator != nullptr) {
-      bytes += tensor.size * sizeof(ComputeType<T>);
+      bytes_per_element = sizeof(T) + sizeof(V);
     }
   }
 
-  const TileTable table(std::move(sizes));
+  const TileTable table(sizes);
   std::vector<Measure> tiles(table.size());
   const auto measure = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>()).measure;
-  const auto scale = static_cast<ComputeType<T>>(gradient_scale);
-  const auto body = [&](int64_t begin, int64_t end) {
-    // A tile of a dense gradient: zeros, but for the rows that it has.
-    alignas(64) T dense[kTileSize];
-    if (!rows.empty()) std::memset(dense, 0, sizeof(dense));
-    for (int64_t k = begin; k < end; ++k) {
-      const Tile tile = table[k];
-      const MeasuredTensor<T>& tensor = tensors[tile.tensor];
-      const ComputeType<T>* const accumulator =
-          tensor.accumulator == nullptr ? nullptr
-                                        : tensor.accumulator + tile.begin;
-      if (rows.empty()) {
-        tiles[k] = measure(scale, tensor.gradient + tile.begin, accumulator,
-                           tile.size);
-        continue;
-      }
-      const GradientRows& own = rows[tile.tensor];
-      own.ForParts(tile.begin, tile.size,
-                   [&](int64_t from, int64_t to, int64_t count) {
-                     std::copy_n(tensor.gradient + from, count, dense + to);
-                   });
-      tiles[k] = measure(scale, dense, accumulator, tile.size);
-      own.ForParts(tile.begin, tile.size,
-                   [&](int64_t, int64_t to, int64_t count) {
-                     std::fill_n(dense + to, count, T());
-                   });
-    }
-  };
-  if (bytes <= kInlineBytes || num_threads <= 1) {
-    body(0, table.size());
-  } else {
-    // Counts all tiles as full; only those of small tensors are not.
-    const int64_t tile_bytes = kTileSize * sizeof(ComputeType<T>);
-    parallel_for(table.size(),
-                 std::clamp(table.size() / (kPiecesPerThread * num_threads),
-                            kInlineBytes / 2 / tile_bytes,
-                            kLargestPieceBytes / tile_bytes),
-                 body);
-  }
+  const auto scale = static_cast<V>(gradient_scale);
+  ForRanges(std::move(sizes), bytes_per_element, num_threads, parallel_for,
+            [&](int i, int64_t begin, int64_t end) {
+              const MeasuredTensor<T>& tensor = tensors[i];
+              // A tile of a dense gradient: zeros, but for the rows that it
+              // has.
+              alignas(64) T dense[kTileSize];
+              if (!rows.empty()) std::memset(dense, 0, sizeof(dense));
+              for (; begin < end; begin += kTileSize) {
+                const int64_t size = std::min(end - begin, kTileSize);
+                Measure& tile = tiles[table.begin(i) + begin / kTileSize];
+                const V* const accumulator = tensor.accumulator == nullptr
+                                                 ? nullptr
+                                                 : tensor.accumulator + begin;
+                if (rows.empty()) {
+                  tile = measure(scale, tensor.gradient + begin, accumulator,
+                                 size);
+                  continue;
+                }
+                rows[i].ForParts(
+                    begin, size, [&](int64_t from, int64_t to, int64_t count) {
+                      std::copy_n(tensor.gradient + from, count, dense + to);
+                    });
+                tile = measure(scale, dense, accumulator, size);
+                rows[i].ForParts(begin, size,
+                                 [&](int64_t, int64_t to, int64_t count) {
+                                   std::fill_n(dense + to, count, T());
+                                 });
+              }
+            });
 
   std::vector<Measure> measures;
   measures.reserve(tensors.size());
