@@ -34,31 +34,27 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
+// Prefetches a block of a tensor, which may be absent.
 template <bool kWritten, int64_t kSize, typename V>
-inline __attribute__((always_inline)) void PrefetchBlock(const V* block) {
+inline __attribute__((always_inline)) void PrefetchBlock(const V* tensor,
+                                                         int64_t start) {
+  if (tensor == nullptr) return;
   constexpr int kCacheLine = 64;
-  const char* bytes = reinterpret_cast<const char*>(block);
+  const char* bytes = reinterpret_cast<const char*>(tensor + start);
   for (std::size_t i = 0; i < kSize * sizeof(V); i += kCacheLine) {
     __builtin_prefetch(bytes + i, kWritten);
   }
-}
-
-// Prefetches a block of a tensor, which may be absent.
-template <bool kWritten, int64_t kSize, typename V>
-inline __attribute__((always_inline)) void PrefetchOptional(const V* tensor,
-                                                            int64_t start) {
-  if (tensor != nullptr) PrefetchBlock<kWritten, kSize>(tensor + start);
 }
 
 template <int64_t kSize, typename V>
 inline __attribute__((always_inline)) void PrefetchState(
     const StateArray<V>& array, int64_t start) {
   if (array.type == StateType::kArithmetic) {
-    PrefetchOptional<true, kSize>(static_cast<V*>(array.data), start);
+    PrefetchBlock<true, kSize>(static_cast<V*>(array.data), start);
   } else if (array.type == StateType::kBFloat16) {
-    PrefetchOptional<true, kSize>(static_cast<BFloat16*>(array.data), start);
+    PrefetchBlock<true, kSize>(static_cast<BFloat16*>(array.data), start);
   } else {
-    PrefetchOptional<true, kSize>(static_cast<float*>(array.data), start);
+    PrefetchBlock<true, kSize>(static_cast<float*>(array.data), start);
   }
 }
 
@@ -245,13 +241,13 @@ void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
     const int n = static_cast<int>(rest < size ? rest : size);
     const int64_t ahead = start + distance;
     if (distance > 0 && n == kSize && ahead < range.end) {
-      PrefetchBlock<true, kSize>(tensor.variable() + ahead);
-      PrefetchOptional<false, kSize>(range.gradient, ahead - range.begin);
+      PrefetchBlock<true, kSize>(tensor.variable(), ahead);
+      PrefetchBlock<false, kSize>(range.gradient, ahead - range.begin);
       for (int k = 0; k < kMostSlots; ++k) {
         PrefetchState<kSize>(tensor.slot(k), ahead);
       }
-      PrefetchOptional<true, kSize>(tensor.accumulator(), ahead);
-      PrefetchOptional<true, kSize>(tensor.master_weight(), ahead);
+      PrefetchBlock<true, kSize>(tensor.accumulator(), ahead);
+      PrefetchBlock<true, kSize>(tensor.master_weight(), ahead);
       PrefetchState<kSize>(tensor.average(), ahead);
     }
     if constexpr (kMayBeInPlace) {
@@ -318,8 +314,8 @@ void AccumulateRange(const Frame<ComputeType<T>>& frame,
     const int n = static_cast<int>(rest < kSize ? rest : kSize);
     const int64_t ahead = start + distance;
     if (distance > 0 && ahead < range.end) {
-      PrefetchOptional<false, kSize>(range.gradient, ahead - range.begin);
-      PrefetchOptional<true, kSize>(tensor.accumulator(), ahead);
+      PrefetchBlock<false, kSize>(range.gradient, ahead - range.begin);
+      PrefetchBlock<true, kSize>(tensor.accumulator(), ahead);
       PrefetchState<kSize>(tensor.average(), ahead);
     }
     if (tensor.accumulator() != nullptr) {
