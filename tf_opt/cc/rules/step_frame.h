@@ -53,20 +53,16 @@ struct FrameInputs {
   bool stochastic_rounding = false;
   // True if anything is rounded at random, which costs a little per variable.
   bool uses_random_bits = false;
-
-  static constexpr int kScalarCount = 7;
 };
 
-// Outside of the struct, which is not complete inside.
-inline constexpr ScalarInput<FrameInputs>
-    kFrameScalars[FrameInputs::kScalarCount] = {
-        {"gradient_scale", &FrameInputs::gradient_scale},
-        {"clip_value", &FrameInputs::clip_value, Range::kNonNegative},
-        {"ema_momentum", &FrameInputs::ema_momentum, Range::kFraction},
-        {"overwrite_with_average", &FrameInputs::overwrite_with_average},
-        {"enabled", &FrameInputs::enabled},
-        {"update", &FrameInputs::update},
-        {"iteration", &FrameInputs::iteration}};
+inline constexpr ScalarInput<FrameInputs> kFrameScalars[] = {
+    {"gradient_scale", &FrameInputs::gradient_scale},
+    {"clip_value", &FrameInputs::clip_value, Range::kNonNegative},
+    {"ema_momentum", &FrameInputs::ema_momentum, Range::kFraction},
+    {"overwrite_with_average", &FrameInputs::overwrite_with_average},
+    {"enabled", &FrameInputs::enabled},
+    {"update", &FrameInputs::update},
+    {"iteration", &FrameInputs::iteration}};
 
 // Computes the gradient that the rule receives.
 template <typename V>

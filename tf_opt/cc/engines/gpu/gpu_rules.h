@@ -83,7 +83,7 @@ struct GpuStepInputs {
   GpuScalars<typename Description::Hyperparameters,
              std::size(Description::kScalars)>
       scalars;
-  GpuScalars<FrameInputs, FrameInputs::kScalarCount> frame;
+  GpuScalars<FrameInputs, std::size(kFrameScalars)> frame;
   VariableVectors variables;
   bool has_accumulators = true;  // If false, every step must update.
   GpuRow row;
