@@ -5,9 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tensorflow/core/framework/kernel_def_builder.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tf_opt/cc/kernels/apply_attributes.h"
+#include "tf_opt/cc/kernels/kernel.h"
 
 namespace tf_opt {
 namespace {
@@ -30,11 +30,7 @@ class NotForXlaOp : public tensorflow::OpKernel {
 
 void Register(const std::string& op) {
   for (const char* device : {"XLA_CPU_JIT", "XLA_GPU_JIT"}) {
-    tensorflow::kernel_factory::OpKernelRegistrar(
-        tensorflow::KernelDefBuilder(op.c_str()).Device(device).Build(), op,
-        [](tensorflow::OpKernelConstruction* context) -> tensorflow::OpKernel* {
-          return new NotForXlaOp(context);
-        });
+    RegisterKernel<NotForXlaOp>(op, device, {});
   }
 }
 
