@@ -29,8 +29,8 @@ class Counterparts(NamedTuple):
 
 # Keras' class by the name of ours.
 KERAS = {
-    counterpart.cls.__name__: theirs
-    for theirs, counterpart in definition.COUNTERPARTS.items()
+    ours.__name__: theirs
+    for theirs, (ours, _) in definition.COUNTERPARTS.items()
 }
 
 

@@ -76,8 +76,7 @@ def from_keras(
 
     def counterpart(part: keras.optimizers.Optimizer) -> FusedOptimizer:
         own: dict[str, Any] = dict(options)
-        known = COUNTERPARTS.get(type(part))
-        cls = known.cls if known else type(part)
+        cls, _ = COUNTERPARTS.get(type(part), (type(part), {}))
         if row_wise is not False and hasattr(cls, "row_wise"):
             own["row_wise"] = row_wise
         if isinstance(part, FusedOptimizer) and not own:

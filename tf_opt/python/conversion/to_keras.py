@@ -77,13 +77,14 @@ def _counterpart(
             f"other. Received: {optimizer} of type {type(optimizer)}"
         )
     cls = by_class[type(optimizer)]
+    _, arguments = COUNTERPARTS[cls]
     taken = inspect.signature(cls).parameters
     own = inspect.signature(type(optimizer)).parameters
     fixed = {
         name: own[name].default
         for name in type(optimizer)._own_arguments
         if name not in taken
-    } | COUNTERPARTS[cls].arguments
+    } | arguments
     if optimizer.weight_decay is not None:
         fixed["decoupled_weight_decay"] = True
     learning_rate = keras_internals.learning_rate_of(optimizer)

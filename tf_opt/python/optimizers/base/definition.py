@@ -13,7 +13,6 @@ import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
-from typing import NamedTuple
 from typing import TypeVar
 
 import keras
@@ -31,20 +30,9 @@ from tf_opt.python.optimizers.values import validation
 Optimizer = TypeVar("Optimizer", bound=type)
 
 
-class Counterpart(NamedTuple):
-    """Optimizer of tf_opt with the numbers of a Keras optimizer.
-
-    Attributes:
-        cls: The class.
-        arguments: The arguments that it needs for these numbers.
-    """
-
-    cls: type
-    arguments: dict[str, Any]
-
-
-# By the class in Keras.
-COUNTERPARTS: dict[type, Counterpart] = {}
+# By the class in Keras: the class in tf_opt, and the arguments that it needs
+# for the same numbers.
+COUNTERPARTS: dict[type, tuple[type, dict[str, Any]]] = {}
 
 
 def optimizer(
@@ -66,7 +54,7 @@ def optimizer(
         cls._checks = {**COMMON_CHECKS, **_checks_of(spec), **cls._own_checks}
         _make_constructor(cls, keras_class)
         if keras_class is not None:
-            COUNTERPARTS[keras_class] = Counterpart(cls, keras_arguments)
+            COUNTERPARTS[keras_class] = cls, keras_arguments
         fill_in(cls)
         return keras.saving.register_keras_serializable("tf_opt")(cls)
 
