@@ -17,7 +17,6 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import calls
-from tf_opt.python.optimizers.step import tables
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import Settings
@@ -52,7 +51,7 @@ def measure(
 ) -> Measures:
     """Measures the gradients of all the plan's variables.
 
-    Without accumulators, gradients are merged by `tables.merged`. `rows` is the
+    Without accumulators, gradients are merged by `Bucket.merged`. `rows` is the
     result of `tables.accumulated_rows`. Norms are 0 unless `enabled`.
     """
     settings = context.settings
@@ -97,7 +96,7 @@ def _rows_with_accumulators(
     _, settings, state, _ = context
 
     def measured() -> GradientMeasures:
-        merged = tables.merged(context, bucket, grads, more_rows)
+        merged = bucket.merged(grads, more_rows)
         if not bucket.lazy:
             return calls.measure_gradients(
                 [x.values for x in merged],

@@ -18,12 +18,14 @@ import tensorflow as tf
 from tf_opt.python import dispatch
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.calls import ResourceApplyOp
+from tf_opt.python.ops.calls import merge_slices
 from tf_opt.python.ops.calls import variable_group
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -72,6 +74,19 @@ class Bucket(NamedTuple):
     ) -> contextlib.AbstractContextManager:
         """Returns the context of the device on which its state lives."""
         return state.on_device(self.indices[0])
+
+    def merged(
+        self,
+        grads: Sequence[tf.IndexedSlices],
+        accumulated: Sequence[tf.Tensor] = (),
+    ) -> list[tf.IndexedSlices]:
+        """Returns its gradients with the repeated rows summed, by the op.
+
+        The rows of `tables.accumulated_rows` occur as well, with a gradient of
+        zero.
+        """
+        rows = list(map(gradients.rows_of, self.variables))
+        return merge_slices(grads, rows, accumulated, tables=self.names)
 
 
 class _Shared(NamedTuple):

@@ -248,7 +248,7 @@ class Step:
                 continue
             own = [grads[i] for i in bucket.positions]
             with bucket.on_device(context.state):
-                slices = tables.merged(context, bucket, own)
+                slices = bucket.merged(own)
             for i, gradient in zip(bucket.positions, slices, strict=True):
                 result[i] = gradient
         return result

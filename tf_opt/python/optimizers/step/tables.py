@@ -1,4 +1,4 @@
-"""Rows of sparse gradients and accumulators, and checks of a step."""
+"""Rows of accumulators, and checks of a step."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.ops.calls import merge_slices
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.frame import StepContext
-from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values.flags import Flag
@@ -47,24 +45,6 @@ def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
         needed,
         lambda: tf.where(rows_accumulated(accumulator))[:, 0],
         lambda: tf.zeros([0], tf.int64),
-    )
-
-
-def merged(
-    context: StepContext,
-    bucket: Bucket,
-    grads: Sequence[tf.IndexedSlices],
-    accumulated: Sequence[tf.Tensor] = (),
-) -> list[tf.IndexedSlices]:
-    """Returns a bucket's gradients with the repeated rows summed, by the op.
-
-    The rows of `accumulated_rows` occur as well, with a gradient of zero.
-    """
-    return merge_slices(
-        grads,
-        list(map(gradients.rows_of, bucket.variables)),
-        accumulated,
-        tables=bucket.names,
     )
 
 
