@@ -66,25 +66,25 @@ absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context,
                                         const SliceAttributes& attributes) {
   tensorflow::OpInputList gradients;
   TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients));
-  const char* const whose = attributes.sparse() ? "variables" : "gradients";
+  const char* const whose = attributes.sparse ? "variables" : "gradients";
   std::vector<tensorflow::TensorShape> tables;
   for (int i = 0; i < size_; ++i) {
     const tensorflow::TensorShape& shape =
-        attributes.sparse() ? lists_[kVariable][i]->tensor()->shape()
-                            : gradients[i].shape();
+        attributes.sparse ? lists_[kVariable][i]->tensor()->shape()
+                          : gradients[i].shape();
     for (std::size_t k = 0; k < lists_.size(); ++k) {
       if (lists_[k].size() == 0) continue;
       TF_RETURN_IF_ERROR(CheckVariable(lists_[k], i, operands_[k],
                                        gradients[i].dtype(), shape, whose));
     }
-    if (attributes.sparse()) {
+    if (attributes.sparse) {
       tables.push_back(shape);
     } else {
       array(kGradient, i) = ArrayOf(gradients[i]);
     }
   }
-  return attributes.sparse() ? FindSlices(context, attributes, tables, &slices)
-                             : absl::OkStatus();
+  return attributes.sparse ? FindSlices(context, attributes, tables, &slices)
+                           : absl::OkStatus();
 }
 
 // A step that only accumulates writes no slot, and a variable only where it

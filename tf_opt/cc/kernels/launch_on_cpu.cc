@@ -129,8 +129,8 @@ absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
   const CpuThreads threads = ThreadsOf(context);
   step.variant = attributes.variant;
   step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
-  step.sparse = attributes.slices.sparse();
-  step.lazy = attributes.slices.lazy();
+  step.sparse = attributes.slices.sparse;
+  step.lazy = attributes.slices.lazy;
   step.threads = threads.count;
   step.parallel_for = threads.parallel_for;
   SortedRows sorted;

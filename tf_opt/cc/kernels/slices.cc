@@ -1,5 +1,7 @@
 #include "tf_opt/cc/kernels/slices.h"
 
+#include <algorithm>
+
 #include "tensorflow/core/framework/allocator.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 
@@ -129,7 +131,7 @@ absl::Status SortRows(const std::vector<Slices>& slices,
   for (int64_t i = 0; i < count; ++i) {
     begins.push_back(2 * entries);
     const int64_t of_table = CountEntries(slices[i]);
-    narrow = narrow && FitsNarrowEntries(table_rows[i], of_table);
+    narrow = narrow && std::max(table_rows[i], of_table) <= INT32_MAX;
     entries += of_table;
   }
   const int64_t bytes =

@@ -27,30 +27,24 @@ struct Slices {
 };
 
 // Attributes of ops that take slices.
-class SliceAttributes {
- public:
+struct SliceAttributes {
   absl::Status Read(tensorflow::AttrSlice attributes) {
-    sparse_ = attributes.Find("tables") != nullptr;
-    if (!sparse_) return absl::OkStatus();
-    TryGetNodeAttr(attributes, "lazy", &lazy_);
-    return GetNodeAttr(attributes, "tables", &names_);
+    sparse = attributes.Find("tables") != nullptr;
+    if (!sparse) return absl::OkStatus();
+    TryGetNodeAttr(attributes, "lazy", &lazy);
+    return GetNodeAttr(attributes, "tables", &names);
   }
-
-  // False for an op for dense gradients.
-  bool sparse() const { return sparse_; }
-  bool lazy() const { return lazy_; }
 
   // Describes the i-th table in errors, after its index.
   std::string Name(int i) const {
-    return i < static_cast<int>(names_.size())
-               ? absl::StrCat(" (of ", names_[i], ")")
+    return i < static_cast<int>(names.size())
+               ? absl::StrCat(" (of ", names[i], ")")
                : "";
   }
 
- private:
-  bool sparse_ = false;
-  bool lazy_ = false;
-  std::vector<std::string> names_;  // May be empty.
+  bool sparse = false;  // Or the op is for dense gradients.
+  bool lazy = false;
+  std::vector<std::string> names;  // May be empty.
 };
 
 // Finds the slices of a running op and checks them against the shapes of their

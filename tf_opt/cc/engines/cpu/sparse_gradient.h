@@ -26,12 +26,6 @@ struct RowEntry {
   Index position;  // Position of its values.
 };
 
-// Returns whether int32_t is enough for `count` entries of a table with `rows`
-// rows.
-inline bool FitsNarrowEntries(int64_t rows, int64_t count) {
-  return std::max(rows, count) <= INT32_MAX;
-}
-
 // Sorts by row, less than `rows`; entries of the same row keep their order.
 // Returns the sorted entries, either `entries` or `room`, which has the same
 // size. Takes at most 11 bits a pass, from the lowest on: a few microseconds
