@@ -2,7 +2,6 @@
 #ifndef TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 #define TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 
-#include <cstddef>
 #include <tuple>
 #include <utility>
 
@@ -23,41 +22,33 @@ struct RuleCase {
   using Rule = RuleOf<Description, ComputeType<T>, kVariant>;
 };
 
-template <typename Description_, int kVariant_>
-struct RuleVariant {
-  using Description = Description_;
-  static constexpr int kVariant = kVariant_;
-};
-
 template <typename... A, typename... B>
-TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>);
+testing::Types<A..., B...> operator+(testing::Types<A...>,
+                                     testing::Types<B...>);
 
-template <typename Description, int... kVariants>
-auto VariantsOf(std::integer_sequence<int, kVariants...>)
-    -> TypeList<RuleVariant<Description, kVariants>...>;
-
-template <typename... Variants, std::size_t... kIndices>
-auto WithTypes(TypeList<Variants...>, std::index_sequence<kIndices...>)
-    -> testing::Types<
-        RuleCase<std::tuple_element_t<kIndices % 4, VariableTypes>,
-                 typename Variants::Description, Variants::kVariant>...>;
-template <typename... Variants>
-auto WithTypes(TypeList<Variants...> variants)
-    -> decltype(WithTypes(variants, std::index_sequence_for<Variants...>()));
+template <typename Description, int kFirstType, int... kVariants>
+auto CasesOf(std::integer_sequence<int, kVariants...>) -> testing::Types<
+    RuleCase<std::tuple_element_t<(kFirstType + kVariants) % 4, VariableTypes>,
+             Description, kVariants>...>;
 
 // All variants of these rules, each with one type of variables, in turns: rules
 // and types don't meet in the same code.
+template <typename... Descriptions, int... kIndices>
+auto TestCases(TypeList<Descriptions...>,
+               std::integer_sequence<int, kIndices...>)
+    -> decltype((
+        ... + CasesOf<Descriptions, kIndices>(
+                  std::make_integer_sequence<int, kVariants<Descriptions>>())));
 template <typename... Descriptions>
-auto TestCases(TypeList<Descriptions...>) -> decltype(WithTypes(
-    (... + VariantsOf<Descriptions>(
-               std::make_integer_sequence<int, kVariants<Descriptions>>()))));
+auto TestCases(TypeList<Descriptions...> rules) -> decltype(TestCases(
+    rules, std::make_integer_sequence<int, sizeof...(Descriptions)>()));
 
 using TestedRules = decltype(TestCases(AllDescriptions()));
 
 // For loops that know no rule: none to three slots, one row-wise, one of
 // tables. Each has two types.
 using DifferentRules = decltype(TestCases(
-    TypeList<Asgd, Adagrad, Sgd, Adam, Asgd, Adagrad, Sgd, Adam>()));
+    TypeList<Asgd, Adagrad, Sgd, Adam, Adagrad, Sgd, Adam, Asgd>()));
 
 }  // namespace tf_opt
 
