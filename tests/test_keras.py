@@ -111,7 +111,10 @@ def test_numbers_are_those_of_keras(
         after_each(
             lambda gradient, o=optimizer, v=variable: o.apply([gradient], [v]),
             torch_trajectory.gradients(dtype, {}),
-            {str(i): x for i, x in enumerate(optimizer.variables[2:])}
+            {
+                str(i): x
+                for i, x in enumerate((variable, *optimizer.variables[2:]))
+            }
             # Subclasses read Keras' lists.
             | {
                 name: each[0]

@@ -73,8 +73,8 @@ struct GpuMeasureArguments {
 };
 
 // Measures all tensors, in the stream's order: two launches for as many as they
-// can describe. `workspace` has
-// MeasureWorkspaceBytes(tensors) bytes of device memory.
+// can describe. `workspace` has MeasureWorkspaceBytes(tensors) bytes of device
+// memory.
 template <typename T>
 const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
                                 const GpuMeasureArguments& arguments,
