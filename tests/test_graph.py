@@ -10,6 +10,8 @@ import tf_opt
 
 from op_cases import OPS
 from small_model import assert_close
+from small_model import assert_same
+from trajectory import RUNS
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 
@@ -264,3 +266,48 @@ def test_rows_that_a_table_does_not_have_are_ignored(lazy_mode):
 
     found = train([1.0, 2.0, 5.0, 6.0, 3.0, 4.0, 7.0, 8.0], [1, 9, 4, -1])
     assert_close(found, train([1.0, 2.0, 3.0, 4.0], [1, 4]), rtol=1e-6)
+
+
+COMPARING = {
+    "accumulates": lambda: tf_opt.Adam(0.1, gradient_accumulation_steps=2),
+    "averages": lambda: tf_opt.Adam(
+        0.1, use_ema=True, ema_overwrite_frequency=2
+    ),
+    "AveragedSGD": lambda: tf_opt.AveragedSGD(0.1, t0=1),
+    "ASGD": lambda: tf_opt.ASGD(0.1, batch_num=2),
+    "Lion": lambda: tf_opt.Lion(0.1, lazy_mode={"table": "catch_up"}),
+    "lazy": lambda: tf_opt.SGD(
+        0.1, momentum=0.5, lazy_mode=True, gradient_accumulation_steps=2
+    ),
+    "scales": lambda: tf_opt.LossScaleOptimizer(
+        tf_opt.Adam(0.1), 4.0, dynamic_growth_steps=2
+    ),
+}
+
+
+@pytest.mark.parametrize("make", COMPARING.values(), ids=COMPARING.keys())
+def test_no_tensors_are_compared_by_python(make, implementation, how):
+    """TensorFlow 1's `==`, which is still an option, compares identities."""
+
+    def train() -> list[np.ndarray]:
+        optimizer = make()
+        optimizer.implementation = implementation
+        table = keras.Variable(np.ones((4, 2)), name="table")
+        variables = [table, keras.Variable([1.0, 2.0])]
+        optimizer.build(variables)
+        slices = tf.IndexedSlices(tf.ones([3, 2]), tf.constant([2, 0, 2]))
+
+        def apply() -> None:
+            optimizer.apply([slices, tf.constant([2.0, -1.0])], variables)
+
+        step = RUNS[how](apply)
+        for _ in range(5):
+            step()
+        return [x.numpy() for x in (*variables, *optimizer.variables)]
+
+    tf.compat.v1.disable_tensor_equality()
+    try:
+        received = train()
+    finally:
+        tf.compat.v1.enable_tensor_equality()
+    assert_same(received, train())

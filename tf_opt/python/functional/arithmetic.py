@@ -34,6 +34,15 @@ def float64(x: Scalar) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(x), tf.float64)
 
 
+def equal(a: Scalar, b: Scalar) -> bool | tf.Tensor:
+    """Returns whether two numbers are equal.
+
+    After `tf.compat.v1.disable_tensor_equality()`, `==` compares the identity
+    of tensors.
+    """
+    return tf.equal(a, b) if isinstance(a, tf.Tensor) else a == b
+
+
 def of_scalars(
     function: Callable[..., Scalar],
 ) -> Callable[..., float | tf.Tensor]:

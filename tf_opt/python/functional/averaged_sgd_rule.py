@@ -135,7 +135,7 @@ def averaged_sgd_update(
     """Binds a step's numbers; the only slot is ax."""
     eta = learning_rate if eta is None else eta
     mu = 1 / tf.maximum(step - 1 - t0, 1)
-    copies = mu == 1
+    copies = tf.equal(mu, 1)
 
     def formula(s, p, g, ax):
         p = p - s.eta * g

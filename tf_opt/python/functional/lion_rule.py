@@ -105,7 +105,7 @@ def lion_update(
 
     def missed(_) -> MissedStep:
         # Without a gradient beta_1 decides only whether there is a direction.
-        size = tf.where(beta_1 == 0, 0 * learning_rate, learning_rate)
+        size = tf.where(tf.equal(beta_1, 0), 0 * learning_rate, learning_rate)
         return MissedStep([beta_2], size, lambda epsilon, m: tf.sign(m))
 
     return Formula(

@@ -43,7 +43,8 @@ def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
     order = tf.argsort(indices, stable=True)
     rows = tf.gather(indices, order)
     is_first = tf.concat(
-        [tf.ones_like(rows[:1], tf.bool), rows[1:] != rows[:-1]], axis=0
+        [tf.ones_like(rows[:1], tf.bool), tf.not_equal(rows[1:], rows[:-1])],
+        axis=0,
     )
     if rows.shape[0] is None and tensorflow_internals.inside_xla():
         # XLA's cumsum is wrong if an op decides the number of rows.
@@ -87,7 +88,7 @@ def gathered(slices: tf.IndexedSlices, dtype: tf.DType) -> tf.IndexedSlices:
     """Converts gathered slices from `to_gather` back, without filler rows."""
     values, indices = slices.values, slices.indices
     if not tensorflow_internals.inside_xla():
-        is_row = indices != indices.dtype.min
+        is_row = tf.not_equal(indices, indices.dtype.min)
         values, indices = tf.cond(
             tf.reduce_all(is_row),
             lambda: (slices.values, slices.indices),

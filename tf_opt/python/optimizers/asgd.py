@@ -143,7 +143,7 @@ class ASGD(FusedOptimizer):
         order = tf.convert_to_tensor(self._batch_order.value)
         in_order = tf.gather(order, self._position())
         given = tf.convert_to_tensor(self._given_batch.value)
-        return tf.where(given == _UNSET, in_order, given)
+        return tf.where(tf.equal(given, _UNSET), in_order, given)
 
     @batch_index.setter
     def batch_index(self, index: int | tf.Tensor) -> None:
@@ -234,7 +234,7 @@ class _ASGDRule(UpdateRule):
         seen = tf.convert_to_tensor(self.seen)
         batches = tf.range(seen.shape[0], dtype=tf.int64)
         batch_index = self.batch_index()
-        seen |= batches == batch_index
+        seen |= tf.equal(batches, batch_index)
         return {
             "learning_rate": access.as_number(learning_rate),
             "batch_index": batch_index,

@@ -184,7 +184,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             grows = tf.equal(finite_steps, self.dynamic_growth_steps - 1)
             factor = tf.where(finite, tf.where(grows, 2.0, 1.0), 0.5)
             # The count begins again when the scale changes.
-            following = tf.where(factor == 1, finite_steps + 1, 0)
+            following = tf.where(tf.equal(factor, 1), finite_steps + 1, 0)
             # Nothing changes while the averages are swapped in.
             access.assign(
                 self.dynamic_scale, choose(may_step, scale * factor, scale)

@@ -311,7 +311,7 @@ def rows_accumulated(accumulator: Variable) -> tf.Tensor:
     """Returns for each row whether anything in it isn't zero."""
     accumulated = tf.convert_to_tensor(accumulator)
     return tf.reduce_any(
-        accumulated != 0, axis=range(1, accumulated.shape.rank)
+        tf.not_equal(accumulated, 0), axis=range(1, accumulated.shape.rank)
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import equal
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.plan import Plan
@@ -84,10 +85,11 @@ def frame_of(
         count = update_count(settings, context.state)
         # In the first step an average becomes the variable.
         momentum = choose(
-            count == 0, 0.0, access.as_number(settings.ema_momentum)
+            equal(count, 0), 0.0, access.as_number(settings.ema_momentum)
         )
         if settings.ema_overwrite_frequency:
-            overwrite = (count + 1) % settings.ema_overwrite_frequency == 0
+            since = (count + 1) % settings.ema_overwrite_frequency
+            overwrite = equal(since, 0)
     return Frame(
         gradient_scale=settings.gradient_scale,
         accumulates=settings.accumulates,
@@ -113,7 +115,7 @@ def is_update(settings: Settings, state: OptimizerState) -> Flag:
     if not settings.accumulates:
         return True
     count = access.as_number(state.iterations)
-    return (count + 1) % settings.micro_steps == 0
+    return equal((count + 1) % settings.micro_steps, 0)
 
 
 class Factors(NamedTuple):

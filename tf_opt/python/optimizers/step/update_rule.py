@@ -66,7 +66,7 @@ class UpdateRule:
         for shared in self.spec.shared:
             value = access.as_number(self.shared[shared.name])
             if shared.first is None:
-                value = choose(value == 0, learning_rate, value)
+                value = choose(arithmetic.equal(value, 0), learning_rate, value)
             scalars[shared.name] = value
         return scalars
 
@@ -154,7 +154,7 @@ class UpdateRule:
         if self.spec.average is None:
             return []
         (eta,) = self.shared.values()
-        begins = access.as_number(eta) == 0
+        begins = arithmetic.equal(access.as_number(eta), 0)
         if begins is False:
             return []
         updated = set(map(state.index_of, variables))
