@@ -97,6 +97,28 @@ class Same(tf_opt.Adam):
         super().update_step(*arguments)
 
 
+class Mixed(tf_opt.Adam):
+    """Leaves matrices, or vectors, to the rule and updates the others."""
+
+    rank = 2
+
+    def update_step(self, gradient, variable, learning_rate):
+        if len(variable.shape) == self.rank:
+            super().update_step(gradient, variable, learning_rate)
+
+
+def test_what_ran_is_known_where_update_step_updates_some_variables(how):
+    for cls, in_use in {
+        Same: "custom_op",
+        Mixed: "custom_op and composed",
+        type("Vectors", (Mixed,), {"rank": 1}): "custom_op and composed",
+        plain_descent(tf_opt.Adam): "composed",
+    }.items():
+        optimizer = cls(0.1)
+        train(optimizer, how)
+        assert optimizer.implementation_in_use == in_use
+
+
 def test_the_decay_of_l2_stays_in_the_rule():
     arguments = {"weight_decay": 0.1, "decoupled_weight_decay": False}
     assert_same(

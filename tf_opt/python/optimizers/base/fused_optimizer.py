@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python import keras_internals
+from tf_opt.python.dispatch import COMPOSED
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
@@ -80,8 +81,7 @@ class FusedOptimizer(KerasOptimizer):
         differ in it, or None before the first step. After `model.fit` it is
         the implementation that `fit` used.
         """
-        plan = self._plans.last
-        return None if plan is None else plan.implementation
+        return " and ".join(sorted(self._plans.in_use, reverse=True)) or None
 
     def memory(self) -> dict[str, dict[str, int]]:
         """Returns how much memory the optimizer takes, on which device.
@@ -267,11 +267,7 @@ class FusedOptimizer(KerasOptimizer):
 
     def _bring_up_to_date(self) -> None:
         """Lets all rows catch up, if that is possible now."""
-        if (
-            self._state is not None
-            and self._state.since
-            and tf.executing_eagerly()
-        ):
+        if tf.executing_eagerly():
             self.catch_up()
 
     def get_config(self) -> dict[str, Any]:
@@ -376,7 +372,7 @@ class FusedOptimizer(KerasOptimizer):
             grads,
             variables,
         ):
-            self._plans.last = plan
+            self._plans.in_use = plan.implementations
             return True
         is_new = plan is None and trainable_variables is not None
         if is_new:
@@ -415,12 +411,15 @@ class FusedOptimizer(KerasOptimizer):
             ValueError: If an option changes the variable's rounding, but an
                 overridden `update_step` didn't call this class' method.
         """
-        settings, before = self._settings(), self._plans.last
+        settings, others = self._settings(), self._plans.in_use
         if settings.decays_before_rule:
             one_by_one.decay(settings, self._state, variable, learning_rate)
+        self._plans.in_use = frozenset()
         self.update_step(gradient, variable, learning_rate)
-        if self._plans.last is before:
+        if not self._plans.in_use:
             one_by_one.check_storage(settings, variable, type(self).__name__)
+            self._plans.in_use = frozenset([COMPOSED])
+        self._plans.in_use |= others
 
     def update_step(
         self,
@@ -438,7 +437,7 @@ class FusedOptimizer(KerasOptimizer):
             variable: A variable that the optimizer was built with.
             learning_rate: The learning rate, a scalar.
         """
-        self._plans.last = one_by_one.update_variable(
+        self._plans.in_use = one_by_one.update_variable(
             self._rule(),
             self._settings(),
             self._state,

@@ -129,8 +129,8 @@ def update_variable(
     gradient: GradientLike,
     variable: Variable,
     learning_rate: Scalar,
-) -> plans.Plan:
-    """Updates one variable by the rule, and returns the plan of this."""
+) -> frozenset[str]:
+    """Updates one variable by the rule; returns the implementations."""
     are_sparse = plans.may_stay_sparse(settings, state, [gradient], [variable])
     plan = plans.make(rule, settings, state, [variable], are_sparse)
     context = frames.StepContext(rule, settings, state, plan)
@@ -153,8 +153,8 @@ def update_variable(
     with transfer.moved(state, transfer.parts_of_rows(state, [variable])):
         if not bucket.runs_op:
             Composed(context).update(*step)
-            return plan
+            return plan.implementations
         if bucket.catches_up and not bucket.sparse:
             catch_up(rule, settings, state, [variable])
         launch(context, *step)
-    return plan
+    return plan.implementations

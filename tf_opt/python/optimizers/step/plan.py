@@ -115,6 +115,7 @@ class Plan(NamedTuple):
             those of a bucket, or of buckets that differ only in their device.
         one_by_one: Whether each variable goes through `update_step`.
         repeats: Whether a variable occurs, and is updated, more than once.
+        implementations: Those that update the variables.
     """
 
     variables: tuple[tf.Variable, ...]
@@ -122,13 +123,7 @@ class Plan(NamedTuple):
     sums: tuple[tuple[int, ...], ...]
     one_by_one: bool
     repeats: bool
-
-    @property
-    def implementation(self) -> str:
-        """The implementations that update these variables."""
-        runs_op = {bucket.runs_op for bucket in self.buckets}
-        names = {"custom_op": True, "composed": False}
-        return " and ".join(x for x in names if names[x] in runs_op)
+    implementations: frozenset[str]
 
 
 def accumulates_in_replicas(settings: Settings, state: OptimizerState) -> bool:
@@ -293,6 +288,10 @@ def make(
         tuple(tuple(sorted(together)) for together in sums.values()),
         one_by_one,
         repeats=any(count > 1 for count in occurrences.values()),
+        implementations=frozenset(
+            dispatch.CUSTOM_OP if bucket.runs_op else dispatch.COMPOSED
+            for bucket in buckets
+        ),
     )
 
 
@@ -348,8 +347,8 @@ class PlanKeeper:
 
     def __init__(self) -> None:
         self._plans: dict[Hashable, tuple[list, Plan]] = {}
-        # The plan of the last step that ran eagerly or was traced.
-        self.last: Plan | None = None
+        # The implementations of the last step that ran eagerly or was traced.
+        self.in_use: frozenset[str] = frozenset()
 
     def clear(self) -> None:
         """Drops all plans, because they hold other slots."""
@@ -407,5 +406,6 @@ class PlanKeeper:
                 # The list keeps the variables alive, so their ids stay unique.
                 key = (mode, *map(id, variables))
                 self._plans[key] = (list(variables), plan)
-        self.last = plan
+        # `update_step` adds those of one variable after the other.
+        self.in_use = frozenset() if one_by_one else plan.implementations
         return plan
