@@ -338,6 +338,17 @@ def test_what_cannot_catch_up_is_refused(message):
     np.testing.assert_array_equal(table, before)
 
 
+def test_a_rule_that_cannot_catch_up_is_refused_in_build():
+    for message in list(REFUSED)[:3]:
+        make, arguments, _ = REFUSED[message]
+        optimizer = make(0.1, lazy_mode="catch_up", **arguments)
+        with pytest.raises(ValueError, match=message):
+            optimizer.build([embeddings()])
+        assert not optimizer.built
+        # Without a table nothing has to.
+        optimizer.build([keras.Variable([1.0])])
+
+
 def test_what_catches_up_after_all():
     # AMSGrad may have any betas.
     adam(beta_2=0.5, amsgrad=True).apply([SLICES], [embeddings()])

@@ -311,6 +311,10 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         choices = self._choices.resolve(self, variables)
         modes = choices.values["lazy_mode"]
         catch_up = table_modes.which_catch_up(self.lazy_mode, variables, modes)
+        if any(catch_up):
+            spec = builder.spec
+            numbers = {name: getattr(self, name) for name in spec.arguments}
+            spec.check_coasts(numbers, self.weight_decay)
         self._choices, self._builder = choices, builder
         try:
             with explains_later_traces():
