@@ -235,6 +235,19 @@ def test_the_average_swaps_in_on_all_replicas(strategy):
         assert copy.numpy() == [3.0]
 
 
+@pytest.mark.parametrize("wrap", [lambda x: x, tf_opt.LossScaleOptimizer])
+def test_an_optimizer_from_outside_of_the_scope_says_what_to_do(strategy, wrap):
+    inner = tf_opt.Adam(0.1)
+    optimizer = wrap(inner)
+    with strategy.scope():
+        variable = keras.Variable([1.0])
+        with pytest.raises(ValueError, match=r"`with strategy\.scope\(\):`"):
+            optimizer.build([variable])
+    with pytest.raises(ValueError, match=r"Received: Adam\(learning_rate=0.1"):
+        strategy.run(lambda: optimizer.apply([tf.ones(1)], [variable]))
+    assert not inner.built
+
+
 def test_replicas_that_share_one_copy_are_refused():
     central = tf.distribute.experimental.CentralStorageStrategy(
         ["CPU:0", "CPU:1"], "CPU:0"

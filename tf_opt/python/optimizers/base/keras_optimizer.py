@@ -303,6 +303,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             access.once_for_all_replicas(lambda: self._build(var_list))
 
     def _build(self, variables: Sequence[keras.Variable]) -> None:
+        access.check_strategy_of(self)
         # An error leaves the optimizer as it was: all checks come first.
         builder = StateBuilder(self, self._spec, variables)
         # A loaded optimizer may be for other variables, of unfrozen layers.

@@ -69,6 +69,17 @@ def creation_scope_of(
     return strategy_of(optimizer).scope()
 
 
+def check_strategy_of(optimizer: keras.optimizers.Optimizer) -> None:
+    """Raises a ValueError in the scope of another strategy than its own."""
+    own, current = strategy_of(optimizer), tf.distribute.get_strategy()
+    if tf.distribute.has_strategy() and own is not current:
+        raise ValueError(
+            "An optimizer must be created in the scope of the strategy under "
+            "which it is built: `with strategy.scope():`. Received: "
+            f"{optimizer}, created under {own} and built under {current}"
+        )
+
+
 def on_host(x: tf.Tensor) -> np.generic | np.ndarray | tf.Tensor:
     """Returns an eager CPU tensor as a NumPy value, any other `x` unchanged."""
     if isinstance(x, tf.__internal__.EagerTensor) and "GPU" not in x.device:
