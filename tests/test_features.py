@@ -358,6 +358,30 @@ def test_wrong_arguments_of_loss_scaling(inner):
         tf_opt.LossScaleOptimizer(inner()).apply([tf.constant(1.0)])
 
 
+@pytest.mark.parametrize(
+    "inner", [tf_opt.Adam(use_ema=True), tf_opt.ASGD(0.1, batch_num=2)]
+)
+def test_loss_scaling_has_every_public_name_of_the_inner_optimizer(inner):
+    inner.track_gradient_norm = True
+    (variable,) = variables = _variables([1.0])
+    optimizer = tf_opt.LossScaleOptimizer(inner, 4.0)
+    optimizer.apply([tf.constant([4.0])], variables)
+    keras_own = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
+    added = {x for x in dir(inner) if x[0] != "_"} - {*dir(keras_own)}
+    assert {"averaged_weights", "skipped_steps", "maximize"} <= added
+    for name in added:
+        own, received = getattr(inner, name), getattr(optimizer, name)
+        assert (
+            callable(received) if callable(own) else repr(received) == repr(own)
+        )
+    optimizer.learning_rate_multipliers = {".": 1.0}
+    assert inner.learning_rate_multipliers == {".": 1.0}
+    optimizer.track_gradient_norm = False
+    assert not inner.track_gradient_norm
+    with pytest.raises(AttributeError, match="no attribute 'batch_indexes'"):
+        _ = optimizer.batch_indexes
+
+
 def test_mixed_float16_leaves_our_loss_scaling_and_saves_it(tmp_path):
     keras.config.set_dtype_policy("mixed_float16")
     try:

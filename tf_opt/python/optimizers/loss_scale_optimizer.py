@@ -35,6 +35,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     `tf.distribute` strategy the sum over replicas must be finite, so all
     replicas agree.
 
+    What tf_opt's optimizers have and Keras' lack, such as `swap_in_average`,
+    `gradient_norm` or `master_weights`, is also an attribute of this one.
+
     `model.compile` under the policy `mixed_float16` doesn't wrap this optimizer
     again.
 
@@ -92,9 +95,26 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def __repr__(self) -> str:
         return representation.of_optimizer(self)
 
+    def _inner_with(self, name: str) -> FusedOptimizer | None:
+        """Returns the inner optimizer if a public name may be its own."""
+        inner = vars(self).get("inner_optimizer")
+        is_ours = isinstance(inner, FusedOptimizer)
+        return inner if is_ours and not name.startswith("_") else None
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what this class lacks comes here.
+        if (inner := self._inner_with(name)) is not None:
+            return getattr(inner, name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
     def __setattr__(self, name: str, value: Any) -> None:
         refuse_lr(self, name, value)
-        super().__setattr__(name, value)
+        inner = self._inner_with(name)
+        is_own = name in vars(self) or hasattr(type(self), name)
+        if is_own or not hasattr(inner, name):
+            super().__setattr__(name, value)
+        else:
+            setattr(inner, name, value)
 
     @property
     def implementation_in_use(self) -> str | None:
