@@ -202,6 +202,39 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, tmp_path):
     assert_same(state(model), state(through))
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("arguments", [{}, {"jit_compile": True}])
+def test_a_loaded_average_says_plainly_how_to_resume(arguments, tmp_path):
+    file = tmp_path / "x.keras"
+    model = compiled(MAKES["Adam"](), run_eagerly=False)
+    callbacks = [
+        tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True),
+        keras.callbacks.ModelCheckpoint(file),
+    ]
+    model.fit(X, Y, callbacks=callbacks, **FIT)
+    model = keras.models.load_model(file)
+    model.compile(model.optimizer, "mse", **arguments)
+    with pytest.raises(RuntimeError, match="`optimizer.swap_out_a") as error:
+        model.fit(X, Y, **FIT)
+    assert "\n" not in str(error.value)
+    # Averages are swapped out in time where the first step is traced later.
+    model.fit(X, Y, callbacks=[tf_opt.callbacks.SwapAveragedWeights()], **FIT)
+    assert int(model.optimizer.iterations.numpy()) == 8
+
+
+def test_a_traced_function_may_create_an_optimizer_with_averages():
+    variable, created = keras.Variable([1.0, 2.0]), []
+
+    @tf.function
+    def step() -> None:
+        if not created:
+            created.append(tf_opt.Adam(0.5, use_ema=True))
+        created[0].apply([tf.ones(2)], [variable])
+
+    step()
+    np.testing.assert_allclose(variable, [0.5, 1.5], rtol=1e-6)
+
+
 # ---- In Keras' wrappers. ----
 
 

@@ -176,7 +176,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             ValueError: If `trainable_variables` is None and the optimizer isn't
                 built.
             RuntimeError: If the inner optimizer's averages are swapped in. In a
-                `tf.function` this is a `tf.errors.InvalidArgumentError`.
+                `tf.function` that was traced before, this is a
+                `tf.errors.InvalidArgumentError`.
         """
         if not self.built and trainable_variables is None:
             raise ValueError(

@@ -90,7 +90,8 @@ def are_swapped_in(iterations: keras.Variable | None) -> bool:
             "Averages are swapped in eager mode: call this outside of "
             "`tf.function`."
         )
-    return iterations is not None and bool(iterations.numpy() < 0)
+    # An array without elements where a traced function creates the optimizer.
+    return iterations is not None and bool((iterations.numpy() < 0).any())
 
 
 @contextlib.contextmanager
@@ -102,16 +103,19 @@ def forbid_step(iterations: keras.Variable) -> Iterator[Flag]:
         a step can't raise errors.
 
     Raises:
-        RuntimeError: If the averages are swapped in. In a `tf.function` this is
-            a `tf.errors.InvalidArgumentError`.
+        RuntimeError: If the averages are swapped in. In a `tf.function` that
+            was traced before, this is a `tf.errors.InvalidArgumentError`.
     """
     message = (
         "The average is in the variables' place: a step would train it. Call "
-        "`swap_out_average()` first."
+        "`optimizer.swap_out_average()` first."
     )
-    if tf.executing_eagerly():
-        if are_swapped_in(iterations):
+    is_eager = tf.executing_eagerly()
+    # A graph's error hides the message, so the trace reads the counter, too.
+    with contextlib.nullcontext() if is_eager else tf.init_scope():
+        if tf.executing_eagerly() and are_swapped_in(iterations):
             raise RuntimeError(message)
+    if is_eager:
         yield True
         return
     may_step = tf.convert_to_tensor(iterations) >= 0

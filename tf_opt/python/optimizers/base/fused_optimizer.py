@@ -127,8 +127,8 @@ class FusedOptimizer(KerasOptimizer):
         The averages are the moving averages of `use_ema=True`, or those of
         `AveragedSGD`. The variables' values are kept, also in a checkpoint or a
         saved model, and `swap_out_average` restores them. Until then, a step
-        raises an error. (Inside XLA and on a GPU, the composed implementation
-        can't raise errors; a step does nothing there.)
+        raises an error. (Once traced, the composed implementation can't raise
+        errors inside XLA and on a GPU; a step does nothing there.)
 
         Raises:
             RuntimeError: If the optimizer keeps no averages or isn't built, the
@@ -327,8 +327,8 @@ class FusedOptimizer(KerasOptimizer):
             TypeError: If a gradient doesn't convert to a tensor, or
                 `trainable_variables` contains anything but variables.
             RuntimeError: If `implementation="custom_op"` can't run, or the
-                averages are swapped in (in a `tf.function`, the latter is a
-                `tf.errors.InvalidArgumentError`).
+                averages are swapped in (in a `tf.function` that was traced
+                before, the latter is a `tf.errors.InvalidArgumentError`).
         """
         with self._unless_swapped_in() as may_step:
             self._apply_scaled(grads, trainable_variables, may_step=may_step)
