@@ -157,6 +157,27 @@ def test_a_loss_scale_optimizer_goes_on(move, built):
     assert_close(*outcomes, rtol=TOLERANCE)
 
 
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "source", ["sgd", keras.optimizers.SGD(0.5, momentum=0.5)]
+)
+def test_a_step_that_is_being_traced_may_convert(source):
+    variable, converted = keras.Variable([1.0, 2.0]), []
+
+    @tf.function
+    def step(gradient: tf.Tensor) -> None:
+        if not converted:
+            converted.append(tf_opt.from_keras(source))
+        converted[0].apply([gradient], [variable])
+
+    expected = keras.Variable([1.0, 2.0])
+    theirs = keras.optimizers.get(source)
+    for gradient in tf.constant([[1.0, -2.0], [0.5, 3.0]]):
+        step(gradient)
+        theirs.apply([gradient], [expected])
+    np.testing.assert_allclose(variable, expected, rtol=TOLERANCE)
+
+
 def replicated_steps(strategy, optimizer, variable, gradients) -> None:
     """Does them in all replicas."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 from typing_extensions import Unpack
 
 from tf_opt.python import keras_internals
@@ -83,9 +84,11 @@ def from_keras(
             return part
         return _counterpart(part, own)
 
-    if isinstance(optimizer, (str, Mapping)):
-        optimizer = _new(optimizer)
-    result = convert(optimizer, counterpart, LossScaleOptimizer)
+    # A step that is being traced can't read an optimizer's numbers.
+    with tf.init_scope():
+        if isinstance(optimizer, (str, Mapping)):
+            optimizer = _new(optimizer)
+        result = convert(optimizer, counterpart, LossScaleOptimizer)
     if row_wise is not False and not any(
         hasattr(part, "row_wise") for part in keras_internals.unwrapped(result)
     ):
