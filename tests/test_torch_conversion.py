@@ -142,6 +142,31 @@ def test_a_group_without_what_every_version_has(missing):
         tf_opt.from_torch(("Adam", given), [keras.Variable([1.0])])
 
 
+@pytest.mark.parametrize(
+    ("key", "changed"),
+    [
+        ("state", {"state": None}),
+        ("param_groups", {"param_groups": None}),
+        ("param_groups", {"param_groups": 1}),
+        ("params", {"param_groups": [None]}),
+        ("params", {"param_groups": [{"params": None, "lr": 0.5}]}),
+        ("lr", {"param_groups": [{"params": [0], "lr": None}]}),
+    ],
+)
+def test_a_state_dict_of_something_else(key, changed):
+    group = {"params": [0], "lr": 0.5}
+    given = {"state": {}, "param_groups": [group], **changed}
+    with pytest.raises(ValueError, match=f"`optimizer` must.*'{key}'"):
+        tf_opt.from_torch(("Adam", given), [keras.Variable([1.0])])
+
+
+def test_a_parameter_without_state_has_had_no_step():
+    group = {"params": [0], "lr": 0.5}
+    given = {"state": {0: None}, "param_groups": [group]}
+    optimizer = tf_opt.from_torch(("Adam", given), [keras.Variable([1.0])])
+    assert int(optimizer.iterations) == 0
+
+
 @pytest.mark.parametrize("name", ["AdamW", "NAdam", "ASGD"])
 def test_the_result_may_accumulate(name):
     make = grouped(name)
@@ -396,6 +421,17 @@ def test_what_to_torch_refuses(optimizer, error, message):
     variable = keras.Variable([1.0])
     optimizer.build([variable])
     with pytest.raises(error, match=message):
+        tf_opt.to_torch(optimizer, [variable])
+
+
+def test_to_torch_refuses_a_mode_that_pytorch_does_not_know(monkeypatch):
+    variable, optimizer = keras.Variable([1.0]), tf_opt.Adam(epsilon_hat=False)
+    optimizer.build([variable])
+    counterpart = COUNTERPARTS["Adam"]._replace(fixed={})
+    monkeypatch.setitem(COUNTERPARTS, "Adam", counterpart)
+    assert tf_opt.to_torch(optimizer, [variable])["param_groups"]
+    optimizer.epsilon_hat = True
+    with pytest.raises(ValueError, match="`epsilon_hat` must be False"):
         tf_opt.to_torch(optimizer, [variable])
 
 

@@ -139,19 +139,24 @@ def _name_and_state(optimizer: Any) -> tuple[str, Mapping[str, Any]]:
             "its class's name and its state_dict, and the class one of "
             f"{', '.join(COUNTERPARTS)}. Received: {optimizer!r}"
         )
-    groups = state_dict.get("param_groups", ())
-    for part, keys in (
-        (state_dict, ("state", "param_groups")),
-        *((group, ("params", "lr")) for group in groups),
-    ):
-        for key in keys:
-            if key not in part:
-                raise ValueError(
-                    "`optimizer` must have the state_dict of a PyTorch "
-                    f"optimizer. Expected: the key {key!r}. Received: the keys "
-                    f"{list(part)}"
-                )
+    _check_has(state_dict, "state_dict", state=Mapping, param_groups=Sequence)
+    for group in state_dict["param_groups"]:
+        _check_has(group, "group", params=Sequence, lr=object)
     return name, state_dict
+
+
+def _check_has(part: Any, what: str, **kinds: type) -> None:
+    """Raises a ValueError unless a part of a state_dict has these keys."""
+    values = part if isinstance(part, Mapping) else {}
+    for key, kind in kinds.items():
+        value = values.get(key)
+        if value is None or not isinstance(value, kind):
+            raise ValueError(
+                "`optimizer` must have the state_dict of a PyTorch optimizer. "
+                f"Expected: the key {key!r} in the {what}, a {kind.__name__}. "
+                f"Received: a {type(part).__name__} with {key}={value!r} and "
+                f"the keys {list(values)}"
+            )
 
 
 def _parameters(
@@ -159,7 +164,7 @@ def _parameters(
 ) -> list[_Parameter]:
     """Returns the parameters that have a variable, in its order."""
     found = [
-        (group, state_dict["state"].get(index, {}))
+        (group, state_dict["state"].get(index) or {})
         for group in state_dict["param_groups"]
         for index in group["params"]
     ]

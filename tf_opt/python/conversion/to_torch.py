@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -89,7 +90,7 @@ def to_torch(
     import torch
 
     name, counterpart = _counterpart_of(optimizer)
-    _check_features(name, counterpart, optimizer)
+    _check_features(getattr(torch.optim, name), counterpart, optimizer)
     optimizer.catch_up()
     names = list(variables) if isinstance(variables, Mapping) else None
     if isinstance(variables, Mapping):
@@ -143,10 +144,17 @@ def _counterpart_of(optimizer: Any) -> tuple[str, Counterpart]:
 
 
 def _check_features(
-    name: str, counterpart: Counterpart, optimizer: FusedOptimizer
+    theirs: type, counterpart: Counterpart, optimizer: FusedOptimizer
 ) -> None:
     """Raises for what PyTorch's optimizer lacks."""
-    fixed = dict(counterpart.fixed)
+    name = theirs.__name__
+    taken = {*BETAS, *inspect.signature(theirs).parameters}
+    own = inspect.signature(counterpart.cls).parameters
+    fixed = {
+        argument: own[argument].default
+        for argument in counterpart.cls._own_arguments
+        if not taken & {argument, counterpart.name_of(argument)}
+    } | counterpart.fixed
     if "torch_momentum" in fixed and not optimizer.momentum:
         del fixed["torch_momentum"]
     if optimizer.weight_decay and name not in _CHOOSE_DECAY:
