@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -32,3 +34,23 @@ def test_no_cd_depends_on_the_environment(script: pathlib.Path) -> None:
     first_cd = re.search(r"(?m)^[^#\n]*\bcd ", text)
     if first_cd is not None:
         assert "\nunset CDPATH\n" in text[: first_cd.start()]
+
+
+def test_bazel_finds_no_packages_in_a_renamed_folders_link(tmp_path):
+    """Bazel names one of its links after the folder, and ignores only that."""
+    folder = tmp_path / "renamed"
+    (folder / "tools").mkdir(parents=True)
+    shutil.copy(ROOT / "tools" / "bazel", folder / "tools")
+    for name in ("bin", "out", "testlogs", "renamed", "before"):
+        (folder / f"bazel-{name}").symlink_to(tmp_path)
+    (folder / "bazel-notes").touch()
+    subprocess.run(
+        [folder / "tools" / "bazel", "info"],
+        check=True,
+        env={**os.environ, "BAZEL_REAL": shutil.which("true")},
+    )
+    left = {x.name for x in folder.glob("bazel-*")}
+    assert left == {
+        *("bazel-bin", "bazel-out", "bazel-testlogs"),
+        *("bazel-renamed", "bazel-notes"),
+    }
