@@ -15,6 +15,7 @@ import tf_opt
 
 from counterparts import COUNTERPARTS
 from low_precision_cases import SETTINGS
+from processes import python
 from registry import OPTIMIZERS
 from small_model import assert_close
 from small_model import assert_same
@@ -230,3 +231,26 @@ def test_lists_load_as_arrays_do():
         {key: np.array(value).tolist() for key, value in store.items()}
     )
     assert_same(*(x.variables for x in optimizers))
+
+
+def test_a_pickled_optimizer_brings_tf_opt_and_a_model_does_not(tmp_path):
+    model = compiled(tf_opt.Adam(0.1, maximize=True))
+    for name in ("optimizer", "model"):
+        pickled = pickle.dumps(getattr(model, name, model))
+        (tmp_path / name).write_bytes(pickled)
+    code = f"""
+    import pathlib, pickle
+    folder = pathlib.Path({str(tmp_path)!r})
+    try:
+        pickle.loads((folder / "model").read_bytes())
+    except TypeError as error:
+        print(str(error)[:29])
+    print(pickle.loads((folder / "optimizer").read_bytes()))
+    model = pickle.loads((folder / "model").read_bytes())
+    print(type(model.optimizer).__module__)
+    """
+    assert python.run(code).splitlines() == [
+        "Could not locate class 'Adam'",
+        "Adam(learning_rate=0.1, maximize=True)",
+        "tf_opt.python.optimizers.adam",
+    ]
