@@ -36,7 +36,7 @@ class MergedSlices(NamedTuple):
 
 
 def merge(values: tf.Tensor, indices: tf.Tensor) -> MergedSlices:
-    """Sums the values of repeated rows, in the order of their occurrence.
+    """Sums the values of repeated rows, on CPUs in the order of occurrence.
 
     The sums are computed in the arithmetic type and cast to that of `values`.
     """
