@@ -95,3 +95,15 @@ def assert_close(
     """Compares them as `numpy.testing.assert_allclose` does."""
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, **tolerance)
+
+
+def assert_same_config(
+    loaded: keras.optimizers.Optimizer, original: keras.optimizers.Optimizer
+) -> None:
+    """The same configuration, but for the paths, which loading changes."""
+    configs = [loaded.get_config(), original.get_config()]
+    for config, optimizer in zip(configs, (loaded, original), strict=True):
+        paths = [variable.path for variable in optimizer._trainable_variables]
+        if config["by_position"] is not None:
+            assert config["by_position"].pop("paths") == paths
+    assert configs[0] == configs[1]

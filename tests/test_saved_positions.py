@@ -14,6 +14,7 @@ import tf_opt
 from small_model import X
 from small_model import Y
 from small_model import assert_same
+from small_model import assert_same_config
 
 
 def sequential() -> keras.Model:
@@ -109,11 +110,11 @@ def test_a_loaded_model_trains_on_bit_for_bit(make, optimizer, tmp_path):
         # Otherwise nothing of this is tested.
         assert model.variables[0].path == "whole/first/kernel"
         assert loaded.variables[0].path == "first/kernel"
-    assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    assert_same_config(loaded.optimizer, model.optimizer)
     # And from what was loaded, saved and loaded again.
     loaded.save(tmp_path / "again.keras")
     again = keras.models.load_model(tmp_path / "again.keras")
-    assert again.optimizer.get_config() == model.optimizer.get_config()
+    assert_same_config(again.optimizer, model.optimizer)
     assert_go_on(model, again, pickle.loads(pickle.dumps(model)))
 
 
@@ -133,8 +134,8 @@ def test_in_another_structure_names_decide():
     other = tf_opt.AdamW.from_config(config)
     other.build(variables)
     by_position = other.get_config()["by_position"]
-    assert by_position == {
-        "shapes": [[1]] * 3,
+    assert by_position["shapes"] == [[1]] * 3
+    assert by_position["values"] == {
         "learning_rate_multipliers": [0.0, 0.5, 1.0],
         "excluded": [False, True, True],
     }
@@ -154,7 +155,7 @@ def test_what_is_set_after_loading_counts(tmp_path):
         True,
         True,
     ]
-    config = loaded.optimizer.get_config()["by_position"]
+    config = loaded.optimizer.get_config()["by_position"]["values"]
     assert config["learning_rate_multipliers"] == [1.0, 1.0, 0.0, 0.0]
     assert config["weight_decay_multipliers"] == [2.0, 1.0, 2.0, 1.0]
 
@@ -164,11 +165,158 @@ def test_what_is_set_after_loading_counts(tmp_path):
     optimizer.weight_decay_multipliers = {"^b": 3.0}
     optimizer.exclude_from_weight_decay(var_names=["a"])
     optimizer.build([tf.Variable([1.0], name="a"), tf.Variable(1.0, name="b")])
-    assert optimizer.get_config()["by_position"] == {
-        "shapes": [[1], []],
+    by_position = optimizer.get_config()["by_position"]
+    assert by_position["shapes"] == [[1], []]
+    assert by_position["values"] == {
         "weight_decay_multipliers": [1.0, 3.0],
         "excluded": [True, False],
     }
+
+
+def two_layers(*names: str, **layer: object) -> keras.Model:
+    kernel = keras.initializers.RandomNormal(seed=1)
+    layers = [
+        keras.layers.Dense(3, kernel_initializer=kernel, name=name, **layer)
+        for name in names
+    ]
+    return keras.Sequential([keras.Input((3,)), *layers])
+
+
+def changes(optimizer, model: keras.Model) -> dict[str, list]:
+    """Each variable's change by two steps."""
+    before = model.get_weights()
+    variables = model.trainable_variables
+    for _ in range(2):
+        grads = [
+            tf.IndexedSlices(tf.ones([1, *v.shape[1:]]), [1], v.shape)
+            if "embeddings" in v.path
+            else tf.ones(v.shape)
+            for v in variables
+        ]
+        optimizer.apply(grads, variables)
+    return {
+        "/".join(variable.path.split("/")[-2:]): (after - first).tolist()
+        for variable, first, after in zip(
+            variables, before, model.get_weights(), strict=True
+        )
+    }
+
+
+HEAD, BODY = {"head": 0.5}, {"body": 0.25}
+EXCLUDED = [{"var_names": [name], "paths": []} for name in ("head", "body")]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("option", "before", "after"),
+    [
+        ("learning_rate_multipliers", HEAD, {"head": 0.0}),
+        ("learning_rate_multipliers", HEAD, None),
+        ("learning_rate_multipliers", HEAD, BODY),
+        ("learning_rate_multipliers", HEAD | {"e": 0.0}, {"e": 0.0} | HEAD),
+        ("weight_decay_multipliers", HEAD, BODY),
+        ("exclude_from_weight_decay", *EXCLUDED),
+        ("exclude_from_weight_decay", EXCLUDED[0], None),
+        ("lazy_mode", ["users"], ["items"]),
+        ("lazy_mode", {"users": True}, False),
+        ("row_wise", ["users"], ["items"]),
+        ("row_wise", ["users"], True),
+    ],
+)
+def test_an_edited_configuration_does_what_it_says(option, before, after):
+    def model():
+        if option not in ("lazy_mode", "row_wise"):
+            return two_layers("body", "head", bias_initializer="ones")
+        ids = keras.Input((1,), dtype="int32")
+        tables = [
+            keras.layers.Embedding(3, 2, "ones", name=name)(ids)
+            for name in ("users", "items")
+        ]
+        return keras.Model(ids, keras.layers.Add()(tables))
+
+    cls = tf_opt.Adagrad if option == "row_wise" else tf_opt.AdamW
+    built = cls(0.5, weight_decay=0.25, **{option: before})
+    first = changes(built, model())
+    config = built.get_config() | {option: after}
+    expected = changes(cls(0.5, weight_decay=0.25, **{option: after}), model())
+    # Otherwise nothing of this is tested.
+    assert expected != first or option == "row_wise"
+    for edited in (cls.from_config({**config}), cls(**config)):
+        assert changes(edited, model()) == expected
+        assert (
+            edited.get_config()["by_position"]
+            == (
+                cls.from_config(edited.get_config()).get_config()["by_position"]
+            )
+        )
+    if isinstance(after, dict) and option != "exclude_from_weight_decay":
+        config[option] = {"nowhere": 0.5}
+        with pytest.raises(ValueError, match="'nowhere', which is found in no"):
+            cls.from_config(config).build(model().trainable_variables)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("saved_names", [False, True])
+def test_names_win_over_positions_where_they_are_found(saved_names):
+    optimizer = tf_opt.AdamW(
+        0.5, weight_decay=0.25, learning_rate_multipliers={"head": 0.0}
+    )
+    model = two_layers("body", "head")
+    optimizer.exclude_from_weight_decay(var_list=[model.variables[2]])
+    if saved_names:
+        # Names that are found nowhere later, so that only paths can tell.
+        model = two_layers("head", "body")
+        optimizer = tf_opt.AdamW(
+            0.5, learning_rate_multipliers={f"{model.name}/head": 0.0}
+        )
+        model.build((None, 3))
+    changed = changes(optimizer, model)
+    assert not np.any(changed["head/kernel"])
+    other = two_layers("head", "body")
+    again = changes(type(optimizer)(**optimizer.get_config()), other)
+    assert not np.any(again["head/kernel"]) and np.any(again["body/kernel"])
+
+
+class Mine(tf_opt.Adam):
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        del custom_objects
+        return cls(**config)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("wrap", [lambda x: x, tf_opt.LossScaleOptimizer])
+def test_the_constructor_takes_what_get_config_returns(wrap):
+    schedule = keras.optimizers.schedules.CosineDecay(0.5, 10)
+    optimizer = wrap(Mine(schedule, learning_rate_multipliers={"head": 0.0}))
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    inner.exclude_from_weight_decay(var_names=["body"])
+    optimizer.build(two_layers("body", "head").trainable_variables)
+    config = optimizer.get_config()
+    with keras.saving.custom_object_scope({"Mine": Mine}):
+        for other in (
+            type(optimizer)(**config),
+            type(optimizer).from_config({**config}),
+        ):
+            assert other.get_config() == config
+            assert type(other) is type(optimizer)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"by_position": {"shapes": [], "lazy_mode": [True]}},
+        {"by_position": 1},
+        {"exclude_from_weight_decay": ["bias"]},
+        {"exclude_from_weight_decay": {"names": ["bias"]}},
+        {"exclude_from_weight_decay": {"var_names": "bias"}},
+        {"exclude_from_weight_decay": {"var_names": ["("]}},
+    ],
+)
+def test_what_no_configuration_has_is_refused(argument):
+    (name,) = argument
+    with pytest.raises(ValueError, match=f"`{name}` must"):
+        tf_opt.Adam(**argument)
 
 
 def test_a_loaded_model_keeps_its_lazy_tables(tmp_path):
@@ -179,11 +327,11 @@ def test_a_loaded_model_keeps_its_lazy_tables(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.variables[0].path == "user_table/embeddings"
-    config = loaded.optimizer.get_config()
-    assert config == model.optimizer.get_config()
-    assert config["by_position"]["lazy_mode"] == [True, False, False]
+    assert_same_config(loaded.optimizer, model.optimizer)
+    by_position = loaded.optimizer.get_config()["by_position"]
+    assert by_position["values"]["lazy_mode"] == [True, False, False]
     row = loaded.get_weights()[0][1]
     loaded.fit(tf.constant([[2]]), tf.ones([1, 1, 1]), verbose=0)
     np.testing.assert_array_equal(loaded.get_weights()[0][1], row)
     loaded.optimizer.lazy_mode = True
-    assert "by_position" not in loaded.optimizer.get_config()
+    assert loaded.optimizer.get_config()["by_position"] is None

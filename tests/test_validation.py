@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from collections.abc import Callable
 from collections.abc import Iterator
 
 import keras
@@ -13,6 +14,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from counterparts import COUNTERPARTS
 from registry import RULES
 
 NO_NUMBERS = ["0.9", True, [0.9], 1j, tf.constant(0.9), np.zeros(1), math.nan]
@@ -235,7 +237,6 @@ def test_a_value_that_keras_takes_means_the_same(name, value):
 @pytest.mark.parametrize(
     ("make", "name", "value", "other"),
     [
-        (tf_opt.Adam, "amsgrad", True, False),
         (tf_opt.AdamW, "master_weights", True, False),
         (tf_opt.NAdam, "state_dtype", "bfloat16", None),
         (tf_opt.ASGD, "batch_num", 3, False),
@@ -256,21 +257,70 @@ def test_what_decides_about_the_state_stays(make, name, value, other):
     assert getattr(optimizer, name) == value
 
 
+def applying(optimizer, gradient, variable) -> Callable[[], None]:
+    return lambda: optimizer.apply([gradient], [variable])
+
+
+@pytest.mark.parametrize("eager", [True, False])
 @pytest.mark.parametrize(
-    ("name", "value", "off"),
-    [("use_ema", True, False), ("gradient_accumulation_steps", 2, None)],
+    ("name", "option", "off"),
+    [
+        ("SGD", {"use_ema": True, "ema_momentum": 0.5}, False),
+        ("Lion", {"gradient_accumulation_steps": 2}, None),
+        ("SGD", {"momentum": 0.5}, 0.0),
+        ("RMSprop", {"momentum": 0.5}, 0),
+        ("RMSprop", {"centered": True}, False),
+        # Keras rounds 0.999 to float32.
+        ("Adam", {"amsgrad": True, "beta_2": 0.9375}, False),
+    ],
 )
-def test_what_needs_state_may_end_and_not_begin(name, value, off):
-    variable = keras.Variable([1.0])
-    optimizer = tf_opt.SGD(0.5, **{name: value})
-    optimizer.build([variable])
-    setattr(optimizer, name, off)
-    optimizer.apply([tf.ones(1)], [variable])
-    assert variable.numpy() == [0.5]
-    without = tf_opt.SGD(0.5)
-    without.build([variable])
+def test_what_has_state_may_end_and_begin_again(name, option, off, eager):
+    (argument, on) = next(iter(option.items()))
+    results = []
+    for make in (COUNTERPARTS[name].ours, COUNTERPARTS[name].keras):
+        variable = keras.Variable([1.0, -2.0], dtype="float64")
+        optimizer = make(learning_rate=0.1, **option)
+        optimizer.build([variable])
+        for step, value in enumerate((on, on, off, off, off, on, on), 1):
+            setattr(optimizer, argument, value)
+
+            gradient = tf.constant([0.3, 8.0], tf.float64) / step**2
+            apply = applying(optimizer, gradient, variable)
+            (apply if eager else tf.function(apply))()
+        results.append([variable, *optimizer.variables])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "value"),
+    [
+        (tf_opt.SGD, "use_ema", True),
+        (tf_opt.SGD, "gradient_accumulation_steps", 2),
+        (tf_opt.SGD, "momentum", 0.5),
+        (tf_opt.Adam, "amsgrad", True),
+    ],
+)
+def test_what_has_no_state_can_not_begin(make, name, value):
+    optimizer = make()
+    optimizer.build([keras.Variable([1.0])])
     with pytest.raises(ValueError, match=f"`{name}` can't begin once"):
-        setattr(without, name, value)
+        setattr(optimizer, name, value)
+
+
+def test_options_that_rows_in_waiting_need_stay():
+    table = keras.Variable([[1.0], [2.0]], name="embeddings")
+    optimizer = tf_opt.SGD(0.1, momentum=0.5, lazy_mode="catch_up")
+    optimizer.build([table])
+    optimizer.momentum = 0.25
+    with pytest.raises(ValueError, match="while rows of tables"):
+        optimizer.momentum = 0.0
+    averaging = tf_opt.SGD(0.1, use_ema=True)
+    averaging.build([table])
+    averaging.use_ema = False
+    averaging.lazy_mode = True
+    with pytest.raises(ValueError, match="`use_ema` must be False"):
+        averaging.use_ema = True
 
 
 @pytest.mark.parametrize("make", [tf.Variable, keras.Variable])

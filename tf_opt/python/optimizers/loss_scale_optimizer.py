@@ -74,6 +74,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
+        if isinstance(inner_optimizer, dict):
+            # That of `get_config`.
+            inner_optimizer = keras.saving.deserialize_keras_object(
+                inner_optimizer
+            )
         if not isinstance(inner_optimizer, keras.optimizers.Optimizer):
             raise TypeError(
                 "`inner_optimizer` must be an optimizer. Received: "

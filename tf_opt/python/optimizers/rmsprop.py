@@ -58,8 +58,8 @@ class RMSprop(FusedOptimizer):
 
     {{common_arguments}}
 
-    Once the optimizer is built, `centered` can't change, and `momentum` can't
-    become 0 or stop being 0.
+    An optimizer that was built with momentum or with `centered` can go on
+    without and with it again, one that was built without can't begin.
 
     Raises:
         ValueError: If an argument is out of range.

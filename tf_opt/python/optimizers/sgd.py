@@ -56,8 +56,8 @@ class SGD(FusedOptimizer):
     {{common_arguments}}
 
     `dampening` needs `torch_momentum=True`, and can't be combined with
-    `nesterov=True`. Once the optimizer is built, `momentum` can't become 0 or
-    stop being 0.
+    `nesterov=True`. An optimizer that was built with momentum can go on without
+    (0) and with it again, one that was built without can't begin.
 
     Raises:
         ValueError: If an argument is out of range, or doesn't go with another.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 from typing import Literal
@@ -23,6 +24,8 @@ from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.state import placement
+from tf_opt.python.optimizers.state import table_modes
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.state.storage import StateDtype
 from tf_opt.python.optimizers.state.storage import standard_state_dtype
@@ -123,7 +126,14 @@ class Options(TypedDict, total=False):
     implementation: Implementation
 
 
-class CommonArguments(KerasArguments, Options, total=False):
+class SavedChoices(TypedDict, total=False):
+    """What `get_config` saves of choices by variable besides the options."""
+
+    exclude_from_weight_decay: Mapping[str, Sequence[str]] | None
+    by_position: Mapping[str, Any] | None
+
+
+class CommonArguments(KerasArguments, Options, SavedChoices, total=False):
     """What all optimizers take, besides the learning rate."""
 
 
@@ -186,21 +196,43 @@ def is_fixed(name: str, spec: RuleSpec) -> bool:
     )
 
 
-def check_fits_state(name: str, value: Any, old: Any, spec: RuleSpec) -> None:
-    """Raises a ValueError if a built optimizer's state needs the old value."""
+def check_fits_state(
+    name: str,
+    value: Any,
+    old: Any,
+    spec: RuleSpec,
+    state: OptimizerState,
+) -> None:
+    """Raises a ValueError if a built optimizer's state needs another value.
+
+    What has state may end and begin again.
+    """
+    optional = spec.optional_slots
+    of_slots = {slot.needed_by: slot in state.built_slots for slot in optional}
+    has_state = {
+        **of_slots,
+        "use_ema": bool(state.averages),
+        "gradient_accumulation_steps": bool(state.accumulators),
+    }
     problem = None
     if is_fixed(name, spec):
         problem = "be changed" if value != old else None
-    elif name in ("use_ema", "gradient_accumulation_steps"):
-        problem = "begin" if value and not old else None
-    elif name in (slot.needed_by for slot in spec.optional_slots):
-        if is_known(value, 0) != is_known(old, 0):
-            problem = "become 0, or stop being 0,"
+    elif not has_state.get(name, True) and not is_off(value):
+        problem = "begin"
+    elif name in of_slots and state.since and is_off(value) != is_off(old):
+        problem = "begin or end, while rows of tables have to catch up,"
     if problem is not None:
         raise ValueError(
             f"`{name}` can't {problem} once the optimizer is built, as its "
             f"state depends on it. Received: {name}={value!r}"
         )
+    if name == "use_ema" and value:
+        table_modes.check_none_is_lazy(state.lazy_mode, state.lazy_mode)
+
+
+def is_off(value: Any) -> bool:
+    """Returns whether an option is known to be off, and not a variable."""
+    return value is None or is_known(value, 0)
 
 
 def rounding_of(optimizer: keras.optimizers.Optimizer) -> RoundingSettings:

@@ -44,15 +44,22 @@ class StateBuilder:
         """
         self._optimizer = optimizer
         self._variables = variables
-        self.spec = spec.with_slots(
-            lambda slot: slot.is_needed(functools.partial(getattr, optimizer))
-        )
+        self._full_spec = spec
+        self.spec = self.needed_spec()
         self._check()
         self._placement = placement_of(
             optimizer.state_device,
             optimizer.shard_state,
             keras_internals.strategy_of(optimizer),
             variables,
+        )
+
+    def needed_spec(self) -> RuleSpec:
+        """Returns the rule with the slots that the options need now."""
+        return self._full_spec.with_slots(
+            lambda slot: slot.is_needed(
+                functools.partial(getattr, self._optimizer)
+            )
         )
 
     def _check(self) -> None:

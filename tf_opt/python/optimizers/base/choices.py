@@ -4,8 +4,9 @@ These are multipliers, lazy tables, tables with row-wise state and exclusions
 from weight decay. Users name variables by regular expressions, and `build`
 finds each variable's value. The values are saved as well: a variable's path may
 change when its model is saved and loaded (from `sequential/dense/bias` to
-`dense/bias`), so models of the same structure take the saved values, and others
-take those of the names.
+`dense/bias`). While the choice is what it was, a variable that is recognized
+keeps its value: by its path, or by its position where the names in the choice
+are found nowhere.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import warnings
+from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +30,9 @@ from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.values.gradients import path_of
 
+# Types of choices for all variables.
+_NAMELESS = (bool, str, type(None))
+
 
 @dataclasses.dataclass(frozen=True)
 class Exclusions:
@@ -37,8 +43,26 @@ class Exclusions:
         paths: Paths of listed variables.
     """
 
-    var_names: list[str] = dataclasses.field(default_factory=list)
-    paths: list[str] = dataclasses.field(default_factory=list)
+    var_names: Sequence[str] = ()
+    paths: Sequence[str] = ()
+
+    @classmethod
+    def load(cls, saved: Mapping[str, Sequence[str]]) -> Exclusions:
+        """Returns the exclusions of a configuration.
+
+        Raises:
+            ValueError: If it can't have them.
+        """
+        expected = "a dictionary with lists of `var_names` and `paths`, or None"
+        name = "exclude_from_weight_decay"
+        if not isinstance(saved, Mapping) or {*saved} - {"var_names", "paths"}:
+            raise ValueError(
+                f"`{name}` must be {expected}. Received: {name}={saved!r}"
+            )
+        return cls(
+            patterns.as_list(name, saved.get("var_names", []), expected),
+            list(saved.get("paths", [])),
+        )
 
     def of(
         self, variables: Sequence[Variable], listed: Sequence[Variable]
@@ -55,10 +79,18 @@ class Exclusions:
         pattern = "|".join(self.var_names)
         return [
             id(variable) in excluded
-            # Keras takes the names of TensorFlow's variables.
-            or bool(pattern and re.search(pattern, tf_variable(variable).name))
-            for variable in variables
+            or bool(pattern and re.search(pattern, name))
+            for variable, name in zip(
+                variables, _names_of(variables), strict=True
+            )
         ]
+
+    def are_found(self, variables: Sequence[Variable]) -> bool:
+        """Returns whether all names and paths are those of variables."""
+        paths = list(map(path_of, variables))
+        return _are_found(self.var_names, _names_of(variables)) and all(
+            paths.count(path) == 1 for path in self.paths
+        )
 
     def warn_if_unmatched(self, variables: Sequence[Variable]) -> None:
         """Warns if no variable's name matches any of the expressions.
@@ -66,13 +98,13 @@ class Exclusions:
         One match is enough: a list of usual names, such as biases and
         normalization, also serves models that lack some of them.
         """
-        names = [tf_variable(variable).name for variable in variables]
+        names = _names_of(variables)
         pattern = "|".join(self.var_names)
         if pattern and not any(re.search(pattern, name) for name in names):
             warnings.warn(
                 "`exclude_from_weight_decay(var_names=...)` has the regular "
-                f"expressions {self.var_names}, none of which is found in a "
-                "trainable variable's name. Some of the names are: "
+                f"expressions {list(self.var_names)}, none of which is found "
+                "in a trainable variable's name. Some of the names are: "
                 f"{names[:4]}",
                 stacklevel=2,
             )
@@ -86,6 +118,8 @@ class Choices:
         chosen: What the user chose, by option.
         values: Each variable's value, by option; those of the multipliers may
             be None. Empty before `build`, unless the optimizer was loaded.
+        chosen_then: What the values come from, by option.
+        paths: The variables' paths, to recognize them.
         shapes: The variables' shapes, to recognize a model of the same
             structure; None for a shape of unknown rank.
     """
@@ -102,12 +136,16 @@ class Choices:
     values: Mapping[str, Sequence[Any] | None] = dataclasses.field(
         default_factory=dict
     )
+    chosen_then: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    paths: Sequence[str] = ()
     shapes: Sequence[Sequence[int | None] | None] = ()
 
     def replace(self, option: str, choice: Any) -> Choices:
         """Returns the choices with what the user gave for an option now."""
         values = {k: x for k, x in self.values.items() if k != option}
-        return Choices({**self.chosen, option: choice}, values, self.shapes)
+        return dataclasses.replace(
+            self, chosen={**self.chosen, option: choice}, values=values
+        )
 
     def resolve(
         self,
@@ -121,8 +159,9 @@ class Choices:
                 a table is lazy in spite of `use_ema`, or a variable can't have
                 row-wise state.
         """
+        paths = list(map(path_of, variables))
         shapes = list(map(_shape_of, variables))
-        known = self.values if shapes == self.shapes else {}
+        order = _order_of(paths, self.paths)
         chosen = dict(self.chosen)
         listed = excluded_variables_of(optimizer, variables)
         if listed:
@@ -132,6 +171,18 @@ class Choices:
 
         def values_of(option: str) -> Sequence[Any] | None:
             choice = chosen[option]
+            if option in self.values and _is_same(
+                choice, self.chosen_then[option]
+            ):
+                known = self.values[option]
+                if known is None:
+                    return None
+                if order is not None:
+                    return [known[k] for k in order]
+                if shapes == self.shapes and not _names_are_found(
+                    choice, variables
+                ):
+                    return known
             if option == "lazy_mode":
                 return table_modes.modes_of(choice, variables)
             if option == "row_wise":
@@ -142,45 +193,108 @@ class Choices:
                 return None
             return patterns.values_of(option, choice, variables, 1.0)
 
-        values = {
-            option: known[option] if option in known else values_of(option)
-            for option in chosen
-        }
+        values = {option: values_of(option) for option in chosen}
         if optimizer.use_ema:
             table_modes.check_none_is_lazy(
                 chosen["lazy_mode"], values["lazy_mode"]
             )
-        return Choices(chosen, values, shapes)
+        return Choices(chosen, values, chosen, paths, shapes)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what is to be saved besides the arguments."""
-        named = {
-            option
-            for option, choice in self.chosen.items()
-            if not isinstance(choice, (bool, str, type(None)))
-            and choice != Exclusions()
+        """Returns what is to be saved besides the options."""
+        excluded = _saved(self.chosen["excluded"])
+        has_names = {
+            **{k: not isinstance(x, _NAMELESS) for k, x in self.chosen.items()},
+            "excluded": any(excluded.values()),
         }
-        config: dict[str, Any] = {}
-        if "excluded" in named:
-            exclusions = dataclasses.asdict(self.chosen["excluded"])
-            config["exclude_from_weight_decay"] = exclusions
-        values = {k: list(x) for k, x in self.values.items() if k in named}
-        if values:
-            config["by_position"] = {"shapes": self.shapes, **values}
-        return config
+        values = {k: list(x) for k, x in self.values.items() if has_names[k]}
+        by_position = {
+            "paths": self.paths,
+            "shapes": self.shapes,
+            "chosen": {k: _saved(self.chosen_then[k]) for k in values},
+            "values": values,
+        }
+        return {
+            "exclude_from_weight_decay": (
+                excluded if has_names["excluded"] else None
+            ),
+            "by_position": by_position if values else None,
+        }
 
-    def load(
-        self,
-        exclusions: Mapping[str, Any] | None,
-        by_position: Mapping[str, Any] | None,
-    ) -> Choices:
-        """Returns the choices with what `get_config` has returned."""
-        chosen = dict(self.chosen)
-        if exclusions:
-            chosen["excluded"] = Exclusions(**exclusions)
-        values = dict(by_position or {})
-        shapes = values.pop("shapes", ())
-        return Choices(chosen, values, shapes)
+    def load(self, by_position: Mapping[str, Any]) -> Choices:
+        """Returns the choices with the values that `get_config` has returned.
+
+        Raises:
+            ValueError: If that isn't what `get_config` returns.
+        """
+        expected = ("paths", "shapes", "chosen", "values")
+        if not isinstance(by_position, Mapping) or set(by_position) != {
+            *expected
+        }:
+            raise ValueError(
+                "`by_position` must be as `get_config` returns it, with "
+                f"{expected}; without it, names decide. Received: "
+                f"by_position={by_position!r}"
+            )
+        paths, shapes, chosen_then, values = map(by_position.get, expected)
+        return Choices(self.chosen, values, chosen_then, paths, shapes)
+
+
+def _names_of(variables: Sequence[Variable]) -> list[str]:
+    """Returns the names of TensorFlow's variables, which Keras excludes by."""
+    return [tf_variable(variable).name for variable in variables]
+
+
+def _are_found(expressions: Iterable[str], names: Collection[str]) -> bool:
+    return all(
+        any(re.search(expression, name) for name in names)
+        for expression in expressions
+    )
+
+
+def _names_are_found(choice: Any, variables: Sequence[Variable]) -> bool:
+    """Returns whether all names of a choice are those of variables."""
+    if isinstance(choice, Exclusions):
+        return choice.are_found(variables)
+    if isinstance(choice, _NAMELESS):
+        return True
+    return _are_found(choice, list(map(path_of, variables)))
+
+
+def _saved(choice: Any) -> Any:
+    """Returns a choice as it is saved."""
+    if isinstance(choice, Exclusions):
+        return {
+            "var_names": list(choice.var_names),
+            "paths": list(choice.paths),
+        }
+    return choice
+
+
+def _is_same(choice: Any, saved: Any) -> bool:
+    # The order of expressions counts: the first that is found decides.
+    return repr(_saved(choice)) == repr(_saved(saved))
+
+
+def _order_of(
+    paths: Sequence[str], others: Sequence[str]
+) -> Sequence[int] | None:
+    """Returns where the variables of `paths` are in `others`.
+
+    Returns None if these aren't the same variables, or paths can't tell.
+    """
+    if list(paths) == list(others):
+        return range(len(paths))
+    # The names of models may lead the paths in only one of the two.
+    for last in (slice(None), slice(-2, None)):
+        ours, theirs = (
+            ["/".join(path.split("/")[last]) for path in x]
+            for x in (paths, others)
+        )
+        position = {path: k for k, path in enumerate(theirs)}
+        if len(position) == len(theirs) and sorted(ours) == sorted(theirs):
+            return [position[path] for path in ours]
+    return None
 
 
 def _shape_of(variable: Variable) -> list[int | None] | None:

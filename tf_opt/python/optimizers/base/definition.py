@@ -23,6 +23,7 @@ from tf_opt.python.optimizers.base.arguments import COMMON_CHECKS
 from tf_opt.python.optimizers.base.arguments import Check
 from tf_opt.python.optimizers.base.arguments import KerasArguments
 from tf_opt.python.optimizers.base.arguments import Options
+from tf_opt.python.optimizers.base.arguments import SavedChoices
 from tf_opt.python.optimizers.base.docstrings import fill_in
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.values import validation
@@ -99,6 +100,7 @@ def _make_constructor(cls: type, keras_class: type | None) -> None:
             *(parameter for parameter in own if parameter.kind == keyword),
             *(() if keras_class else of_keras),
             *(common[name] for name in Options.__annotations__),
+            *(common[name] for name in SavedChoices.__annotations__),
         ]
     )
 

@@ -102,7 +102,12 @@ implementation: `"auto"` runs the custom op where it can, and the
     kernel, such as tables on a GPU with `lazy_mode`; inside XLA;
     without the compiled library). Results are the same.
     `"custom_op"` and `"composed"` force one of them. If the custom op
-    can't run, `"custom_op"` raises an error with the reason."""
+    can't run, `"custom_op"` raises an error with the reason.
+exclude_from_weight_decay: What doesn't decay, as `get_config` saves it:
+    None, or a dictionary with the regular expressions `"var_names"` of the
+    method of this name, and `"paths"`, the paths of single variables.
+by_position: Each variable's options, as `get_config` saves them, for models
+    in which loading changes the variables' paths. Leave it out elsewhere."""
 
 _COMMON_ARGUMENTS = "\n\n".join(
     f"Args: {title}\n{textwrap.indent(arguments.strip(), '    ')}"

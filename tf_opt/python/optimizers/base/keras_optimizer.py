@@ -99,8 +99,13 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         state_device: str | None = None,
         shard_state: bool = False,
         implementation: Implementation = "auto",
+        exclude_from_weight_decay: Mapping[str, Sequence[str]] | None = None,
+        by_position: Mapping[str, Any] | None = None,
         **hyperparameters: float | bool,
     ) -> None:
+        if isinstance(learning_rate, dict):
+            # That of `get_config`.
+            learning_rate = keras.saving.deserialize_keras_object(learning_rate)
         validation.check_learning_rate(learning_rate)
         # Keras' constructor makes variables, one of a number.
         with keras_internals.numbers_in_float32(), explains_later_traces():
@@ -136,6 +141,10 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         self.learning_rate_multipliers = learning_rate_multipliers
         self.weight_decay_multipliers = weight_decay_multipliers
         self.lazy_mode = lazy_mode
+        if exclude_from_weight_decay is not None:
+            self._exclude(Exclusions.load(exclude_from_weight_decay))
+        if by_position is not None:
+            self._choices = self._choices.load(by_position)
 
     # ---- Arguments. ----
 
@@ -145,9 +154,12 @@ class KerasOptimizer(keras.optimizers.Optimizer):
     def __setattr__(self, name: str, value: Any) -> None:
         keras_internals.refuse_lr(self, name, value)
         value = arguments.standard(self._checks, name, value)
-        if getattr(self, "built", False) and hasattr(self, name):
+        is_option = self._state and name[0] != "_" and hasattr(self, name)
+        if is_option:
             old = getattr(self, name)
-            arguments.check_fits_state(name, value, old, self._spec)
+            arguments.check_fits_state(
+                name, value, old, self._spec, self._state
+            )
         arguments.check(self, self._checks, name, value)
         with (
             # A variable in the place of a number isn't the optimizer's state.
@@ -156,6 +168,9 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             else contextlib.nullcontext()
         ):
             super().__setattr__(name, value)
+        if is_option and self._state.spec is not self._builder.needed_spec():
+            self._state = self._state.with_spec(self._builder.needed_spec())
+            self._plans.clear()
         # An unneeded draw would change the random numbers of the user's layers.
         if (
             name in ("seed", "stochastic_rounding", "state_dtype")
@@ -257,14 +272,19 @@ class KerasOptimizer(keras.optimizers.Optimizer):
                 them is found in any name, there is a warning, at the latest in
                 `build`.
         """
-        super().exclude_from_weight_decay(
-            var_list=var_list, var_names=var_names
-        )
         exclusions = Exclusions(
             sorted(set(var_names or ())), sorted(map(path_of, var_list or ()))
         )
         if self.built:
             exclusions.warn_if_unmatched(self._trainable_variables)
+        self._exclude(exclusions, var_list)
+
+    def _exclude(
+        self,
+        exclusions: Exclusions,
+        listed: Sequence[keras.Variable] | None = None,
+    ) -> None:
+        super().exclude_from_weight_decay(listed, exclusions.var_names)
         self._choose("excluded", exclusions)
 
     def _choose(self, option: str, choice: Any) -> None:
@@ -339,10 +359,10 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         spec = self._builder.spec
         slots = self._builder.slots(self._choices.values["row_wise"])
         # A subclass may read Keras' lists; a slot that is left out has none.
-        lists = dict(zip(spec.slots, slots, strict=True))
+        built_slots = dict(zip(spec.slots, slots, strict=True))
         for slot in self._spec.slots:
             if slot.keras_list:
-                setattr(self, slot.keras_list, lists.get(slot, []))
+                setattr(self, slot.keras_list, built_slots.get(slot, []))
         for shared in self._spec.shared:
             setattr(self, shared.attribute, self._builder.shared(shared))
         self._add_own_state()
@@ -360,6 +380,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             lazy_mode=tuple(self._choices.values["lazy_mode"]),
             row_wise=tuple(self._choices.values["row_wise"]),
             slots=slots,
+            built_slots=built_slots,
             accumulators=getattr(self, "_accumulated_gradients", ()),
             averages=getattr(self, "_model_variables_moving_average", ()),
             masters=self._masters,
@@ -423,25 +444,3 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             if name in self._checks and isinstance(value, Variable):
                 config[name] = float(value.numpy())
         return config | self._choices.get_config()
-
-    @classmethod
-    def from_config(
-        cls,
-        config: dict[str, Any],
-        custom_objects: dict[str, Any] | None = None,
-    ) -> KerasOptimizer:
-        """Creates an optimizer from the result of `get_config`.
-
-        Args:
-            config: The configuration.
-            custom_objects: User-defined objects by name.
-        """
-        config = dict(config)
-        exclusions = config.pop("exclude_from_weight_decay", None)
-        by_position = config.pop("by_position", None)
-        optimizer = super().from_config(config, custom_objects)
-        if exclusions:
-            names = exclusions["var_names"]
-            optimizer.exclude_from_weight_decay(var_names=names)
-        optimizer._choices = optimizer._choices.load(exclusions, by_position)
-        return optimizer

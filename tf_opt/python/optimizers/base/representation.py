@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.keras_internals import given_learning_rate_of
+from tf_opt.python.optimizers.base.arguments import SavedChoices
 
 
 def of_optimizer(optimizer: keras.optimizers.Optimizer) -> str:
@@ -26,7 +27,8 @@ def of_optimizer(optimizer: keras.optimizers.Optimizer) -> str:
         for name in parameters
         # What is only half constructed lacks some. Keras computes the learning
         # rate of a schedule.
-        if name != "learning_rate" and hasattr(optimizer, name)
+        if name not in ("learning_rate", *SavedChoices.__annotations__)
+        and hasattr(optimizer, name)
     }
     learning_rate = given_learning_rate_of(optimizer)
     if learning_rate is not None:

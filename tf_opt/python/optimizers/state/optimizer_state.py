@@ -6,6 +6,7 @@ import collections
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.rule_spec import Slot
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
@@ -101,6 +103,8 @@ class OptimizerState:
             up.
         row_wise: For each model variable, whether slots of it are by row.
         slots: For each slot of the rule, its variables.
+        built_slots: The same for all slots that were built: what needs one may
+            be off at the moment.
         accumulators: Sums of gradients, or empty.
         averages: Moving averages of the model variables, or empty.
         masters: Master weights, or empty.
@@ -121,6 +125,7 @@ class OptimizerState:
     lazy_mode: tuple[bool | str, ...]
     row_wise: tuple[bool, ...]
     slots: Sequence[PerVariable]
+    built_slots: Mapping[Slot, PerVariable]
     accumulators: PerVariable
     averages: PerVariable
     masters: PerVariable
@@ -129,6 +134,11 @@ class OptimizerState:
     iterations: keras.Variable
     list_all: Callable[[], Sequence[Variable]]
     unsaved: UnsavedState
+
+    def with_spec(self, spec: RuleSpec) -> OptimizerState:
+        """Returns the state for a rule with some of the slots."""
+        slots = [self.built_slots[slot] for slot in spec.slots]
+        return dataclasses.replace(self, spec=spec, slots=slots)
 
     def updated(self, variable: Variable) -> tf.Variable:
         """Returns what a step updates for a variable, or for a copy of it."""
@@ -211,7 +221,7 @@ class OptimizerState:
         """Returns bytes by device and kind; see `FusedOptimizer.memory`."""
         kinds = {
             "variables": self.variables,
-            "slots": [x for slot in self.slots for x in slot],
+            "slots": [x for slot in self.built_slots.values() for x in slot],
             "master_weights": self.masters,
             "averages": self.averages,
             "accumulators": self.accumulators,
