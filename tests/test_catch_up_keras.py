@@ -73,6 +73,50 @@ def test_fit_and_what_evaluation_reads():
     assert abs(losses(True)[-1] / exact[-1] - 1) > 1e-3
 
 
+def eager_steps(
+    optimizer: keras.optimizers.Optimizer, catches_up: bool
+) -> None:
+    tables = [keras.Variable(tf.ones([ROWS, 2]), name="embeddings")]
+    for ids in ([0, 1], [2], [0]):
+        if catches_up:
+            optimizer.catch_up(tables, [ids])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(tables[0].value, ids))
+        optimizer.apply(tape.gradient(loss, tables), tables)
+
+
+@pytest.mark.parametrize(
+    ("train", "warnings_"),
+    [
+        (lambda: fit(make_model(adam())), 1),
+        (lambda: fit(make_model(tf_opt.LossScaleOptimizer(adam()))), 1),
+        (lambda: fit(make_model(adam(), run_eagerly=True), epochs=1), 1),
+        (lambda: eager_steps(adam(), False), 1),
+        (lambda: eager_steps(adam(), True), 0),
+        # Rows that wait don't move.
+        (lambda: eager_steps(tf_opt.Adagrad(lazy_mode="catch_up"), False), 0),
+    ],
+)
+def test_a_step_warns_once_if_nothing_let_rows_catch_up(
+    train, warnings_, recwarn
+):
+    train()
+    found = [str(x.message) for x in recwarn if "caught up" in str(x.message)]
+    assert len(found) == warnings_, found
+    assert all("`tf_opt.callbacks.CatchUp()`" in message for message in found)
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_with_the_callback_no_step_warns(is_built, recwarn):
+    model = make_model(adam())
+    if not is_built:
+        model = unbuilt()
+        model.compile(adam(), "mse")
+    fit(model, callbacks=[tf_opt.callbacks.CatchUp()])
+    fit(model)
+    assert not [x for x in recwarn if "caught up" in str(x.message)]
+
+
 def test_rows_are_up_to_date_after_fit():
     model = make_model(adam())
     fit(model)

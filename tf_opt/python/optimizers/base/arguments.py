@@ -82,6 +82,16 @@ COMMON_CHECKS: Mapping[str, Check] = {
     ),
 }
 
+# Numbers for which Keras also takes False, like None.
+_OFF_IF_FALSE = (
+    "weight_decay",
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "ema_overwrite_frequency",
+    "gradient_accumulation_steps",
+)
+
 # Arguments of which only one may be set, and why.
 _EXCLUSIVE = {
     ("stochastic_rounding", "master_weights"): "master weights lose nothing by "
@@ -146,6 +156,12 @@ def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
         value is None or (isinstance(value, Integral) and value in (0, 1))
     ):
         return bool(value)
+    if value is False and name in _OFF_IF_FALSE:
+        return None
+    if name in checks and isinstance(value, tf.__internal__.EagerTensor):
+        dtype = value.dtype
+        if value.shape.rank == 0 and (dtype.is_floating or dtype.is_integer):
+            return value.numpy().item()
     return value.item() if isinstance(value, (np.bool_, np.integer)) else value
 
 

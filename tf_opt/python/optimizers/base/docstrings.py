@@ -59,8 +59,9 @@ lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
     the size of the table. Results differ, because a row's moments and
     decay wait until the row occurs. `"catch_up"`: lazy, but a row first
     makes up for the steps that it missed, with the results of exact
-    training; see `catch_up`. This is for Keras' `Embedding` layers. Lazy
-    tables exclude `use_ema`. Repeated rows are summed first in all modes.
+    training, in `fit` with the callback `tf_opt.callbacks.CatchUp`; see
+    `catch_up`. This is for Keras' `Embedding` layers. Lazy tables exclude
+    `use_ema`. Repeated rows are summed first in all modes.
     A dictionary, such as `{"user_table": "catch_up", "tags": True}`: a
     variable has the mode of the first regular expression that is found
     in its path, and is exact otherwise. A list of expressions is for

@@ -21,8 +21,8 @@ from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step import transfer
-from tf_opt.python.optimizers.step.catch_up import catch_up
-from tf_opt.python.optimizers.step.catch_up import tables_and_rows
+from tf_opt.python.optimizers.step.catch_up import bring_up_to_date
+from tf_opt.python.optimizers.step.catch_up import warn_of_stale_rows
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.settings import Settings
@@ -47,6 +47,8 @@ class FusedOptimizer(KerasOptimizer):
     # loaded in this place.
     _swap: Swap | None = None
     _is_copied = False
+    # Whether rows have caught up before they were read, or a warning told.
+    _knows_catch_up = False
 
     # ---- What the next step reads. ----
 
@@ -247,23 +249,13 @@ class FusedOptimizer(KerasOptimizer):
                 "`rows` needs `variables`, the tables that they are of. "
                 "Received: variables=None"
             )
-        state = self._state
-        if state is None:
+        if self._state is None:
             return
+        self._knows_catch_up = True
         with keras_internals.without_autocast():
-            tables, rows = tables_and_rows(state, variables, rows)
-
-            def run() -> None:
-                parts = transfer.parts_of_rows(state, tables, rows)
-                with transfer.moved(state, parts):
-                    catch_up(
-                        self._rule(), self._settings(), state, tables, rows
-                    )
-
-            if tables and state.working_copies:
-                access.once_for_all_replicas(run)
-            elif tables:
-                run()
+            bring_up_to_date(
+                self._rule(), self._settings(), self._state, variables, rows
+            )
 
     def _bring_up_to_date(self) -> None:
         """Lets all rows catch up, if that is possible now."""
@@ -378,6 +370,11 @@ class FusedOptimizer(KerasOptimizer):
         if is_new:
             validation.check_variables(variables)
         grads = gradients.as_gradients(grads, variables)
+        # A function that builds the optimizer is traced once more.
+        if self.built and not self._knows_catch_up:
+            self._knows_catch_up = warn_of_stale_rows(
+                self._state, settings, grads, variables
+            )
         if is_new:
             access.build_in_first_step(self, variables)
             self._check_variables_are_known(variables)

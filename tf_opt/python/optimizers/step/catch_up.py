@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ import tensorflow as tf
 from tf_opt.python.functional import coasting
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
 from tf_opt.python.optimizers.step import replicas
+from tf_opt.python.optimizers.step import transfer
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
@@ -22,6 +25,7 @@ from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
+from tf_opt.python.optimizers.values.gradients import Gradient
 
 
 def catch_up(
@@ -92,15 +96,69 @@ def _no_slices(bucket: plans.Bucket) -> list[tf.IndexedSlices]:
     ]
 
 
-def tables_and_rows(
+def warn_of_stale_rows(
+    state: OptimizerState,
+    settings: Settings,
+    grads: Sequence[Gradient | None],
+    variables: Sequence[Variable],
+) -> bool:
+    """Warns if tables were read whose rows may not have caught up.
+
+    That is so in a step before which nothing let rows catch up.
+
+    Returns:
+        Whether it did.
+    """
+    if not state.since or (state.spec.waits_in_place and not settings.decays):
+        return False
+    tables = [
+        gradients.path_of(variable)
+        for gradient, variable in zip(grads, variables, strict=False)
+        if isinstance(gradient, tf.IndexedSlices)
+        and state.waits(_index_of(state, variable))
+    ]
+    if tables:
+        warnings.warn(
+            "Rows were read before they caught up, so training differs from "
+            f"exact training: `lazy_mode={CATCH_UP!r}` needs the callback "
+            "`tf_opt.callbacks.CatchUp()` in `fit`, or in your own loop a call "
+            "of `optimizer.catch_up(table, ids)` before the model reads the "
+            f"table. Received gradients of: {tables}",
+            stacklevel=2,
+        )
+    return bool(tables)
+
+
+def bring_up_to_date(
+    rule: UpdateRule,
+    settings: Settings,
+    state: OptimizerState,
+    variables: Variable | Sequence[Variable] | None,
+    rows: Any,
+) -> None:
+    """Lets a user's tables and rows catch up, from where their state is.
+
+    Arguments and errors are those of `FusedOptimizer.catch_up`.
+    """
+    tables, rows = _tables_and_rows(state, variables, rows)
+
+    def run() -> None:
+        parts = transfer.parts_of_rows(state, tables, rows)
+        with transfer.moved(state, parts):
+            catch_up(rule, settings, state, tables, rows)
+
+    if tables and state.working_copies:
+        access.once_for_all_replicas(run)
+    elif tables:
+        run()
+
+
+def _tables_and_rows(
     state: OptimizerState,
     variables: Variable | Sequence[Variable] | None,
     rows: Any,
 ) -> tuple[list[Variable], list[tf.Tensor] | None]:
-    """Returns the tables that are to catch up, and rows of each; None: all.
-
-    Arguments and errors are those of `FusedOptimizer.catch_up`.
-    """
+    """Returns the tables that are to catch up, and rows of each; None: all."""
     if variables is None:
         variables = state.variables
     elif not isinstance(variables, (list, tuple)):
