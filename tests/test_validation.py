@@ -147,6 +147,8 @@ def test_arguments_that_are_wrong_in_their_own_way():
             tf_opt.layerwise_multipliers(model, 0.5)
     with pytest.raises(TypeError, match="unexpected keyword .*no_such_thing"):
         tf_opt.Adam(no_such_thing=True)
+    with pytest.raises(TypeError, match="takes `learning_rate`.*: lr=0.1"):
+        tf_opt.Adam(lr=0.1)
     with pytest.warns(UserWarning, match="`SGD` ignores `decay`, as Keras 3"):
         tf_opt.SGD(decay=1e-6)
 

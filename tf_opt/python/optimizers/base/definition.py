@@ -112,6 +112,11 @@ def _make_constructor(cls: type, keras_class: type | None) -> None:
                 "learning rate that decays, pass a schedule.",
                 stacklevel=2,
             )
+        if "lr" in kwargs:
+            raise TypeError(
+                f"`{cls.__name__}` takes `learning_rate`, as in Keras 3. "
+                f"Received: lr={kwargs['lr']!r}"
+            )
         try:
             bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
