@@ -42,19 +42,8 @@ def adadelta(
 ) -> AdadeltaResult:
     r"""Computes one step of Adadelta on one tensor.
 
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    a &\leftarrow \rho a + (1 - \rho) g^2 \\
-    x &= \sqrt{\frac{d + \epsilon}{a + \epsilon}} \, g \\
-    d &\leftarrow \rho d + (1 - \rho) x^2 \\
-    p &\leftarrow p - \eta x
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.Adadelta`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -91,9 +80,6 @@ def adadelta(
     ...     tf.zeros(2), tf.fill(2, 0.05), rho=0.8, learning_rate=0.5)
     >>> print(new.variable.numpy().round(4))
     [0.75 2.25]
-
-    References:
-        - [Zeiler, 2012](https://arxiv.org/abs/1212.5701)
     """
     return AdadeltaResult(**rule_spec.pure_step(SPEC, locals()))
 

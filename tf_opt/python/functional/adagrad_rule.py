@@ -41,30 +41,8 @@ def adagrad(
 ) -> AdagradResult:
     r"""Computes one step of Adagrad on one tensor.
 
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    a &\leftarrow a + g^2 \\
-    p &\leftarrow p - \eta \, \frac{g}{\sqrt{a + \epsilon}}
-        && \text{or, with torch\_epsilon, }
-        p - \eta \, \frac{g}{\sqrt{a} + \epsilon}
-    \end{aligned}
-    $$
-
-    With `row_wise`, each row $r$ of a table has one accumulator:
-
-    $$
-    \begin{aligned}
-    a_r &\leftarrow a_r + \operatorname{mean}(g_r^2) \\
-    p_r &\leftarrow p_r - \frac{\eta}{\sqrt{a_r + \epsilon}} \, g_r
-        && \text{or, with torch\_epsilon, }
-        p_r - \frac{\eta}{\sqrt{a_r} + \epsilon} \, g_r
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.Adagrad`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -103,11 +81,6 @@ def adagrad(
     ...     tf.constant([0.0, 3.75]), learning_rate=0.5)
     >>> print(new.variable.numpy().round(4))
     [0.5   2.125]
-
-    References:
-        - [Duchi et al., 2011](https://jmlr.org/papers/v12/duchi11a.html)
-        - Row-wise:
-          [Mudigere et al., 2021](https://arxiv.org/abs/2104.05158)
     """
     return AdagradResult(**rule_spec.pure_step(SPEC, locals()))
 

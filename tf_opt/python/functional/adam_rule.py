@@ -50,23 +50,8 @@ def adam(
 ) -> AdamResult:
     r"""Computes one step of Adam or AdamW on one tensor.
 
-    With $t$ = `step`:
-
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
-    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
-    v_{max} &\leftarrow \max(v_{max}, v)
-        && \text{AMSGrad; takes the place of } v \text{ below} \\
-    p &\leftarrow p - \frac{\eta}{1 - \beta_1^t} \cdot
-        \frac{m}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.Adam`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -107,11 +92,6 @@ def adam(
     ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
     >>> print(new.variable.numpy().round(4))
     [0.9 2.1]
-
-    References:
-        - [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)
-        - [Loshchilov and Hutter, 2019](https://arxiv.org/abs/1711.05101)
-        - [Reddi et al., 2018](https://arxiv.org/abs/1904.09237)
     """
     return AdamResult(**rule_spec.pure_step(SPEC, locals()))
 

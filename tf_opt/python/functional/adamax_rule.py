@@ -46,24 +46,8 @@ def adamax(
 ) -> AdamaxResult:
     r"""Computes one step of Adamax on one tensor.
 
-    With $t$ = `step`:
-
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
-    u &\leftarrow \max(\beta_2 u, |g|)
-        && \text{or, with torch\_epsilon, }
-        \max(\beta_2 u, |g| + \epsilon) \\
-    p &\leftarrow p - \frac{\eta}{1 - \beta_1^t} \cdot \frac{m}{u + \epsilon}
-        && \text{or, with torch\_epsilon, }
-        p - \frac{\eta}{1 - \beta_1^t} \cdot \frac{m}{u}
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.Adamax`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -102,9 +86,6 @@ def adamax(
     ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
     >>> print(new.variable.numpy().round(4))
     [0.9 2.1]
-
-    References:
-        - [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980), section 7.1
     """
     return AdamaxResult(**rule_spec.pure_step(SPEC, locals()))
 

@@ -40,20 +40,8 @@ def asgd(
 ) -> ASGDResult:
     r"""Computes one step of the stochastic average gradient on one tensor.
 
-    On batch $i$, with $n$ = `seen_batches`:
-
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    d &\leftarrow d - y_i + g \\
-    y_i &\leftarrow g \\
-    p &\leftarrow p - \frac{\eta}{n} d
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.ASGD`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -92,10 +80,6 @@ def asgd(
     ...     seen_batches=1, learning_rate=0.5)
     >>> print(new.variable.numpy())
     [0.75 2.25]
-
-    References:
-        - [Schmidt, Le Roux and Bach, 2017](https://arxiv.org/abs/1309.2388);
-          weight decay enters where Paddle adds it.
     """
     return ASGDResult(**rule_spec.pure_step(SPEC, locals()))
 

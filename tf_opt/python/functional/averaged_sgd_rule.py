@@ -45,24 +45,9 @@ def averaged_sgd(
 ) -> AveragedSGDResult:
     r"""Computes one step of AveragedSGD on one tensor.
 
-    With $t$ = `step`, $\eta$ = `eta`, $\gamma$ = `learning_rate` and $w$ =
-    `weight_decay`:
-
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \gamma w p && \text{decoupled decay, or} \\
-    g &\leftarrow g + w p && \text{L2 decay} \\
-    p &\leftarrow p (1 - \lambda \eta) - \eta g \\
-    \mu &= 1 / \max(1, t - 1 - t_0) \\
-    ax &\leftarrow p && \text{while } \mu = 1 \text{, else} \\
-    ax &\leftarrow ax + \mu (p - ax) \\
-    \eta &\leftarrow \gamma / (1 + \lambda \gamma t)^\alpha
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
-    arithmetic.
+    The formula is that of `tf_opt.AveragedSGD`, after `maximize` and weight
+    decay. A pure and differentiable function; `tf_opt.functional` describes
+    types and arithmetic.
 
     Args:
         variable: The variable $p$, a floating point or complex tensor of any
@@ -101,11 +86,6 @@ def averaged_sgd(
     ...     step=1, learning_rate=0.5, lambd=0.0)
     >>> print(new.variable.numpy())
     [0.75 2.25]
-
-    References:
-        - Polyak and Juditsky, 1992, "Acceleration of Stochastic Approximation
-          by Averaging"; step size and lag are PyTorch's
-          ([`torch.optim.ASGD`](https://docs.pytorch.org/docs/stable/generated/torch.optim.ASGD.html)).
     """
     return AveragedSGDResult(**rule_spec.pure_step(SPEC, locals()))
 

@@ -45,26 +45,8 @@ def ftrl(
 ) -> FtrlResult:
     r"""Computes one step of FTRL-Proximal on one tensor.
 
-    With $\lambda_1$, $\lambda_2$ and $\lambda_s$ the strengths of L1, L2 and of
-    the shrinkage, and $n^{-q}$ with $q$ = `learning_rate_power`:
-
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    n' &= n + g^2 \\
-    z &\leftarrow z + g + 2 \lambda_s p - \frac{n'^{-q} - n^{-q}}{\eta} \, p \\
-    p &\leftarrow 0 && \text{if } |z| \le \lambda_1 \text{, or} \\
-    p &\leftarrow \frac{\operatorname{sign}(z) \lambda_1 - z}
-        {(n'^{-q} + \beta) / \eta + 2 \lambda_2} \\
-    n &\leftarrow n'
-    \end{aligned}
-    $$
-
-    If $\eta$ is 0, nothing changes.
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.Ftrl`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -103,10 +85,6 @@ def ftrl(
     ...     tf.zeros(2), learning_rate=0.5, l1_regularization_strength=1.0)
     >>> print(new.variable.numpy())
     [-0.25  0.  ]
-
-    References:
-        - [McMahan et al., 2013](
-          https://research.google.com/pubs/archive/41159.pdf)
     """
     return FtrlResult(**rule_spec.pure_step(SPEC, locals()))
 

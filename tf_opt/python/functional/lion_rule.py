@@ -39,17 +39,8 @@ def lion(
 ) -> LionResult:
     r"""Computes one step of Lion on one tensor.
 
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    p &\leftarrow p - \eta \operatorname{sign}(\beta_1 m + (1 - \beta_1) g) \\
-    m &\leftarrow \beta_2 m + (1 - \beta_2) g
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.Lion`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -83,9 +74,6 @@ def lion(
     ...     p, tf.constant([0.5, -0.5]), zero, learning_rate=0.25)
     >>> print(new.variable.numpy())
     [0.75 2.25]
-
-    References:
-        - [Chen et al., 2023](https://arxiv.org/abs/2302.06675)
     """
     return LionResult(**rule_spec.pure_step(SPEC, locals()))
 

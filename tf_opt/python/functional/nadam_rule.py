@@ -51,23 +51,8 @@ def nadam(
 ) -> NAdamResult:
     r"""Computes one step of NAdam on one tensor.
 
-    With $t$ = `step` and $\psi$ = `momentum_decay`:
-
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    \mu_t &= \beta_1 (1 - \tfrac{1}{2} 0.96^{t \psi}) \\
-    P &\leftarrow P \mu_t \\
-    m &\leftarrow \beta_1 m + (1 - \beta_1) g \\
-    v &\leftarrow \beta_2 v + (1 - \beta_2) g^2 \\
-    p &\leftarrow p - \eta \, \frac{\mu_{t+1} m / (1 - P \mu_{t+1})
-        + (1 - \mu_t) g / (1 - P)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.NAdam`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -107,10 +92,6 @@ def nadam(
     ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
     >>> print(new.variable.numpy().round(4))
     [0.8944 2.1056]
-
-    References:
-        - [Dozat, 2016](https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ);
-          the schedule is PyTorch's and Paddle's.
     """
     return NAdamResult(**rule_spec.pure_step(SPEC, locals()))
 

@@ -49,29 +49,8 @@ def rmsprop(
 ) -> RMSpropResult:
     r"""Computes one step of RMSprop on one tensor.
 
-    With $\mu$ = `momentum`:
-
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    v &\leftarrow \rho v + (1 - \rho) g^2 \\
-    a &\leftarrow \rho a + (1 - \rho) g
-        && \text{centered; } \max(v - a^2, 0) \text{ takes the place}
-        \text{ of } v \text{ below} \\
-    d &= \frac{g}{\sqrt{v + \epsilon}}
-        && \text{or, with torch\_epsilon, }
-        \frac{g}{\sqrt{v} + \epsilon} \\
-    p &\leftarrow p - \eta d && \text{without momentum} \\
-    b &\leftarrow \mu b + \eta d, \quad p \leftarrow p - b
-        && \text{Keras' momentum} \\
-    b &\leftarrow \mu b + d, \quad p \leftarrow p - \eta b
-        && \text{PyTorch's}
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.RMSprop`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -114,11 +93,6 @@ def rmsprop(
     ...     learning_rate=0.1, rho=0.75)
     >>> print(new.variable.numpy().round(4))
     [0.8 2.2]
-
-    References:
-        - [Hinton, 2012](
-          https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf)
-        - [Graves, 2013](https://arxiv.org/abs/1308.0850) for the centered form.
     """
     return RMSpropResult(**rule_spec.pure_step(SPEC, locals()))
 

@@ -43,24 +43,8 @@ def sgd(
 ) -> SGDResult:
     r"""Computes one step of SGD on one tensor.
 
-    With momentum $\mu$ and velocity $b$:
-
-    $$
-    \begin{aligned}
-    g &\leftarrow -g && \text{if maximize} \\
-    p &\leftarrow p - \eta \lambda p && \text{decoupled decay, or} \\
-    g &\leftarrow g + \lambda p && \text{L2 decay} \\
-    b &\leftarrow \mu b - \eta g && \text{Keras' momentum} \\
-    p &\leftarrow p + b && \text{or, with nesterov, } p + \mu b - \eta g \\
-    b &\leftarrow \mu b + (1 - \tau) g
-        && \text{PyTorch's; the first step has no dampening } \tau \\
-    p &\leftarrow p - \eta b
-        && \text{or, with nesterov, } p - \eta (g + \mu b) \\
-    p &\leftarrow p - \eta g && \text{without momentum}
-    \end{aligned}
-    $$
-
-    A pure and differentiable function. `tf_opt.functional` describes types and
+    The formula is that of `tf_opt.SGD`, after `maximize` and weight decay.
+    A pure and differentiable function; `tf_opt.functional` describes types and
     arithmetic.
 
     Args:
@@ -102,13 +86,6 @@ def sgd(
     ...     step=1, learning_rate=0.5)
     >>> print(new.variable.numpy())
     [0.75 2.25]
-
-    References:
-        - Polyak, 1964, "Some methods of speeding up the convergence of
-          iteration methods"
-        - [Sutskever et al.,
-          2013](https://proceedings.mlr.press/v28/sutskever13.html) for
-          Nesterov's form.
     """
     return SGDResult(**rule_spec.pure_step(SPEC, locals()))
 
