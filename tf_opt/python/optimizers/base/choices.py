@@ -30,9 +30,6 @@ from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.values.gradients import path_of
 
-# Types of choices for all variables.
-_NAMELESS = (bool, str, type(None))
-
 
 @dataclasses.dataclass(frozen=True)
 class Exclusions:
@@ -85,13 +82,6 @@ class Exclusions:
             )
         ]
 
-    def are_found(self, variables: Sequence[Variable]) -> bool:
-        """Returns whether all names and paths are those of variables."""
-        paths = list(map(path_of, variables))
-        return _are_found(self.var_names, _names_of(variables)) and all(
-            paths.count(path) == 1 for path in self.paths
-        )
-
     def warn_if_unmatched(self, variables: Sequence[Variable]) -> None:
         """Warns if no variable's name matches any of the expressions.
 
@@ -118,7 +108,6 @@ class Choices:
         chosen: What the user chose, by option.
         values: Each variable's value, by option; those of the multipliers may
             be None. Empty before `build`, unless the optimizer was loaded.
-        chosen_then: What the values come from, by option.
         paths: The variables' paths, to recognize them.
         shapes: The variables' shapes, to recognize a model of the same
             structure; None for a shape of unknown rank.
@@ -136,7 +125,6 @@ class Choices:
     values: Mapping[str, Sequence[Any] | None] = dataclasses.field(
         default_factory=dict
     )
-    chosen_then: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     paths: Sequence[str] = ()
     shapes: Sequence[Sequence[int | None] | None] = ()
 
@@ -171,17 +159,11 @@ class Choices:
 
         def values_of(option: str) -> Sequence[Any] | None:
             choice = chosen[option]
-            if option in self.values and _is_same(
-                choice, self.chosen_then[option]
-            ):
-                known = self.values[option]
-                if known is None:
-                    return None
+            known = self.values.get(option)
+            if known is not None:
                 if order is not None:
                     return [known[k] for k in order]
-                if shapes == self.shapes and not _names_are_found(
-                    choice, variables
-                ):
+                if shapes == self.shapes and not _is_found(choice, variables):
                     return known
             if option == "lazy_mode":
                 return table_modes.modes_of(choice, variables)
@@ -198,27 +180,25 @@ class Choices:
             table_modes.check_none_is_lazy(
                 chosen["lazy_mode"], values["lazy_mode"]
             )
-        return Choices(chosen, values, chosen, paths, shapes)
+        return Choices(chosen, values, paths, shapes)
 
     def get_config(self) -> dict[str, Any]:
         """Returns what is to be saved besides the options."""
-        excluded = _saved(self.chosen["excluded"])
-        has_names = {
-            **{k: not isinstance(x, _NAMELESS) for k, x in self.chosen.items()},
-            "excluded": any(excluded.values()),
+        chosen = {k: _saved(x) for k, x in self.chosen.items()}
+        named = {
+            k: x
+            for k, x in chosen.items()
+            if k in self.values and not isinstance(x, (bool, str, type(None)))
         }
-        values = {k: list(x) for k, x in self.values.items() if has_names[k]}
         by_position = {
             "paths": self.paths,
             "shapes": self.shapes,
-            "chosen": {k: _saved(self.chosen_then[k]) for k in values},
-            "values": values,
+            "chosen": named,
+            "values": {k: list(self.values[k]) for k in named},
         }
         return {
-            "exclude_from_weight_decay": (
-                excluded if has_names["excluded"] else None
-            ),
-            "by_position": by_position if values else None,
+            "exclude_from_weight_decay": chosen["excluded"],
+            "by_position": by_position if named else None,
         }
 
     def load(self, by_position: Mapping[str, Any]) -> Choices:
@@ -227,17 +207,23 @@ class Choices:
         Raises:
             ValueError: If that isn't what `get_config` returns.
         """
-        expected = ("paths", "shapes", "chosen", "values")
-        if not isinstance(by_position, Mapping) or set(by_position) != {
+        expected = ["paths", "shapes", "chosen", "values"]
+        if not isinstance(by_position, Mapping) or {*by_position} != {
             *expected
         }:
             raise ValueError(
-                "`by_position` must be as `get_config` returns it, with "
-                f"{expected}; without it, names decide. Received: "
+                f"`by_position` must be what `get_config` returns, {expected}; "
+                "without it, names decide. Received: "
                 f"by_position={by_position!r}"
             )
-        paths, shapes, chosen_then, values = map(by_position.get, expected)
-        return Choices(self.chosen, values, chosen_then, paths, shapes)
+        paths, shapes, chosen, values = map(by_position.get, expected)
+        # The order of expressions counts: the first that is found decides.
+        unchanged = {
+            k: x
+            for k, x in values.items()
+            if repr(chosen[k]) == repr(_saved(self.chosen[k]))
+        }
+        return Choices(self.chosen, unchanged, paths, shapes)
 
 
 def _names_of(variables: Sequence[Variable]) -> list[str]:
@@ -252,28 +238,22 @@ def _are_found(expressions: Iterable[str], names: Collection[str]) -> bool:
     )
 
 
-def _names_are_found(choice: Any, variables: Sequence[Variable]) -> bool:
+def _is_found(choice: Any, variables: Sequence[Variable]) -> bool:
     """Returns whether all names of a choice are those of variables."""
+    paths = list(map(path_of, variables))
     if isinstance(choice, Exclusions):
-        return choice.are_found(variables)
-    if isinstance(choice, _NAMELESS):
-        return True
-    return _are_found(choice, list(map(path_of, variables)))
+        return _are_found(choice.var_names, _names_of(variables)) and all(
+            paths.count(path) == 1 for path in choice.paths
+        )
+    return _are_found(choice, paths)
 
 
 def _saved(choice: Any) -> Any:
     """Returns a choice as it is saved."""
-    if isinstance(choice, Exclusions):
-        return {
-            "var_names": list(choice.var_names),
-            "paths": list(choice.paths),
-        }
-    return choice
-
-
-def _is_same(choice: Any, saved: Any) -> bool:
-    # The order of expressions counts: the first that is found decides.
-    return repr(_saved(choice)) == repr(_saved(saved))
+    if not isinstance(choice, Exclusions):
+        return choice
+    saved = {"var_names": list(choice.var_names), "paths": list(choice.paths)}
+    return saved if any(saved.values()) else None
 
 
 def _order_of(
