@@ -5,7 +5,11 @@ from __future__ import annotations
 import concurrent.futures
 import ctypes
 import gc
+import sys
 import weakref
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,21 +17,99 @@ import pytest
 import tensorflow as tf
 import tf_opt
 from tensorflow.python.eager import context
+from tf_opt.python.optimizers.step.plan import PlanKeeper
 
 pytestmark = pytest.mark.core
 
 
-def test_changing_subsets_keep_a_bounded_number_of_plans():
-    variables = [keras.Variable([1.0]) for _ in range(8)]
+def _calls(step: Callable[[], None]) -> int:
+    """How many Python functions a step calls that isn't the first."""
+    step()
+    events: list[str] = []
+    sys.setprofile(lambda _, event, __: events.append(event))
+    try:
+        step()
+    finally:
+        sys.setprofile(None)
+    return events.count("call")
+
+
+def _in_turns(count: int, subsets: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+    """An optimizer, and a loop over subsets of its variables."""
+    variables = [keras.Variable([1.0]) for _ in range(count)]
     optimizer = tf_opt.Adam(0.1)
     optimizer.build(variables)
+
+    def loop() -> None:
+        for subset in subsets:
+            chosen = [variables[i] for i in subset]
+            optimizer.apply([tf.ones(1)] * len(chosen), chosen)
+
+    return optimizer, loop
+
+
+def _all_but_one(count: int) -> list[list[int]]:
+    return [[i for i in range(count) if i != k] for k in range(count)]
+
+
+@pytest.mark.parametrize(
+    "subsets",
+    [_all_but_one(40), [[i] for i in range(200)]],
+    ids=["all but one", "one"],
+)
+def test_many_subsets_in_turns_cost_what_few_do(subsets):
+    few, many = (
+        _calls(_in_turns(len(subsets), taken)[1]) / len(taken)
+        for taken in (subsets[:8], subsets)
+    )
+    # Numbers of earlier steps, which are kept for a while, cost less.
+    assert many < 1.5 * few
+
+
+def test_plans_are_bounded_and_many_stay_where_too_many_take_turns(monkeypatch):
+    one = len(("mode", *range(19))) + PlanKeeper.BESIDES
+    monkeypatch.setattr(PlanKeeper, "LIMIT", 15 * one)
+    optimizer, loop = _in_turns(20, _all_but_one(20))
     kept = optimizer._plans._plans
-    sizes = []
-    for subset in range(1, 2**8):
-        chosen = [v for i, v in enumerate(variables) if subset & 1 << i]
-        optimizer.apply([tf.ones(1)] * len(chosen), chosen)
-        sizes.append(len(kept))
-    assert max(sizes) == optimizer._plans.LIMIT
+    stayed = []
+    for _ in range(20):
+        before = list(kept.values())
+        loop()
+        assert len(kept) == 15
+        stayed.append(len({*map(id, before)} & {*map(id, kept.values())}))
+    # Of plans dropped in turn, none would.
+    assert np.mean(stayed[1:]) > 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clipvalue": 0.5},
+        {"loss_scale_factor": 8.0},
+        {"use_ema": True, "ema_overwrite_frequency": 2},
+        {"learning_rate_multipliers": {".": 0.5}},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_options_of_a_launch_cost_few_calls_and_no_bits(options):
+    def make(**options: Any) -> tuple[list[Any], Callable[[Any], None]]:
+        variables = [keras.Variable([1.0, 2.0]) for _ in range(6)]
+        optimizer = tf_opt.Adam(0.1, **options)
+        optimizer.build(variables)
+        everything = [*variables, *optimizer.variables]
+        return everything, lambda x: optimizer.apply([x] * 6, variables)
+
+    gradient = np.float32([0.3, -0.7])
+    tensor = tf.constant(gradient)
+    _, bare = make()
+    (quick, step), (usual, usual_step) = make(**options), make(**options)
+    few = 2 * _calls(lambda: bare(tensor))
+    for _ in range(3):
+        assert _calls(lambda: step(tensor)) < few
+        # Arrays take the usual path.
+        assert _calls(lambda: usual_step(gradient)) > few
+        for x, y in zip(quick, usual, strict=True):
+            np.testing.assert_array_equal(x.numpy(), y.numpy())
 
 
 @pytest.mark.parametrize("implementation", ["auto", "composed"])

@@ -1,8 +1,8 @@
 """Launches the custom op for a bucket of variables.
 
 In eager loops with small models, Python calls take most of the time of a step.
-`run_quickly` makes as few calls as possible for a step that does nothing around
-its rule. All other steps take the usual path, which also raises the errors.
+`run_quickly` makes as few calls as possible for a step that is only a launch.
+All other steps take the usual path, which also raises the errors.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from tf_opt.python.ops.calls import resource_apply
 from tf_opt.python.optimizers.step.frame import Factors
 from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.frame import factors_of
+from tf_opt.python.optimizers.step.frame import frame_of
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import variables as access
@@ -95,7 +97,7 @@ def run_quickly(
     grads: Sequence[Any],
     variables: Sequence[Variable],
 ) -> bool:
-    """Runs a whole step, if nothing happens around its rule.
+    """Runs a whole step, if one launch does all of it.
 
     The context has a kept plan of a step without sparse gradients. Gradients
     and variables are those that the user gave.
@@ -110,9 +112,11 @@ def run_quickly(
         and len(plan.buckets) == 1
         and plan.buckets[0].runs_op
         and not plan.buckets[0].catches_up
-        and settings.is_bare
-        and state.unsaved.learning_rate_multipliers.factors is None
-        and state.unsaved.weight_decay_multipliers.factors is None
+        and settings.launches_once
+        # The averages of all variables move.
+        and not (
+            settings.use_ema and len(plan.variables) < len(state.variables)
+        )
         and all(type(gradient) is _EagerTensor for gradient in grads)
         # An op that runs asynchronously would refuse them too late.
         and (
@@ -136,18 +140,25 @@ def run_quickly(
     )
     scalars = rule.scalars(rate, updates)
     numbers = {**rule.hyperparameters, **scalars}
-    weight_decay = state.weight_decays(settings.weight_decay, bucket.indices)
+    frame = frame_of(context, enabled=True)
+    factors = factors_of(context, bucket)
     try:
         library.run_op(
             op.name,
             variables=lists["variables"],
             gradients=grads,
-            weight_decay=weight_decay,
+            weight_decay=factors.weight_decay,
             **{name: lists[name] for name in op.slots},
             **{name: numbers[name] for name in (*op.numbers, *op.modes)},
             **{
                 **BARE,
                 "master_weights": lists["master_weights"],
+                "averages": lists["averages"] if frame.averages else (),
+                "learning_rate_factors": factors.learning_rate,
+                "gradient_scale": frame.gradient_scale,
+                "clip_value": frame.clip_value,
+                "ema_momentum": frame.ema_momentum,
+                "overwrite_with_average": frame.overwrite_with_average,
                 **_random_bits_of(context, bucket),
             },
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import random
 from collections.abc import Hashable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -337,16 +338,19 @@ def _lists(
 
 
 class PlanKeeper:
-    """Keeps the plans of the last few lists of variables, for eager steps.
+    """Keeps the plans of lists of variables, for eager steps.
 
     Threads may share it: at worst two of them make the same plan.
     """
 
-    # Loops update all variables, or a few subsets of them in turns.
-    LIMIT = 16
+    # How many variables all kept plans have together, some 100 bytes each. The
+    # rest of a plan takes as much as `BESIDES` variables.
+    LIMIT = 2**17
+    BESIDES = 64
 
     def __init__(self) -> None:
         self._plans: dict[Hashable, tuple[list, Plan]] = {}
+        self._random = random.Random(0)
         # The implementations of the last step that ran eagerly or was traced.
         self.in_use: frozenset[str] = frozenset()
 
@@ -401,11 +405,24 @@ class PlanKeeper:
                 one_by_one=one_by_one,
             )
             if keeps:
-                if len(self._plans) >= self.LIMIT:
-                    self._plans.clear()
                 # The list keeps the variables alive, so their ids stay unique.
                 key = (mode, *map(id, variables))
                 self._plans[key] = (list(variables), plan)
+                self._drop_some()
         # `update_step` adds those of one variable after the other.
         self.in_use = frozenset() if one_by_one else plan.implementations
         return plan
+
+    def _drop_some(self) -> None:
+        """Drops plans until there are no more than the limit allows.
+
+        If the subsets of a loop are too many, the oldest plan would always be
+        the one that is needed next. Of those chosen at random, most stay.
+        """
+        while (
+            len(self._plans) > 1
+            and sum(map(len, self._plans)) + self.BESIDES * len(self._plans)
+            > self.LIMIT
+        ):
+            # Another thread may have dropped it.
+            self._plans.pop(self._random.choice(list(self._plans)), None)

@@ -82,21 +82,11 @@ class Settings(NamedTuple):
         )
 
     @property
-    def is_bare(self) -> bool:
-        """Whether a step is its rule and nothing else."""
+    def launches_once(self) -> bool:
+        """Whether a launch does all that there is to do for its variables."""
         return not (
-            self.measures
-            or self.clipvalue is not None
-            or self.use_ema
-            or self.accumulates
-            or self.overrides_update_step
-            or self.gradient_scale is not UNSCALED
+            self.measures or self.accumulates or self.overrides_update_step
         )
-
-
-# The gradients' factor without loss scaling; compared by identity, since a
-# tensor can't be compared cheaply.
-UNSCALED = 1.0
 
 
 def clip_bound(x: Any) -> Scalar | None:
@@ -115,7 +105,7 @@ def clip_bound(x: Any) -> Scalar | None:
 def inverse_scale(loss_scale: Any) -> Scalar:
     """Returns the gradients' factor for a `loss_scale_factor`."""
     if loss_scale is None:
-        return UNSCALED
+        return 1.0
     if isinstance(loss_scale, (*get_args(Variable), tf.Tensor)):
         return 1 / access.as_number(loss_scale)
     return 1.0 / loss_scale
