@@ -57,6 +57,89 @@ def test_what_keras_converts_is_converted(kind, implementation, how):
     assert (variables[0] != [[1.0, 2.0], [3.0, 4.0]]).any()
 
 
+INTEGERS = [
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+]
+# Each has other uses of the indices.
+WITH_SLICES = {
+    "exact": {},
+    "lazy": {"lazy_mode": True},
+    "measured": {"global_clipnorm": 0.5},
+    "accumulated": {"gradient_accumulation_steps": 2},
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "values", "implementation", "how"),
+    list(
+        AllPairs(
+            [
+                INTEGERS,
+                list(WITH_SLICES),
+                # Slices of another type become dense.
+                ["float32", "float64"],
+                IMPLEMENTATIONS,
+                list(RUNS),
+            ],
+            filter_func=lambda x: x[3:] != ["custom_op", "jit_compile"],
+        )
+    ),
+)
+def test_indices_may_be_any_integers(
+    dtype, options, values, implementation, how
+):
+    tables = []
+    for integers in (dtype, "int64"):
+        # More rows than 8 bits have numbers.
+        table = keras.Variable(np.ones((300, 2)), dtype="float32")
+        optimizer = tf_opt.Adam(
+            0.1, implementation=implementation, **WITH_SLICES[options]
+        )
+        optimizer.build([table])
+        gradient = tf.IndexedSlices(
+            tf.constant(np.arange(6).reshape(3, 2), values),
+            tf.constant([50, 3, 50], integers),
+        )
+        for _ in range(2):
+            step(optimizer, [gradient], [table], how)
+        tables.append(table.numpy())
+    np.testing.assert_array_equal(*tables)
+    np.testing.assert_array_equal(
+        np.unique(np.where(tables[0] != 1)[0]), [3, 50]
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wrong"),
+    [("int8", -1), ("uint16", 300), ("uint64", 2**64 - 1)],
+)
+def test_integers_of_any_type_that_are_no_rows_are_refused(
+    dtype, wrong, implementation, how
+):
+    table = keras.Variable(np.ones((300, 2)), name="table")
+    optimizer = tf_opt.SGD(0.1, implementation=implementation)
+    optimizer.build([table])
+    gradient = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([wrong], dtype))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"table\b.* in \[0, 300\)"
+    ):
+        step(optimizer, [gradient], [table], how)
+    np.testing.assert_array_equal(table.numpy(), np.ones((300, 2)))
+
+
+def test_int32_has_rows_of_a_table_with_more_rows_than_it_has_numbers(
+    implementation,
+):
+    # Without columns it takes no memory.
+    table = tf.Variable(tf.zeros((2**31, 0)))
+    optimizer = tf_opt.SGD(0.1, implementation=implementation)
+    optimizer.build([table])
+    for dtype in ("int32", "int64"):
+        rows = tf.constant([2**31 - 1], dtype)
+        optimizer.apply([tf.IndexedSlices(tf.zeros((1, 0)), rows)], [table])
+    assert int(optimizer.iterations) == 2
+
+
 @pytest.mark.parametrize(
     ("dtype", "implementation"),
     [

@@ -131,6 +131,7 @@ def update_variable(
     learning_rate: Scalar,
 ) -> frozenset[str]:
     """Updates one variable by the rule; returns the implementations."""
+    gradient = gradients.as_gradient(gradient, variable)
     are_sparse = plans.may_stay_sparse(settings, state, [gradient], [variable])
     plan = plans.make(rule, settings, state, [variable], are_sparse)
     context = frames.StepContext(rule, settings, state, plan)

@@ -27,32 +27,68 @@ def path_of(variable: Variable) -> str:
 def as_gradients(
     grads: Sequence[GradientLike | None], variables: Sequence[Variable]
 ) -> list[Gradient | None]:
-    """Converts a user's gradients to tensors or `tf.IndexedSlices`.
+    """Converts a user's gradients, each as `as_gradient` does.
 
     Raises:
-        ValueError: If there are more gradients than variables, or fewer.
-        TypeError: If a value doesn't convert; the error names the variable.
+        ValueError: Also if there are more gradients than variables, or fewer.
+        TypeError: As in `as_gradient`.
     """
     if len(grads) != len(variables):
         raise ValueError(
             "`grads` must have one gradient for each of the "
             f"{len(variables)} variables. Received: {len(grads)}"
         )
-    return list(map(_as_gradient, grads, variables))
+    return list(map(as_gradient, grads, variables))
 
 
-def _as_gradient(
+def as_gradient(
     gradient: GradientLike | None, variable: Variable
 ) -> Gradient | None:
-    if gradient is None or isinstance(gradient, (tf.Tensor, tf.IndexedSlices)):
+    """Converts a user's gradient to a tensor, or to slices of tensors.
+
+    Indices become int32 or int64.
+
+    Raises:
+        ValueError: If indices aren't integers.
+        TypeError: If a value doesn't convert; the error names the variable.
+    """
+    if gradient is None or isinstance(gradient, tf.Tensor):
         return gradient
     try:
-        return tf.convert_to_tensor(gradient)
+        if not isinstance(gradient, tf.IndexedSlices):
+            return tf.convert_to_tensor(gradient)
+        values = tf.convert_to_tensor(gradient.values)
+        indices = tf.convert_to_tensor(gradient.indices)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"The gradient of `{path_of(variable)}` must be a tensor, or "
             f"convert to one. Received: {gradient!r} ({error})"
         ) from error
+    if not indices.dtype.is_integer:
+        raise ValueError(
+            f"The `indices` of the gradient of `{path_of(variable)}` "
+            f"must be integers. Received: {indices.dtype.name}"
+        )
+    return tf.IndexedSlices(
+        values, as_indices(indices, variable), gradient.dense_shape
+    )
+
+
+def as_indices(integers: tf.Tensor, table: Variable) -> tf.Tensor:
+    """Casts integers to int32 or int64, to a type with the number of rows.
+
+    TensorFlow's ops take no other types, and compare with that number.
+    """
+    rows = tf.TensorShape(table.shape)[:1].num_elements()
+    if integers.dtype == tf.int32 and rows is not None and rows < 2**31:
+        return integers
+    return tf.cast(integers, tf.int64)
+
+
+def are_rows(indices: tf.Tensor, table: Variable) -> tf.Tensor:
+    """Returns whether a table has all rows of these `as_indices`."""
+    rows = tf.cast(rows_of(table), indices.dtype)
+    return tf.reduce_all((indices >= 0) & (indices < rows))
 
 
 def to_dense(
@@ -65,14 +101,12 @@ def to_dense(
     dtype = dtype or gradient.dtype
     if isinstance(gradient, tf.IndexedSlices):
         # The arithmetic type, because a 16-bit sum of many rows loses digits.
-        values = tf.convert_to_tensor(gradient.values)
-        indices = tf.convert_to_tensor(gradient.indices)
         values = tf.cast(
-            _one_for_each_index(values, indices),
-            arithmetic.slot_dtype(values.dtype),
+            _one_for_each_index(gradient.values, gradient.indices),
+            arithmetic.slot_dtype(gradient.dtype),
         )
         gradient = tf.math.unsorted_segment_sum(
-            values, indices, rows_of(variable)
+            values, gradient.indices, rows_of(variable)
         )
     return gradient if gradient.dtype == dtype else tf.cast(gradient, dtype)
 
@@ -89,7 +123,9 @@ def _one_for_each_index(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
 def rows_of(variable: Variable) -> int | tf.Tensor:
     """Returns how many rows a variable has; a tensor if that may change."""
     rows = tf.TensorShape(variable.shape)[0]
-    return tf.shape(tf_variable(variable))[0] if rows is None else rows
+    if rows is None:
+        rows = tf.shape(tf_variable(variable), tf.int64)[0]
+    return rows
 
 
 def cast(gradient: Gradient, dtype: tf.DType) -> Gradient:
@@ -109,14 +145,14 @@ def identity(gradient: Gradient) -> Gradient:
 
 
 def for_update(
-    gradient: GradientLike,
+    gradient: Gradient,
     variable: tf.Variable,
     user_variable: Variable,
     *,
     sparse: bool = False,
     for_op: bool = False,
 ) -> Gradient:
-    """Converts a user's gradient to the variable's type and shape.
+    """Converts a gradient to the variable's type and shape.
 
     It is broadcast, as in Keras. Errors name the `user_variable`; `variable` is
     what the step updates. Slices stay slices if `sparse` is true. The custom op
@@ -141,9 +177,7 @@ def for_update(
     ):
         # The usual case, kept quick for eager steps.
         return gradient
-    gradient = to_dense(
-        _as_gradient(gradient, user_variable), variable, variable.dtype
-    )
+    gradient = to_dense(gradient, variable, variable.dtype)
     if gradient.shape.is_compatible_with(shape):
         if for_op or gradient.shape.is_fully_defined():
             return gradient
@@ -192,17 +226,11 @@ def _checked_slices(
     slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns values and indices, with shapes that fit the variable."""
-    values = tf.convert_to_tensor(slices.values)
-    indices = tf.convert_to_tensor(slices.indices)
+    values, indices = slices.values, slices.indices
     if variable.shape.rank == 0:
         raise ValueError(
             f"`{path_of(user_variable)}` has no rows: its gradient can't be a "
             f"`tf.IndexedSlices`. Received: {slices!r}"
-        )
-    if not indices.dtype.is_integer:
-        raise ValueError(
-            f"The `indices` of the gradient of `{path_of(user_variable)}` "
-            f"must be integers. Received: {indices.dtype.name}"
         )
     expected = indices.shape.concatenate(variable.shape[1:])
     if indices.shape.rank not in (1, None) or not (
@@ -221,8 +249,6 @@ def _slices_for_update(
     slices: tf.IndexedSlices, variable: tf.Variable, user_variable: Variable
 ) -> tf.IndexedSlices:
     values, indices = _checked_slices(slices, variable, user_variable)
-    if indices.dtype not in (tf.int32, tf.int64):
-        indices = tf.cast(indices, tf.int64)
     values = tf.cast(values, variable.dtype)
     row_shape = variable.shape[1:]
     _check_known_inside_xla(values.shape[1:], row_shape, user_variable)
@@ -279,12 +305,11 @@ def _check_slices(
 ) -> list[tf.Operation | None]:
     name = path_of(variable)
     values, indices = _checked_slices(slices, tf_variable(variable), variable)
-    rows = tf.cast(rows_of(variable), indices.dtype)
-    row_shape = tf.shape(tf_variable(variable))[1:]
-    expected = tf.concat([tf.shape(indices), row_shape], axis=0)
+    row_shape = tf.shape(tf_variable(variable), tf.int64)[1:]
+    expected = tf.concat([tf.shape(indices, tf.int64), row_shape], axis=0)
     return [
         tf.debugging.Assert(
-            tf.reduce_all((indices >= 0) & (indices < rows)),
+            are_rows(indices, variable),
             [
                 f"The indices of the gradient of `{name}` must be in "
                 f"[0, {variable.shape[0] or 'its rows'}). Received:",
@@ -292,7 +317,7 @@ def _check_slices(
             ],
         ),
         tf.debugging.Assert(
-            _are_equal(tf.shape(values), expected),
+            _are_equal(tf.shape(values, tf.int64), expected),
             [
                 f"The gradient of `{name}` must have one row of it for each of "
                 "its `indices`. Received: values of shape",

@@ -18,6 +18,8 @@ from tf_opt.python.functional.rule_spec import NON_NEGATIVE
 from tf_opt.python.functional.rule_spec import Range
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
+from tf_opt.python.optimizers.values.gradients import are_rows
+from tf_opt.python.optimizers.values.gradients import as_indices
 from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import inside_xla
 
@@ -270,19 +272,16 @@ def as_rows(name: str, rows: Any, table: Variable) -> tf.Tensor:
         raise ValueError(
             f"`{name}` must be integers. Received: {tensor.dtype.name}"
         )
-    if tensor.dtype not in (tf.int32, tf.int64):
-        tensor = tf.cast(tensor, tf.int64)
-    tensor = tf.reshape(tensor, [-1])
+    tensor = tf.reshape(as_indices(tensor, table), [-1])
     if inside_xla():
         return tensor
-    least, most = tf.reduce_min(tensor), tf.reduce_max(tensor)
     check = tf.debugging.Assert(
-        (least >= 0) & (most < table.shape[0]),
+        are_rows(tensor, table),
         [
             f"`{name}` must be in [0, {table.shape[0]}), the rows of "
             f"`{path_of(table)}`. Received, least and most:",
-            least,
-            most,
+            tf.reduce_min(tensor),
+            tf.reduce_max(tensor),
         ],
     )
     if tf.executing_eagerly():
