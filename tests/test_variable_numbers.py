@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from tf_opt.python.functional.rule_spec import FRACTION
+from tf_opt.python.functional.rule_spec import Number
 
 from registry import RULES
 from small_model import assert_close
@@ -84,6 +86,90 @@ def test_each_step_reads_a_variable(cls, name, implementation, how):
         assert np.isfinite(found[0]).all()
         return
     assert_close(found, expected, rtol=1e-6)
+
+
+# Each number that has a range, with one out of it.
+OUT_OF_RANGE = [
+    (cls, number.name, number.range.text, wrong)
+    for cls, number in [
+        *(
+            (under_test.make, number)
+            for under_test in RULES.values()
+            for number in under_test.spec.hyperparameters
+            if number.in_rule
+        ),
+        (tf_opt.Adam, Number("ema_momentum", FRACTION)),
+    ]
+    for wrong in (
+        number.range.least - 1,
+        number.range.bound + number.range.includes_bound,
+    )
+    if np.isfinite(wrong)
+]
+
+
+def _refuses(
+    step: Callable[[], None], number: tf.Variable, wrong: float, every: Any
+) -> str:
+    """Returns the error of a step that writes nothing."""
+    right = float(number)
+    step()
+    before = [x.numpy() for x in every]
+    number.assign(wrong)
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        step()
+    for x, old in zip(every, before, strict=True):
+        np.testing.assert_array_equal(x.numpy(), old, x.path)
+    number.assign(right)
+    step()
+    return str(error.value)
+
+
+@pytest.mark.parametrize(("cls", "name", "text", "wrong"), OUT_OF_RANGE)
+def test_what_is_out_of_range_is_refused_and_writes_nothing(
+    cls, name, text, wrong, implementation, how
+):
+    # The op has one value of that power.
+    is_power = name == "learning_rate_power"
+    number = tf.Variable(-0.5 if is_power else 0.5, dtype="float64")
+    optimizer = _make(
+        cls,
+        **{name: number},
+        implementation="composed" if is_power else implementation,
+    )
+    variable = keras.Variable([1.0, 2.0])
+    optimizer.build([variable])
+    step = RUNS[how](lambda: optimizer.apply([tf.ones(2)], [variable]))
+    error = _refuses(step, number, wrong, [variable, *optimizer.variables])
+    assert f"`{name}` must be {text}, got" in error
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda optimizer, table: optimizer.catch_up(table),
+        lambda optimizer, table: optimizer.update_step(
+            tf.ones((3, 2)), table, 0.1
+        ),
+    ],
+    ids=["catch_up", "update_step"],
+)
+def test_so_it_is_outside_of_steps(call, implementation, how):
+    number = tf.Variable(0.5, dtype="float64")
+    optimizer = tf_opt.Adam(
+        beta_1=0.25,
+        beta_2=number,
+        lazy_mode={".": "catch_up"},
+        implementation=implementation,
+    )
+    table = keras.Variable(np.ones((3, 2)))
+    optimizer.build([table])
+    gradient = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([1]))
+    for _ in range(2):
+        optimizer.apply([gradient], [table])
+    run = RUNS[how](lambda: call(optimizer, table))
+    every = [table, *optimizer.variables]
+    assert "`beta_2` must be in [0, 1), got" in _refuses(run, number, 1, every)
 
 
 def test_such_a_variable_is_not_state():

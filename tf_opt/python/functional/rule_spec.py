@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -47,11 +48,14 @@ class Range(NamedTuple):
     bound: float = math.inf
     includes_bound: bool = True
 
-    def has(self, number: float) -> bool:
+    def has(self, number: Scalar) -> Any:
         """Whether a number is in the range; `ANY` has NaNs, too."""
-        if number == self.bound:
-            return self.includes_bound
-        return self == ANY or self.least <= number < self.bound
+        if self == ANY:
+            return True
+        if isinstance(number, tf.Tensor):
+            number = arithmetic.float64(number)
+        compare = operator.le if self.includes_bound else operator.lt
+        return (number >= self.least) & compare(number, self.bound)
 
 
 ANY = Range("a number")
@@ -240,6 +244,11 @@ class RuleSpec:
             for number in self.numbers
             if not number.is_count and number.name != "learning_rate"
         )
+
+    @functools.cached_property
+    def beside_op(self) -> tuple[Number, ...]:
+        """Numbers of the rule that the op doesn't take, so doesn't check."""
+        return tuple(x for x in self.numbers if x.in_rule and not x.in_op)
 
     @functools.cached_property
     def arguments(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from tf_opt.python.optimizers.step import transfer
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.tables import check_numbers
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
@@ -54,10 +55,11 @@ def catch_up(
         settings.learning_rate(), frames.update_count(settings, state)
     )
     ops: list[tf.Operation] = []
+    checks = check_numbers(context)
     for bucket in plan.buckets:
         factors = frames.factors_of(context, bucket)
         own = None if rows is None else [rows[i] for i in bucket.positions]
-        with bucket.on_device(state):
+        with bucket.on_device(state), tf.control_dependencies(checks):
             if not bucket.runs_op:
                 Composed(context).catch_up(
                     bucket, own, enabled, factors, scalars

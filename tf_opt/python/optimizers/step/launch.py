@@ -47,46 +47,51 @@ def launch(
     Returns:
         In a graph, the op.
     """
-    rule, lists = context.rule_of(bucket), bucket.lists
-    # The average of a variable that is updated twice moves once, afterwards.
-    averages = frame.averages and not context.plan.repeats
+    rule = context.rule_of(bucket)
     return resource_apply(
         rule.op,
         grads,
         accumulated_rows=accumulated_rows,
         tables=bucket.names if bucket.sparse else (),
         **{
-            **lists,
+            **bucket.lists,
             **rule.hyperparameters,
             **scalars,
             "lazy": bucket.lazy,
-            "accumulators": lists["accumulators"] if frame.accumulates else (),
-            "averages": lists["averages"] if averages else (),
-            "weight_decay": factors.weight_decay,
-            "learning_rate_factors": factors.learning_rate,
-            "gradient_factors": factors.gradient,
-            "gradient_scale": frame.gradient_scale,
-            "clip_value": frame.clip_value,
-            "ema_momentum": frame.ema_momentum,
-            "overwrite_with_average": averages and frame.overwrite_with_average,
-            "enabled": frame.enabled,
-            "update": frame.update,
-            **_random_bits_of(context, bucket),
+            **_around_rule(context, bucket, frame, factors),
         },
     )
 
 
-def _random_bits_of(context: StepContext, bucket: Bucket) -> dict[str, Any]:
-    """Returns the arguments of an op that tell how to round at random."""
-    settings = context.settings.rounding
-    if not settings.needs_bits:
-        return {}
-    return {
-        "variable_numbers": np.array(bucket.indices, np.float64),
-        "iteration": access.as_number(context.state.iterations),
-        "stochastic_rounding": settings.stochastic_rounding,
-        "seed": settings.seed,
+def _around_rule(
+    context: StepContext, bucket: Bucket, frame: Frame, factors: Factors
+) -> dict[str, Any]:
+    """Returns the arguments of an op for what it does around its rule."""
+    lists, settings = bucket.lists, context.settings.rounding
+    # The average of a variable that is updated twice moves once, afterwards.
+    averages = frame.averages and not context.plan.repeats
+    arguments = {
+        "accumulators": lists["accumulators"] if frame.accumulates else (),
+        "averages": lists["averages"] if averages else (),
+        "master_weights": lists["master_weights"],
+        "weight_decay": factors.weight_decay,
+        "learning_rate_factors": factors.learning_rate,
+        "gradient_factors": factors.gradient,
+        "gradient_scale": frame.gradient_scale,
+        "clip_value": frame.clip_value,
+        "ema_momentum": frame.ema_momentum,
+        "overwrite_with_average": averages and frame.overwrite_with_average,
+        "enabled": frame.enabled,
+        "update": frame.update,
     }
+    if settings.needs_bits:
+        arguments |= {
+            "variable_numbers": np.array(bucket.indices, np.float64),
+            "iteration": access.as_number(context.state.iterations),
+            "stochastic_rounding": settings.stochastic_rounding,
+            "seed": settings.seed,
+        }
+    return arguments
 
 
 # ---- Quick eager steps. ----
@@ -140,6 +145,8 @@ def run_quickly(
     )
     scalars = rule.scalars(rate, updates)
     numbers = {**rule.hyperparameters, **scalars}
+    if not all(x.range.has(numbers[x.name]) for x in rule.spec.beside_op):
+        return False
     frame = frame_of(context, enabled=True)
     factors = factors_of(context, bucket)
     try:
@@ -147,20 +154,9 @@ def run_quickly(
             op.name,
             variables=lists["variables"],
             gradients=grads,
-            weight_decay=factors.weight_decay,
             **{name: lists[name] for name in op.slots},
             **{name: numbers[name] for name in (*op.numbers, *op.modes)},
-            **{
-                **BARE,
-                "master_weights": lists["master_weights"],
-                "averages": lists["averages"] if frame.averages else (),
-                "learning_rate_factors": factors.learning_rate,
-                "gradient_scale": frame.gradient_scale,
-                "clip_value": frame.clip_value,
-                "ema_momentum": frame.ema_momentum,
-                "overwrite_with_average": frame.overwrite_with_average,
-                **_random_bits_of(context, bucket),
-            },
+            **{**BARE, **_around_rule(context, bucket, frame, factors)},
         )
     except (TypeError, ValueError, tf.errors.InvalidArgumentError):
         # The op refuses gradients to broadcast, for example, before it

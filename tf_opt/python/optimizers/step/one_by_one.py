@@ -22,6 +22,7 @@ from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
+from tf_opt.python.optimizers.step.tables import check_numbers
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -151,7 +152,8 @@ def update_variable(
     ]
     scalars = rule.scalars(learning_rate, frames.update_count(settings, state))
     step = (bucket, grads, frames.Frame(), factors, scalars)
-    with transfer.moved(state, transfer.parts_of_rows(state, [variable])):
+    moved = transfer.moved(state, transfer.parts_of_rows(state, [variable]))
+    with tf.control_dependencies(check_numbers(context)), moved:
         if not bucket.runs_op:
             Composed(context).update(*step)
             return plan.implementations

@@ -414,14 +414,12 @@ class PlanKeeper:
         return plan
 
     def _drop_some(self) -> None:
-        """Drops plans until there are no more than the limit allows.
+        """Drops plans at random until the limit allows the others.
 
-        If the subsets of a loop are too many, the oldest plan would always be
-        the one that is needed next. Of those chosen at random, most stay.
+        In a loop over too many subsets, the oldest would be the next to use.
         """
         while (
-            len(self._plans) > 1
-            and sum(map(len, self._plans)) + self.BESIDES * len(self._plans)
+            sum(map(len, self._plans)) + self.BESIDES * len(self._plans)
             > self.LIMIT
         ):
             # Another thread may have dropped it.

@@ -66,9 +66,9 @@ class Step:
         self._variables = variables
         self._composed = Composed(context)
         plan = context.plan
-        # A graph's ops that find wrong gradients, and launches: the ops that
+        # A graph's ops that find what is wrong, and launches: the ops that
         # later ops wait for.
-        self._awaited = tables.check(
+        self._awaited = tables.check_numbers(context) + tables.check(
             plan,
             grads,
             variables,

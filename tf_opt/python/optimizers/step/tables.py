@@ -6,14 +6,21 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tf_opt.python.functional.rule_spec import FRACTION
+from tf_opt.python.functional.rule_spec import Number
+from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.values import gradients
+from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
+from tf_opt.python.tensorflow_internals import inside_xla
+
+_EMA_MOMENTUM = Number("ema_momentum", FRACTION)
 
 
 def accumulated_rows(
@@ -46,6 +53,29 @@ def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
         lambda: tf.where(rows_accumulated(accumulator))[:, 0],
         lambda: tf.zeros([0], tf.int64),
     )
+
+
+def check_numbers(context: StepContext) -> list[tf.Operation]:
+    """Checks the numbers that no launch checks; returns what `check` does.
+
+    Variables may have other values than when they became arguments.
+    """
+    rule, settings, _, plan = context
+    values = {**rule.hyperparameters, "ema_momentum": settings.ema_momentum}
+    numbers = rule.spec.beside_op
+    if not all(bucket.runs_op for bucket in plan.buckets):
+        averages = (_EMA_MOMENTUM,) if settings.use_ema else ()
+        numbers = (*rule.spec.hyperparameters, *averages)
+    checks: list[tf.Operation] = []
+    for number in numbers:
+        value = values[number.name]
+        if isinstance(value, Variable):
+            value = access.as_number(value)
+        is_right = number.range.has(value)
+        if not inside_xla() and not is_known(is_right, True):
+            text = f"`{number.name}` must be {number.range.text}, got"
+            checks.append(tf.debugging.Assert(is_right, [text, value]))
+    return checks
 
 
 def check(

@@ -27,11 +27,12 @@ def path_of(variable: Variable) -> str:
 def as_gradients(
     grads: Sequence[GradientLike | None], variables: Sequence[Variable]
 ) -> list[Gradient | None]:
-    """Converts a user's gradients, each as `as_gradient` does.
+    """Converts a user's gradients to tensors or `tf.IndexedSlices`.
 
     Raises:
-        ValueError: Also if there are more gradients than variables, or fewer.
-        TypeError: As in `as_gradient`.
+        ValueError: If there are more gradients than variables, or fewer, or
+            indices aren't integers.
+        TypeError: If a value doesn't convert; the error names the variable.
     """
     if len(grads) != len(variables):
         raise ValueError(
@@ -44,14 +45,7 @@ def as_gradients(
 def as_gradient(
     gradient: GradientLike | None, variable: Variable
 ) -> Gradient | None:
-    """Converts a user's gradient to a tensor, or to slices of tensors.
-
-    Indices become int32 or int64.
-
-    Raises:
-        ValueError: If indices aren't integers.
-        TypeError: If a value doesn't convert; the error names the variable.
-    """
+    """Converts one gradient; see `as_gradients`."""
     if gradient is None or isinstance(gradient, tf.Tensor):
         return gradient
     try:
@@ -75,10 +69,7 @@ def as_gradient(
 
 
 def as_indices(integers: tf.Tensor, table: Variable) -> tf.Tensor:
-    """Casts integers to int32 or int64, to a type with the number of rows.
-
-    TensorFlow's ops take no other types, and compare with that number.
-    """
+    """Casts to a type that ops take and that has the number of rows."""
     rows = tf.TensorShape(table.shape)[:1].num_elements()
     if integers.dtype == tf.int32 and rows is not None and rows < 2**31:
         return integers

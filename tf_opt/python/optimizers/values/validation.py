@@ -284,7 +284,5 @@ def as_rows(name: str, rows: Any, table: Variable) -> tf.Tensor:
             tf.reduce_max(tensor),
         ],
     )
-    if tf.executing_eagerly():
-        return tensor
     with tf.control_dependencies([check]):
         return tf.identity(tensor)
