@@ -1,6 +1,6 @@
 """Everything private that tf_opt uses of Keras.
 
-Check this file when a new Keras comes out. Tested with Keras 3.12 to 3.15.
+Check this file when a new Keras comes out.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from keras.src.backend import AutocastScope
-from keras.src.backend.common import global_state
-from keras.src.utils import naming
-from keras.src.utils import tracking
+
+from tf_opt.python.tensorflow_internals import private
 
 Variable = keras.Variable | tf.Variable
 # A number, or a variable that may be assigned to between steps.
@@ -31,6 +29,23 @@ MultiOptimizer = getattr(keras.optimizers, "MultiOptimizer", None)
 
 # Keras' name for the averages of `use_ema`.
 MOVING_AVERAGE = "average"
+
+_AutocastScope = private(
+    "`catch_up`", "keras.src.backend.common.variables.AutocastScope"
+)
+_get_global_attribute = private(
+    'Saving with `lazy_mode="catch_up"`',
+    "keras.src.backend.common.global_state.get_global_attribute",
+)
+_flatten_layers = private("A model's layout", "keras:Model._flatten_layers")
+_filter_empty_gradients = private(
+    "A gradient that is None",
+    "keras.optimizers:Optimizer._filter_empty_gradients",
+)
+_overwrite_with_gradients = private(
+    "Training in float8",
+    "keras.optimizers:Optimizer._overwrite_variables_directly_with_gradients",
+)
 
 
 def tf_variable(variable: Any) -> Any:
@@ -43,7 +58,7 @@ def without_autocast() -> contextlib.AbstractContextManager:
 
     In a layer's call with mixed precision it does: `value` is a tensor then.
     """
-    return AutocastScope(None)
+    return _AutocastScope(None)
 
 
 def is_overwritten_by_gradient(variable: Variable) -> bool:
@@ -53,7 +68,7 @@ def is_overwritten_by_gradient(variable: Variable) -> bool:
 
 def layers_of(model: keras.Model) -> list[keras.Layer]:
     """Returns all layers of a model, also those inside of other layers."""
-    return list(model._flatten_layers(include_self=False))
+    return list(_flatten_layers(model, include_self=False))
 
 
 def own_variables_of(layer: keras.Layer) -> list[keras.Variable]:
@@ -166,26 +181,19 @@ def refuse_lr(optimizer: Any, name: str, value: Any) -> None:
         )
 
 
-def untracked() -> contextlib.AbstractContextManager:
-    """Returns a context in which no attribute becomes an optimizer's state."""
-    return tracking.DotNotTrackScope()
-
-
 def is_saving_model() -> bool:
     """Whether Keras is writing a `.keras` file, or pickles or copies.
 
     Keras then asks an optimizer for its configuration before it writes any
     layer's weights.
     """
-    shared = global_state.get_global_attribute(
-        "shared_objects/id_to_config_map"
-    )
-    return shared is not None
+    return _get_global_attribute("shared_objects/id_to_config_map") is not None
 
 
 def next_name(class_name: str) -> str:
     """Returns Keras' default name for the next optimizer of a class."""
-    return naming.auto_name(class_name)
+    # Keras names and counts operations as it does optimizers.
+    return type(class_name, (keras.Operation,), {})().name
 
 
 def next_seed() -> int:
@@ -292,10 +300,10 @@ def to_update(
         ValueError: If no variable has a gradient.
     """
     if any(gradient is None for gradient in grads):
-        grads, variables = optimizer._filter_empty_gradients(grads, variables)
-    return optimizer._overwrite_variables_directly_with_gradients(
-        grads, variables
-    )
+        grads, variables = _filter_empty_gradients(optimizer, grads, variables)
+    if any(map(is_overwritten_by_gradient, variables)):
+        return _overwrite_with_gradients(optimizer, grads, variables)
+    return grads, variables
 
 
 def take_for(

@@ -8,33 +8,80 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import pkgutil
 import threading
+import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.autograph.core import config as autograph_config
-from tensorflow.python.framework import kernels
-from tensorflow.python.framework import op_callbacks
-from tensorflow.python.framework import op_def_registry
-from tensorflow.python.framework import ops
-from tensorflow.python.ops import control_flow_util
-from tensorflow.python.ops import resource_variable_ops
+
+from tf_opt.version import TESTED_VERSIONS
+
+CUSTOM_OPS = "Running custom ops"
+_AUTOGRAPH = "Tracing tf_opt without AutoGraph"
+# Why a feature isn't possible, for those that need a name that is missing.
+missing: dict[str, str] = {}
+
+
+def private(feature: str, place: str) -> Any:
+    """Returns what Keras or TensorFlow has, undocumented, in a place.
+
+    A new version may move or remove it. Then this returns a function that
+    raises a RuntimeError, and only the feature that needs it isn't possible.
+    """
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError(missing[feature])
+
+    try:
+        return pkgutil.resolve_name(place)
+    except (AttributeError, ImportError) as error:
+        missing[feature] = (
+            f"{feature} isn't possible with TensorFlow {tf.__version__} and "
+            f"Keras {keras.__version__}, but with {TESTED_VERSIONS} ({error})"
+        )
+        return refuse
+
+
+_definition_of, _kernels_of, _is_for_xla, _has_op_callbacks = (
+    private(CUSTOM_OPS, f"tensorflow.python.{name}")
+    for name in (
+        "framework.op_def_registry.get",
+        "framework.kernels.get_registered_kernels_for_op",
+        "ops.control_flow_util.GraphOrParentsInXlaContext",
+        "framework.op_callbacks.should_invoke_op_callbacks",
+    )
+)
+_autograph, _DoNotConvert, _conversion_rules = (
+    private(_AUTOGRAPH, f"tensorflow.python.autograph.core.config{name}")
+    for name in ("", ".DoNotConvert", ".CONVERSION_RULES")
+)
+_ResourceVariable = private(
+    "`state_device` or `shard_state` under a strategy",
+    "tensorflow.python.ops.resource_variable_ops.ResourceVariable",
+)
+# Whether replicas may meet inside a condition.
+can_meet_in_conditions = private(
+    "A step of this kind in replicas",
+    "tensorflow:__internal__.distribute.strategy_supports_no_merge_call",
+)
 
 
 def inside_xla() -> bool:
     """Whether XLA will compile the op that is being built.
 
     True inside `tf.function(jit_compile=True)`, including plain functions
-    nested in it, and under a TPU strategy.
+    nested in it, and under a TPU strategy. False if TensorFlow can't tell.
     """
-    if tf.executing_eagerly():
+    if tf.executing_eagerly() or CUSTOM_OPS in missing:
         return False
-    return control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph())
+    return _is_for_xla(tf.compat.v1.get_default_graph())
 
 
 @contextlib.contextmanager
@@ -47,7 +94,7 @@ def plain_variables(device: str) -> Iterator[None]:
     def create(_: Any, **arguments: Any) -> tf.Variable:
         names = ("initial_value", "trainable", "dtype", "name", "shape")
         given = {name: arguments.get(name) for name in names}
-        return resource_variable_ops.ResourceVariable(**given)
+        return _ResourceVariable(**given)
 
     # A strategy's creators come before this one, the innermost.
     with (
@@ -84,7 +131,8 @@ def in_thread_of_tensorflow() -> bool:
 
 def has_op_callbacks() -> bool:
     """Whether TensorFlow reports each op, as for `enable_check_numerics`."""
-    return bool(op_callbacks.should_invoke_op_callbacks())
+    # It may, if it can't tell.
+    return CUSTOM_OPS in missing or bool(_has_op_callbacks())
 
 
 @functools.cache
@@ -92,7 +140,7 @@ def registered_kernels(op_name: str) -> frozenset[tuple[str, tf.DType]]:
     """Returns the (device type, `T`) pairs for which an op has kernels."""
     return frozenset(
         (kernel.device_type, tf.dtypes.as_dtype(dtype))
-        for kernel in kernels.get_registered_kernels_for_op(op_name).kernel
+        for kernel in _kernels_of(op_name).kernel
         for constraint in kernel.constraint
         if constraint.name == "T"
         for dtype in constraint.allowed_values.list.type
@@ -115,13 +163,13 @@ class OpSignature(NamedTuple):
 
 def is_registered(op_name: str) -> bool:
     """Whether an op of this name is registered."""
-    return op_def_registry.get(op_name) is not None
+    return _definition_of(op_name) is not None
 
 
 @functools.cache
 def signature_of(op_name: str) -> OpSignature:
     """Returns the signature of a registered op."""
-    op = op_def_registry.get(op_name)
+    op = _definition_of(op_name)
     handles = []
     scalars = collections.defaultdict(tuple)
     for argument in op.input_arg:
@@ -155,11 +203,13 @@ def exclude_from_autograph(package: str) -> None:
     Conversion would double the time to trace a step and print warnings about
     code that AutoGraph doesn't understand.
     """
-    rule = autograph_config.DoNotConvert(package)
-    rules = autograph_config.CONVERSION_RULES
+    if _AUTOGRAPH in missing:
+        warnings.warn(missing[_AUTOGRAPH], RuntimeWarning, stacklevel=2)
+        return
+    rule = _DoNotConvert(package)
     # The package may have been imported before.
-    if str(rule) not in map(str, rules):
-        autograph_config.CONVERSION_RULES = (rule, *rules)
+    if str(rule) not in map(str, _conversion_rules):
+        _autograph.CONVERSION_RULES = (rule, *_conversion_rules)
 
 
 def traced(
@@ -176,7 +226,9 @@ def traced(
     quicker for few ops; each op may still use several threads.
     """
     graph = tf.function(function, autograph=False)
-    call = graph.get_concrete_function(*signature).inference_fn.call_flat
+    call = graph.get_concrete_function(*signature)
+    # Where it has a quicker one.
+    call = getattr(getattr(call, "inference_fn", None), "call_flat", call)
     if not in_one_thread:
         return call
 

@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python.tensorflow_internals import CUSTOM_OPS
 from tf_opt.python.tensorflow_internals import constant
+from tf_opt.python.tensorflow_internals import missing
 from tf_opt.python.tensorflow_internals import signature_of
 
 DISABLE_VARIABLE = "TF_OPT_DISABLE_CUSTOM_OPS"
@@ -115,6 +117,8 @@ def library() -> Library:
             problem="this installation has no library for TensorFlow "
             f"{_minor(tf.__version__)}"
         )
+    if CUSTOM_OPS in missing:
+        return unloaded._replace(problem=missing[CUSTOM_OPS])
     try:
         ops = tf.load_op_library(str(path))
         handle = ctypes.CDLL(str(path))

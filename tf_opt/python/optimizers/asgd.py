@@ -201,7 +201,7 @@ class ASGD(FusedOptimizer):
                 + f"of shape {tuple(expected)}. Received: shape {given.shape}"
             )
         given = tf.cast(given, tf.int64)
-        if isinstance(given, tf.__internal__.EagerTensor):
+        if not tf.is_symbolic_tensor(given):
             for index in given.numpy().ravel():
                 if not 0 <= index < self.batch_num:
                     raise ValueError(

@@ -208,7 +208,8 @@ class FusedOptimizer(KerasOptimizer):
             var_list: The model's trainable variables. They may be some of the
                 optimizer's, or be among another optimizer's.
         """
-        self._bring_up_to_date()
+        if self._may_catch_up():
+            self.catch_up()
         if self.average_is_swapped_in:
             self.swap_out_average()
         if self.use_ema and self._state is not None:
@@ -249,7 +250,7 @@ class FusedOptimizer(KerasOptimizer):
                 "`rows` needs `variables`, the tables that they are of. "
                 "Received: variables=None"
             )
-        if self._state is None:
+        if self._state is None or (variables is None and not self._state.since):
             return
         self._knows_catch_up = True
         with keras_internals.without_autocast():
@@ -257,16 +258,23 @@ class FusedOptimizer(KerasOptimizer):
                 self._rule(), self._settings(), self._state, variables, rows
             )
 
-    def _bring_up_to_date(self) -> None:
-        """Lets all rows catch up, if that is possible now."""
-        if tf.executing_eagerly():
-            self.catch_up()
+    def _may_catch_up(self) -> bool:
+        """Returns whether rows wait and can catch up now."""
+        return (
+            self._state is not None
+            and bool(self._state.since)
+            and tf.executing_eagerly()
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         # Keras has no other hook before it saves a model's variables.
-        if keras_internals.is_saving_model() and not self._is_copied:
-            self._bring_up_to_date()
+        if (
+            self._may_catch_up()
+            and not self._is_copied
+            and keras_internals.is_saving_model()
+        ):
+            self.catch_up()
         return super().get_config()
 
     def __reduce__(self) -> Any:

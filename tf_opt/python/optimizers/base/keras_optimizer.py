@@ -6,7 +6,6 @@ state.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 from collections.abc import Mapping
@@ -161,12 +160,10 @@ class KerasOptimizer(keras.optimizers.Optimizer):
                 name, value, old, self._spec, self._state
             )
         arguments.check(self, self._checks, name, value)
-        with (
-            # A variable in the place of a number isn't the optimizer's state.
-            keras_internals.untracked()
-            if name in self._checks and isinstance(value, Variable)
-            else contextlib.nullcontext()
-        ):
+        if name in self._checks and isinstance(value, Variable):
+            # It stands for a number; Keras would track it as state.
+            object.__setattr__(self, name, value)
+        else:
             super().__setattr__(name, value)
         if is_option and self._state.spec is not self._builder.needed_spec():
             self._state = self._state.with_spec(self._builder.needed_spec())

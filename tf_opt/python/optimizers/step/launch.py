@@ -28,8 +28,6 @@ from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 
-_EagerTensor = tf.__internal__.EagerTensor
-
 
 def launch(
     context: StepContext,
@@ -122,7 +120,7 @@ def run_quickly(
         and not (
             settings.use_ema and len(plan.variables) < len(state.variables)
         )
-        and all(type(gradient) is _EagerTensor for gradient in grads)
+        and all(isinstance(gradient, tf.Tensor) for gradient in grads)
         # An op that runs asynchronously would refuse them too late.
         and (
             tf.config.experimental.get_synchronous_execution()

@@ -27,6 +27,7 @@ from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import GradientLike
+from tf_opt.python.tensorflow_internals import can_meet_in_conditions
 
 
 def update(
@@ -72,12 +73,11 @@ def update(
         for variable, *args in zip(*lists, strict=True):
             with state.on_device(state.index_of(variable)):
                 settings.update_one(variable, *args)
-    elif tf.distribute.in_cross_replica_context():
+    elif not access.in_replica() or can_meet_in_conditions():
         update_all(settings.strategy, *lists)
     else:
-        tf.__internal__.distribute.interim.maybe_merge_call(
-            update_all, settings.strategy, *lists
-        )
+        replica = tf.distribute.get_replica_context()
+        replica.merge_call(update_all, args=lists)
     for variable, old in zip(kept, before, strict=True):
         new = tf.convert_to_tensor(variable)
         access.assign(variable, tf.where(frame.enabled, new, old))

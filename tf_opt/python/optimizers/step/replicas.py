@@ -17,6 +17,7 @@ from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
+from tf_opt.python.tensorflow_internals import can_meet_in_conditions
 
 
 def check_variables(variables: Sequence[Variable]) -> None:
@@ -98,7 +99,7 @@ def when(condition: Flag, do: Callable[[], None]) -> None:
     Some strategies can't let replicas meet inside a condition. There the
     condition is outside of the replicas, and the first replica's counts.
     """
-    if tf.__internal__.distribute.strategy_supports_no_merge_call():
+    if can_meet_in_conditions():
         cond(condition, do)
         return
 

@@ -73,7 +73,8 @@ def check_overrides(cls: type[keras.optimizers.Optimizer]) -> None:
         "_clip_gradients",
         "_use_weight_decay",
     ):
-        if getattr(cls, name) is not getattr(keras.optimizers.Optimizer, name):
+        own = getattr(keras.optimizers.Optimizer, name, None)
+        if getattr(cls, name, None) is not own:
             raise TypeError(
                 f"`{cls.__name__}.{name}` would never be called: a step of "
                 "tf_opt's optimizers doesn't use that method of Keras. "

@@ -82,9 +82,9 @@ def check_strategy_of(optimizer: keras.optimizers.Optimizer) -> None:
 
 def on_host(x: tf.Tensor) -> np.generic | np.ndarray | tf.Tensor:
     """Returns an eager CPU tensor as a NumPy value, any other `x` unchanged."""
-    if isinstance(x, tf.__internal__.EagerTensor) and "GPU" not in x.device:
-        return x.numpy()
-    return x
+    if not isinstance(x, tf.Tensor) or tf.is_symbolic_tensor(x):
+        return x
+    return x if "GPU" in x.device else x.numpy()
 
 
 def in_all_replicas(condition: Flag) -> Flag:

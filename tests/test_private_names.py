@@ -1,0 +1,147 @@
+"""Versions of Keras and TensorFlow that lack a private name."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+
+import pytest
+import tf_opt
+
+from processes import python
+
+PACKAGE = pathlib.Path(tf_opt.__file__).parent
+TESTED = "but with TensorFlow 2.18 to 2.22 and Keras 3.12 to 3.16"
+
+# Hides a name while tf_opt is imported, and prints which features are refused.
+SCRIPT = """
+import json, pkgutil, sys, warnings
+import keras
+import numpy as np
+import tensorflow as tf
+
+def hide(place):
+    owner, _, name = place.replace(":", ".").rpartition(".")
+    owner = pkgutil.resolve_name(owner)
+    if isinstance(owner, type):
+        owner = next(each for each in owner.__mro__ if name in vars(each))
+    kept = getattr(owner, name), sys.modules.get(place)
+    delattr(owner, name)
+    if kept[1]:
+        sys.modules[place] = None
+    def restore():
+        setattr(owner, name, kept[0])
+        if kept[1]:
+            sys.modules[place] = kept[1]
+    return restore
+
+restore = hide(PLACE)
+looked_up, resolve = [], pkgutil.resolve_name
+pkgutil.resolve_name = lambda x: (looked_up.append(x), resolve(x))[1]
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    import tf_opt
+restore()
+refused = ["import"] if any(TESTED in str(x.message) for x in warned) else []
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+one = tf.constant([1.0])
+
+def step(gradients=(one,), is_float8=False, **options):
+    variables = [keras.Variable([1.0]) for _ in gradients]
+    variables[-1].overwrite_with_gradient = is_float8
+    tf_opt.Adam(0.5, **options).apply(gradients, variables)
+
+def lazy():
+    optimizer = tf_opt.Adam(0.5, lazy_mode="catch_up")
+    optimizer.build([keras.Variable([[1.0]], name="embeddings")])
+    return optimizer
+
+def in_replicas(**options):
+    with strategy.scope():
+        variable = keras.Variable([1.0])
+        optimizer = tf_opt.Adam(0.5, **options)
+        optimizer.build([variable])
+    strategy.run(lambda: optimizer.apply([one], [variable]))
+
+FEATURES = {
+    "custom_op": lambda: step(implementation="custom_op"),
+    "catch_up": lambda: lazy().catch_up(),
+    "save": lambda: lazy().get_config(),
+    "layouts": lambda: tf_opt.torch_layouts(
+        keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    ),
+    "None": lambda: step((one, None)),
+    "float8": lambda: step((one, one), is_float8=True),
+    "state_device": lambda: in_replicas(state_device="CPU:0"),
+    "accumulate": lambda: in_replicas(gradient_accumulation_steps=2),
+}
+warnings.simplefilter("ignore")
+for name, use in FEATURES.items():
+    try:
+        use()
+    except RuntimeError as error:
+        assert TESTED in str(error), error
+        refused.append(name)
+# A plain step always runs.
+for run in (lambda x: x, tf.function):
+    variable, optimizer = keras.Variable([1.0]), tf_opt.Adam(0.5)
+    optimizer.build([variable])
+    run(lambda: optimizer.apply([one], [variable]))()
+    np.testing.assert_allclose(variable.numpy(), [0.5], rtol=1e-6)
+print(json.dumps([looked_up, refused]))
+"""
+
+
+# What each one's absence disables.
+PLACES = {
+    "keras.src.backend.common.variables.AutocastScope": ["catch_up"],
+    "keras.src.backend.common.global_state.get_global_attribute": ["save"],
+    "keras:Model._flatten_layers": ["layouts"],
+    "keras.optimizers:Optimizer._filter_empty_gradients": ["None"],
+    "keras.optimizers:Optimizer._overwrite_variables_directly_with_gradients": [
+        "float8"
+    ],
+    "tensorflow.python.autograph.core.config": ["import"],
+    "tensorflow.python.autograph.core.config.DoNotConvert": ["import"],
+    "tensorflow.python.autograph.core.config.CONVERSION_RULES": ["import"],
+    "tensorflow.python.framework.kernels.get_registered_kernels_for_op": [
+        "custom_op"
+    ],
+    "tensorflow.python.framework.op_callbacks.should_invoke_op_callbacks": [
+        "custom_op"
+    ],
+    "tensorflow.python.framework.op_def_registry.get": ["custom_op"],
+    "tensorflow.python.ops.control_flow_util.GraphOrParentsInXlaContext": [
+        "custom_op"
+    ],
+    "tensorflow.python.ops.resource_variable_ops.ResourceVariable": [
+        "state_device"
+    ],
+    "tensorflow:__internal__.distribute.strategy_supports_no_merge_call": [
+        "accumulate"
+    ],
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("place", PLACES)
+def test_a_missing_private_name_disables_one_feature(place):
+    output = python.run(f"PLACE, TESTED = {place!r}, {TESTED!r}\n{SCRIPT}")
+    looked_up, refused = json.loads(output.splitlines()[-1])
+    assert sorted(looked_up) == sorted(PLACES)
+    assert refused == PLACES[place]
+
+
+def test_private_names_are_found_in_one_way():
+    for path in PACKAGE.rglob("*.py"):
+        for line in path.read_text().splitlines():
+            assert not re.search(
+                r"(from|import) (keras\.src|tensorflow\.python)", line
+            )
+            assert "tf.__internal__" not in line
