@@ -37,16 +37,16 @@ def test_variables_without_a_name_are_excluded_one_by_one():
 
 @pytest.mark.parametrize("how", ["var_names", "var_list"])
 def test_what_is_excluded_after_a_step_is_so_in_the_next(how):
-    results = []
-    for make in (COUNTERPARTS["AdamW"].ours, COUNTERPARTS["AdamW"].keras):
-        bias = keras.Variable([1.0], name="bias")
-        optimizer = make()
-        optimizer.apply([tf.zeros(1)], [bias])
-        excluded = "bias" if how == "var_names" else bias
-        optimizer.exclude_from_weight_decay(**{how: [excluded]})
-        optimizer.apply([tf.zeros(1)], [bias])
-        results.append(bias.numpy())
-    np.testing.assert_allclose(*results, rtol=1e-6)
+    ours, theirs = (keras.Variable([1.0], name="bias") for _ in range(2))
+    optimizer = COUNTERPARTS["AdamW"].ours()
+    optimizer.apply([tf.zeros(1)], [ours])
+    excluded = "bias" if how == "var_names" else ours
+    optimizer.exclude_from_weight_decay(**{how: [excluded]})
+    optimizer.apply([tf.zeros(1)], [ours])
+    # Keras refuses it after a step, since 3.16.
+    COUNTERPARTS["AdamW"].keras().apply([tf.zeros(1)], [theirs])
+    assert theirs.numpy() < 1
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["^whole/first", "bias", "^bias", "kernel$"])
@@ -81,7 +81,8 @@ def test_names_that_are_all_found_nowhere_warn_once_unless_loaded():
         optimizer.build([bias])
     (warning,) = warned
     assert re.search(
-        "'bais', 'gama'.*none of which is found.*bias:0", str(warning.message)
+        "'bais', 'gama'.*none of which is found.*'bias(:0)?'",
+        str(warning.message),
     )
     with pytest.warns(UserWarning, match="'gama'"):
         optimizer.exclude_from_weight_decay(var_names=["gama"])

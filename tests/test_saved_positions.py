@@ -16,6 +16,10 @@ from small_model import Y
 from small_model import assert_same
 from small_model import assert_same_config
 
+# Before Keras 3.16, loading drops the name of a Sequential from paths.
+KERAS = tuple(map(int, keras.__version__.split(".")[:2]))
+LOADED = "whole/" if KERAS >= (3, 16) else ""
+
 
 def sequential() -> keras.Model:
     return keras.Sequential(
@@ -107,9 +111,9 @@ def test_a_loaded_model_trains_on_bit_for_bit(make, optimizer, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     if make is sequential:
-        # Otherwise nothing of this is tested.
+        # Otherwise nothing of this is tested, as since Keras 3.16.
         assert model.variables[0].path == "whole/first/kernel"
-        assert loaded.variables[0].path == "first/kernel"
+        assert loaded.variables[0].path == f"{LOADED}first/kernel"
     assert_same_config(loaded.optimizer, model.optimizer)
     # And from what was loaded, saved and loaded again.
     loaded.save(tmp_path / "again.keras")
@@ -145,7 +149,7 @@ def test_what_is_set_after_loading_counts(tmp_path):
     model = trained(sequential, by_the_models_name)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    loaded.optimizer.learning_rate_multipliers = {"^last": 0.0}
+    loaded.optimizer.learning_rate_multipliers = {f"^{LOADED}last": 0.0}
     before = loaded.get_weights()
     fit(loaded)
     after = loaded.get_weights()
@@ -326,7 +330,7 @@ def test_a_loaded_model_keeps_its_lazy_tables(tmp_path):
     model.fit(tf.constant([[1]]), tf.ones([1, 1, 1]), verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert loaded.variables[0].path == "user_table/embeddings"
+    assert loaded.variables[0].path == f"{LOADED}user_table/embeddings"
     assert_same_config(loaded.optimizer, model.optimizer)
     by_position = loaded.optimizer.get_config()["by_position"]
     assert by_position["values"]["lazy_mode"] == [True, False, False]

@@ -146,6 +146,15 @@ def missing_variable_of(
     return product
 
 
+def searched_name_of(variable: Variable) -> str:
+    """Returns the name in which Keras searches for `var_names`.
+
+    Before Keras 3.16 it is TensorFlow's, `"dense/bias:0"`; then `"bias"`.
+    """
+    is_new = tuple(map(int, keras.__version__.split(".")[:2])) >= (3, 16)
+    return (variable if is_new else tf_variable(variable)).name
+
+
 def exclude_same_from_weight_decay(
     source: keras.optimizers.Optimizer, target: keras.optimizers.Optimizer
 ) -> None:

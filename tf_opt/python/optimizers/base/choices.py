@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import excluded_variables_of
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.keras_internals import searched_name_of
 from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -76,10 +76,8 @@ class Exclusions:
         pattern = "|".join(self.var_names)
         return [
             id(variable) in excluded
-            or bool(pattern and re.search(pattern, name))
-            for variable, name in zip(
-                variables, _names_of(variables), strict=True
-            )
+            or bool(pattern and re.search(pattern, searched_name_of(variable)))
+            for variable in variables
         ]
 
     def warn_if_unmatched(self, variables: Sequence[Variable]) -> None:
@@ -88,7 +86,7 @@ class Exclusions:
         One match is enough: a list of usual names, such as biases and
         normalization, also serves models that lack some of them.
         """
-        names = _names_of(variables)
+        names = list(map(searched_name_of, variables))
         pattern = "|".join(self.var_names)
         if pattern and not any(re.search(pattern, name) for name in names):
             warnings.warn(
@@ -226,11 +224,6 @@ class Choices:
         return Choices(self.chosen, unchanged, paths, shapes)
 
 
-def _names_of(variables: Sequence[Variable]) -> list[str]:
-    """Returns the names of TensorFlow's variables, which Keras excludes by."""
-    return [tf_variable(variable).name for variable in variables]
-
-
 def _are_found(expressions: Iterable[str], names: Collection[str]) -> bool:
     return all(
         any(re.search(expression, name) for name in names)
@@ -242,9 +235,9 @@ def _is_found(choice: Any, variables: Sequence[Variable]) -> bool:
     """Returns whether all names of a choice are those of variables."""
     paths = list(map(path_of, variables))
     if isinstance(choice, Exclusions):
-        return _are_found(choice.var_names, _names_of(variables)) and all(
-            paths.count(path) == 1 for path in choice.paths
-        )
+        return _are_found(
+            choice.var_names, list(map(searched_name_of, variables))
+        ) and all(paths.count(path) == 1 for path in choice.paths)
     return _are_found(choice, paths)
 
 

@@ -265,9 +265,9 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         Args:
             var_list: Variables to exclude.
             var_names: Regular expressions. A variable is excluded if one of
-                them is found in its name, such as `"dense/bias:0"`. If none of
-                them is found in any name, there is a warning, at the latest in
-                `build`.
+                them is found in its name: `"bias"` since Keras 3.16, and
+                `"dense/bias:0"` before. If none of them is found in any name,
+                there is a warning, at the latest in `build`.
         """
         exclusions = Exclusions(
             sorted(set(var_names or ())), sorted(map(path_of, var_list or ()))
@@ -281,7 +281,12 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         exclusions: Exclusions,
         listed: Sequence[keras.Variable] | None = None,
     ) -> None:
-        super().exclude_from_weight_decay(listed, exclusions.var_names)
+        # Keras' method refuses it after `build`.
+        built, self.built = self.built, False
+        try:
+            super().exclude_from_weight_decay(listed, exclusions.var_names)
+        finally:
+            self.built = built
         self._choose("excluded", exclusions)
 
     def _choose(self, option: str, choice: Any) -> None:
