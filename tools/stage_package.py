@@ -44,21 +44,32 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _tensorflow_requirement(
-    built_against: list[str], supported: dict[str, str]
-) -> str:
+def _is_prerelease(tensorflow: str) -> bool:
+    return not tensorflow.replace(".", "").isdigit()
+
+
+def _tensorflow_requirement(built_against: list[str], oldest: str) -> str:
     """What follows TensorFlow's name: the minors with a library."""
-    known = {_numbers(minor) for minor in supported}
-    built = sorted(map(_numbers, built_against))
-    unknown = [version for version in built if version not in known]
-    if unknown:
+    built = sorted(built_against, key=_numbers)
+    first, last = built[0], built[-1]
+    if _numbers(first) < _numbers(oldest):
         sys.exit(
-            f"Error: tf_opt/version.py is for TensorFlow {', '.join(supported)}"
-            f", but a library was built against {unknown[0]}. Change "
+            f"Error: tf_opt/version.py is for TensorFlow {oldest} and later, "
+            f"but a library was built against {first}. Change "
             "TENSORFLOW_MINORS there, or the TensorFlow in requirements/."
         )
-    (first_major, first), (last_major, last) = built[0], built[-1]
-    return f">={first_major}.{first},<{last_major}.{last + 1}"
+    # A pre-release is lower than its minor; tf.__version__ has a hyphen in it.
+    if not _is_prerelease(first):
+        first = first.rpartition(".")[0]
+    major, minor = _numbers(last)
+    return f">={first.replace('-', '')},<{major}.{minor + 1}"
+
+
+def _keras_requirement(built_against: list[str], minimum: str) -> str:
+    """The Keras that TensorFlow brings; both have the same files."""
+    if any(map(_is_prerelease, built_against)):
+        return f"keras-nightly>={minimum}.dev0"
+    return f"keras>={minimum}"
 
 
 def commit_of(root: pathlib.Path) -> str:
@@ -97,17 +108,18 @@ def stage(staging: pathlib.Path, binaries: list[pathlib.Path]) -> None:
         _copy(_ROOT / name, staging / name)
 
     version = runpy.run_path(str(_ROOT / "tf_opt/version.py"))
+    built_against = [library["tensorflow"] for library in built]
     tensorflow = _tensorflow_requirement(
-        [library["tensorflow"] for library in built],
-        version["TENSORFLOW_MINORS"],
+        built_against, next(iter(version["TENSORFLOW_MINORS"]))
     )
+    keras = _keras_requirement(built_against, version["MINIMUM_KERAS"])
     requires = staging / "requires"
     requires.mkdir()
     # A wheel with kernels for GPUs says so in its version's local part.
     cuda = built[0]["cuda"].replace(".", "")
     local = f"+cu{cuda}" if cuda else ""
     (requires / "version.txt").write_text(version["__version__"] + local)
-    (requires / "keras.txt").write_text(f"keras>={version['MINIMUM_KERAS']}\n")
+    (requires / "keras.txt").write_text(f"{keras}\n")
     (requires / "tensorflow.txt").write_text(f"tensorflow{tensorflow}\n")
     # On ARM the one without GPUs has no name of its own.
     (requires / "tensorflow-cpu.txt").write_text(

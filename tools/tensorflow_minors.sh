@@ -17,9 +17,10 @@ PYTHON
 newest_tensorflow_minor() { tensorflow_minors | tail -n 1; }
 older_tensorflow_minors() { tensorflow_minors | head -n -1; }
 
-# That of the environment of $PYTHON, if tf_opt is for it.
+# That of the environment of $PYTHON, if tf_opt is for it. It may be for those
+# that are newer than all of these, pre-releases included.
 installed_tensorflow_minor() {
-  local version
+  local version minor
   version=$("${PYTHON:-python3}" - <<'PYTHON'
 import importlib.metadata
 
@@ -31,5 +32,9 @@ for name in ("tensorflow", "tensorflow-cpu"):
         pass
 PYTHON
   )
-  tensorflow_minors | grep -xF "$(cut -d . -f 1,2 <<<"$version")" || true
+  minor=$(cut -d . -f 1,2 <<<"$version")
+  {
+    tensorflow_minors
+    printf '%s\n' "$(newest_tensorflow_minor)" "$minor" | sort -V | tail -n 1
+  } | grep -m 1 -xF "$minor" || true
 }

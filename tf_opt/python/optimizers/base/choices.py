@@ -235,9 +235,9 @@ def _is_found(choice: Any, variables: Sequence[Variable]) -> bool:
     """Returns whether all names of a choice are those of variables."""
     paths = list(map(path_of, variables))
     if isinstance(choice, Exclusions):
-        return _are_found(
-            choice.var_names, list(map(searched_name_of, variables))
-        ) and all(paths.count(path) == 1 for path in choice.paths)
+        names = list(map(searched_name_of, variables))
+        are_listed = all(paths.count(path) == 1 for path in choice.paths)
+        return are_listed and _are_found(choice.var_names, names)
     return _are_found(choice, paths)
 
 

@@ -260,11 +260,8 @@ class FusedOptimizer(KerasOptimizer):
 
     def _may_catch_up(self) -> bool:
         """Returns whether rows wait and can catch up now."""
-        return (
-            self._state is not None
-            and bool(self._state.since)
-            and tf.executing_eagerly()
-        )
+        waits = self._state is not None and bool(self._state.since)
+        return waits and tf.executing_eagerly()
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
