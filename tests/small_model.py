@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 import numpy.typing as npt
+import pytest
 import tensorflow as tf
 
 # For models that are `compiled`.
@@ -49,6 +50,14 @@ def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
     model.compile(optimizer, "mse", **arguments)
     model.fit(X, Y, epochs=3, **FIT)
     return model
+
+
+def multi(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Keras' MultiOptimizer with one optimizer for all variables."""
+    if not hasattr(keras.optimizers, "MultiOptimizer"):
+        pytest.skip("This Keras has no MultiOptimizer.")
+    parts = keras.optimizers.OptimizerMap(optimizer)
+    return keras.optimizers.MultiOptimizer(parts)
 
 
 def checkpoint_of(model: keras.Model) -> tf.train.Checkpoint:

@@ -11,6 +11,7 @@ import tf_opt
 from op_cases import OPS
 from small_model import assert_close
 from small_model import assert_same
+from small_model import multi
 from trajectory import RUNS
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
@@ -121,10 +122,13 @@ def test_the_second_call_does_not_retrace():
 NAMES_BUILD = r"call `optimizer\.build\(variables\)` before"
 
 
-@pytest.mark.parametrize("wrap", [lambda x: x, tf_opt.LossScaleOptimizer])
+@pytest.mark.parametrize(
+    "wrap", [lambda x: x, tf_opt.LossScaleOptimizer, multi]
+)
 def test_an_optimizer_that_is_built_in_a_later_trace_is_an_error(wrap):
     optimizers = [wrap(tf_opt.Adam(0.1)) for _ in range(3)]
-    variable = tf.Variable([1.0])
+    # A MultiOptimizer takes no TensorFlow variable.
+    variable = keras.Variable([1.0])
 
     @tf.function
     def step(number):

@@ -33,6 +33,7 @@ PLACEMENTS = {
         ("AveragedSGD", "shards", {}, lambda optimizer: optimizer),
         ("Adam", "host", {"run_eagerly": True}, tf_opt.LossScaleOptimizer),
         ("NAdam", "shards", {"run_eagerly": True}, tf_opt.LossScaleOptimizer),
+        ("Adam", "shards", {}, small_model.multi),
     ],
 )
 def test_fit_is_that_of_one_device(strategy, name, placement, arguments, wrap):

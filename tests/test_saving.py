@@ -22,6 +22,7 @@ from small_model import assert_same
 from small_model import assert_same_config
 from small_model import checkpoint_of
 from small_model import compiled
+from small_model import multi
 from small_model import state
 from small_model import train
 
@@ -145,7 +146,9 @@ def test_the_configuration_and_the_variables_are_always_the_same(name):
     assert variables[0] == variables[1] == variables[2]
 
 
-@pytest.mark.parametrize("wrap", [lambda x: x, tf_opt.LossScaleOptimizer])
+@pytest.mark.parametrize(
+    "wrap", [lambda x: x, tf_opt.LossScaleOptimizer, multi]
+)
 @pytest.mark.parametrize(
     "option", [{"use_ema": True}, {"lazy_mode": "catch_up"}], ids=str
 )

@@ -127,6 +127,7 @@ def test_averages_of_variables_without_a_gradient_move():
         (tf_opt.LossScaleOptimizer, {}),
         (keras.optimizers.LossScaleOptimizer, {"steps_per_execution": 3}),
         (lambda optimizer: optimizer, {"run_eagerly": True}),
+        (small_model.multi, {}),
     ],
 )
 def test_fit_has_the_same_bits(wrap, arguments):
