@@ -10,6 +10,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula
 
 
@@ -81,7 +82,7 @@ def adadelta(
     >>> print(new.variable.numpy().round(4))
     [0.75 2.25]
     """
-    return AdadeltaResult(**rule_spec.pure_step(SPEC, locals()))
+    return AdadeltaResult(**pure_step(SPEC, locals()))
 
 
 def adadelta_update(*, rho: tf.Tensor, **_: tf.Tensor) -> Formula:

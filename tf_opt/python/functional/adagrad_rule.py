@@ -11,6 +11,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula
 
 
@@ -82,7 +83,7 @@ def adagrad(
     >>> print(new.variable.numpy().round(4))
     [0.5   2.125]
     """
-    return AdagradResult(**rule_spec.pure_step(SPEC, locals()))
+    return AdagradResult(**pure_step(SPEC, locals()))
 
 
 def adagrad_update(

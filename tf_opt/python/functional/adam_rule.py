@@ -12,6 +12,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula
 
 
@@ -72,9 +73,7 @@ def adam(
         decoupled_weight_decay: Whether the decay shrinks the variable (as
             AdamW does) or adds to the gradient (L2).
         maximize: Whether to ascend instead of descend.
-        epsilon_hat: Whether to add epsilon before the bias correction, as Keras
-            and TensorFlow do. The step is then $\eta \sqrt{1 - \beta_2^t} /
-            (1 - \beta_1^t) \cdot m / (\sqrt{v} + \epsilon)$.
+        epsilon_hat: Whether to add epsilon before the bias correction.
 
     Returns:
         An `AdamResult`, with the types of the arguments.
@@ -93,7 +92,7 @@ def adam(
     >>> print(new.variable.numpy().round(4))
     [0.9 2.1]
     """
-    return AdamResult(**rule_spec.pure_step(SPEC, locals()))
+    return AdamResult(**pure_step(SPEC, locals()))
 
 
 def adam_update(

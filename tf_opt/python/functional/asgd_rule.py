@@ -9,6 +9,7 @@ import tensorflow as tf
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
+from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula
 
 
@@ -81,7 +82,7 @@ def asgd(
     >>> print(new.variable.numpy())
     [0.75 2.25]
     """
-    return ASGDResult(**rule_spec.pure_step(SPEC, locals()))
+    return ASGDResult(**pure_step(SPEC, locals()))
 
 
 def asgd_update(

@@ -11,6 +11,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
+from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula
 
 
@@ -87,7 +88,7 @@ def averaged_sgd(
     >>> print(new.variable.numpy())
     [0.75 2.25]
     """
-    return AveragedSGDResult(**rule_spec.pure_step(SPEC, locals()))
+    return AveragedSGDResult(**pure_step(SPEC, locals()))
 
 
 @arithmetic.of_scalars

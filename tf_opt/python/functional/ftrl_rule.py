@@ -10,6 +10,7 @@ from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
+from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula
 
 
@@ -86,7 +87,7 @@ def ftrl(
     >>> print(new.variable.numpy())
     [-0.25  0.  ]
     """
-    return FtrlResult(**rule_spec.pure_step(SPEC, locals()))
+    return FtrlResult(**pure_step(SPEC, locals()))
 
 
 def ftrl_update(

@@ -10,6 +10,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula
 
 
@@ -75,7 +76,7 @@ def lion(
     >>> print(new.variable.numpy())
     [0.75 2.25]
     """
-    return LionResult(**rule_spec.pure_step(SPEC, locals()))
+    return LionResult(**pure_step(SPEC, locals()))
 
 
 def lion_update(

@@ -13,6 +13,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula
 
 
@@ -93,7 +94,7 @@ def nadam(
     >>> print(new.variable.numpy().round(4))
     [0.8944 2.1056]
     """
-    return NAdamResult(**rule_spec.pure_step(SPEC, locals()))
+    return NAdamResult(**pure_step(SPEC, locals()))
 
 
 def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> Scalar:

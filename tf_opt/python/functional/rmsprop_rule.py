@@ -11,6 +11,7 @@ from tf_opt.python.functional import rule_spec
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 from tf_opt.python.functional.coasting import MissedStep
+from tf_opt.python.functional.pure_step import pure_step
 from tf_opt.python.functional.update import Formula
 
 
@@ -94,7 +95,7 @@ def rmsprop(
     >>> print(new.variable.numpy().round(4))
     [0.8 2.2]
     """
-    return RMSpropResult(**rule_spec.pure_step(SPEC, locals()))
+    return RMSpropResult(**pure_step(SPEC, locals()))
 
 
 def rmsprop_update(

@@ -109,9 +109,8 @@ class AdamW(Adam):
         beta_2: Decay of the second moment, in [0, 1).
         epsilon: Added to the denominator, >= 0.
         amsgrad: Whether to use the running maximum of the second moments.
-        epsilon_hat: Whether to add epsilon before the bias correction, as Keras
-            and TensorFlow do. The step is then $\eta \sqrt{1 - \beta_2^t} /
-            (1 - \beta_1^t) \cdot m / (\sqrt{v} + \epsilon)$.
+        epsilon_hat: Whether to add epsilon before the bias correction; see
+            `tf_opt.Adam`.
 
     {{common_arguments}}
 

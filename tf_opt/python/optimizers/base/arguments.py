@@ -158,9 +158,9 @@ def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
         return bool(value)
     if value is False and name in _OFF_IF_FALSE:
         return None
-    if name in checks and isinstance(value, tf.__internal__.EagerTensor):
-        dtype = value.dtype
-        if value.shape.rank == 0 and (dtype.is_floating or dtype.is_integer):
+    if name in checks and isinstance(value, tf.Tensor) and value.shape == ():
+        is_number = value.dtype.is_floating or value.dtype.is_integer
+        if is_number and not tf.is_symbolic_tensor(value):
             return value.numpy().item()
     return value.item() if isinstance(value, (np.bool_, np.integer)) else value
 

@@ -1,0 +1,88 @@
+"""What the rules' public functions do: one step of one tensor."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional import checks
+from tf_opt.python.functional.rule_spec import RuleSpec
+
+# Narrower types that a slot may have, by arithmetic type.
+_NARROWER = {
+    tf.float32: (tf.bfloat16,),
+    tf.float64: (tf.float32, tf.bfloat16),
+}
+
+
+def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks the arguments of a rule's function and computes its step.
+
+    Returns by name the new variable and slots, in the types of the old ones,
+    and the shared state. Raises a ValueError if an argument can't be used.
+    """
+    variable = checks.floating("variable", arguments["variable"])
+    if spec.row_wise and checks.mode("row_wise", arguments["row_wise"]):
+        spec = spec.row_wise
+        checks.has_rows("variable", variable)
+    spec.check_slots(arguments)
+
+    def like_variable(
+        name: str, dtypes: Sequence[tf.DType], *, by_row: bool = False
+    ) -> tf.Tensor:
+        return checks.like(
+            name, arguments[name], "variable", variable, dtypes, by_row=by_row
+        )
+
+    gradient = like_variable("gradient", [variable.dtype])
+    dtype = arithmetic.slot_dtype(variable.dtype)
+    narrower = _NARROWER.get(dtype, ())
+    # Those that may be left out are None.
+    old = {
+        slot.name: like_variable(
+            slot.name,
+            (dtype, *(() if slot.exact or slot.by_row else narrower)),
+            by_row=slot.by_row,
+        )
+        for slot in spec.slots
+        if not (slot.needed_by and arguments[slot.name] is None)
+    }
+    numbers = _numbers(spec, arguments)
+    update = dataclasses.replace(
+        spec.with_slots(lambda slot: slot.name in old).bind(**numbers),
+        sqrt=arithmetic.differentiable_sqrt,
+    )
+    weight_decay = checks.real("weight_decay", arguments["weight_decay"])
+    new = update(variable, gradient, list(old.values()), weight_decay)
+    old = {"variable": variable, **old}
+    results = {
+        name: tf.cast(x, old[name].dtype)
+        for name, x in zip(old, new, strict=True)
+    }
+    shared = {
+        each.name: arithmetic.float64(each.next(**numbers))
+        for each in spec.shared
+    }
+    return results | shared
+
+
+def _numbers(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks the numbers and modes that the rule takes."""
+    numbers = {
+        number.name: number.check(arguments[number.name])
+        for number in spec.numbers
+        if number.in_rule
+    }
+    for shared in spec.shared:
+        value = arguments[shared.name]
+        if value is not None or shared.first is not None:
+            value = checks.real(shared.name, value)
+        numbers[shared.name] = value
+    for mode in spec.all_modes:
+        numbers[mode] = checks.mode(mode, arguments[mode])
+    return numbers
