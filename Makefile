@@ -55,7 +55,7 @@ test-aarch64: ## Tests the wheel for Linux on ARM, with QEMU
 	@tests/aarch64.sh $(PYTEST_ARGS)
 
 .PHONY: test-clients
-test-clients: install clients ## Trains models of other packages with Keras' optimizer and ours
+test-clients: install torch-once clients ## Trains models of other packages with Keras' optimizer and ours
 	PYTHONPATH=$(clients) $(bin)/pytest tests/check_clients.py
 
 .PHONY: bench
