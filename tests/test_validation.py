@@ -326,8 +326,10 @@ def test_what_has_state_may_end_and_begin_again(name, option, off, eager):
 def test_what_has_no_state_can_not_begin(make, name, value):
     optimizer = make()
     optimizer.build([keras.Variable([1.0])])
+    before = getattr(optimizer, name)
     with pytest.raises(ValueError, match=f"`{name}` can't begin once"):
         setattr(optimizer, name, value)
+    assert getattr(optimizer, name) == before
 
 
 def test_options_that_rows_in_waiting_need_stay():
