@@ -102,6 +102,20 @@ def test_counts_and_rates_are_right_while_the_average_is_in_place():
         assert int(model.optimizer.iterations) == 1
 
 
+def test_averages_in_place_forbid_a_step_while_they_are_off():
+    variable = keras.Variable([1.0])
+    optimizer = tf_opt.SGD(0.5, use_ema=True, ema_momentum=0.5)
+    for _ in range(2):
+        optimizer.apply([tf.ones(1)], [variable])
+    optimizer.swap_in_average()
+    optimizer.use_ema = False
+    with pytest.raises(RuntimeError, match="in the variables' place"):
+        optimizer.apply([tf.ones(1)], [variable])
+    optimizer.swap_out_average()
+    optimizer.apply([tf.ones(1)], [variable])
+    assert (variable.numpy(), optimizer.iterations) == ([-0.5], 3)
+
+
 def test_an_optimizer_without_an_average_says_so():
     optimizer = tf_opt.Adam()
     assert not optimizer.average_is_swapped_in

@@ -106,12 +106,13 @@ def test_a_step_warns_once_if_nothing_let_rows_catch_up(
     assert all("`tf_opt.callbacks.CatchUp()`" in message for message in found)
 
 
+@pytest.mark.parametrize("wrap", [lambda x: x, tf_opt.LossScaleOptimizer])
 @pytest.mark.parametrize("is_built", [True, False])
-def test_with_the_callback_no_step_warns(is_built, recwarn):
-    model = make_model(adam())
+def test_with_the_callback_no_step_warns(is_built, wrap, recwarn):
+    model = make_model(wrap(adam()))
     if not is_built:
         model = unbuilt()
-        model.compile(adam(), "mse")
+        model.compile(wrap(adam()), "mse")
     fit(model, callbacks=[tf_opt.callbacks.CatchUp()])
     fit(model)
     assert not [x for x in recwarn if "caught up" in str(x.message)]

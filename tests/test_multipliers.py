@@ -35,6 +35,15 @@ def test_variables_without_a_name_are_excluded_one_by_one():
     assert again.get_config() == optimizer.get_config()
 
 
+def test_a_listed_variable_may_be_frozen_for_a_while():
+    variables = [keras.Variable([1.0], name=name) for name in "ab"]
+    optimizer = tf_opt.AdamW(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_list=variables)
+    assert decayed(optimizer, variables[:1]) == [False]
+    loaded = tf_opt.AdamW(**optimizer.get_config())
+    assert decayed(loaded, variables) == [False, False]
+
+
 @pytest.mark.parametrize("how", ["var_names", "var_list"])
 def test_what_is_excluded_after_a_step_is_so_in_the_next(how):
     ours, theirs = (keras.Variable([1.0], name="bias") for _ in range(2))

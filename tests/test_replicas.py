@@ -247,6 +247,10 @@ def test_an_optimizer_from_outside_of_the_scope_says_what_to_do(strategy, wrap):
     with pytest.raises(ValueError, match=r"Received: Adam\(learning_rate=0.1"):
         strategy.run(lambda: optimizer.apply([tf.ones(1)], [variable]))
     assert not inner.built
+    # Keras' own would train the replicas apart.
+    optimizer.build([variable])
+    with pytest.raises(ValueError, match=r"`with strategy\.scope\(\):`"):
+        strategy.run(lambda: optimizer.apply([tf.ones(1)], [variable]))
 
 
 def test_replicas_that_share_one_copy_are_refused():

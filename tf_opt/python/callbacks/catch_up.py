@@ -77,6 +77,7 @@ class CatchUp(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Makes training steps let rows catch up before they read them."""
+        self._catch_up()
         _install(self.model)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

@@ -150,10 +150,11 @@ class Choices:
         order = _order_of(paths, self.paths)
         chosen = dict(self.chosen)
         listed = excluded_variables_of(optimizer, variables)
-        if listed:
-            chosen["excluded"] = dataclasses.replace(
-                chosen["excluded"], paths=list(map(path_of, listed))
-            )
+        # What is listed may be frozen, or known to Keras alone.
+        paths_ = {*chosen["excluded"].paths, *map(path_of, listed)}
+        chosen["excluded"] = dataclasses.replace(
+            chosen["excluded"], paths=sorted(paths_)
+        )
 
         def values_of(option: str) -> Sequence[Any] | None:
             choice = chosen[option]

@@ -109,8 +109,9 @@ class FusedOptimizer(KerasOptimizer):
     # ---- Averages. ----
 
     def _has_average(self) -> bool:
-        """Returns whether the optimizer keeps averages of the variables."""
-        return self.use_ema or self._spec.average is not None
+        """Returns whether there are averages, even if `use_ema` is off now."""
+        kept = self._state is not None and bool(self._state.averages)
+        return kept or self.use_ema or self._spec.average is not None
 
     def _averages_of_variables(self) -> PerVariable:
         if self._spec.average is None:
@@ -250,9 +251,9 @@ class FusedOptimizer(KerasOptimizer):
                 "`rows` needs `variables`, the tables that they are of. "
                 "Received: variables=None"
             )
+        self._knows_catch_up = True
         if self._state is None or (variables is None and not self._state.since):
             return
-        self._knows_catch_up = True
         with keras_internals.without_autocast():
             bring_up_to_date(
                 self._rule(), self._settings(), self._state, variables, rows
@@ -383,7 +384,7 @@ class FusedOptimizer(KerasOptimizer):
         if is_new:
             access.build_in_first_step(self, variables)
             self._check_variables_are_known(variables)
-        replicas.check_variables(variables)
+        replicas.check(self, variables)
         if self._state.working_copies:
             transfer.check_outside_of_xla(
                 shard_state=self.shard_state, state_device=self.state_device

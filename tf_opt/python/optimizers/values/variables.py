@@ -75,8 +75,8 @@ def check_strategy_of(optimizer: keras.optimizers.Optimizer) -> None:
     if tf.distribute.has_strategy() and own is not current:
         raise ValueError(
             "An optimizer must be created in the scope of the strategy under "
-            "which it is built: `with strategy.scope():`. Received: "
-            f"{optimizer}, created under {own} and built under {current}"
+            "which it is used: `with strategy.scope():`. Received: "
+            f"{optimizer}, created under {own} and used under {current}"
         )
 
 
