@@ -245,8 +245,6 @@ def test_a_saved_training_function_keeps_what_it_uses(tmp_path):
         track_gradient_norm=True,
     )
     trainer = Trainer(optimizer, tracks_optimizer=True)
-    # Who gives a variable for a number tracks it.
-    trainer.number = number
     trainer.save(tmp_path)
     loaded = tf.saved_model.load(str(tmp_path))
     np.testing.assert_array_equal(Trainer.steps(loaded), trainer.steps())

@@ -286,6 +286,9 @@ def test_averages_need_exact_tables(lazy_mode):
     with pytest.raises(ValueError, match="`use_ema` must be False with lazy"):
         optimizer.lazy_mode = True
     assert optimizer.lazy_mode is False
+    optimizer.use_ema, optimizer.lazy_mode = False, True
+    with pytest.raises(ValueError, match="`use_ema` must be False with lazy"):
+        optimizer.use_ema = True
 
 
 def test_replicas_may_say_nothing(strategy):

@@ -143,11 +143,6 @@ def test_refuses_what_it_can_not_do():
     numbers = tf.Variable(tf.zeros([3, 2], tf.complex64), name="complex")
     with pytest.raises(ValueError, match="which is complex"):
         tf_opt.Adagrad(row_wise=["."]).build([numbers])
-    optimizer = tf_opt.Adagrad(row_wise=True)
-    optimizer.build([table])
-    with pytest.raises(ValueError, match="`row_wise` can't be changed"):
-        optimizer.row_wise = False
-    optimizer.row_wise = True
 
 
 def test_from_keras_takes_the_mean_of_a_rows_accumulators():

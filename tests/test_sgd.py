@@ -56,7 +56,6 @@ def test_a_keras_optimizer_whose_momentum_was_taken_away_is_refused():
         tf_opt.from_keras(optimizer)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -202,15 +202,6 @@ def test_memory_tells_what_is_where():
     assert "slots" not in memory["CPU:1"]
 
 
-@pytest.mark.parametrize("option", [HOST, {"shard_state": True}], ids=str)
-def test_it_cannot_change_once_there_is_state(option):
-    optimizer = tf_opt.Adam()
-    optimizer.build(variables_of())
-    (name, value), *_ = option.items()
-    with pytest.raises(ValueError, match=f"`{name}` can't be changed once"):
-        setattr(optimizer, name, value)
-
-
 def test_updates_wait_for_no_gradient_but_their_own(monkeypatch):
     monkeypatch.setattr(
         "tf_opt.python.optimizers.step.plan.PORTION_BYTES", 1 << 10

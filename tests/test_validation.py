@@ -262,6 +262,9 @@ def test_a_value_that_keras_takes_means_the_same(name, value):
         (tf_opt.AdamW, "master_weights", True, False),
         (tf_opt.NAdam, "state_dtype", "bfloat16", None),
         (tf_opt.ASGD, "batch_num", 3, False),
+        (tf_opt.Adam, "state_device", "CPU:0", None),
+        (tf_opt.Adam, "shard_state", False, True),
+        (tf_opt.Adagrad, "row_wise", True, False),
     ],
 )
 def test_what_decides_about_the_state_stays(make, name, value, other):
@@ -339,12 +342,6 @@ def test_options_that_rows_in_waiting_need_stay():
     optimizer.momentum = 0.25
     with pytest.raises(ValueError, match="while rows of tables"):
         optimizer.momentum = 0.0
-    averaging = tf_opt.SGD(0.1, use_ema=True)
-    averaging.build([table])
-    averaging.use_ema = False
-    averaging.lazy_mode = True
-    with pytest.raises(ValueError, match="`use_ema` must be False"):
-        averaging.use_ema = True
 
 
 @pytest.mark.parametrize("make", [tf.Variable, keras.Variable])

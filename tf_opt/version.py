@@ -12,5 +12,5 @@ TENSORFLOW_MINORS = {
     "2.21": "3.13",
 }
 MINIMUM_KERAS = "3.12"
-# What the error says that a missing private name of theirs raises.
+# Named in the error for a missing private name of TensorFlow or Keras.
 TESTED_VERSIONS = "TensorFlow 2.18 to 2.22 and Keras 3.12 to 3.16"

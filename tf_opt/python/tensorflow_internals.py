@@ -25,12 +25,12 @@ from tf_opt.version import TESTED_VERSIONS
 
 CUSTOM_OPS = "Running custom ops"
 _AUTOGRAPH = "Tracing tf_opt without AutoGraph"
-# Why a feature isn't possible, for those that need a name that is missing.
+# The error of each feature that needs a missing name.
 missing: dict[str, str] = {}
 
 
 def private(feature: str, place: str) -> Any:
-    """Returns what Keras or TensorFlow has, undocumented, in a place.
+    """Looks up a private name of Keras or TensorFlow.
 
     A new version may move or remove it. Then this returns a function that
     raises a RuntimeError, and only the feature that needs it isn't possible.
@@ -58,8 +58,8 @@ _definition_of, _kernels_of, _is_for_xla, _has_op_callbacks = (
         "framework.op_callbacks.should_invoke_op_callbacks",
     )
 )
-_autograph, _DoNotConvert, _conversion_rules = (
-    private(_AUTOGRAPH, f"tensorflow.python.autograph.core.config{name}")
+_autograph, _DoNotConvert, _ = (
+    private(_AUTOGRAPH, f"tensorflow.python.autograph.core:config{name}")
     for name in ("", ".DoNotConvert", ".CONVERSION_RULES")
 )
 _ResourceVariable = private(
@@ -206,10 +206,10 @@ def exclude_from_autograph(package: str) -> None:
     if _AUTOGRAPH in missing:
         warnings.warn(missing[_AUTOGRAPH], RuntimeWarning, stacklevel=2)
         return
-    rule = _DoNotConvert(package)
+    rule, rules = _DoNotConvert(package), _autograph.CONVERSION_RULES
     # The package may have been imported before.
-    if str(rule) not in map(str, _conversion_rules):
-        _autograph.CONVERSION_RULES = (rule, *_conversion_rules)
+    if str(rule) not in map(str, rules):
+        _autograph.CONVERSION_RULES = (rule, *rules)
 
 
 def traced(

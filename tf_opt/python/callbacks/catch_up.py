@@ -73,11 +73,10 @@ class CatchUp(keras.callbacks.Callback):
 
     def _catch_up(self) -> None:
         for optimizer in _optimizers_of(self.model):
-            optimizer.catch_up()
+            optimizer._bring_up_to_date()
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Makes training steps let rows catch up before they read them."""
-        self._catch_up()
         _install(self.model)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -175,7 +174,7 @@ def _install_in_layers() -> None:
             table = layer.embeddings
             known = keras_internals.trainable_variables_of(optimizer)
             # It isn't if the layer computes it (LoRA), or if it is frozen.
-            if any(table is variable for variable in known):
+            if not known or any(table is variable for variable in known):
                 optimizer.catch_up(table, _rows_read(table, inputs))
         return call(layer, inputs, *arguments, **options)
 

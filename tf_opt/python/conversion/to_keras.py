@@ -79,12 +79,8 @@ def _counterpart(
     cls = by_class[type(optimizer)]
     _, arguments = COUNTERPARTS[cls]
     taken = inspect.signature(cls).parameters
-    own = inspect.signature(type(optimizer)).parameters
-    fixed = {
-        name: own[name].default
-        for name in type(optimizer)._own_arguments
-        if name not in taken
-    } | arguments
+    lacks = (*_LACKS, *(x for x in optimizer._own_arguments if x not in taken))
+    fixed = dict(arguments)
     if optimizer.weight_decay is not None:
         fixed["decoupled_weight_decay"] = True
     learning_rate = keras_internals.learning_rate_of(optimizer)
@@ -93,7 +89,7 @@ def _counterpart(
         and optimizer.gradient_accumulation_steps
     ):
         fixed["schedule_by"] = "steps"
-    features.check(optimizer, "Keras", _LACKS, fixed)
+    features.check(optimizer, "Keras", lacks, fixed)
     optimizer.catch_up()
     config = {k: x for k, x in optimizer.get_config().items() if k in taken}
     # get_config converts a schedule to a dictionary and loses a callable.

@@ -43,14 +43,10 @@ def adadelta(
 ) -> AdadeltaResult:
     r"""Computes one step of Adadelta on one tensor.
 
-    The formula is that of `tf_opt.Adadelta`, after `maximize` and weight decay.
-    A pure and differentiable function; `tf_opt.functional` describes types and
-    arithmetic.
+    {{formula}}
 
     Args:
-        variable: The variable $p$, a floating point or complex tensor of any
-            shape.
-        gradient: Its gradient $g$, of the same shape and type.
+        {{variable and gradient}}
         accumulated_grad: Moving average $a$ of the squared gradients, of the
             variable's shape: float32 for a float16, bfloat16 or float32
             variable, the variable's type for others. bfloat16, or float32 for
@@ -60,18 +56,12 @@ def adadelta(
         learning_rate: Step size $\eta$, a scalar; 1 in the paper.
         rho: Decay $\rho$ of the averages, in [0, 1).
         epsilon: $\epsilon$, >= 0, with which the first steps begin.
-        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable (as
-            AdamW does) or adds to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{weight decay}}
 
     Returns:
         An `AdadeltaResult`, with the types of the arguments.
 
-    Raises:
-        ValueError: If a tensor has the wrong shape or type, a number is out of
-            range, or an argument isn't a number as required. The error names
-            the argument.
+    {{raises}}
 
     Example:
 

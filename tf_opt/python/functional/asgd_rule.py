@@ -41,14 +41,10 @@ def asgd(
 ) -> ASGDResult:
     r"""Computes one step of the stochastic average gradient on one tensor.
 
-    The formula is that of `tf_opt.ASGD`, after `maximize` and weight decay.
-    A pure and differentiable function; `tf_opt.functional` describes types and
-    arithmetic.
+    {{formula}}
 
     Args:
-        variable: The variable $p$, a floating point or complex tensor of any
-            shape.
-        gradient: Its gradient $g$, of the same shape and type.
+        {{variable and gradient}}
         d: Sum of the last gradients of all batches, of the variable's shape:
             float32 for a float16, bfloat16 or float32 variable, the variable's
             type for others. Zeros at first.
@@ -59,18 +55,12 @@ def asgd(
             an integer >= 1. If batches come in order: `min(step, number of
             batches)`.
         learning_rate: Step size $\eta$, a scalar.
-        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable (as
-            AdamW does) or adds to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{weight decay}}
 
     Returns:
         An `ASGDResult`, with the types of the arguments.
 
-    Raises:
-        ValueError: If a tensor has the wrong shape or type, a number is out of
-            range, or an argument isn't a number as required. The error names
-            the argument.
+    {{raises}}
 
     Example:
 

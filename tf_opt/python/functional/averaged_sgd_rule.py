@@ -46,14 +46,10 @@ def averaged_sgd(
 ) -> AveragedSGDResult:
     r"""Computes one step of AveragedSGD on one tensor.
 
-    The formula is that of `tf_opt.AveragedSGD`, after `maximize` and weight
-    decay. A pure and differentiable function; `tf_opt.functional` describes
-    types and arithmetic.
+    {{formula}}
 
     Args:
-        variable: The variable $p$, a floating point or complex tensor of any
-            shape.
-        gradient: Its gradient $g$, of the same shape and type.
+        {{variable and gradient}}
         ax: The variable's average, of its shape: float32 for a float16,
             bfloat16 or float32 variable, the variable's type for others.
             bfloat16, or float32 for float64, will do, too. Zeros at first.
@@ -64,19 +60,13 @@ def averaged_sgd(
             from it.
         lambd: Strength $\lambda$ of the decay of variable and step size, >= 0.
         alpha: Power $\alpha$ of the step size's decay, >= 0.
-        t0: Number of steps $t_0$ before averaging begins, >= 0, as above.
-        weight_decay: Strength $w$ of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable (as
-            AdamW does) or adds to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        t0: Number of steps $t_0$ before averaging begins, >= 0.
+        {{weight decay}}
 
     Returns:
         An `AveragedSGDResult`, with the types of the arguments.
 
-    Raises:
-        ValueError: If a tensor has the wrong shape or type, a number is out of
-            range, or an argument isn't a number as required. The error names
-            the argument.
+    {{raises}}
 
     Example:
 

@@ -40,32 +40,22 @@ def lion(
 ) -> LionResult:
     r"""Computes one step of Lion on one tensor.
 
-    The formula is that of `tf_opt.Lion`, after `maximize` and weight decay.
-    A pure and differentiable function; `tf_opt.functional` describes types and
-    arithmetic.
+    {{formula}}
 
     Args:
-        variable: The variable $p$, a floating point or complex tensor of any
-            shape.
-        gradient: Its gradient $g$, of the same shape and type.
+        {{variable and gradient}}
         m: First moment, of the variable's shape: float32 for a float16,
             bfloat16 or float32 variable, the variable's type for others.
             bfloat16, or float32 for float64, will do, too. Zeros at first.
         learning_rate: Step size $\eta$, a scalar.
         beta_1: The moment's part of the direction, in [0, 1].
         beta_2: Decay of the first moment, in [0, 1].
-        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable (as
-            AdamW does) or adds to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{weight decay}}
 
     Returns:
         A `LionResult`, with the types of the arguments.
 
-    Raises:
-        ValueError: If a tensor has the wrong shape or type, a number is out of
-            range, or an argument isn't a number as required. The error names
-            the argument.
+    {{raises}}
 
     Example:
 

@@ -52,14 +52,10 @@ def nadam(
 ) -> NAdamResult:
     r"""Computes one step of NAdam on one tensor.
 
-    The formula is that of `tf_opt.NAdam`, after `maximize` and weight decay.
-    A pure and differentiable function; `tf_opt.functional` describes types and
-    arithmetic.
+    {{formula}}
 
     Args:
-        variable: The variable $p$, a floating point or complex tensor of any
-            shape.
-        gradient: Its gradient $g$, of the same shape and type.
+        {{variable and gradient}}
         m: First moment, of the variable's shape: float32 for a float16,
             bfloat16 or float32 variable, the variable's type for others.
             bfloat16, or float32 for float64, will do, too. Zeros at first.
@@ -72,18 +68,12 @@ def nadam(
         epsilon: Added to the denominator, >= 0.
         momentum_decay: Rate at which the momentum grows from half of `beta_1`
             to `beta_1`, >= 0: 0.004 in PyTorch and Paddle, 1 in Keras.
-        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable (as
-            AdamW does) or adds to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{weight decay}}
 
     Returns:
         An `NAdamResult`, with the types of the arguments.
 
-    Raises:
-        ValueError: If a tensor has the wrong shape or type, a number is out of
-            range, or an argument isn't a number as required. The error names
-            the argument.
+    {{raises}}
 
     Example:
 

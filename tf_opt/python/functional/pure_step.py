@@ -1,4 +1,4 @@
-"""What the rules' public functions do: one step of one tensor."""
+"""One step of a rule on one tensor, with checked arguments."""
 
 from __future__ import annotations
 

@@ -50,14 +50,10 @@ def rmsprop(
 ) -> RMSpropResult:
     r"""Computes one step of RMSprop on one tensor.
 
-    The formula is that of `tf_opt.RMSprop`, after `maximize` and weight decay.
-    A pure and differentiable function; `tf_opt.functional` describes types and
-    arithmetic.
+    {{formula}}
 
     Args:
-        variable: The variable $p$, a floating point or complex tensor of any
-            shape.
-        gradient: Its gradient $g$, of the same shape and type.
+        {{variable and gradient}}
         velocity: Moving average $v$ of the squared gradients, of the variable's
             shape: float32 for a float16, bfloat16 or float32 variable, the
             variable's type for others. bfloat16, or float32 for float64, will
@@ -69,10 +65,7 @@ def rmsprop(
         rho: Decay $\rho$ of the averages, in [0, 1).
         momentum: $\mu$, the part of the momentum that remains, in [0, 1].
         epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
-        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable (as
-            AdamW does) or adds to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{weight decay}}
         torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and
             not inside of it, as in Keras.
         torch_momentum: Whether momentum has PyTorch's form, without the
@@ -81,10 +74,7 @@ def rmsprop(
     Returns:
         An `RMSpropResult`, with the types of the arguments.
 
-    Raises:
-        ValueError: If a tensor has the wrong shape or type, a number is out of
-            range, or an argument isn't a number as required. The error names
-            the argument.
+    {{raises}}
 
     Example:
 

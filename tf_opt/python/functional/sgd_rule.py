@@ -44,14 +44,10 @@ def sgd(
 ) -> SGDResult:
     r"""Computes one step of SGD on one tensor.
 
-    The formula is that of `tf_opt.SGD`, after `maximize` and weight decay.
-    A pure and differentiable function; `tf_opt.functional` describes types and
-    arithmetic.
+    {{formula}}
 
     Args:
-        variable: The variable $p$, a floating point or complex tensor of any
-            shape.
-        gradient: Its gradient $g$, of the same shape and type.
+        {{variable and gradient}}
         velocity: Velocity $b$, of the variable's shape: float32 for a float16,
             bfloat16 or float32 variable, the variable's type for others.
             bfloat16, or float32 for float64, will do, too. Zeros at first.
@@ -63,10 +59,7 @@ def sgd(
         dampening: $\tau$, the part of a gradient that PyTorch's momentum leaves
             out, except in the first step. Without `torch_momentum` it has no
             effect.
-        weight_decay: Strength $\lambda$ of the weight decay; 0 is none.
-        decoupled_weight_decay: Whether the decay shrinks the variable (as
-            AdamW does) or adds to the gradient (L2).
-        maximize: Whether to ascend instead of descend.
+        {{weight decay}}
         nesterov: Whether to apply Nesterov's momentum.
         torch_momentum: Whether momentum has PyTorch's form, whose velocity is a
             sum of gradients without the learning rate, and not Keras'.
@@ -74,10 +67,7 @@ def sgd(
     Returns:
         An `SGDResult`, with the types of the arguments.
 
-    Raises:
-        ValueError: If a tensor has the wrong shape or type, a number is out of
-            range, or an argument isn't a number as required. The error names
-            the argument.
+    {{raises}}
 
     Example:
 

@@ -35,8 +35,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     `tf.distribute` strategy the sum over replicas must be finite, so all
     replicas agree.
 
-    What tf_opt's optimizers have and Keras' lack, such as `swap_in_average`,
-    `gradient_norm` or `master_weights`, is also an attribute of this one.
+    Attributes that only tf_opt's optimizers have, such as `swap_in_average`,
+    `gradient_norm` or `master_weights`, can be read and set here, too.
 
     `model.compile` under the policy `mixed_float16` doesn't wrap this optimizer
     again.
@@ -125,10 +125,6 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def implementation_in_use(self) -> str | None:
         """`implementation_in_use` of the inner optimizer, or None."""
         return getattr(self.inner_optimizer, "implementation_in_use", None)
-
-    def memory(self) -> dict[str, dict[str, int]]:
-        """Returns `memory` of the inner optimizer, which must be tf_opt's."""
-        return self.inner_optimizer.memory()
 
     def catch_up(
         self,

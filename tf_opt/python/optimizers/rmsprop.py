@@ -58,8 +58,8 @@ class RMSprop(FusedOptimizer):
 
     {{common_arguments}}
 
-    An optimizer that was built with momentum or with `centered` can go on
-    without and with it again, one that was built without can't begin.
+    Momentum and `centered` can be switched off and on again if the optimizer
+    was built with them. Otherwise they can't be switched on.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -56,8 +56,8 @@ class SGD(FusedOptimizer):
     {{common_arguments}}
 
     `dampening` needs `torch_momentum=True`, and can't be combined with
-    `nesterov=True`. An optimizer that was built with momentum can go on without
-    (0) and with it again, one that was built without can't begin.
+    `nesterov=True`. Momentum can be set to 0 and back if the optimizer was
+    built with it. Otherwise it stays 0.
 
     Raises:
         ValueError: If an argument is out of range, or doesn't go with another.

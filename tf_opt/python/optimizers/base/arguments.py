@@ -25,7 +25,6 @@ from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.state import placement
 from tf_opt.python.optimizers.state import table_modes
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.state.storage import StateDtype
 from tf_opt.python.optimizers.state.storage import standard_state_dtype
@@ -151,18 +150,18 @@ def standard(checks: Mapping[str, Check], name: str, value: Any) -> Any:
     """Returns an attribute's value as a type that can be serialized."""
     if name == "state_dtype":
         return standard_state_dtype(value)
+    if isinstance(value, (np.bool_, np.integer)):
+        value = value.item()
+    if name in checks and isinstance(value, tf.Tensor) and value.shape == ():
+        is_number = value.dtype.is_floating or value.dtype.is_integer
+        if is_number and not tf.is_symbolic_tensor(value):
+            value = value.numpy().item()
     # As in Keras, 0, 1 and None are flags: a YAML file or a tuner has these.
     if checks.get(name) is validation.check_boolean and (
         value is None or (isinstance(value, Integral) and value in (0, 1))
     ):
         return bool(value)
-    if value is False and name in _OFF_IF_FALSE:
-        return None
-    if name in checks and isinstance(value, tf.Tensor) and value.shape == ():
-        is_number = value.dtype.is_floating or value.dtype.is_integer
-        if is_number and not tf.is_symbolic_tensor(value):
-            return value.numpy().item()
-    return value.item() if isinstance(value, (np.bool_, np.integer)) else value
+    return None if value is False and name in _OFF_IF_FALSE else value
 
 
 def check(
@@ -213,16 +212,14 @@ def is_fixed(name: str, spec: RuleSpec) -> bool:
 
 
 def check_fits_state(
-    name: str,
-    value: Any,
-    old: Any,
-    spec: RuleSpec,
-    state: OptimizerState,
+    optimizer: keras.optimizers.Optimizer, name: str, value: Any
 ) -> None:
     """Raises a ValueError if a built optimizer's state needs another value.
 
-    What has state may end and begin again.
+    An option that was built with its state may be switched off and on again.
     """
+    spec, state = optimizer._spec, optimizer._state
+    old = getattr(optimizer, name)
     optional = spec.optional_slots
     of_slots = {slot.needed_by: slot in state.built_slots for slot in optional}
     has_state = {

@@ -4,24 +4,22 @@ These are multipliers, lazy tables, tables with row-wise state and exclusions
 from weight decay. Users name variables by regular expressions, and `build`
 finds each variable's value. The values are saved as well: a variable's path may
 change when its model is saved and loaded (from `sequential/dense/bias` to
-`dense/bias`). While the choice is what it was, a variable that is recognized
-keeps its value: by its path, or by its position where the names in the choice
-are found nowhere.
+`dense/bias`). A saved value counts as long as the user's choice is the saved
+one. It belongs to the variable of the same path, or of the same position if the
+paths of all variables differ at most in the names of models.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import re
 import warnings
-from collections.abc import Collection
-from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import excluded_variables_of
@@ -48,18 +46,20 @@ class Exclusions:
         """Returns the exclusions of a configuration.
 
         Raises:
-            ValueError: If it can't have them.
+            ValueError: If `saved` has another form.
         """
-        expected = "a dictionary with lists of `var_names` and `paths`, or None"
         name = "exclude_from_weight_decay"
         if not isinstance(saved, Mapping) or {*saved} - {"var_names", "paths"}:
             raise ValueError(
-                f"`{name}` must be {expected}. Received: {name}={saved!r}"
+                f"`{name}` must be None or a dictionary with the lists "
+                f"`var_names` and `paths`. Received: {name}={saved!r}"
             )
-        return cls(
-            patterns.as_list(name, saved.get("var_names", []), expected),
-            list(saved.get("paths", [])),
+        var_names = patterns.as_list(
+            f"{name}['var_names']", saved.get("var_names", []), "a list"
         )
+        paths = saved.get("paths", [])
+        paths = [paths] if isinstance(paths, str) else list(paths)
+        return cls(var_names, paths)
 
     def of(
         self, variables: Sequence[Variable], listed: Sequence[Variable]
@@ -107,8 +107,6 @@ class Choices:
         values: Each variable's value, by option; those of the multipliers may
             be None. Empty before `build`, unless the optimizer was loaded.
         paths: The variables' paths, to recognize them.
-        shapes: The variables' shapes, to recognize a model of the same
-            structure; None for a shape of unknown rank.
     """
 
     chosen: Mapping[str, Any] = dataclasses.field(
@@ -124,7 +122,6 @@ class Choices:
         default_factory=dict
     )
     paths: Sequence[str] = ()
-    shapes: Sequence[Sequence[int | None] | None] = ()
 
     def replace(self, option: str, choice: Any) -> Choices:
         """Returns the choices with what the user gave for an option now."""
@@ -146,24 +143,17 @@ class Choices:
                 row-wise state.
         """
         paths = list(map(path_of, variables))
-        shapes = list(map(_shape_of, variables))
-        order = _order_of(paths, self.paths)
+        recognized = _recognized(paths, self.paths)
         chosen = dict(self.chosen)
         listed = excluded_variables_of(optimizer, variables)
         # What is listed may be frozen, or known to Keras alone.
-        paths_ = {*chosen["excluded"].paths, *map(path_of, listed)}
+        excluded = {*chosen["excluded"].paths, *map(path_of, listed)}
         chosen["excluded"] = dataclasses.replace(
-            chosen["excluded"], paths=sorted(paths_)
+            chosen["excluded"], paths=sorted(excluded)
         )
 
         def values_of(option: str) -> Sequence[Any] | None:
             choice = chosen[option]
-            known = self.values.get(option)
-            if known is not None:
-                if order is not None:
-                    return [known[k] for k in order]
-                if shapes == self.shapes and not _is_found(choice, variables):
-                    return known
             if option == "lazy_mode":
                 return table_modes.modes_of(choice, variables)
             if option == "row_wise":
@@ -174,12 +164,21 @@ class Choices:
                 return None
             return patterns.values_of(option, choice, variables, 1.0)
 
-        values = {option: values_of(option) for option in chosen}
+        values = {}
+        for option in chosen:
+            known = self.values.get(option)
+            if known is None or None in recognized:
+                values[option] = values_of(option)
+            if known is not None:
+                values[option] = [
+                    values[option][i] if k is None else known[k]
+                    for i, k in enumerate(recognized)
+                ]
         if optimizer.use_ema:
             table_modes.check_none_is_lazy(
                 chosen["lazy_mode"], values["lazy_mode"]
             )
-        return Choices(chosen, values, paths, shapes)
+        return Choices(chosen, values, paths)
 
     def get_config(self) -> dict[str, Any]:
         """Returns what is to be saved besides the options."""
@@ -191,13 +190,12 @@ class Choices:
         }
         by_position = {
             "paths": self.paths,
-            "shapes": self.shapes,
             "chosen": named,
             "values": {k: list(self.values[k]) for k in named},
         }
         return {
             "exclude_from_weight_decay": chosen["excluded"],
-            "by_position": by_position if named else None,
+            "by_position": copy.deepcopy(by_position) if named else None,
         }
 
     def load(self, by_position: Mapping[str, Any]) -> Choices:
@@ -206,40 +204,26 @@ class Choices:
         Raises:
             ValueError: If that isn't what `get_config` returns.
         """
-        expected = ["paths", "shapes", "chosen", "values"]
-        if not isinstance(by_position, Mapping) or {*by_position} != {
-            *expected
-        }:
+        keys = ["paths", "chosen", "values"]
+        if (
+            not isinstance(by_position, Mapping)
+            or {*by_position} != {*keys}
+            or {len(by_position["paths"])}
+            != set(map(len, by_position["values"].values()))
+        ):
             raise ValueError(
-                f"`by_position` must be what `get_config` returns, {expected}; "
+                f"`by_position` must be what `get_config` returns, {keys}; "
                 "without it, names decide. Received: "
                 f"by_position={by_position!r}"
             )
-        paths, shapes, chosen, values = map(by_position.get, expected)
+        paths, chosen, values = map(by_position.get, keys)
         # The order of expressions counts: the first that is found decides.
         unchanged = {
             k: x
             for k, x in values.items()
             if repr(chosen[k]) == repr(_saved(self.chosen[k]))
         }
-        return Choices(self.chosen, unchanged, paths, shapes)
-
-
-def _are_found(expressions: Iterable[str], names: Collection[str]) -> bool:
-    return all(
-        any(re.search(expression, name) for name in names)
-        for expression in expressions
-    )
-
-
-def _is_found(choice: Any, variables: Sequence[Variable]) -> bool:
-    """Returns whether all names of a choice are those of variables."""
-    paths = list(map(path_of, variables))
-    if isinstance(choice, Exclusions):
-        names = list(map(searched_name_of, variables))
-        are_listed = all(paths.count(path) == 1 for path in choice.paths)
-        return are_listed and _are_found(choice.var_names, names)
-    return _are_found(choice, paths)
+        return Choices(self.chosen, unchanged, paths)
 
 
 def _saved(choice: Any) -> Any:
@@ -250,27 +234,24 @@ def _saved(choice: Any) -> Any:
     return saved if any(saved.values()) else None
 
 
-def _order_of(
-    paths: Sequence[str], others: Sequence[str]
-) -> Sequence[int] | None:
-    """Returns where the variables of `paths` are in `others`.
-
-    Returns None if these aren't the same variables, or paths can't tell.
-    """
-    if list(paths) == list(others):
-        return range(len(paths))
-    # The names of models may lead the paths in only one of the two.
-    for last in (slice(None), slice(-2, None)):
-        ours, theirs = (
-            ["/".join(path.split("/")[last]) for path in x]
-            for x in (paths, others)
-        )
-        position = {path: k for k, path in enumerate(theirs)}
-        if len(position) == len(theirs) and sorted(ours) == sorted(theirs):
-            return [position[path] for path in ours]
-    return None
+def _recognized(paths: Sequence[str], saved: Sequence[str]) -> list[int | None]:
+    """Returns the position of each path's variable in `saved`, or None."""
+    if len(paths) == len(saved) and all(map(_may_be_same, paths, saved)):
+        return list(range(len(paths)))
+    found = []
+    for path in paths:
+        same = [k for k, other in enumerate(saved) if path == other] or [
+            k
+            for k, other in enumerate(saved)
+            if f"/{path}".endswith(f"/{other}")
+            or f"/{other}".endswith(f"/{path}")
+        ]
+        found.append(same[0] if len(same) == 1 else None)
+    return [None if found.count(k) > 1 else k for k in found]
 
 
-def _shape_of(variable: Variable) -> list[int | None] | None:
-    shape = tf.TensorShape(variable.shape)
-    return None if shape.rank is None else shape.as_list()
+def _may_be_same(path: str, other: str) -> bool:
+    """Returns whether two paths differ at most in the models' names."""
+    ours, theirs = path.split("/"), other.split("/")
+    count = min(len(ours), len(theirs), 2)
+    return ours[-count:] == theirs[-count:]

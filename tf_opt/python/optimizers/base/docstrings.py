@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 
 _KERAS_ARGUMENTS = """\
@@ -104,25 +103,16 @@ implementation: `"auto"` runs the custom op where it can, and the
     without the compiled library). Results are the same.
     `"custom_op"` and `"composed"` force one of them. If the custom op
     can't run, `"custom_op"` raises an error with the reason.
-exclude_from_weight_decay: What doesn't decay, as `get_config` saves it:
-    None, or a dictionary with the regular expressions `"var_names"` of the
-    method of this name, and `"paths"`, the paths of single variables.
+exclude_from_weight_decay: The exclusions that `get_config` saved: None, or a
+    dictionary with the regular expressions `"var_names"`, as in the method of
+    this name, and with `"paths"`, the paths of single variables.
 by_position: Each variable's options, as `get_config` saves them, for models
     in which loading changes the variables' paths. Leave it out elsewhere."""
 
-_COMMON_ARGUMENTS = "\n\n".join(
+COMMON_ARGUMENTS = "\n\n".join(
     f"Args: {title}\n{textwrap.indent(arguments.strip(), '    ')}"
     for title, arguments in (
         ("Of every Keras optimizer", _KERAS_ARGUMENTS),
         ("Of every tf_opt optimizer", _OPTIONS),
     )
 )
-
-
-def fill_in(cls: type) -> None:
-    """Puts the common arguments into a class' docstring, as Keras does."""
-    # `python -OO` removes docstrings.
-    if cls.__doc__ is not None:
-        cls.__doc__ = inspect.cleandoc(cls.__doc__).replace(
-            "{{common_arguments}}", _COMMON_ARGUMENTS
-        )

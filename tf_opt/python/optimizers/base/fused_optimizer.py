@@ -22,7 +22,6 @@ from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step import transfer
 from tf_opt.python.optimizers.step.catch_up import bring_up_to_date
-from tf_opt.python.optimizers.step.catch_up import warn_of_stale_rows
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.settings import Settings
@@ -47,8 +46,6 @@ class FusedOptimizer(KerasOptimizer):
     # loaded in this place.
     _swap: Swap | None = None
     _is_copied = False
-    # Whether rows have caught up before they were read, or a warning told.
-    _knows_catch_up = False
 
     # ---- What the next step reads. ----
 
@@ -209,8 +206,8 @@ class FusedOptimizer(KerasOptimizer):
             var_list: The model's trainable variables. They may be some of the
                 optimizer's, or be among another optimizer's.
         """
-        if self._may_catch_up():
-            self.catch_up()
+        if tf.executing_eagerly():
+            self._bring_up_to_date()
         if self.average_is_swapped_in:
             self.swap_out_average()
         if self.use_ema and self._state is not None:
@@ -251,7 +248,13 @@ class FusedOptimizer(KerasOptimizer):
                 "`rows` needs `variables`, the tables that they are of. "
                 "Received: variables=None"
             )
-        self._knows_catch_up = True
+        self._reads.add(variables)
+        self._bring_up_to_date(variables, rows)
+
+    def _bring_up_to_date(
+        self, variables: Any = None, rows: Any = None
+    ) -> None:
+        """Lets rows catch up, not necessarily because a step reads them."""
         if self._state is None or (variables is None and not self._state.since):
             return
         with keras_internals.without_autocast():
@@ -259,20 +262,13 @@ class FusedOptimizer(KerasOptimizer):
                 self._rule(), self._settings(), self._state, variables, rows
             )
 
-    def _may_catch_up(self) -> bool:
-        """Returns whether rows wait and can catch up now."""
-        waits = self._state is not None and bool(self._state.since)
-        return waits and tf.executing_eagerly()
-
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, serializable."""
         # Keras has no other hook before it saves a model's variables.
-        if (
-            self._may_catch_up()
-            and not self._is_copied
-            and keras_internals.is_saving_model()
-        ):
-            self.catch_up()
+        waits = self._state is not None and self._state.since
+        if waits and tf.executing_eagerly() and not self._is_copied:
+            if keras_internals.is_saving_model():
+                self._bring_up_to_date()
         return super().get_config()
 
     def __reduce__(self) -> Any:
@@ -376,15 +372,13 @@ class FusedOptimizer(KerasOptimizer):
         if is_new:
             validation.check_variables(variables)
         grads = gradients.as_gradients(grads, variables)
-        # A function that builds the optimizer is traced once more.
-        if self.built and not self._knows_catch_up:
-            self._knows_catch_up = warn_of_stale_rows(
-                self._state, settings, grads, variables
-            )
         if is_new:
             access.build_in_first_step(self, variables)
             self._check_variables_are_known(variables)
-        replicas.check(self, variables)
+        self._reads.warn_of_others(self._state, settings, grads, variables)
+        if access.in_several_replicas():
+            access.check_strategy_of(self)
+            replicas.check_have_copies(variables)
         if self._state.working_copies:
             transfer.check_outside_of_xla(
                 shard_state=self.shard_state, state_device=self.state_device

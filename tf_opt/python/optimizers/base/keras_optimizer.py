@@ -31,6 +31,7 @@ from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
+from tf_opt.python.optimizers.step.catch_up import UpToDateReads
 from tf_opt.python.optimizers.step.plan import PlanKeeper
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
@@ -133,6 +134,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         self.shard_state = shard_state
         self.implementation: Implementation = implementation
         self._plans = PlanKeeper()
+        self._reads = UpToDateReads()
         self._unsaved = UnsavedState()
         self._choices = Choices()
         for argument, value in hyperparameters.items():
@@ -155,18 +157,18 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         value = arguments.standard(self._checks, name, value)
         is_option = self._state and name[0] != "_" and hasattr(self, name)
         if is_option:
-            old = getattr(self, name)
-            arguments.check_fits_state(
-                name, value, old, self._spec, self._state
-            )
+            arguments.check_fits_state(self, name, value)
         arguments.check(self, self._checks, name, value)
         if name in self._checks and isinstance(value, Variable):
-            # It stands for a number; Keras would track it as state.
+            # It stands for a number; Keras would track it as state. TensorFlow
+            # tracks it, so that a function that reads it can be saved.
             object.__setattr__(self, name, value)
+            self._track_trackable(value, name, overwrite=True)
         else:
             super().__setattr__(name, value)
         if is_option and self._state.spec is not self._builder.needed_spec():
-            self._state = self._state.with_spec(self._builder.needed_spec())
+            spec = self._builder.needed_spec()
+            self._state = dataclasses.replace(self._state, spec=spec)
             self._plans.clear()
         # An unneeded draw would change the random numbers of the user's layers.
         if (
@@ -302,7 +304,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         values = choices.values[option]
         if option in ("learning_rate_multipliers", "weight_decay_multipliers"):
             with access.creation_scope_of(self):
-                getattr(self._unsaved, option).set(values, len(choices.shapes))
+                getattr(self._unsaved, option).set(values, len(choices.paths))
         elif self._state is not None:
             self._state = dataclasses.replace(
                 self._state, **{option: tuple(values)}
@@ -335,15 +337,15 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         modes = choices.values["lazy_mode"]
         catch_up = table_modes.which_catch_up(self.lazy_mode, variables, modes)
         if any(catch_up):
-            spec = builder.spec
-            numbers = {name: getattr(self, name) for name in spec.arguments}
-            spec.check_coasts(numbers, self.weight_decay)
-        self._choices, self._builder = choices, builder
+            builder.spec.check_coasts(vars(self), self.weight_decay)
+        before, self._choices, self._builder = self._choices, choices, builder
         try:
             with explains_later_traces():
                 self._create_state(variables, catch_up)
         finally:
             self.built = self._state is not None
+            if not self.built:
+                self._choices = before
 
     def _create_state(
         self, variables: Sequence[keras.Variable], catch_up: Sequence[bool]
@@ -381,7 +383,6 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             excluded=tuple(self._choices.values["excluded"]),
             lazy_mode=tuple(self._choices.values["lazy_mode"]),
             row_wise=tuple(self._choices.values["row_wise"]),
-            slots=slots,
             built_slots=built_slots,
             accumulators=getattr(self, "_accumulated_gradients", ()),
             averages=getattr(self, "_model_variables_moving_average", ()),

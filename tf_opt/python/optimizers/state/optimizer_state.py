@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -102,9 +103,8 @@ class OptimizerState:
             applied only to the rows that occur; `CATCH_UP` if the others catch
             up.
         row_wise: For each model variable, whether slots of it are by row.
-        slots: For each slot of the rule, its variables.
-        built_slots: The same for all slots that were built: what needs one may
-            be off at the moment.
+        built_slots: The variables of each slot that was built. What needs a
+            slot may be off at the moment.
         accumulators: Sums of gradients, or empty.
         averages: Moving averages of the model variables, or empty.
         masters: Master weights, or empty.
@@ -124,7 +124,6 @@ class OptimizerState:
     excluded: Sequence[bool]
     lazy_mode: tuple[bool | str, ...]
     row_wise: tuple[bool, ...]
-    slots: Sequence[PerVariable]
     built_slots: Mapping[Slot, PerVariable]
     accumulators: PerVariable
     averages: PerVariable
@@ -135,10 +134,10 @@ class OptimizerState:
     list_all: Callable[[], Sequence[Variable]]
     unsaved: UnsavedState
 
-    def with_spec(self, spec: RuleSpec) -> OptimizerState:
-        """Returns the state for a rule with some of the slots."""
-        slots = [self.built_slots[slot] for slot in spec.slots]
-        return dataclasses.replace(self, spec=spec, slots=slots)
+    @functools.cached_property
+    def slots(self) -> list[PerVariable]:
+        """For each slot of the rule, its variables."""
+        return [self.built_slots[slot] for slot in self.spec.slots]
 
     def updated(self, variable: Variable) -> tf.Variable:
         """Returns what a step updates for a variable, or for a copy of it."""

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import coasting
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.step import frame as frames
@@ -98,37 +99,50 @@ def _no_slices(bucket: plans.Bucket) -> list[tf.IndexedSlices]:
     ]
 
 
-def warn_of_stale_rows(
-    state: OptimizerState,
-    settings: Settings,
-    grads: Sequence[Gradient | None],
-    variables: Sequence[Variable],
-) -> bool:
-    """Warns if tables were read whose rows may not have caught up.
+class UpToDateReads:
+    """The tables whose rows catch up before the model reads them."""
 
-    That is so in a step before which nothing let rows catch up.
+    def __init__(self) -> None:
+        self._ids: set[int] = set()
+        self._are_all = False
 
-    Returns:
-        Whether it did.
-    """
-    if not state.since or (state.spec.waits_in_place and not settings.decays):
-        return False
-    tables = [
-        gradients.path_of(variable)
-        for gradient, variable in zip(grads, variables, strict=False)
-        if isinstance(gradient, tf.IndexedSlices)
-        and state.waits(_index_of(state, variable))
-    ]
-    if tables:
-        warnings.warn(
-            "Rows were read before they caught up, so training differs from "
-            f"exact training: `lazy_mode={CATCH_UP!r}` needs the callback "
-            "`tf_opt.callbacks.CatchUp()` in `fit`, or in your own loop a call "
-            "of `optimizer.catch_up(table, ids)` before the model reads the "
-            f"table. Received gradients of: {tables}",
-            stacklevel=2,
-        )
-    return bool(tables)
+    def add(self, tables: Variable | Sequence[Variable] | None) -> None:
+        """Adds tables, also before `build`; None: all."""
+        self._are_all = self._are_all or tables is None
+        if not isinstance(tables, (list, tuple)):
+            tables = [tables]
+        self._ids.update(id(tf_variable(table)) for table in tables)
+
+    def warn_of_others(
+        self,
+        state: OptimizerState,
+        settings: Settings,
+        grads: Sequence[Gradient | None],
+        variables: Sequence[Variable],
+    ) -> None:
+        """Warns, once, if a step has gradients of other tables that wait."""
+        stays = state.spec.waits_in_place and not settings.decays
+        if self._are_all or not state.since or stays:
+            return
+        others = [
+            variable
+            for gradient, variable in zip(grads, variables, strict=True)
+            if isinstance(gradient, tf.IndexedSlices)
+            and state.waits(state.index_of(variable))
+            and id(tf_variable(variable)) not in self._ids
+        ]
+        if others:
+            self.add(others)
+            warnings.warn(
+                "Rows were read before they caught up, so training differs "
+                f"from exact training: `lazy_mode={CATCH_UP!r}` needs the "
+                "callback `tf_opt.callbacks.CatchUp()` in `fit`, or in your "
+                "own loop, or for tables without a Keras `Embedding`, a call "
+                "of `optimizer.catch_up(table, ids)` before the model reads "
+                "the table. Received gradients of: "
+                f"{list(map(gradients.path_of, others))}",
+                stacklevel=2,
+            )
 
 
 def bring_up_to_date(
@@ -138,7 +152,7 @@ def bring_up_to_date(
     variables: Variable | Sequence[Variable] | None,
     rows: Any,
 ) -> None:
-    """Lets a user's tables and rows catch up, from where their state is.
+    """Lets tables or rows catch up where their state lives.
 
     Arguments and errors are those of `FusedOptimizer.catch_up`.
     """

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.arithmetic import equal
+from tf_opt.python.functional.rule_spec import FRACTION
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.plan import Plan
@@ -83,10 +84,11 @@ def frame_of(
     overwrite: Flag = False
     if settings.use_ema:
         count = update_count(settings, context.state)
-        # In the first step an average becomes the variable.
-        momentum = choose(
-            equal(count, 0), 0.0, access.as_number(settings.ema_momentum)
-        )
+        momentum = access.as_number(settings.ema_momentum)
+        # In the first step an average becomes the variable. A wrong number
+        # reaches the op, which refuses it.
+        begins = both(equal(count, 0), FRACTION.has(momentum))
+        momentum = choose(begins, 0.0, momentum)
         if settings.ema_overwrite_frequency:
             since = (count + 1) % settings.ema_overwrite_frequency
             overwrite = equal(since, 0)

@@ -418,9 +418,9 @@ class PlanKeeper:
 
         In a loop over too many subsets, the oldest would be the next to use.
         """
+        # Other threads may drop plans meanwhile, even all of them.
         while (
-            sum(map(len, self._plans)) + self.BESIDES * len(self._plans)
+            sum(map(len, kept := list(self._plans))) + self.BESIDES * len(kept)
             > self.LIMIT
         ):
-            # Another thread may have dropped it.
-            self._plans.pop(self._random.choice(list(self._plans)), None)
+            self._plans.pop(self._random.choice(kept), None)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
@@ -21,17 +20,11 @@ from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.tensorflow_internals import can_meet_in_conditions
 
 
-def check(
-    optimizer: keras.optimizers.Optimizer, variables: Sequence[Variable]
-) -> None:
-    """Raises a ValueError if several replicas can't update these variables.
+def check_have_copies(variables: Sequence[Variable]) -> None:
+    """Raises a ValueError if several replicas share one copy of a variable.
 
-    The optimizer must be of their strategy, and each must have copies of the
-    variables, which it lacks under `CentralStorageStrategy`.
+    They do under `CentralStorageStrategy`.
     """
-    if not access.in_several_replicas():
-        return
-    access.check_strategy_of(optimizer)
     if not all(map(access.has_copies, variables)):
         raise ValueError(
             "Each replica must have a copy of each variable. Create the model "

@@ -83,7 +83,7 @@ class Settings(NamedTuple):
 
     @property
     def launches_once(self) -> bool:
-        """Whether a launch does all that there is to do for its variables."""
+        """Whether one launch does everything for its variables."""
         return not (
             self.measures or self.accumulates or self.overrides_update_step
         )

@@ -69,7 +69,7 @@ def as_gradient(
 
 
 def as_indices(integers: tf.Tensor, table: Variable) -> tf.Tensor:
-    """Casts to a type that ops take and that has the number of rows."""
+    """Casts indices to int32 or int64, whichever has the table's last row."""
     rows = tf.TensorShape(table.shape)[:1].num_elements()
     if integers.dtype == tf.int32 and rows is not None and rows < 2**31:
         return integers
@@ -77,7 +77,7 @@ def as_indices(integers: tf.Tensor, table: Variable) -> tf.Tensor:
 
 
 def are_rows(indices: tf.Tensor, table: Variable) -> tf.Tensor:
-    """Returns whether a table has all rows of these `as_indices`."""
+    """Returns whether all indices, from `as_indices`, are rows of a table."""
     rows = tf.cast(rows_of(table), indices.dtype)
     return tf.reduce_all((indices >= 0) & (indices < rows))
 
