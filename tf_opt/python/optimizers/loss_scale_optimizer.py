@@ -126,6 +126,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """`implementation_in_use` of the inner optimizer, or None."""
         return getattr(self.inner_optimizer, "implementation_in_use", None)
 
+    def memory(self) -> dict[str, dict[str, int]]:
+        """Returns `memory` of the inner optimizer, which must be tf_opt's."""
+        return self.inner_optimizer.memory()
+
     def catch_up(
         self,
         variables: Sequence[Variable] | None = None,
