@@ -290,6 +290,40 @@ def test_a_value_is_not_for_another_layer_of_the_same_shape():
 
 
 @pytest.mark.core
+@pytest.mark.parametrize(
+    ("saved", "now", "expected"),
+    [
+        # Layers of one name in models that changed places.
+        ("ab", ["b/d/kernel", "a/d/kernel"], [0.5, 1.0]),
+        # A model that has another name, which no expression finds.
+        ("m", ["other/d/kernel", "other/e/kernel"], [0.5, 0.5]),
+        # Both are of one layer, and neither is found.
+        ("m", ["m/x/kernel", "m/x/kernel"], None),
+    ],
+)
+def test_paths_tell_which_variable_is_which(saved, now, expected):
+    def variables(paths):
+        return [tf.Variable([1.0], name=path) for path in paths]
+
+    paths = {
+        "ab": ["a/d/kernel", "b/d/kernel"],
+        "m": ["m/d/kernel", "m/e/kernel"],
+    }
+    optimizer = tf_opt.Adam(
+        learning_rate_multipliers={f"^{saved[-1]}/[de]": 0.5}
+    )
+    optimizer.build(variables(paths[saved]))
+    other = tf_opt.Adam(**optimizer.get_config())
+    if expected is None:
+        with pytest.raises(ValueError, match="found in no trainable"):
+            other.build(variables(now))
+        return
+    other.build(variables(now))
+    values = other.get_config()["by_position"]["values"]
+    assert values["learning_rate_multipliers"] == expected
+
+
+@pytest.mark.core
 def test_layers_that_are_unfrozen_after_loading_join_the_others(tmp_path):
     model = sequential()
     model(X)

@@ -236,18 +236,23 @@ def _saved(choice: Any) -> Any:
 
 def _recognized(paths: Sequence[str], saved: Sequence[str]) -> list[int | None]:
     """Returns the position of each path's variable in `saved`, or None."""
-    if len(paths) == len(saved) and all(map(_may_be_same, paths, saved)):
-        return list(range(len(paths)))
+    in_order = list(range(len(saved)))
+    if list(paths) == list(saved):
+        return in_order
     found = []
     for path in paths:
-        same = [k for k, other in enumerate(saved) if path == other] or [
+        same = [k for k in in_order if path == saved[k]] or [
             k
-            for k, other in enumerate(saved)
-            if f"/{path}".endswith(f"/{other}")
-            or f"/{other}".endswith(f"/{path}")
+            for k in in_order
+            if f"/{path}".endswith(f"/{saved[k]}")
+            or f"/{saved[k]}".endswith(f"/{path}")
         ]
         found.append(same[0] if len(same) == 1 else None)
-    return [None if found.count(k) > 1 else k for k in found]
+    found = [None if found.count(k) > 1 else k for k in found]
+    if None in found and len(paths) == len(saved):
+        if all(map(_may_be_same, paths, saved)):
+            return in_order
+    return found
 
 
 def _may_be_same(path: str, other: str) -> bool:
