@@ -85,9 +85,11 @@ def frame_of(
     if settings.use_ema:
         count = update_count(settings, context.state)
         momentum = access.as_number(settings.ema_momentum)
-        # In the first step an average becomes the variable. A wrong number
-        # reaches the op, which refuses it.
-        begins = both(equal(count, 0), FRACTION.has(momentum))
+        # In the first step an average becomes the variable.
+        begins = equal(count, 0)
+        if not isinstance(settings.ema_momentum, (int, float)):
+            # The op refuses a variable's wrong value.
+            begins = both(begins, FRACTION.has(momentum))
         momentum = choose(begins, 0.0, momentum)
         if settings.ema_overwrite_frequency:
             since = (count + 1) % settings.ema_overwrite_frequency
