@@ -11,6 +11,7 @@ paths of all variables differ at most in the names of models.
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import re
@@ -248,7 +249,8 @@ def _recognized(paths: Sequence[str], saved: Sequence[str]) -> list[int | None]:
             or f"/{saved[k]}".endswith(f"/{path}")
         ]
         found.append(same[0] if len(same) == 1 else None)
-    found = [None if found.count(k) > 1 else k for k in found]
+    counts = collections.Counter(found)
+    found = [None if counts[k] > 1 else k for k in found]
     if None in found and len(paths) == len(saved):
         if all(map(_may_be_same, paths, saved)):
             return in_order

@@ -121,8 +121,9 @@ class UpToDateReads:
         variables: Sequence[Variable],
     ) -> None:
         """Warns, once, if a step has gradients of other tables that wait."""
-        stays = state.spec.waits_in_place and not settings.decays
-        if self._are_all or not state.since or stays:
+        if self._are_all or not state.since:
+            return
+        if state.spec.waits_in_place and not settings.decays:
             return
         others = [
             variable
