@@ -18,20 +18,14 @@ import tensorflow as tf
 
 from tf_opt.python.dispatch import IMPLEMENTATIONS
 from tf_opt.python.dispatch import Implementation
-from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
-from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.optimizers.state import placement
 from tf_opt.python.optimizers.state import table_modes
-from tf_opt.python.optimizers.state.storage import RoundingSettings
 from tf_opt.python.optimizers.state.storage import StateDtype
 from tf_opt.python.optimizers.state.storage import standard_state_dtype
 from tf_opt.python.optimizers.state.table_modes import LazyMode
-from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.settings import clip_bound
-from tf_opt.python.optimizers.step.settings import inverse_scale
 from tf_opt.python.optimizers.values import validation
 
 LearningRate = (
@@ -246,49 +240,3 @@ def check_fits_state(
 def is_off(value: Any) -> bool:
     """Returns whether an option is known to be off, and not a variable."""
     return value is None or is_known(value, 0)
-
-
-def rounding_of(optimizer: keras.optimizers.Optimizer) -> RoundingSettings:
-    """Returns an optimizer's options of rounding."""
-    return RoundingSettings(
-        optimizer.master_weights,
-        optimizer.stochastic_rounding,
-        optimizer.seed,
-        optimizer.state_dtype,
-    )
-
-
-def settings_of(
-    optimizer: keras.optimizers.Optimizer,
-    gradient_scale: Scalar | None,
-    **how: Any,
-) -> Settings:
-    """Returns an optimizer's options for the next step.
-
-    `gradient_scale` is the factor of the gradients of a loss that a
-    `LossScaleOptimizer` has scaled; None: there is no such optimizer. With it,
-    a step is skipped if a gradient isn't finite. `how` has the options that
-    tell how the optimizer updates a variable.
-    """
-    is_scaled = gradient_scale is not None
-    if not is_scaled:
-        gradient_scale = inverse_scale(optimizer.loss_scale_factor)
-    return Settings(
-        implementation=optimizer.implementation,
-        learning_rate=lambda: optimizer.learning_rate,
-        weight_decay=optimizer.weight_decay,
-        clipnorm=clip_bound(optimizer.clipnorm),
-        clipvalue=clip_bound(optimizer.clipvalue),
-        global_clipnorm=clip_bound(optimizer.global_clipnorm),
-        use_ema=optimizer.use_ema,
-        ema_momentum=optimizer.ema_momentum,
-        ema_overwrite_frequency=optimizer.ema_overwrite_frequency,
-        gradient_scale=gradient_scale,
-        micro_steps=optimizer.gradient_accumulation_steps or 1,
-        skip_nonfinite=optimizer.skip_nonfinite or is_scaled,
-        track_gradient_norm=optimizer.track_gradient_norm,
-        rounding=rounding_of(optimizer),
-        decoupled_weight_decay=optimizer.decoupled_weight_decay,
-        strategy=strategy_of(optimizer),
-        **how,
-    )

@@ -14,7 +14,6 @@ from tf_opt.python.dispatch import COMPOSED
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
-from tf_opt.python.optimizers.base.arguments import settings_of
 from tf_opt.python.optimizers.base.averages import Swap
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
@@ -63,9 +62,9 @@ class FusedOptimizer(KerasOptimizer):
         )
 
     def _settings(self, gradient_scale: Scalar | None = None) -> Settings:
-        """Returns the options of the next step; see `settings_of`."""
+        """Returns the options of the next step; see `Settings.of`."""
         update_step = getattr(self.update_step, "__func__", None)
-        return settings_of(
+        return Settings.of(
             self,
             gradient_scale,
             update_one=self._update_one,
@@ -341,7 +340,7 @@ class FusedOptimizer(KerasOptimizer):
         may_step: Flag,
         gradient_scale: Scalar | None = None,
     ) -> Flag:
-        """Runs a step if it may, with the `gradient_scale` of `settings_of`.
+        """Runs a step if it may, with the `gradient_scale` of `Settings.of`.
 
         Returns:
             Whether the step counts: False if it was skipped.

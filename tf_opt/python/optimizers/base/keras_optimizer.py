@@ -33,6 +33,7 @@ from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
 from tf_opt.python.optimizers.step.catch_up import UpToDateReads
 from tf_opt.python.optimizers.step.plan import PlanKeeper
+from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import path_of
@@ -174,7 +175,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         if (
             name in ("seed", "stochastic_rounding", "state_dtype")
             and getattr(self, "seed", 0) is None
-            and arguments.rounding_of(self).needs_bits
+            and needs_bits(self)
         ):
             self.seed = keras_internals.next_seed()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 from typing import Literal
-from typing import NamedTuple
 from typing import get_args
 
 import keras
@@ -29,27 +28,6 @@ from tf_opt.python.optimizers.values.flags import choose
 
 _DtypeName = Literal["bfloat16", "float32"]
 StateDtype = _DtypeName | tf.DType
-
-
-class RoundingSettings(NamedTuple):
-    """Options of rounding.
-
-    Attributes:
-        master_weights: Whether 16-bit variables have float32 copies.
-        stochastic_rounding: Whether 16-bit variables are rounded at random.
-        seed: The seed of the random bits; None if no bits are needed.
-        state_dtype: The name of the type of moments and averages, or None.
-    """
-
-    master_weights: bool
-    stochastic_rounding: bool
-    seed: int | None
-    state_dtype: str | None
-
-    @property
-    def needs_bits(self) -> bool:
-        """Whether anything is rounded at random."""
-        return self.stochastic_rounding or self.state_dtype == "bfloat16"
 
 
 def state_dtype_of(variable: Variable, state_dtype: str | None) -> tf.DType:
@@ -81,12 +59,20 @@ def standard_state_dtype(dtype: Any) -> str | None:
 
 
 class Rounding:
-    """The rounding of one step, in the composed implementation."""
+    """The rounding of one step, in the composed implementation.
+
+    Moments and averages of 16 bits are rounded at random, and variables if
+    `stochastic_rounding` is true. `seed` is that of the random bits.
+    """
 
     def __init__(
-        self, settings: RoundingSettings, state: OptimizerState
+        self,
+        seed: int | None,
+        stochastic_rounding: bool,
+        state: OptimizerState,
     ) -> None:
-        self._settings = settings
+        self._seed = seed
+        self._variables_at_random = stochastic_rounding
         self._state = state
         self._once = arithmetic.OncePerGraph()
 
@@ -106,13 +92,13 @@ class Rounding:
         is_state = (
             stream % stochastic_rounding.COASTING >= stochastic_rounding.AVERAGE
         )
-        at_random = is_state or self._settings.stochastic_rounding
+        at_random = is_state or self._variables_at_random
         if not (at_random and storage_rounding.is_16_bit(dtype)):
             return tf.cast(value, dtype)
         step_key = self._once(
             "key",
             lambda: stochastic_rounding.key_of_step(
-                self._settings.seed, access.as_number(self._state.iterations)
+                self._seed, access.as_number(self._state.iterations)
             ),
         )
         key = stochastic_rounding.key_of_stream(step_key, index, stream)
@@ -201,8 +187,6 @@ def constrain(
     state: OptimizerState, rounding: Rounding, variable: Variable, enabled: Flag
 ) -> None:
     """Applies a variable's constraint, to its master weight if it has one."""
-    if variable.constraint is None:
-        return
     constraint, index = variable.constraint, state.index_of(variable)
     if state.working_copies:
         variable = state.working_copies[index]

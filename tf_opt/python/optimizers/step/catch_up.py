@@ -20,7 +20,6 @@ from tf_opt.python.optimizers.step import transfer
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.tables import check_numbers
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
@@ -56,7 +55,7 @@ def catch_up(
         settings.learning_rate(), frames.update_count(settings, state)
     )
     ops: list[tf.Operation] = []
-    checks = check_numbers(context)
+    checks = context.check_numbers()
     for bucket in plan.buckets:
         factors = frames.factors_of(context, bucket)
         own = None if rows is None else [rows[i] for i in bucket.positions]

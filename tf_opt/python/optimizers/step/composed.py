@@ -16,13 +16,13 @@ from tf_opt.python.functional.stochastic_rounding import AVERAGE
 from tf_opt.python.functional.stochastic_rounding import FIRST_SLOT
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step import rule_function
 from tf_opt.python.optimizers.step.frame import Factors
 from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
+from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.step.waiting import WaitingTable
@@ -76,7 +76,7 @@ class Composed:
     def __init__(self, context: StepContext) -> None:
         self._context = context
         _, self._settings, self._state, self._plan = context
-        self._rounding = Rounding(self._settings.rounding, self._state)
+        self._rounding = self._settings.rounding(self._state)
 
     def accumulate(
         self,
@@ -238,7 +238,7 @@ class Composed:
             and not bucket.sparse
             and frame.enabled is True
             and not self._state.masters
-            and not self._settings.rounding.needs_bits
+            and not needs_bits(self._settings)
             and all(map(access.has_own_handle, bucket.variables))
         )
 

@@ -13,6 +13,9 @@ import tensorflow as tf
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.arithmetic import equal
 from tf_opt.python.functional.rule_spec import FRACTION
+from tf_opt.python.functional.rule_spec import Number
+from tf_opt.python.functional.step_frame import is_known
+from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.plan import Plan
@@ -23,6 +26,9 @@ from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.flags import both
 from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.gradients import Gradient
+from tf_opt.python.tensorflow_internals import inside_xla
+
+_EMA_MOMENTUM = Number("ema_momentum", FRACTION)
 
 
 class StepContext(NamedTuple):
@@ -43,6 +49,36 @@ class StepContext(NamedTuple):
     def rule_of(self, bucket: Bucket) -> UpdateRule:
         """Returns the rule of a bucket's variables."""
         return self.rule.of(row_wise=bucket.row_wise)
+
+    def check_numbers(self) -> list[tf.Operation]:
+        """Checks the numbers that no launch checks.
+
+        A variable may have been assigned since it became an argument.
+
+        Returns:
+            In a graph, the ops that check.
+        """
+        if inside_xla():
+            return []
+        spec, settings = self.rule.spec, self.settings
+        numbers = spec.beside_op
+        if not all(bucket.runs_op for bucket in self.plan.buckets):
+            numbers = tuple(x for x in spec.hyperparameters if x.in_rule)
+            numbers += (_EMA_MOMENTUM,) if settings.use_ema else ()
+        values = {
+            **self.rule.hyperparameters,
+            _EMA_MOMENTUM.name: settings.ema_momentum,
+        }
+        checks: list[tf.Operation] = []
+        for number in numbers:
+            value = values[number.name]
+            if isinstance(value, Variable):
+                value = access.as_number(value)
+            is_right = number.range.has(value)
+            if not is_known(is_right, True):
+                text = f"`{number.name}` must be {number.range.text}, got"
+                checks.append(tf.debugging.Assert(is_right, [text, value]))
+        return checks
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,14 +18,18 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
 from tf_opt.python.ops.calls import BARE
 from tf_opt.python.ops.calls import resource_apply
+from tf_opt.python.optimizers.step.composed import rows_accumulated
 from tf_opt.python.optimizers.step.frame import Factors
 from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.frame import factors_of
 from tf_opt.python.optimizers.step.frame import frame_of
 from tf_opt.python.optimizers.step.plan import Bucket
+from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import variables as access
+from tf_opt.python.optimizers.values.flags import Flag
+from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 
@@ -65,7 +69,7 @@ def _around_rule(
     context: StepContext, bucket: Bucket, frame: Frame, factors: Factors
 ) -> dict[str, Any]:
     """Returns the arguments of an op for what it does around its rule."""
-    lists, settings = bucket.lists, context.settings.rounding
+    lists, settings = bucket.lists, context.settings
     # The average of a variable that is updated twice moves once, afterwards.
     averages = frame.averages and not context.plan.repeats
     arguments = {
@@ -82,7 +86,7 @@ def _around_rule(
         "enabled": frame.enabled,
         "update": frame.update,
     }
-    if settings.needs_bits:
+    if needs_bits(settings):
         arguments |= {
             "variable_numbers": np.array(bucket.indices, np.float64),
             "iteration": access.as_number(context.state.iterations),
@@ -90,6 +94,37 @@ def _around_rule(
             "seed": settings.seed,
         }
     return arguments
+
+
+def accumulated_rows(
+    context: StepContext, update: Flag
+) -> list[list[tf.Tensor]]:
+    """Returns for each bucket the rows with accumulated gradients.
+
+    A row counts if anything in it isn't zero. Only the custom ops take such
+    rows, in lazy mode.
+    """
+    found: list[list[tf.Tensor]] = []
+    seen: set[int] = set()
+    for bucket in context.plan.buckets:
+        rows = []
+        if bucket.lazy and bucket.runs_op and context.settings.accumulates:
+            for index in bucket.indices:
+                # If a table is updated twice, only its first update needs rows.
+                needed = index not in seen and update
+                accumulator = context.state.accumulators[index]
+                rows.append(_rows_of(accumulator, needed))
+                seen.add(index)
+        found.append(rows)
+    return found
+
+
+def _rows_of(accumulator: Variable, needed: Flag) -> tf.Tensor:
+    return cond(
+        needed,
+        lambda: tf.where(rows_accumulated(accumulator))[:, 0],
+        lambda: tf.zeros([0], tf.int64),
+    )
 
 
 # ---- Quick eager steps. ----

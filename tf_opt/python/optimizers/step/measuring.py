@@ -52,7 +52,7 @@ def measure(
     """Measures the gradients of all the plan's variables.
 
     Without accumulators, gradients are merged by `Bucket.merged`. `rows` is the
-    result of `tables.accumulated_rows`. Norms are 0 unless `enabled`.
+    result of `launch.accumulated_rows`. Norms are 0 unless `enabled`.
     """
     settings = context.settings
     norms, squares, finite = [], [], []
@@ -150,22 +150,16 @@ def _composed(
 
 # An infinite norm makes a factor that is NaN.
 @np.errstate(invalid="ignore")
-def gradient_factors(
-    settings: Settings, k: int, measures: Measures | None
-) -> Scalar:
-    """Returns the factor of the k-th bucket's gradients.
-
-    It forms the mean over micro-steps and clips by norms.
-    """
-    factor = 1.0 / settings.micro_steps
+def clipping(settings: Settings, k: int, measures: Measures) -> Any:
+    """Returns the factors that clip the k-th bucket's gradients by norms."""
     if settings.clipnorm is not None:
-        return factor * _shrinking(measures.norms[k], settings.clipnorm)
+        return _shrinking(measures.norms[k], settings.clipnorm)
     if settings.global_clipnorm is not None:
         norm = measures.global_norm
         shrinking = _shrinking(norm, settings.global_clipnorm)
         # If the norm is NaN or infinite, all gradients become NaN, as in Keras.
-        return factor * (shrinking + (norm - norm))
-    return factor
+        return shrinking + (norm - norm)
+    return 1.0
 
 
 def _shrinking(norm: Any, bound: Scalar) -> Any:

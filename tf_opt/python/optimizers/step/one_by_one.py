@@ -13,7 +13,6 @@ from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.storage_rounding import is_16_bit
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
@@ -22,7 +21,6 @@ from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
-from tf_opt.python.optimizers.step.tables import check_numbers
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
@@ -100,7 +98,7 @@ def decay(
     weight.write(
         tf.cast(factor, dtype) * tf.cast(weight.value, dtype),
         True,
-        Rounding(settings.rounding, state),
+        settings.rounding(state),
         stream=stochastic_rounding.DECAYED_VARIABLE,
     )
 
@@ -114,7 +112,7 @@ def check_storage(
     """
     dtype = tf.dtypes.as_dtype(variable.dtype)
     for argument in ("master_weights", "stochastic_rounding"):
-        if getattr(settings.rounding, argument) and is_16_bit(dtype):
+        if getattr(settings, argument) and is_16_bit(dtype):
             raise ValueError(
                 f"`{argument}` must be False where `update_step` updates a "
                 f"variable of {dtype.name} itself, as {class_name}'s does with "
@@ -153,7 +151,7 @@ def update_variable(
     scalars = rule.scalars(learning_rate, frames.update_count(settings, state))
     step = (bucket, grads, frames.Frame(), factors, scalars)
     moved = transfer.moved(state, transfer.parts_of_rows(state, [variable]))
-    with tf.control_dependencies(check_numbers(context)), moved:
+    with tf.control_dependencies(context.check_numbers()), moved:
         if not bucket.runs_op:
             Composed(context).update(*step)
             return plan.implementations

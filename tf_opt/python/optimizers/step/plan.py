@@ -83,7 +83,7 @@ class Bucket(NamedTuple):
     ) -> list[tf.IndexedSlices]:
         """Returns its gradients with the repeated rows summed, by the op.
 
-        The rows of `tables.accumulated_rows` occur as well, with a gradient of
+        The rows of `launch.accumulated_rows` occur as well, with a gradient of
         zero.
         """
         rows = list(map(gradients.rows_of, self.variables))

@@ -35,13 +35,11 @@ def check_have_copies(variables: Sequence[Variable]) -> None:
 
 
 def sum_gradients(plan: Plan, grads: Sequence[Gradient]) -> list[Gradient]:
-    """Returns the sums of this replica's gradients and those of all others.
+    """Returns the sums over all replicas of this replica's gradients.
 
     Gradients of `plan.sums` are summed together. Sparse ones are concatenated.
     """
     summed = list(grads)
-    if not access.in_several_replicas():
-        return summed
     context = tf.distribute.get_replica_context()
     for positions in plan.sums:
         # TensorFlow can't sum complex numbers over replicas.

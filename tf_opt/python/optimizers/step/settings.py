@@ -8,13 +8,16 @@ from typing import Any
 from typing import NamedTuple
 from typing import get_args
 
+import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.state.storage import RoundingSettings
+from tf_opt.python.keras_internals import strategy_of
+from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
+from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 
@@ -31,7 +34,6 @@ class Settings(NamedTuple):
             clip at the moment.
         gradient_scale: The factor of the gradients.
         micro_steps: The number of steps whose gradients one update sums.
-        rounding: How 16-bit variables and state are rounded.
         update_one: Updates one variable by the optimizer's `update_step`.
         overrides_update_step: Whether a subclass has replaced `update_step`.
         strategy: The strategy under which the optimizer was created.
@@ -50,11 +52,54 @@ class Settings(NamedTuple):
     micro_steps: int
     skip_nonfinite: bool
     track_gradient_norm: bool
-    rounding: RoundingSettings
+    master_weights: bool
+    stochastic_rounding: bool
+    seed: int | None
+    state_dtype: str | None
     update_one: Callable[[Variable, Gradient, Scalar], None]
     overrides_update_step: bool
     decoupled_weight_decay: bool
     strategy: tf.distribute.Strategy
+
+    @classmethod
+    def of(
+        cls,
+        optimizer: keras.optimizers.Optimizer,
+        gradient_scale: Scalar | None,
+        **how: Any,
+    ) -> Settings:
+        """Reads an optimizer's options for its next step.
+
+        `gradient_scale` is the factor of the gradients of a loss that a
+        `LossScaleOptimizer` has scaled; None: there is no such optimizer. With
+        it, a step is skipped if a gradient isn't finite. `how` has the options
+        that tell how the optimizer updates a variable.
+        """
+        is_scaled = gradient_scale is not None
+        if not is_scaled:
+            gradient_scale = _inverse_scale(optimizer.loss_scale_factor)
+        return cls(
+            implementation=optimizer.implementation,
+            learning_rate=lambda: optimizer.learning_rate,
+            weight_decay=optimizer.weight_decay,
+            clipnorm=_clip_bound(optimizer.clipnorm),
+            clipvalue=_clip_bound(optimizer.clipvalue),
+            global_clipnorm=_clip_bound(optimizer.global_clipnorm),
+            use_ema=optimizer.use_ema,
+            ema_momentum=optimizer.ema_momentum,
+            ema_overwrite_frequency=optimizer.ema_overwrite_frequency,
+            gradient_scale=gradient_scale,
+            micro_steps=optimizer.gradient_accumulation_steps or 1,
+            skip_nonfinite=optimizer.skip_nonfinite or is_scaled,
+            track_gradient_norm=optimizer.track_gradient_norm,
+            master_weights=optimizer.master_weights,
+            stochastic_rounding=optimizer.stochastic_rounding,
+            seed=optimizer.seed,
+            state_dtype=optimizer.state_dtype,
+            decoupled_weight_decay=optimizer.decoupled_weight_decay,
+            strategy=strategy_of(optimizer),
+            **how,
+        )
 
     @property
     def accumulates(self) -> bool:
@@ -88,8 +133,17 @@ class Settings(NamedTuple):
             self.measures or self.accumulates or self.overrides_update_step
         )
 
+    def rounding(self, state: OptimizerState) -> Rounding:
+        """Returns the rounding of one step."""
+        return Rounding(self.seed, self.stochastic_rounding, state)
 
-def clip_bound(x: Any) -> Scalar | None:
+
+def needs_bits(options: Settings | keras.optimizers.Optimizer) -> bool:
+    """Returns whether anything is rounded at random."""
+    return options.stochastic_rounding or options.state_dtype == "bfloat16"
+
+
+def _clip_bound(x: Any) -> Scalar | None:
     """Returns a bound for clipping; None if nothing is clipped.
 
     As in Keras, a number <= 0 doesn't clip. Nor does infinity.
@@ -102,7 +156,7 @@ def clip_bound(x: Any) -> Scalar | None:
     return float(bound) if 0 < bound < math.inf else None
 
 
-def inverse_scale(loss_scale: Any) -> Scalar:
+def _inverse_scale(loss_scale: Any) -> Scalar:
     """Returns the gradients' factor for a `loss_scale_factor`."""
     if loss_scale is None:
         return 1.0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,18 +22,17 @@ import tensorflow as tf
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.optimizers.state import storage
-from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import measuring
 from tf_opt.python.optimizers.step import one_by_one
 from tf_opt.python.optimizers.step import replicas
-from tf_opt.python.optimizers.step import tables
 from tf_opt.python.optimizers.step import transfer
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.frame import Frame
 from tf_opt.python.optimizers.step.frame import Part
 from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.launch import accumulated_rows
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.plan import accumulates_in_replicas
@@ -56,39 +56,22 @@ class Step:
         variables: Sequence[Variable],
         may_step: Flag,
     ) -> None:
-        """Converts and checks all gradients, before anything is written.
+        """Takes gradients and variables as the user gave them.
 
-        Gradients and variables are those that the user gave. `may_step` tells
-        whether anything may change.
+        `may_step` tells whether anything may change.
         """
         self._context = context
-        self._may_step = may_step
+        self._grads = grads
         self._variables = variables
-        self._composed = Composed(context)
-        plan = context.plan
+        self._may_step = may_step
+        self._constrained = [x for x in variables if x.constraint is not None]
         # A graph's ops that find what is wrong, and launches: the ops that
         # later ops wait for.
-        self._awaited = tables.check_numbers(context) + tables.check(
-            plan,
-            grads,
-            variables,
-            moves_rows=bool(context.state.working_copies),
-        )
-        if self._awaited:
-            with self._after_awaited():
-                grads = list(map(gradients.identity, grads))
-        # Replicas that accumulate don't launch the op.
-        composes = accumulates_in_replicas(context.settings, context.state)
-        self._gradients: list[Any] = [None] * len(grads)
-        for bucket in plan.buckets:
-            for i in bucket.positions:
-                self._gradients[i] = gradients.for_update(
-                    grads[i],
-                    plan.variables[i],
-                    variables[i],
-                    sparse=bucket.sparse,
-                    for_op=bucket.runs_op and not composes,
-                )
+        self._awaited: list[tf.Operation] = []
+
+    @functools.cached_property
+    def _composed(self) -> Composed:
+        return Composed(self._context)
 
     def _after_awaited(self) -> contextlib.AbstractContextManager:
         """Returns a context in which a graph's ops wait for earlier ones."""
@@ -107,28 +90,63 @@ class Step:
             Whether the step counts: False if it was skipped.
         """
         _, settings, state, plan = self._context
+        grads = self._checked()
         if state.working_copies:
             return transfer.with_sums(
-                self._context, self._gradients, self._run_where_state_is
+                self._context, grads, self._run_where_state_is
             )
         if accumulates_in_replicas(settings, state):
-            enabled = self._run_in_replicas(self._may_step)
+            enabled = self._run_in_replicas(grads)
         else:
-            enabled = self._update(
-                self._context,
-                replicas.sum_gradients(plan, self._gradients),
-                frames.is_update(settings, state),
-                self._may_step,
-            )
+            if access.in_several_replicas():
+                grads = replicas.sum_gradients(plan, grads)
+            update = frames.is_update(settings, state)
+            enabled = self._update(self._context, grads, update, self._may_step)
         self._constrain(enabled)
         return self._count(enabled)
+
+    def _checked(self) -> list[Gradient]:
+        """Checks and converts all gradients, before anything is written.
+
+        In a graph, ops check what isn't known while the step is traced.
+        """
+        _, settings, state, plan = self._context
+        grads, variables = self._grads, self._variables
+        self._awaited += self._context.check_numbers()
+        for k, bucket in enumerate(plan.buckets):
+            # A launch checks its rows before it writes, so those of the first
+            # bucket are left to it, unless rows are moved before it runs.
+            checks_itself = k == 0 and bucket.runs_op and bucket.sparse
+            rows = not checks_itself or bool(state.working_copies)
+            for i in bucket.positions:
+                self._awaited += gradients.check_when_run(
+                    grads[i], variables[i], rows=rows
+                )
+        if self._awaited:
+            with self._after_awaited():
+                grads = list(map(gradients.identity, grads))
+        # Replicas that accumulate don't launch the op.
+        launches = not accumulates_in_replicas(settings, state)
+        converted: list[Any] = [None] * len(grads)
+        for bucket in plan.buckets:
+            for i in bucket.positions:
+                converted[i] = gradients.for_update(
+                    grads[i],
+                    plan.variables[i],
+                    variables[i],
+                    sparse=bucket.sparse,
+                    for_op=bucket.runs_op and launches,
+                )
+        return converted
 
     def _constrain(self, enabled: Flag) -> None:
         """Applies the variables' constraints."""
         _, settings, state, _ = self._context
+        if not self._constrained:
+            return
         with self._after_awaited():
-            rounding = Rounding(settings.rounding, state)
-            for variable in self._variables:
+            rounding = settings.rounding(state)
+            for variable in self._constrained:
                 storage.constrain(state, rounding, variable, enabled)
 
     def _count(self, enabled: Flag) -> Flag:
@@ -142,9 +160,7 @@ class Step:
         update = frames.is_update(settings, state)
         parts = transfer.parts_of_step(self._context, grads)
         # Not only updates move averages and apply constraints.
-        every_step = settings.use_ema or any(
-            variable.constraint is not None for variable in self._variables
-        )
+        every_step = settings.use_ema or bool(self._constrained)
         with transfer.moved(state, parts, every_step or update):
             enabled = self._update(self._context, grads, update, self._may_step)
             self._constrain(enabled)
@@ -152,7 +168,7 @@ class Step:
 
     # ---- Replicas that accumulate. ----
 
-    def _run_in_replicas(self, enabled: Flag) -> Flag:
+    def _run_in_replicas(self, grads: Sequence[Gradient]) -> Flag:
         """Accumulates in each replica; an update sums over the replicas.
 
         That sum is inside a condition, so it is computed once per update.
@@ -171,11 +187,12 @@ class Step:
                 f"Received: gradient_accumulation_steps={settings.micro_steps} "
                 f"and the lazy tables {lazy}"
             )
+        enabled = self._may_step
         if settings.skip_nonfinite:
             measures = measuring.measure(
                 self._context,
-                self._gradients,
-                tables.accumulated_rows(self._context, False),
+                grads,
+                accumulated_rows(self._context, False),
                 accumulates=False,
                 enabled=True,
             )
@@ -183,7 +200,7 @@ class Step:
             finite = access.in_all_replicas(measures.finite)
             enabled = both(enabled, finite)
         for bucket in plan.buckets:
-            own = [self._gradients[i] for i in bucket.positions]
+            own = [grads[i] for i in bucket.positions]
             self._composed.accumulate(
                 bucket, own, settings.gradient_scale, enabled
             )
@@ -219,7 +236,7 @@ class Step:
         """
         settings = context.settings
         # For each bucket, the rows of its accumulators that aren't zero.
-        rows = tables.accumulated_rows(context, update)
+        rows = accumulated_rows(context, update)
         measures = None
         if settings.measures:
             if not settings.accumulates:
@@ -272,11 +289,11 @@ class Step:
         averaged: set[int] = set()
         for k, bucket in enumerate(plan.buckets):
             own = [grads[i] for i in bucket.positions]
-            factors = frames.factors_of(
-                context,
-                bucket,
-                measuring.gradient_factors(settings, k, measures),
-            )
+            # The mean over micro-steps, clipped.
+            factor = 1.0 / settings.micro_steps
+            if measures is not None:
+                factor = factor * measuring.clipping(settings, k, measures)
+            factors = frames.factors_of(context, bucket, factor)
             if not bucket.runs_op:
                 composed.append((bucket, own, factors))
                 continue
