@@ -98,12 +98,10 @@ class Trained:
         kept = [*dtypes, stored.get("state_dtype", "")]
         self._rounds = any("16" in dtype for dtype in kept)
         self._storages = [
-            Storage(v.dtype, i, self.under_test, **stored, by_row=by_row)
-            for (i, v), by_row in zip(
-                enumerate(self.variables),
-                self.inner._state.row_wise,
-                strict=True,
+            Storage(
+                v.dtype, i, self.under_test, **stored, by_row=self._is_by_row(i)
             )
+            for i, v in enumerate(self.variables)
         ]
         first = {
             slot: float(
@@ -127,6 +125,9 @@ class Trained:
         )
         if growth is not None:
             self.reference.scale = 4.0
+
+    def _is_by_row(self, i: int) -> bool:
+        return self.inner._state.forms[i] == "row_wise"
 
     def set_a_part(self, i: int) -> None:
         """Assigns to some elements of a variable."""
@@ -182,9 +183,9 @@ class Trained:
         assert tuple(slots) == self.slots
         for slot, of_variables in slots.items():
             expected = [state[slot] for state in reference.states]
-            for i, by_row in enumerate(self.inner._state.row_wise):
-                if by_row and expected[i].ndim > 1:
-                    expected[i] = expected[i][:, 0]
+            for i, x in enumerate(expected):
+                if self._is_by_row(i) and x.ndim > 1:
+                    expected[i] = x[:, 0]
             errors.append(_errors(of_variables, expected))
         if "v_max" in slots:
             # Otherwise AMSGrad would change nothing.

@@ -38,8 +38,7 @@ def test_tf_opt_ops_has_every_op():
     assert {x.replace("_", "") for x in found} == {
         form.op_name.removeprefix("TfOpt>").lower()
         for op in OPS.values()
-        for form in (op.spec, op.spec.row_wise)
-        if form
+        for form in op.spec.forms.values()
     }
 
 

@@ -204,7 +204,7 @@ def test_memory_tells_what_is_where():
 
 def test_updates_wait_for_no_gradient_but_their_own(monkeypatch):
     monkeypatch.setattr(
-        "tf_opt.python.optimizers.step.plan.PORTION_BYTES", 1 << 10
+        "tf_opt.python.optimizers.state.placement.PORTION_BYTES", 1 << 10
     )
     with tf.device(DEVICE):
         layers = [keras.Variable(tf.eye(16)) for _ in range(8)]

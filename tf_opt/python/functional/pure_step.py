@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import checks
+from tf_opt.python.functional.rule_spec import ROW_WISE
 from tf_opt.python.functional.rule_spec import RuleSpec
 
 # Narrower types that a slot may have, by arithmetic type.
@@ -27,8 +28,8 @@ def pure_step(spec: RuleSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     and the shared state. Raises a ValueError if an argument can't be used.
     """
     variable = checks.floating("variable", arguments["variable"])
-    if spec.row_wise and checks.mode("row_wise", arguments["row_wise"]):
-        spec = spec.row_wise
+    if ROW_WISE in spec.forms and checks.mode(ROW_WISE, arguments[ROW_WISE]):
+        spec = spec.forms[ROW_WISE]
         checks.has_rows("variable", variable)
     spec.check_slots(arguments)
 

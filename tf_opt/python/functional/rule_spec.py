@@ -15,6 +15,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import Literal
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -175,6 +176,11 @@ INITIAL_ACCUMULATOR_VALUE = Number(
 FIRST_MOMENT = Slot("m", "momentum", "_momentums", moves=True)
 SECOND_MOMENT = Slot("v", "velocity", "_velocities")
 
+# How a variable is updated: each element by itself, or with state by row.
+Form = Literal["elementwise", "row_wise"]
+ELEMENTWISE: Form = "elementwise"
+ROW_WISE: Form = "row_wise"
+
 # The modes of every rule.
 COMMON_MODES = ("decoupled_weight_decay", "maximize")
 
@@ -276,19 +282,22 @@ class RuleSpec:
         )
 
     @functools.cached_property
-    def row_wise(self) -> RuleSpec | None:
-        """The rule's row-wise form, if it has one."""
-        if not any(slot.may_be_by_row for slot in self.slots):
-            return None
-        return dataclasses.replace(
-            self,
-            op=f"RowWise{self.op or self.class_name}",
-            update=functools.partial(self.update, row_wise=True),
-            slots=tuple(
-                dataclasses.replace(slot, by_row=slot.may_be_by_row)
-                for slot in self.slots
-            ),
-        )
+    def forms(self) -> Mapping[Form, RuleSpec]:
+        """The rule in each form that it has."""
+        forms = {ELEMENTWISE: self}
+        if any(slot.may_be_by_row for slot in self.slots):
+            forms[ROW_WISE] = dataclasses.replace(
+                self,
+                op=f"RowWise{self.op or self.class_name}",
+                update=functools.partial(self.update, row_wise=True),
+                slots=tuple(
+                    dataclasses.replace(
+                        slot, by_row=slot.may_be_by_row, may_be_by_row=False
+                    )
+                    for slot in self.slots
+                ),
+            )
+        return forms
 
     def with_slots(self, present: Callable[[Slot], bool]) -> RuleSpec:
         """Returns the rule with only the slots that there are."""

@@ -85,8 +85,8 @@ def unroll(
     loss_dtype = arithmetic.widest_real(leaf.dtype for leaf in leaves)
     taken = inspect.getfullargspec(rule)
     spec = next((each for each in RULES if each.function is rule), None)
-    if spec and spec.row_wise and hyperparameters.get("row_wise"):
-        spec = spec.row_wise
+    if spec and hyperparameters.get(rule_spec.ROW_WISE):
+        spec = spec.forms.get(rule_spec.ROW_WISE, spec)
     counts = {
         number.name: number.in_unroll
         for number in (spec.numbers if spec else [rule_spec.STEP])

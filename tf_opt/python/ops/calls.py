@@ -226,8 +226,11 @@ def _without_common(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def check_fits(spec: RuleSpec) -> None:
     """Raises an ImportError unless a rule's registered ops fit it."""
-    if spec.row_wise and not any(slot.by_row for slot in spec.slots):
-        check_fits(spec.row_wise)
+    for form in spec.forms.values():
+        _check_form_fits(form)
+
+
+def _check_form_fits(spec: RuleSpec) -> None:
     op = ResourceApplyOp(spec.op_name)
     expected = {
         "slots": [slot.name for slot in spec.slots],

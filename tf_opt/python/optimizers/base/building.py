@@ -15,6 +15,7 @@ import tensorflow as tf
 from tf_opt.python import keras_internals
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import coasting
+from tf_opt.python.functional.rule_spec import Form
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rule_spec import Shared
 from tf_opt.python.functional.rule_spec import Slot
@@ -118,30 +119,27 @@ class StateBuilder:
                 name=f"{prefix}_{name}",
             )
 
-    def slots(self, row_wise: Sequence[bool]) -> list[PerVariable]:
-        """Adds the rule's slots; `row_wise` is as in `OptimizerState`.
+    def slots(self, forms: Sequence[Form]) -> list[PerVariable]:
+        """Adds the rule's slots; `forms` is as in `OptimizerState`.
 
         Returns:
             For each slot, its variables in the order of the model variables;
             None for a variable without slots.
         """
-        required = [slot for slot in self.spec.slots if not slot.needed_by]
-        optional = [[slot] for slot in self.spec.optional_slots]
-        added: list[PerVariable] = []
-        for slots in (required, *optional):
-            lists: list[list[keras.Variable | None]] = [[] for _ in slots]
-            for variable, by_row in zip(self._variables, row_wise, strict=True):
-                for slot, its_variables in zip(slots, lists, strict=True):
-                    its_variables.append(
-                        self._slot(
-                            variable, slot, by_row and slot.may_be_by_row
-                        )
-                    )
-            added += lists
+        # As in Keras, all that are required come before the optional ones.
+        slots = range(len(self.spec.slots))
+        required = [k for k in slots if not self.spec.slots[k].needed_by]
+        groups = [required, *([k] for k in slots if k not in required)]
+        added: list[PerVariable] = [[] for _ in slots]
+        for group in groups:
+            for variable, form in zip(self._variables, forms, strict=True):
+                for k in group:
+                    slot = self.spec.forms[form].slots[k]
+                    added[k].append(self._slot(variable, slot))
         return added
 
     def _slot(
-        self, variable: keras.Variable, slot: Slot, by_row: bool
+        self, variable: keras.Variable, slot: Slot
     ) -> keras.Variable | None:
         # Keras overwrites such a variable with its gradient.
         if keras_internals.is_overwritten_by_gradient(variable):
@@ -149,10 +147,11 @@ class StateBuilder:
         optimizer, shape = self._optimizer, None
         if slot.rows:
             shape = (getattr(optimizer, slot.rows), *variable.shape)
-        if by_row:
+        if slot.by_row:
             shape = variable.shape[:1]
+        is_exact = slot.exact or slot.by_row
         dtype = storage.state_dtype_of(
-            variable, None if slot.exact or by_row else optimizer.state_dtype
+            variable, None if is_exact else optimizer.state_dtype
         )
 
         def first(shape: Sequence[int], dtype: Any) -> tf.Tensor:

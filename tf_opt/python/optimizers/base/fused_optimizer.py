@@ -369,12 +369,13 @@ class FusedOptimizer(KerasOptimizer):
             return True
         is_new = plan is None and trainable_variables is not None
         if is_new:
-            validation.check_variables(variables)
+            access.check_variables(variables)
         grads = gradients.as_gradients(grads, variables)
         if is_new:
             access.build_in_first_step(self, variables)
             self._check_variables_are_known(variables)
-        self._reads.warn_of_others(self._state, settings, grads, variables)
+        if self._state.since:
+            self._reads.warn_of_others(self._state, settings, grads, variables)
         if access.in_several_replicas():
             access.check_strategy_of(self)
             replicas.check_have_copies(variables)

@@ -17,6 +17,8 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import Implementation
+from tf_opt.python.functional.rule_spec import ELEMENTWISE
+from tf_opt.python.functional.rule_spec import ROW_WISE
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
@@ -26,7 +28,7 @@ from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.building import StateBuilder
 from tf_opt.python.optimizers.base.choices import Choices
 from tf_opt.python.optimizers.base.choices import Exclusions
-from tf_opt.python.optimizers.state import multipliers
+from tf_opt.python.optimizers.state import patterns
 from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.state import table_modes
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -44,7 +46,7 @@ def _multipliers(option: str, doc: str) -> Any:
     """Creates the property of a dictionary of multipliers."""
     return property(
         lambda self: copy.copy(self._choices.chosen[option]),
-        lambda self, x: self._choose(option, multipliers.check(option, x)),
+        lambda self, x: self._choose(option, patterns.check_factors(option, x)),
         doc=doc,
     )
 
@@ -171,6 +173,8 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             spec = self._builder.needed_spec()
             self._state = dataclasses.replace(self._state, spec=spec)
             self._plans.clear()
+        if name == "track_gradient_norm" and value and self._state is not None:
+            self._keep("gradient_norm")
         # An unneeded draw would change the random numbers of the user's layers.
         if (
             name in ("seed", "stochastic_rounding", "state_dtype")
@@ -180,21 +184,6 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             self.seed = keras_internals.next_seed()
 
     # ---- Numbers that checkpoints don't contain. ----
-
-    @property
-    def track_gradient_norm(self) -> bool:
-        """Whether each update stores the norm of its gradients.
-
-        An assignment takes effect in eager steps and in functions traced
-        afterwards.
-        """
-        return self._track_gradient_norm
-
-    @track_gradient_norm.setter
-    def track_gradient_norm(self, value: bool) -> None:
-        self._track_gradient_norm = value
-        if value and self._state is not None:
-            self._keep("gradient_norm")
 
     @property
     def gradient_norm(self) -> tf.Tensor:
@@ -306,7 +295,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         if option in ("learning_rate_multipliers", "weight_decay_multipliers"):
             with access.creation_scope_of(self):
                 getattr(self._unsaved, option).set(values, len(choices.paths))
-        elif self._state is not None:
+        elif self._state is not None and option != "row_wise":
             self._state = dataclasses.replace(
                 self._state, **{option: tuple(values)}
             )
@@ -362,7 +351,11 @@ class KerasOptimizer(keras.optimizers.Optimizer):
         for option in self._choices.chosen:
             self._apply_choice(self._choices, option)
         spec = self._builder.spec
-        slots = self._builder.slots(self._choices.values["row_wise"])
+        forms = tuple(
+            ROW_WISE if is_row_wise else ELEMENTWISE
+            for is_row_wise in self._choices.values["row_wise"]
+        )
+        slots = self._builder.slots(forms)
         # A subclass may read Keras' lists; a slot that is left out has none.
         built_slots = dict(zip(spec.slots, slots, strict=True))
         for slot in self._spec.slots:
@@ -383,7 +376,7 @@ class KerasOptimizer(keras.optimizers.Optimizer):
             index_of=self._get_variable_index,
             excluded=tuple(self._choices.values["excluded"]),
             lazy_mode=tuple(self._choices.values["lazy_mode"]),
-            row_wise=tuple(self._choices.values["row_wise"]),
+            forms=forms,
             built_slots=built_slots,
             accumulators=getattr(self, "_accumulated_gradients", ()),
             averages=getattr(self, "_model_variables_moving_average", ()),

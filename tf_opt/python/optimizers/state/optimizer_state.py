@@ -6,6 +6,8 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import gc
+import weakref
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -16,13 +18,13 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.rule_spec import Form
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rule_spec import Slot
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.optimizers.state.multipliers import Multipliers
 from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.flags import Flag
@@ -34,6 +36,52 @@ PerVariable = Sequence[keras.Variable | None]
 
 class UnknownValueError(AttributeError, ValueError):
     """Error of a property that has no value yet; `hasattr` is then False."""
+
+
+class Multipliers(tf.Module):
+    """A factor for each model variable, if the user sets any."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name)
+        self.factors: tf.Variable | None = None
+        # The graphs of steps that were traced without factors.
+        self._traced_without: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
+
+    def set(self, factors: Sequence[float] | None, count: int) -> None:
+        """Sets the factors of `count` variables; None sets all to 1.
+
+        Raises:
+            ValueError: If a step that was traced doesn't read them.
+        """
+        if self.factors is not None:
+            # A traced step may read this variable.
+            self.factors.assign([1.0] * count if factors is None else factors)
+        elif factors is not None:
+            self._check_no_step_lacks_them()
+            self.factors = tf.Variable(
+                factors, dtype=tf.float64, trainable=False, name=self.name
+            )
+
+    def of(self, indices: Sequence[int]) -> tf.Tensor | None:
+        """Returns the factors of some variables, or None without factors."""
+        if self.factors is not None:
+            return tf.gather(tf.convert_to_tensor(self.factors), indices)
+        if not tf.executing_eagerly():
+            self._traced_without.add(tf.compat.v1.get_default_graph())
+        return None
+
+    def _check_no_step_lacks_them(self) -> None:
+        if self._traced_without:
+            # A model that is compiled again drops its traced steps in a cycle.
+            gc.collect()
+        if self._traced_without:
+            raise ValueError(
+                f"`{self.name}` must be set before a step is traced, because "
+                "a step that was traced without them doesn't read them. Begin "
+                f"with {self.name}={{'.': 1.0}}, and they may change at any "
+                "time. Or call `model.compile` with this optimizer again and "
+                "then set them, except under a strategy"
+            )
 
 
 class UnsavedState(tf.Module):
@@ -102,7 +150,7 @@ class OptimizerState:
         lazy_mode: For each model variable, whether its sparse gradients are
             applied only to the rows that occur; `CATCH_UP` if the others catch
             up.
-        row_wise: For each model variable, whether slots of it are by row.
+        forms: For each model variable, the form of the rule that updates it.
         built_slots: The variables of each slot that was built. What needs a
             slot may be off at the moment.
         accumulators: Sums of gradients, or empty.
@@ -123,7 +171,7 @@ class OptimizerState:
     index_of: Callable[[Variable], int]
     excluded: Sequence[bool]
     lazy_mode: tuple[bool | str, ...]
-    row_wise: tuple[bool, ...]
+    forms: tuple[Form, ...]
     built_slots: Mapping[Slot, PerVariable]
     accumulators: PerVariable
     averages: PerVariable

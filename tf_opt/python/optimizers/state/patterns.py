@@ -10,6 +10,7 @@ from typing import Any
 from typing import TypeVar
 
 from tf_opt.python.keras_internals import Variable
+from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values.gradients import path_of
 
 Value = TypeVar("Value")
@@ -44,6 +45,25 @@ def as_list(name: str, value: Any, expected: str) -> list[str]:
         )
     check(name, value, "elements")
     return list(value)
+
+
+def check_factors(name: str, multipliers: Any) -> dict[str, float] | None:
+    """Returns a copy of a user's multipliers.
+
+    Raises a ValueError unless they are None or a dictionary of regular
+    expressions and numbers >= 0.
+    """
+    if multipliers is None:
+        return None
+    if not isinstance(multipliers, Mapping):
+        raise ValueError(
+            f"`{name}` must be a dictionary of regular expressions and "
+            f"factors, or None. Received: {name}={multipliers!r}"
+        )
+    check(name, multipliers, "keys")
+    for pattern, factor in multipliers.items():
+        validation.check_not_negative(f"{name}[{pattern!r}]", factor)
+    return {pattern: float(x) for pattern, x in multipliers.items()}
 
 
 def values_of(

@@ -29,6 +29,11 @@ from tf_opt.python.tensorflow_internals import plain_variables
 
 _Strategy = tf.distribute.Strategy
 
+# A step whose state isn't beside the variables moves values and gradients in
+# portions of this size: large enough that launches cost nothing, small enough
+# that the update of one overlaps with the backward pass of the next.
+PORTION_BYTES = 32 << 20
+
 
 class Placement:
     """State beside its variables: on their device, in each replica."""
@@ -113,6 +118,19 @@ class _InShards(Placement):
         self, variable: tf.Variable
     ) -> contextlib.AbstractContextManager:
         return plain_variables(self.working_copy(variable).device)
+
+
+def portions_of(variables: Sequence[tf.Variable]) -> list[int]:
+    """Returns the number of each variable's portion of the model.
+
+    Portion 0 has the last variables, whose gradients come first.
+    """
+    found: list[int] = []
+    size = 0
+    for variable in reversed(variables):
+        found.append(size // PORTION_BYTES)
+        size += bytes_of(variable)
+    return found[::-1]
 
 
 def bytes_of(variable: tf.Variable) -> int:

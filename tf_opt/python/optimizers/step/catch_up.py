@@ -120,7 +120,7 @@ class UpToDateReads:
         variables: Sequence[Variable],
     ) -> None:
         """Warns, once, if a step has gradients of other tables that wait."""
-        if self._are_all or not state.since:
+        if self._are_all:
             return
         if state.spec.waits_in_place and not settings.decays:
             return
@@ -179,7 +179,7 @@ def _tables_and_rows(
         variables = state.variables
     elif not isinstance(variables, (list, tuple)):
         variables, rows = [variables], None if rows is None else [rows]
-    validation.check_variables(variables, "variables")
+    access.check_variables(variables, "variables")
     waiting = [
         k
         for k, variable in enumerate(variables)

@@ -35,7 +35,7 @@ class StepContext(NamedTuple):
     """Everything that the parts of a step read.
 
     Attributes:
-        rule: The rule, of variables without row-wise state.
+        rule: The rule, in the form that updates each element by itself.
         settings: The step's options.
         state: The optimizer's state.
         plan: The step's plan.
@@ -48,7 +48,7 @@ class StepContext(NamedTuple):
 
     def rule_of(self, bucket: Bucket) -> UpdateRule:
         """Returns the rule of a bucket's variables."""
-        return self.rule.of(row_wise=bucket.row_wise)
+        return self.rule.of(bucket.form)
 
     def check_numbers(self) -> list[tf.Operation]:
         """Checks the numbers that no launch checks.

@@ -17,12 +17,14 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python import dispatch
+from tf_opt.python.functional.rule_spec import ELEMENTWISE
+from tf_opt.python.functional.rule_spec import Form
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.calls import ResourceApplyOp
 from tf_opt.python.ops.calls import merge_slices
 from tf_opt.python.ops.calls import variable_group
+from tf_opt.python.optimizers.state import placement
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
@@ -30,11 +32,6 @@ from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.optimizers.values.gradients import path_of
-
-# A step whose state isn't beside the variables moves values and gradients in
-# portions of this size: large enough that launches cost nothing, small enough
-# that the update of one overlaps with the backward pass of the next.
-PORTION_BYTES = 32 << 20
 
 
 class Bucket(NamedTuple):
@@ -47,7 +44,7 @@ class Bucket(NamedTuple):
         names: Their names in error messages.
         sparse: Whether their gradients are `tf.IndexedSlices`.
         lazy: Whether these are applied only to the rows that occur.
-        row_wise: Whether the rule's row-wise form updates them.
+        form: The form of the rule that updates them.
         catches_up: Whether rows may have missed steps, with which they first
             catch up.
         lists: The op's lists of variables, slots, accumulators and so on, by
@@ -61,7 +58,7 @@ class Bucket(NamedTuple):
     names: tuple[str, ...]
     sparse: bool
     lazy: bool
-    row_wise: bool
+    form: Form
     catches_up: bool
     lists: Mapping[str, Sequence[Any]] | None
 
@@ -101,7 +98,7 @@ class _Shared(NamedTuple):
     dense: bool
     portion: int
     lazy: bool | str
-    row_wise: bool
+    form: Form
     dtype: tf.DType
     device: str
 
@@ -190,102 +187,39 @@ def make(
     takes each of its lists as one group. With `one_by_one`, each variable goes
     through `update_step`.
     """
-    ops = {x: rule.of(row_wise=x).op for x in {False, *state.row_wise}}
-    tf_variables = tuple(map(state.updated, variables))
-    composed = (
-        settings.implementation == dispatch.COMPOSED
-        or one_by_one
-        or (
-            # An op would write only the first copy of a variable.
-            not access.in_replica()
-            and any(map(access.has_copies, tf_variables))
-        )
-    )
-
-    def can_run(op_name: str, dtype: tf.DType, device: str) -> bool:
-        return not composed and (
-            dispatch.obstacle_to(op_name, dtype, device) is None
-        )
-
-    parts: dict[_Shared, list[int]] = {}
-    portions = _portions(state, tf_variables)
+    names = tuple(map(path_of, variables))
+    updated = tuple(map(state.updated, variables))
+    portions = [0] * len(updated)
+    if state.working_copies:
+        portions = placement.portions_of(updated)
+    planner = _Planner(rule, settings, state, updated, one_by_one)
     occurrences: collections.Counter[int] = collections.Counter()
-    only_rows_change = other_rows_stay(settings, state)
-    for i, variable in enumerate(tf_variables):
-        dtype, device = variable.dtype, variable.device
-        # Without an op for sparse gradients, a dense one gives the same result.
+    parts: dict[_Shared, list[int]] = {}
+    for i, variable in enumerate(updated):
         may_stay = are_sparse is not None and are_sparse[i]
-        index = state.index_of(variable)
-        op = ops[state.row_wise[index]]
-        lazy = may_stay and state.lazy_mode[index]
-        if lazy == CATCH_UP and not state.waits(index):
-            path = path_of(variables[i])
-            raise ValueError(
-                f"`lazy_mode={CATCH_UP!r}` is for Keras' embeddings, but "
-                f"`{path}` has a sparse gradient, too. Name all tables by "
-                f"patterns: lazy_mode={{{path!r}: {CATCH_UP!r}, ...}}"
-            )
-        sparse = lazy or (
-            may_stay and can_run(op.for_slices.name, dtype, device)
-        )
-        if may_stay and only_rows_change and not lazy:
-            # Or composed, if that runs anyway.
-            lazy = sparse = sparse or not can_run(op.name, dtype, device)
+        sparse, lazy = planner.treatment_of(variable, may_stay, names[i])
         shared = _Shared(
             occurrences[id(variable)],
             not sparse,
             portions[i],
             lazy,
-            state.row_wise[index],
-            dtype,
-            device,
+            state.forms[state.index_of(variable)],
+            variable.dtype,
+            variable.device,
         )
         parts.setdefault(shared, []).append(i)
         occurrences[id(variable)] += 1
-
-    buckets: list[Bucket] = []
     in_order = sorted(parts.items(), key=lambda part: part[0][:3])
+    buckets = tuple(
+        planner.bucket(shared, positions, names, groups=groups)
+        for shared, positions in in_order
+    )
     sums: dict[tuple, list[int]] = {}
     for (*all_but_device, _), positions in in_order:
         sums.setdefault(tuple(all_but_device), []).extend(positions)
-    for shared, positions in reversed(in_order):
-        _, dense, _, lazy, row_wise, dtype, device = shared
-        op = ops[row_wise]
-        updated = tuple(tf_variables[i] for i in positions)
-        indices = tuple(map(state.index_of, updated))
-        lists = None
-        catches_up = any(map(state.waits, indices))
-        if not composed and dispatch.runs_custom_op(
-            settings.implementation,
-            op.name if dense else op.for_slices.name,
-            dtype,
-            device,
-        ):
-            lists = _lists(op, state, updated, indices)
-            if catches_up and not dense:
-                lists["since"] = [state.since[i] for i in indices]
-                lists["coasting"] = [state.coasting[i] for i in indices]
-            if groups:
-                lists = {
-                    name: [variable_group(list_, device)] if list_ else ()
-                    for name, list_ in lists.items()
-                }
-        buckets.append(
-            Bucket(
-                positions=tuple(positions),
-                variables=updated,
-                indices=indices,
-                names=tuple(path_of(variables[i]) for i in positions),
-                sparse=not dense,
-                lazy=bool(lazy),
-                row_wise=row_wise,
-                catches_up=catches_up,
-                lists=lists,
-            )
-        )
     return Plan(
-        tf_variables,
-        tuple(reversed(buckets)),
+        updated,
+        buckets,
         tuple(tuple(sorted(together)) for together in sums.values()),
         one_by_one,
         repeats=any(count > 1 for count in occurrences.values()),
@@ -296,22 +230,102 @@ def make(
     )
 
 
-def _portions(
-    state: OptimizerState, variables: Sequence[tf.Variable]
-) -> list[int]:
-    """Returns the number of each variable's portion of the model.
+class _Planner:
+    """Decides how variables are updated, for `make`."""
 
-    Portion 0 has the last variables, whose gradients come first. There is only
-    one portion if steps update the variables themselves.
-    """
-    if not state.working_copies:
-        return [0] * len(variables)
-    found: list[int] = []
-    size = 0
-    for variable in reversed(variables):
-        found.append(size // PORTION_BYTES)
-        size += bytes_of(variable)
-    return found[::-1]
+    def __init__(
+        self,
+        rule: UpdateRule,
+        settings: Settings,
+        state: OptimizerState,
+        variables: Sequence[tf.Variable],
+        one_by_one: bool,
+    ) -> None:
+        self._ops = {x: rule.of(x).op for x in {ELEMENTWISE, *state.forms}}
+        self._implementation = settings.implementation
+        self._state = state
+        self._variables = variables
+        self._only_rows_change = other_rows_stay(settings, state)
+        self._composed = (
+            settings.implementation == dispatch.COMPOSED
+            or one_by_one
+            or (
+                # An op would write only the first copy of a variable.
+                not access.in_replica()
+                and any(map(access.has_copies, variables))
+            )
+        )
+
+    def treatment_of(
+        self, variable: tf.Variable, may_stay_sparse: bool, name: str
+    ) -> tuple[bool, bool | str]:
+        """Returns whether its gradient stays sparse, and whether it is lazy."""
+        if not may_stay_sparse:
+            return False, False
+        index = self._state.index_of(variable)
+        op = self._ops[self._state.forms[index]]
+        lazy = self._state.lazy_mode[index]
+        if lazy == CATCH_UP and not self._state.waits(index):
+            raise ValueError(
+                f"`lazy_mode={CATCH_UP!r}` is for Keras' embeddings, but "
+                f"`{name}` has a sparse gradient, too. Name all tables by "
+                f"patterns: lazy_mode={{{name!r}: {CATCH_UP!r}, ...}}"
+            )
+        if lazy:
+            return True, lazy
+        # Without an op for sparse gradients, a dense one gives the same result.
+        sparse = self._can_run(op.for_slices.name, variable)
+        if self._only_rows_change:
+            # Or composed, if that runs anyway.
+            lazy = sparse = sparse or not self._can_run(op.name, variable)
+        return sparse, lazy
+
+    def _can_run(self, op_name: str, variable: tf.Variable) -> bool:
+        dtype, device = variable.dtype, variable.device
+        return not self._composed and (
+            dispatch.obstacle_to(op_name, dtype, device) is None
+        )
+
+    def bucket(
+        self,
+        shared: _Shared,
+        positions: Sequence[int],
+        names: Sequence[str],
+        *,
+        groups: bool,
+    ) -> Bucket:
+        """Returns the bucket of the variables at these positions."""
+        state, op = self._state, self._ops[shared.form]
+        variables = tuple(self._variables[i] for i in positions)
+        indices = tuple(map(state.index_of, variables))
+        catches_up = any(map(state.waits, indices))
+        lists = None
+        if not self._composed and dispatch.runs_custom_op(
+            self._implementation,
+            op.name if shared.dense else op.for_slices.name,
+            shared.dtype,
+            shared.device,
+        ):
+            lists = _lists(op, state, variables, indices)
+            if catches_up and not shared.dense:
+                lists["since"] = [state.since[i] for i in indices]
+                lists["coasting"] = [state.coasting[i] for i in indices]
+            if groups:
+                lists = {
+                    name: [variable_group(x, shared.device)] if x else ()
+                    for name, x in lists.items()
+                }
+        return Bucket(
+            positions=tuple(positions),
+            variables=variables,
+            indices=indices,
+            names=tuple(names[i] for i in positions),
+            sparse=not shared.dense,
+            lazy=bool(shared.lazy),
+            form=shared.form,
+            catches_up=catches_up,
+            lists=lists,
+        )
 
 
 def _lists(

@@ -13,6 +13,8 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.rule_spec import ELEMENTWISE
+from tf_opt.python.functional.rule_spec import Form
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.calls import ResourceApplyOp
@@ -44,11 +46,11 @@ class UpdateRule:
     hyperparameters: Mapping[str, Any]
     shared: Mapping[str, keras.Variable]
 
-    def of(self, *, row_wise: bool) -> UpdateRule:
-        """Returns the rule, or its row-wise form."""
-        if not row_wise:
+    def of(self, form: Form) -> UpdateRule:
+        """Returns the rule in this form."""
+        if form == ELEMENTWISE:
             return self
-        return dataclasses.replace(self, spec=self.spec.row_wise)
+        return dataclasses.replace(self, spec=self.spec.forms[form])
 
     @property
     def op(self) -> ResourceApplyOp:

@@ -36,19 +36,6 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def check_variables(
-    variables: Sequence[Any], name: str = "trainable_variables"
-) -> None:
-    """Raises a TypeError unless all elements of an argument are variables."""
-    for i, variable in enumerate(variables):
-        if not isinstance(variable, Variable):
-            raise TypeError(
-                f"`{name}` must be variables. Received: {name}[{i}]="
-                f"{variable!r} "
-                f"({type(variable).__name__})"
-            )
-
-
 def check_none_is_overwritten(variables: Sequence[Variable]) -> None:
     """Raises if a gradient overwrites its variable, as for float8 scales.
 

@@ -25,6 +25,19 @@ from tf_opt.python.tensorflow_internals import constant
 from tf_opt.python.tensorflow_internals import inside_xla
 
 
+def check_variables(
+    variables: Sequence[Any], name: str = "trainable_variables"
+) -> None:
+    """Raises a TypeError unless all elements of an argument are variables."""
+    for i, variable in enumerate(variables):
+        if not isinstance(variable, Variable):
+            raise TypeError(
+                f"`{name}` must be variables. Received: {name}[{i}]="
+                f"{variable!r} "
+                f"({type(variable).__name__})"
+            )
+
+
 def in_replica() -> bool:
     """Returns whether this code runs in a replica of a strategy."""
     return (
