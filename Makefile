@@ -31,12 +31,25 @@ demo: install ## Trains a small network with Keras' AdamW and with tf_opt's
 	$(bin)/python examples/digits.py
 
 .PHONY: test
-test: lint cc-test install ## Runs every check, with the newest TensorFlow
+test: cc-test install ## Tests the C++ code, and the installed wheel
 	@echo '==> Testing the installed wheel'
-	$(bin)/pytest $(PYTEST_ARGS)
+	$(bin)/pytest -m 'not slow' $(PYTEST_ARGS)
+	@echo '==> Passed. `make test-all` adds what CI runs after this: style and types,'
+	@echo '    slow tests, the oldest Keras, and the kernels for GPUs, emulated.'
+
+.PHONY: test-all
+test-all: test test-rest ## Runs every check, with the newest TensorFlow
+
+.PHONY: test-rest
+test-rest: lint install
+	@echo '==> Running the slow tests'
+	$(bin)/pytest -m slow $(PYTEST_ARGS)
 	@echo '==> Testing the core with the oldest Keras'
 	@tools/setup_beside.sh build/$(oldest_keras) $(oldest_keras)
 	PYTHONPATH=build/$(oldest_keras) $(bin)/pytest -m core $(PYTEST_ARGS)
+	@echo '==> Testing the kernels for GPUs'
+	$(bazel) test //tests/gpu:all
+	$(bazel) build //tests/gpu:all
 	@tests/library_variants.sh $(PYTEST_ARGS)
 	@tests/gpu/run.sh --compile-only
 
@@ -137,9 +150,10 @@ clean: ## Removes everything that the other targets made
 cc-test:
 	@tools/setup.sh build test demo
 	@echo "==> Running Bazel's tests, and installing PyTorch meanwhile"
-	@tools/setup_torch.sh & $(bazel) test //...; status=$$?; wait; exit $$status
-	$(bazel) build //tests/gpu:all //tf_opt:binaries
+	@tools/setup_torch.sh & $(bazel) test //tf_opt/...; status=$$?; \
+	  wait; exit $$status
 	@echo "==> Checking the library's instructions"
+	$(bazel) build //tf_opt:binaries
 	$(bin)/python tests/check_instructions.py \
 	  bazel-bin/tf_opt/python/ops/_tf_opt_ops.so
 

@@ -1,4 +1,8 @@
-"""Arithmetic of the functional rules: its type, and views as real numbers."""
+"""Arithmetic of rules and steps: its type, and views as real numbers.
+
+Numbers and booleans are Python's or tensors. Eager steps on a CPU use Python's,
+which cost no op.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ Scalar = (
     | tf.Variable
     | keras.Variable
 )
+Flag = bool | tf.Tensor
 
 
 def float64(x: Scalar) -> tf.Tensor:
@@ -41,6 +46,37 @@ def equal(a: Scalar, b: Scalar) -> bool | tf.Tensor:
     of tensors.
     """
     return tf.equal(a, b) if isinstance(a, tf.Tensor) else a == b
+
+
+def both(a: Flag, b: Flag) -> Flag:
+    """Returns whether both are true."""
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    return a & b
+
+
+def choose(condition: Flag, new: Any, old: Any) -> Any:
+    """Returns `new` where the condition holds, else `old`."""
+    if isinstance(condition, bool):
+        return new if condition else old
+    new, old = (
+        float64(x) if isinstance(x, (int, float)) else tf.convert_to_tensor(x)
+        for x in (new, old)
+    )
+    return tf.where(condition, new, old)
+
+
+def cond(
+    condition: Flag,
+    do: Callable[[], Any],
+    otherwise: Callable[[], Any] = lambda: None,
+) -> Any:
+    """Calls one of two functions, and in a graph adds both to a condition."""
+    if isinstance(condition, bool):
+        return do() if condition else otherwise()
+    return tf.cond(condition, do, otherwise)
 
 
 def of_scalars(

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tf_opt.python.functional.arithmetic import choose
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import refuse_lr
 from tf_opt.python.optimizers.base import representation
@@ -15,7 +16,6 @@ from tf_opt.python.optimizers.base import saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.gradients import GradientLike
 from tf_opt.python.tensorflow_internals import explains_later_traces
 

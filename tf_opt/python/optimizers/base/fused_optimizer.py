@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import COMPOSED
+from tf_opt.python.functional.arithmetic import Flag
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
@@ -29,7 +30,6 @@ from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.optimizers.values.gradients import GradientLike
 

@@ -18,6 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Flag
+from tf_opt.python.functional.arithmetic import choose
 from tf_opt.python.functional.rule_spec import Form
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rule_spec import Slot
@@ -27,8 +29,6 @@ from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import choose
 
 # One variable for each model variable; None for a model variable without one.
 PerVariable = Sequence[keras.Variable | None]

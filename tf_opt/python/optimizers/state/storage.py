@@ -18,13 +18,13 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import stochastic_rounding
 from tf_opt.python.functional import storage_rounding
+from tf_opt.python.functional.arithmetic import Flag
+from tf_opt.python.functional.arithmetic import choose
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import choose
 
 _DtypeName = Literal["bfloat16", "float32"]
 StateDtype = _DtypeName | tf.DType

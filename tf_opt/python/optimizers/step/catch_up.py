@@ -9,6 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python.functional import coasting
+from tf_opt.python.functional.arithmetic import Flag
+from tf_opt.python.functional.arithmetic import both
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -24,8 +26,6 @@ from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import both
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 

@@ -11,7 +11,10 @@ import tensorflow as tf
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import slices
 from tf_opt.python.functional import step_frame
+from tf_opt.python.functional.arithmetic import Flag
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import both
+from tf_opt.python.functional.arithmetic import choose
 from tf_opt.python.functional.stochastic_rounding import AVERAGE
 from tf_opt.python.functional.stochastic_rounding import FIRST_SLOT
 from tf_opt.python.keras_internals import Variable
@@ -28,9 +31,6 @@ from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.step.waiting import WaitingTable
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import both
-from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 

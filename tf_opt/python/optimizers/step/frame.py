@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tf_opt.python.functional.arithmetic import Flag
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import both
+from tf_opt.python.functional.arithmetic import choose
 from tf_opt.python.functional.arithmetic import equal
 from tf_opt.python.functional.rule_spec import FRACTION
 from tf_opt.python.functional.rule_spec import Number
@@ -22,9 +25,6 @@ from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import both
-from tf_opt.python.optimizers.values.flags import choose
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.tensorflow_internals import inside_xla
 

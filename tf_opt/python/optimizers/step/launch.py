@@ -14,6 +14,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_opt.python.functional.arithmetic import Flag
+from tf_opt.python.functional.arithmetic import cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
 from tf_opt.python.ops.calls import BARE
@@ -28,8 +30,6 @@ from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 

@@ -13,7 +13,9 @@ import tensorflow as tf
 from tf_opt.python.functional import measure as composed
 from tf_opt.python.functional import slices
 from tf_opt.python.functional import step_frame
+from tf_opt.python.functional.arithmetic import Flag
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import cond
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import calls
@@ -22,8 +24,6 @@ from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 

@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import slices
+from tf_opt.python.functional.arithmetic import Flag
+from tf_opt.python.functional.arithmetic import cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Plan
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.tensorflow_internals import can_meet_in_conditions
 

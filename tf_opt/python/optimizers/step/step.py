@@ -19,6 +19,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_opt.python.functional.arithmetic import Flag
+from tf_opt.python.functional.arithmetic import both
+from tf_opt.python.functional.arithmetic import choose
+from tf_opt.python.functional.arithmetic import cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import is_overwritten_by_gradient
 from tf_opt.python.optimizers.state import storage
@@ -39,10 +43,6 @@ from tf_opt.python.optimizers.step.plan import accumulates_in_replicas
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import both
-from tf_opt.python.optimizers.values.flags import choose
-from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 
 

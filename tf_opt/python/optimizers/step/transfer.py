@@ -26,6 +26,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tf_opt.python.functional import coasting
+from tf_opt.python.functional.arithmetic import Flag
+from tf_opt.python.functional.arithmetic import cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
@@ -34,8 +36,6 @@ from tf_opt.python.optimizers.step.composed import occurring
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.optimizers.values.gradients import Gradient
 from tf_opt.python.tensorflow_internals import inside_xla
 

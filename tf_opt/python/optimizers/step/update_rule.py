@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import choose
 from tf_opt.python.functional.rule_spec import ELEMENTWISE
 from tf_opt.python.functional.rule_spec import Form
 from tf_opt.python.functional.rule_spec import RuleSpec
@@ -21,7 +22,6 @@ from tf_opt.python.ops.calls import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import choose
 
 Scalars = dict[str, Any]
 

@@ -6,7 +6,11 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional import coasting
+from tf_opt.python.functional.arithmetic import Flag
 from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import both
+from tf_opt.python.functional.arithmetic import choose
+from tf_opt.python.functional.arithmetic import cond
 from tf_opt.python.functional.stochastic_rounding import COASTING
 from tf_opt.python.functional.stochastic_rounding import FIRST_SLOT
 from tf_opt.python.functional.stochastic_rounding import VARIABLE
@@ -16,10 +20,6 @@ from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.flags import Flag
-from tf_opt.python.optimizers.values.flags import both
-from tf_opt.python.optimizers.values.flags import choose
-from tf_opt.python.optimizers.values.flags import cond
 from tf_opt.python.tensorflow_internals import inside_xla
 
 

@@ -16,11 +16,11 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
+from tf_opt.python.functional.arithmetic import Flag
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.keras_internals import build_eagerly
 from tf_opt.python.keras_internals import strategy_of
 from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.optimizers.values.flags import Flag
 from tf_opt.python.tensorflow_internals import constant
 from tf_opt.python.tensorflow_internals import inside_xla
 
