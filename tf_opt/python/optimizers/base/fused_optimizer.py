@@ -1,4 +1,4 @@
-"""Base class of all tf_opt optimizers."""
+"""What an optimizer does, in a step and between steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class FusedOptimizer(KerasOptimizer):
     """Base class: updates all variables of a type in one launch of an op.
 
     A subclass has a rule, which `definition.optimizer` gives it, and arguments.
-    This class has the steps, and `KerasOptimizer` what is around them.
     """
 
     # While averages are swapped in: their exact values, unless they were

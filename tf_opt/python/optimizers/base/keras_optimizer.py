@@ -1,8 +1,4 @@
-"""What Keras sees of an optimizer besides its steps.
-
-These are its arguments, its configuration, and the creation and saving of its
-state.
-"""
+"""What an optimizer has: arguments, state, and what is saved."""
 
 from __future__ import annotations
 
@@ -52,7 +48,7 @@ def _multipliers(option: str, doc: str) -> Any:
 
 
 class KerasOptimizer(keras.optimizers.Optimizer):
-    """Base class: an optimizer's arguments, state and configuration."""
+    """Base class: what an optimizer has. `FusedOptimizer` is what it does."""
 
     # The rule, the checks of all arguments, and the class's own arguments
     # besides the learning rate. (base/definition.py sets these.)
