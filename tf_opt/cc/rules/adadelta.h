@@ -1,11 +1,4 @@
-// Adadelta: steps of the size of the past ones.
-//
-//   a <- rho * a + (1 - rho) * g^2
-//   x <- sqrt((d + epsilon) / (a + epsilon)) * g
-//   d <- rho * d + (1 - rho) * x^2
-//   p <- p - lr * x
-//
-// Zeiler 2012 (arXiv:1212.5701).
+// Adadelta; docs/formulas.md has the formula and its source.
 #ifndef TF_OPT_CC_RULES_ADADELTA_H_
 #define TF_OPT_CC_RULES_ADADELTA_H_
 
@@ -26,7 +19,6 @@ struct AdadeltaHyperparameters {
   double epsilon = 1e-7;
 };
 
-// One element's update. `V` is the arithmetic type.
 template <typename V, bool...>
 struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
   TF_OPT_HOST_DEVICE AdadeltaRule(const AdadeltaHyperparameters& step,
@@ -57,7 +49,6 @@ struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
   V epsilon;
 };
 
-// Description of the rule for the op and the engines.
 struct Adadelta : DescriptionOf<AdadeltaHyperparameters, AdadeltaRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "Adadelta";

@@ -1,17 +1,5 @@
-// Adagrad: the learning rate of each element falls with the sum of its squared
-// gradients.
-//
-//   a <- a + g^2
-//   p <- p - lr * g / sqrt(a + epsilon)   as in Keras, or
-//   p <- p - lr * g / (sqrt(a) + epsilon) as in PyTorch
-//
-// The row-wise form has one number for each row of a table:
-//
-//   a <- a + mean of g^2 over the row
-//   p <- p - lr / sqrt(a + epsilon) * g   or lr / (sqrt(a) + epsilon) * g
-//
-// Duchi et al. 2011, "Adaptive Subgradient Methods for Online Learning and
-// Stochastic Optimization".
+// Adagrad and its row-wise form; docs/formulas.md and docs/formulas-sparse.md
+// have the formulas and their sources.
 #ifndef TF_OPT_CC_RULES_ADAGRAD_H_
 #define TF_OPT_CC_RULES_ADAGRAD_H_
 
@@ -31,7 +19,6 @@ struct AdagradHyperparameters {
   bool torch_epsilon = false;  // Outside of the root, as in PyTorch.
 };
 
-// One element's update. `V` is the arithmetic type.
 template <typename V, bool kRowWise_>
 struct AdagradRule
     : RuleBase<Adagrad, V, AdagradHyperparameters, kRowWise_ ? 0 : 1> {
@@ -69,7 +56,6 @@ struct AdagradRule
   V epsilon_outside;
 };
 
-// Description of the rule for the op and the engines.
 struct Adagrad : DescriptionOf<AdagradHyperparameters, AdagradRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "Adagrad";

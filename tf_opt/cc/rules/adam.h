@@ -1,13 +1,5 @@
 // Adam and, with the frame's decoupled decay (step_frame.h), AdamW; with and
-// without AMSGrad.
-//
-//   m <- beta_1 * m + (1 - beta_1) * g
-//   v <- beta_2 * v + (1 - beta_2) * g^2
-//   v_max <- max(v_max, v)                AMSGrad; it takes v's place below
-//   p <- p - lr / (1 - beta_1^t) * m / (sqrt(v / (1 - beta_2^t)) + epsilon)
-//
-// Kingma & Ba 2015 (arXiv:1412.6980), Loshchilov & Hutter 2019
-// (arXiv:1711.05101), Reddi et al. 2018 (arXiv:1904.09237).
+// without AMSGrad. docs/formulas.md has the formula and its sources.
 #ifndef TF_OPT_CC_RULES_ADAM_H_
 #define TF_OPT_CC_RULES_ADAM_H_
 
@@ -36,7 +28,6 @@ struct AdamHyperparameters {
   bool epsilon_hat = false;
 };
 
-// A step's scalars, computed once in float64, the same for every variable.
 struct AdamStep : AdamHyperparameters {
   TF_OPT_HOST_DEVICE explicit AdamStep(const AdamHyperparameters& h)
       : AdamHyperparameters(h),
@@ -47,9 +38,8 @@ struct AdamStep : AdamHyperparameters {
   double root_bias_correction_2;
 };
 
-// One element's update. `V` is the arithmetic type. AMSGrad changes what is
-// read per element and so is a template argument; every other mode is a scalar
-// (a factor of one), free in a memory-bound loop.
+// AMSGrad changes what is read per element and so is a template argument; every
+// other mode is a scalar (a factor of one), free in a memory-bound loop.
 template <typename V, bool kAmsgrad>
 struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
   TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, const VariableInputs& own)
@@ -103,7 +93,6 @@ struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
   V epsilon;
 };
 
-// Description of the rule for the op and the engines.
 struct Adam : DescriptionOf<AdamHyperparameters, AdamRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "AdamAmsgrad";

@@ -1,11 +1,4 @@
-// Adamax: Adam with the infinity norm in place of the second moment.
-//
-//   m <- beta_1 * m + (1 - beta_1) * g
-//   u <- max(beta_2 * u, |g|)             as in Keras, or
-//   u <- max(beta_2 * u, |g| + epsilon)   as in PyTorch
-//   p <- p - lr / (1 - beta_1^t) * m / (u + epsilon); in PyTorch, m / u
-//
-// Kingma & Ba 2015 (arXiv:1412.6980), section 7.1.
+// Adamax; docs/formulas.md has the formula and its source.
 #ifndef TF_OPT_CC_RULES_ADAMAX_H_
 #define TF_OPT_CC_RULES_ADAMAX_H_
 
@@ -32,7 +25,6 @@ struct AdamaxHyperparameters {
   bool torch_epsilon = false;  // Inside of the maximum, as in PyTorch.
 };
 
-// A step's scalars, computed once in float64, the same for every variable.
 struct AdamaxStep : AdamaxHyperparameters {
   TF_OPT_HOST_DEVICE explicit AdamaxStep(const AdamaxHyperparameters& h)
       : AdamaxHyperparameters(h),
@@ -45,7 +37,6 @@ struct AdamaxStep : AdamaxHyperparameters {
   double epsilon_outside;
 };
 
-// One element's update. `V` is the arithmetic type.
 template <typename V, bool...>
 struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
   TF_OPT_HOST_DEVICE AdamaxRule(const AdamaxStep& step,
@@ -78,7 +69,6 @@ struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
   V epsilon_outside;
 };
 
-// Description of the rule for the op and the engines.
 struct Adamax : DescriptionOf<AdamaxHyperparameters, AdamaxRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "Adamax";

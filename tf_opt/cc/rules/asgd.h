@@ -1,13 +1,5 @@
-// ASGD, the stochastic average gradient: it stores the last gradient of every
-// batch and steps along their average.
-//
-//   g <- g rounded to the type of y       where that is shorter
-//   d <- d - y + g                        y: this batch's gradient of last time
-//   y <- g
-//   p <- p - lr / n * d                   n: how many batches have been seen
-//
-// Schmidt, Le Roux & Bach 2017, "Minimizing Finite Sums with the Stochastic
-// Average Gradient"; as in Paddle's ASGD, L2 decay is part of y.
+// ASGD, the stochastic average gradient; docs/formulas.md has the formula and
+// its source. As in Paddle's ASGD, L2 decay is part of y.
 #ifndef TF_OPT_CC_RULES_ASGD_H_
 #define TF_OPT_CC_RULES_ASGD_H_
 
@@ -28,7 +20,6 @@ struct AsgdHyperparameters {
   int64_t seen_batches = 1;  // n, this one included.
 };
 
-// A step's scalars, computed once in float64, the same for every variable.
 struct AsgdStep : AsgdHyperparameters {
   TF_OPT_HOST_DEVICE explicit AsgdStep(const AsgdHyperparameters& h)
       : AsgdHyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
@@ -53,7 +44,6 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
   return result + (change_error + result_error);
 }
 
-// One element's update. `V` is the arithmetic type.
 template <typename V, bool...>
 struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
   static constexpr bool kRoundsGradientLikeSlot = true;
@@ -76,7 +66,6 @@ struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
   V step_size;
 };
 
-// Description of the rule for the op and the engines.
 struct Asgd : DescriptionOf<AsgdHyperparameters, AsgdRule> {
   static constexpr char kOp[] = "ASGD";
 

@@ -1,14 +1,5 @@
-// AveragedSGD: stochastic gradient descent that keeps the variable's average.
-//
-//   p <- p * (1 - lambd * eta) - eta * g
-//   ax <- p                               while mu is 1, else
-//   ax <- ax + mu * (p - ax)
-//
-// with eta, the step size, from the step before (the learning rate in the
-// first), and mu = 1 / max(1, t - 1 - t0).
-//
-// Polyak & Juditsky 1992, "Acceleration of Stochastic Approximation by
-// Averaging"; as in PyTorch's ASGD.
+// AveragedSGD, which is PyTorch's ASGD; docs/formulas.md has the formula and
+// its sources.
 #ifndef TF_OPT_CC_RULES_AVERAGED_SGD_H_
 #define TF_OPT_CC_RULES_AVERAGED_SGD_H_
 
@@ -32,7 +23,6 @@ struct AveragedSgdHyperparameters {
   int64_t step = 1;  // t, counted from 1.
 };
 
-// A step's scalars, computed once in float64, the same for every variable.
 struct AveragedSgdStep : AveragedSgdHyperparameters {
   TF_OPT_HOST_DEVICE explicit AveragedSgdStep(
       const AveragedSgdHyperparameters& h)
@@ -41,7 +31,6 @@ struct AveragedSgdStep : AveragedSgdHyperparameters {
   double mu;
 };
 
-// One element's update. `V` is the arithmetic type.
 template <typename V, bool...>
 struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
   TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
@@ -65,7 +54,6 @@ struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
   V mu;
 };
 
-// Description of the rule for the op and the engines.
 struct AveragedSgd
     : DescriptionOf<AveragedSgdHyperparameters, AveragedSgdRule> {
   static constexpr char kOp[] = "AveragedSGD";

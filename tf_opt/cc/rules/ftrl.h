@@ -1,16 +1,6 @@
-// FTRL-Proximal ("follow the regularized leader"): L1 sets weights to zero.
-//
-//   n' <- n + g^2
-//   z <- z + g + 2 * l2_shrinkage * p - (sqrt(n') - sqrt(n)) / lr * p
-//   p <- 0                                if |z| <= l1, or
-//   p <- (sign(z) * l1 - z) / ((sqrt(n') + beta) / lr + 2 * l2)
-//   n <- n'
-//
-// If lr is zero, nothing changes.
-//
-// McMahan et al. 2013, "Ad Click Prediction: a View from the Trenches". The
-// factors of 2 and the shrinkage are TensorFlow's. Python has other powers of n
-// than the root.
+// FTRL-Proximal; docs/formulas.md has the formula and its source. The factors
+// of 2 and the shrinkage are TensorFlow's. Python has other powers of n than
+// the root.
 #ifndef TF_OPT_CC_RULES_FTRL_H_
 #define TF_OPT_CC_RULES_FTRL_H_
 
@@ -32,7 +22,6 @@ struct FtrlHyperparameters {
   double beta = 0.0;
 };
 
-// One element's update. `V` is the arithmetic type.
 template <typename V, bool...>
 struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
   TF_OPT_HOST_DEVICE FtrlRule(const FtrlHyperparameters& step,
@@ -68,7 +57,6 @@ struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
   V shrinkage;
 };
 
-// Description of the rule for the op and the engines.
 struct Ftrl : DescriptionOf<FtrlHyperparameters, FtrlRule> {
   static constexpr char kOp[] = "Ftrl";
 

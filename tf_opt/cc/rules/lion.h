@@ -1,10 +1,4 @@
-// Lion: steps of the learning rate's size, by the sign of a moving average.
-//
-//   p <- p - lr * sign(beta_1 * m + (1 - beta_1) * g)
-//   m <- beta_2 * m + (1 - beta_2) * g
-//
-// Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms"
-// (arXiv:2302.06675).
+// Lion; docs/formulas.md has the formula and its source.
 #ifndef TF_OPT_CC_RULES_LION_H_
 #define TF_OPT_CC_RULES_LION_H_
 
@@ -25,7 +19,6 @@ struct LionHyperparameters {
   double beta_2 = 0.99;
 };
 
-// One element's update. `V` is the arithmetic type.
 template <typename V, bool...>
 struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
   TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& step,
@@ -63,7 +56,6 @@ struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
   V one_minus_beta_2;
 };
 
-// Description of the rule for the op and the engines.
 struct Lion : DescriptionOf<LionHyperparameters, LionRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "Lion";

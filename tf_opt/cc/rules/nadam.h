@@ -1,15 +1,4 @@
-// NAdam: Adam with Nesterov momentum, on a schedule.
-//
-//   mu_t <- beta_1 * (1 - 0.96^(t * momentum_decay) / 2)
-//   P <- P * mu_t                         once a step
-//   m <- beta_1 * m + (1 - beta_1) * g
-//   v <- beta_2 * v + (1 - beta_2) * g^2
-//   p <- p - lr * (mu_{t+1} * m / (1 - P * mu_{t+1})
-//                  + (1 - mu_t) * g / (1 - P))
-//            / (sqrt(v / (1 - beta_2^t)) + epsilon)
-//
-// Dozat 2016, "Incorporating Nesterov Momentum into Adam"; the schedule is
-// that of PyTorch and Paddle (momentum_decay = 1: Keras).
+// NAdam; docs/formulas.md has the formula and its source.
 #ifndef TF_OPT_CC_RULES_NADAM_H_
 #define TF_OPT_CC_RULES_NADAM_H_
 
@@ -38,7 +27,6 @@ struct NAdamHyperparameters {
   int64_t step = 1;  // t, counted from 1.
 };
 
-// A step's scalars, computed once in float64, the same for every variable.
 struct NAdamStep : NAdamHyperparameters {
   TF_OPT_HOST_DEVICE explicit NAdamStep(const NAdamHyperparameters& h)
       : NAdamHyperparameters(h) {
@@ -62,7 +50,6 @@ struct NAdamStep : NAdamHyperparameters {
   double root_scale;
 };
 
-// One element's update. `V` is the arithmetic type.
 template <typename V, bool...>
 struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
   TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, const VariableInputs& own)
@@ -96,7 +83,6 @@ struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
   V epsilon;
 };
 
-// Description of the rule for the op and the engines.
 struct NAdam : DescriptionOf<NAdamHyperparameters, NAdamRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "NAdam";

@@ -1,21 +1,4 @@
-// RMSprop: the gradient divided by the root of a moving average of its square.
-//
-//   v <- rho * v + (1 - rho) * g^2
-//   a <- rho * a + (1 - rho) * g          centered: max(v - a^2, 0) takes v's
-//                                         place
-//   d <- g / sqrt(v + epsilon)            as in Keras, or
-//   d <- g / (sqrt(v) + epsilon)          as in PyTorch
-//
-//   p <- p - lr * d                       without momentum
-//
-//   b <- momentum * b + lr * d            with momentum, as in Keras
-//   p <- p - b
-//
-//   b <- momentum * b + d                 with momentum, as in PyTorch
-//   p <- p - lr * b
-//
-// Hinton 2012, "Neural Networks for Machine Learning", lecture 6; centered:
-// Graves 2013 (arXiv:1308.0850).
+// RMSprop; docs/formulas.md has the formula and its sources.
 #ifndef TF_OPT_CC_RULES_RMSPROP_H_
 #define TF_OPT_CC_RULES_RMSPROP_H_
 
@@ -39,7 +22,7 @@ struct RmspropHyperparameters {
   bool torch_momentum = false;  // PyTorch's form instead of Keras'.
 };
 
-// One element's update. `V` is the arithmetic type. Both forms of momentum are
+// Both forms of momentum are
 //
 //   b <- momentum * b + inflow * d
 //   p <- p - step_size * b
@@ -130,7 +113,6 @@ struct RmspropRule
   V epsilon_outside;
 };
 
-// Description of the rule for the op and the engines.
 struct Rmsprop : DescriptionOf<RmspropHyperparameters, RmspropRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "RMSprop";

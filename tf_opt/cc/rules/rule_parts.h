@@ -8,13 +8,15 @@
 
 namespace tf_opt {
 
-// Base of a rule: what a description, the engines and the loops ask it. A rule
-// that differs declares its own constant.
+// Base of a rule, the update of one element: what a description, the engines
+// and the loops ask it. A rule that differs declares its own constant.
 template <typename Description_, typename V, typename Step_, int kSlots_>
 struct RuleBase {
   using Description = Description_;
-  using Value = V;     // The arithmetic type.
-  using Step = Step_;  // A step's scalars, made of the hyperparameters.
+  using Value = V;  // The arithmetic type.
+  // A step's scalars, made of the hyperparameters: computed once in float64,
+  // the same for every variable.
+  using Step = Step_;
   static constexpr int kSlots = kSlots_;  // Of each element.
   static constexpr bool kRowWise = false;
   // Factor that a decay of the rule's own leaves of the variable.

@@ -1,18 +1,4 @@
-// SGD: stochastic gradient descent, with and without momentum.
-//
-//   p <- p - lr * g                       without momentum
-//
-//   b <- momentum * b - lr * g            with momentum, as in Keras
-//   p <- p + b                            or
-//   p <- p + momentum * b - lr * g        Nesterov
-//
-//   b <- momentum * b + (1 - dampening) * g    with momentum, as in PyTorch;
-//   p <- p - lr * b                            no dampening in the first step
-//   p <- p - lr * (g + momentum * b)      Nesterov
-//
-// Polyak 1964, "Some methods of speeding up the convergence of iteration
-// methods"; Sutskever et al. 2013, "On the importance of initialization and
-// momentum in deep learning".
+// SGD, with and without momentum; docs/formulas.md has the formula.
 #ifndef TF_OPT_CC_RULES_SGD_H_
 #define TF_OPT_CC_RULES_SGD_H_
 
@@ -38,7 +24,7 @@ struct SgdHyperparameters {
   bool torch_momentum = false;  // PyTorch's form instead of Keras'.
 };
 
-// One element's update. `V` is the arithmetic type. Both forms of momentum are
+// Both forms of momentum are
 //
 //   b <- momentum * b + inflow * g
 //   p <- p + step_size * (momentum * b + ahead * g), Nesterov, or
@@ -92,7 +78,6 @@ struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
   V nesterov;
 };
 
-// Description of the rule for the op and the engines.
 struct Sgd : DescriptionOf<SgdHyperparameters, SgdRule> {
   static constexpr bool kCoasts = true;
   static constexpr char kOp[] = "SGD";
