@@ -15,13 +15,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class AdadeltaResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        accumulated_grad: Moving average of the squared gradients.
-        accumulated_delta_var: Moving average of the squared changes.
-    """
+    """Result of `adadelta`: the new variable and moving averages of squares."""
 
     variable: tf.Tensor
     accumulated_grad: tf.Tensor
@@ -47,21 +41,11 @@ def adadelta(
 
     Args:
         {{variable and gradient}}
-        accumulated_grad: Moving average $a$ of the squared gradients, of the
-            variable's shape: float32 for a float16, bfloat16 or float32
-            variable, the variable's type for others. bfloat16, or float32 for
-            float64, will do, too. Zeros at first.
-        accumulated_delta_var: Moving average $d$ of the squared changes, like
-            `accumulated_grad`.
-        learning_rate: Step size $\eta$, a scalar; 1 in the paper.
-        rho: Decay $\rho$ of the averages, in [0, 1).
-        epsilon: $\epsilon$, >= 0, with which the first steps begin.
-        {{weight decay}}
+        accumulated_grad: Moving average $a$ of the squared gradients.
+        accumulated_delta_var: Moving average $d$ of the squared changes.
+        {{numbers}}
 
-    Returns:
-        An `AdadeltaResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 

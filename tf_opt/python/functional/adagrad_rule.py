@@ -16,12 +16,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class AdagradResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        accumulator: Sum of the squared gradients, or of each row's means.
-    """
+    """Result of `adagrad`: the new variable and sum of squared gradients."""
 
     variable: tf.Tensor
     accumulator: tf.Tensor
@@ -46,23 +41,14 @@ def adagrad(
 
     Args:
         {{variable and gradient}}
-        accumulator: Sum $a$ of the squared gradients, of the variable's shape:
-            float32 for a float16, bfloat16 or float32 variable, the variable's
-            type for others. bfloat16, or float32 for float64, will do, too.
-            At first any number >= 0, such as 0.1 everywhere. With `row_wise`,
-            of the shape [rows], and float32 for a 16-bit variable.
-        learning_rate: Step size $\eta$, a scalar.
-        epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
-        {{weight decay}}
-        torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and
-            not inside of it, as in Keras.
-        row_wise: Whether rows, along the first axis, have one accumulator each.
-            The variable then isn't a scalar or complex.
+        accumulator: Sum $a$ of the squared gradients, at first any number >= 0,
+            such as 0.1 everywhere. With `row_wise`, of the shape [rows], and
+            float32 for a 16-bit variable.
+        {{numbers}}
+        row_wise: Whether rows, along the first axis, have one accumulator each
+            (see `tf_opt.Adagrad`). The variable isn't a scalar or complex then.
 
-    Returns:
-        An `AdagradResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -76,13 +62,7 @@ def adagrad(
     return AdagradResult(**pure_step(SPEC, locals()))
 
 
-def adagrad_update(
-    *,
-    epsilon: tf.Tensor,
-    torch_epsilon: bool,
-    row_wise: bool = False,
-    **_: tf.Tensor,
-) -> Formula:
+def adagrad_update(*, epsilon, torch_epsilon, row_wise=False, **_) -> Formula:
     """Binds a step's numbers; the only slot is the accumulator."""
     zero = arithmetic.float64(0.0)
 

@@ -17,14 +17,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class AdamResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        m: First moment.
-        v: Second moment.
-        v_max: Running maximum of `v`; or None.
-    """
+    """Result of `adam`: the new variable, moments and maximum, if any."""
 
     variable: tf.Tensor
     m: tf.Tensor
@@ -55,23 +48,12 @@ def adam(
 
     Args:
         {{variable and gradient}}
-        m: First moment, of the variable's shape: float32 for a float16,
-            bfloat16 or float32 variable, the variable's type for others.
-            bfloat16, or float32 for float64, will do, too. Zeros at first.
-        v: Second moment, like `m`.
-        v_max: Running maximum of `v`, like `m`. None: without AMSGrad.
-        step: Number $t$ of this step, an integer counted from 1.
-        learning_rate: Step size $\eta$, a scalar.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
-        epsilon: Added to the denominator, >= 0.
-        {{weight decay}}
-        epsilon_hat: Whether to add epsilon before the bias correction.
+        m: First moment.
+        v: Second moment.
+        v_max: Running maximum of `v`; None: without AMSGrad.
+        {{numbers}}
 
-    Returns:
-        An `AdamResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -86,13 +68,7 @@ def adam(
 
 
 def adam_update(
-    *,
-    step: tf.Tensor,
-    learning_rate: tf.Tensor,
-    beta_1: tf.Tensor,
-    beta_2: tf.Tensor,
-    epsilon: tf.Tensor,
-    epsilon_hat: bool,
+    *, step, learning_rate, beta_1, beta_2, epsilon, epsilon_hat
 ) -> Formula:
     """Binds a step's numbers; the slots are m, v and, for AMSGrad, v_max."""
     step_size = learning_rate / (1 - tf.pow(beta_1, step))
@@ -155,12 +131,6 @@ SPEC = rule_spec.RuleSpec(
             rounded_to_nearest=True,
         ),
     ],
-    numbers=[
-        rule_spec.STEP,
-        rule_spec.LEARNING_RATE,
-        rule_spec.BETA_1,
-        rule_spec.BETA_2,
-        rule_spec.EPSILON,
-    ],
+    numbers=rule_spec.ADAM_NUMBERS,
     modes=["epsilon_hat"],
 )

@@ -16,13 +16,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class AdamaxResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        m: First moment.
-        u: Infinity norm.
-    """
+    """Result of `adamax`: the new variable, first moment and infinity norm."""
 
     variable: tf.Tensor
     m: tf.Tensor
@@ -51,23 +45,11 @@ def adamax(
 
     Args:
         {{variable and gradient}}
-        m: First moment, of the variable's shape: float32 for a float16,
-            bfloat16 or float32 variable, the variable's type for others.
-            bfloat16, or float32 for float64, will do, too. Zeros at first.
-        u: Infinity norm, like `m`.
-        step: Number $t$ of this step, an integer counted from 1.
-        learning_rate: Step size $\eta$, a scalar.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the norm, in [0, 1).
-        epsilon: $\epsilon$, >= 0, which keeps the norm from being 0.
-        {{weight decay}}
-        torch_epsilon: Whether epsilon is inside of the maximum, as in PyTorch,
-            and not added to the norm, as in Keras.
+        m: First moment.
+        u: Infinity norm.
+        {{numbers}}
 
-    Returns:
-        An `AdamaxResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -82,13 +64,7 @@ def adamax(
 
 
 def adamax_update(
-    *,
-    step: tf.Tensor,
-    learning_rate: tf.Tensor,
-    beta_1: tf.Tensor,
-    beta_2: tf.Tensor,
-    epsilon: tf.Tensor,
-    torch_epsilon: bool,
+    *, step, learning_rate, beta_1, beta_2, epsilon, torch_epsilon
 ) -> Formula:
     """Binds a step's numbers; the slots are m and u."""
     zero = arithmetic.float64(0.0)
@@ -138,12 +114,6 @@ SPEC = rule_spec.RuleSpec(
         rule_spec.Slot("m", "momentum", "_m", moves=True),
         rule_spec.Slot("u", "norm", "_u"),
     ],
-    numbers=[
-        rule_spec.STEP,
-        rule_spec.LEARNING_RATE,
-        rule_spec.BETA_1,
-        rule_spec.BETA_2,
-        rule_spec.EPSILON,
-    ],
+    numbers=rule_spec.ADAM_NUMBERS,
     modes=["torch_epsilon"],
 )

@@ -14,13 +14,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class ASGDResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        d: Sum of the last gradients of all batches.
-        y: Last gradient of this batch.
-    """
+    """Result of `asgd`: the new variable, sum of gradients, and gradient."""
 
     variable: tf.Tensor
     d: tf.Tensor
@@ -45,22 +39,16 @@ def asgd(
 
     Args:
         {{variable and gradient}}
-        d: Sum of the last gradients of all batches, of the variable's shape:
-            float32 for a float16, bfloat16 or float32 variable, the variable's
-            type for others. Zeros at first.
-        y: Last gradient $y_i$ of this batch, like `d`; zeros at first. It may
-            be bfloat16, or float32 for float64: the gradient is then rounded to
-            this type first.
-        seen_batches: The number of different batches seen, including this one,
-            an integer >= 1. If batches come in order: `min(step, number of
+        d: Sum of the last gradients of all batches, only in the first of these
+            types.
+        y: Last gradient $y_i$ of this batch, to whose type the gradient is
+            rounded first.
+        seen_batches: The number $n$ of different batches seen, including this
+            one, an integer >= 1. If batches come in order: `min(step, number of
             batches)`.
-        learning_rate: Step size $\eta$, a scalar.
-        {{weight decay}}
+        {{numbers}}
 
-    Returns:
-        An `ASGDResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -75,9 +63,7 @@ def asgd(
     return ASGDResult(**pure_step(SPEC, locals()))
 
 
-def asgd_update(
-    *, seen_batches: tf.Tensor, learning_rate: tf.Tensor
-) -> Formula:
+def asgd_update(*, seen_batches, learning_rate) -> Formula:
     """Binds a step's numbers; the slots are d and this batch's row of y."""
 
     def formula(s, p, g, d, y):

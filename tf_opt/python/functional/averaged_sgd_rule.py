@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -16,13 +15,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class AveragedSGDResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        ax: The variable's average.
-        eta: Step size of the next step, a float64 scalar.
-    """
+    """Result of `averaged_sgd`: the new variable, average and step size."""
 
     variable: tf.Tensor
     ax: tf.Tensor
@@ -50,23 +43,13 @@ def averaged_sgd(
 
     Args:
         {{variable and gradient}}
-        ax: The variable's average, of its shape: float32 for a float16,
-            bfloat16 or float32 variable, the variable's type for others.
-            bfloat16, or float32 for float64, will do, too. Zeros at first.
-        eta: Step size $\eta$ that the previous step returned, a scalar. None in
-            the first step, which uses the learning rate.
-        step: Number $t$ of this step, an integer counted from 1.
-        learning_rate: Initial step size $\gamma$, a scalar; `eta` is computed
-            from it.
-        lambd: Strength $\lambda$ of the decay of variable and step size, >= 0.
-        alpha: Power $\alpha$ of the step size's decay, >= 0.
-        t0: Number of steps $t_0$ before averaging begins, >= 0.
-        {{weight decay}}
+        ax: The variable's average.
+        eta: Step size $\eta$ that the previous step returned, a float64 scalar.
+            None in the first step, which uses the learning rate.
+        learning_rate: $\gamma$, a scalar, from which `eta` is computed.
+        {{numbers}}
 
-    Returns:
-        An `AveragedSGDResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -82,26 +65,13 @@ def averaged_sgd(
 
 
 @arithmetic.of_scalars
-def next_eta(
-    *,
-    step: Scalar,
-    learning_rate: Scalar,
-    lambd: Scalar,
-    alpha: Scalar,
-    **_: Any,
-) -> Scalar:
+def next_eta(*, step, learning_rate, lambd, alpha, **_) -> Scalar:
     """Computes the step size of the next step."""
     return learning_rate / (1 + lambd * learning_rate * step) ** alpha
 
 
 def averaged_sgd_update(
-    *,
-    step: tf.Tensor,
-    eta: tf.Tensor | None,
-    learning_rate: tf.Tensor,
-    lambd: tf.Tensor,
-    alpha: tf.Tensor,
-    t0: tf.Tensor,
+    *, step, eta, learning_rate, lambd, alpha, t0
 ) -> Formula:
     """Binds a step's numbers; the only slot is ax."""
     eta = learning_rate if eta is None else eta

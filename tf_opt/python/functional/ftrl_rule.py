@@ -15,13 +15,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class FtrlResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        accumulator: Sum of the squared gradients.
-        linear: Sum of the gradients, less what keeps the variable near.
-    """
+    """Result of `ftrl`: the new variable and sums."""
 
     variable: tf.Tensor
     accumulator: tf.Tensor
@@ -50,23 +44,12 @@ def ftrl(
 
     Args:
         {{variable and gradient}}
-        accumulator: Sum $n$ of the squared gradients, of the variable's shape:
-            float32 for a float16, bfloat16 or float32 variable, the variable's
-            type for others. bfloat16, or float32 for float64, will do, too.
-            At first any number >= 0, such as 0.1 everywhere.
-        linear: The sum $z$, like `accumulator`. Zeros at first.
-        learning_rate: Step size $\eta$, a scalar.
-        learning_rate_power: $q$, <= 0: how steps shrink with $n$.
-        l1_regularization_strength: $\lambda_1$, >= 0.
-        l2_regularization_strength: $\lambda_2$, >= 0.
-        l2_shrinkage_regularization_strength: $\lambda_s$, >= 0.
-        beta: $\beta$, >= 0.
-        {{weight decay}}
+        accumulator: Sum $n$ of the squared gradients, at first any number >= 0,
+            such as 0.1 everywhere.
+        linear: Sum $z$ of the gradients, less what keeps the variable near.
+        {{numbers}}
 
-    Returns:
-        An `FtrlResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -82,12 +65,12 @@ def ftrl(
 
 def ftrl_update(
     *,
-    learning_rate: tf.Tensor,
-    learning_rate_power: tf.Tensor,
-    l1_regularization_strength: tf.Tensor,
-    l2_regularization_strength: tf.Tensor,
-    l2_shrinkage_regularization_strength: tf.Tensor,
-    beta: tf.Tensor,
+    learning_rate,
+    learning_rate_power,
+    l1_regularization_strength,
+    l2_regularization_strength,
+    l2_shrinkage_regularization_strength,
+    beta,
 ) -> Formula:
     """Binds a step's numbers; the slots are n and z."""
     zero, one = arithmetic.float64(0.0), arithmetic.float64(1.0)

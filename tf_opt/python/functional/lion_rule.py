@@ -15,12 +15,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class LionResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        m: First moment.
-    """
+    """Result of `lion`: the new variable and moment."""
 
     variable: tf.Tensor
     m: tf.Tensor
@@ -44,18 +39,10 @@ def lion(
 
     Args:
         {{variable and gradient}}
-        m: First moment, of the variable's shape: float32 for a float16,
-            bfloat16 or float32 variable, the variable's type for others.
-            bfloat16, or float32 for float64, will do, too. Zeros at first.
-        learning_rate: Step size $\eta$, a scalar.
-        beta_1: The moment's part of the direction, in [0, 1].
-        beta_2: Decay of the first moment, in [0, 1].
-        {{weight decay}}
+        m: First moment.
+        {{numbers}}
 
-    Returns:
-        A `LionResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -69,12 +56,7 @@ def lion(
     return LionResult(**pure_step(SPEC, locals()))
 
 
-def lion_update(
-    *,
-    learning_rate: tf.Tensor,
-    beta_1: tf.Tensor,
-    beta_2: tf.Tensor,
-) -> Formula:
+def lion_update(*, learning_rate, beta_1, beta_2) -> Formula:
     """Binds a step's numbers; the only slot is m."""
 
     def formula(s, p, g, m):

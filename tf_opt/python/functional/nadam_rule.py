@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -18,14 +17,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class NAdamResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        m: First moment.
-        v: Second moment.
-        momentum_product: Product of the momenta so far, a float64 scalar.
-    """
+    """Result of `nadam`: the new variable, moments and product of momenta."""
 
     variable: tf.Tensor
     m: tf.Tensor
@@ -56,24 +48,13 @@ def nadam(
 
     Args:
         {{variable and gradient}}
-        m: First moment, of the variable's shape: float32 for a float16,
-            bfloat16 or float32 variable, the variable's type for others.
-            bfloat16, or float32 for float64, will do, too. Zeros at first.
-        v: Second moment, like `m`.
-        momentum_product: $P$ after the previous step, a scalar; 1 at first.
-        step: Number $t$ of this step, an integer counted from 1.
-        learning_rate: Step size $\eta$, a scalar.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
-        epsilon: Added to the denominator, >= 0.
-        momentum_decay: Rate at which the momentum grows from half of `beta_1`
-            to `beta_1`, >= 0: 0.004 in PyTorch and Paddle, 1 in Keras.
-        {{weight decay}}
+        m: First moment.
+        v: Second moment.
+        momentum_product: $P$ after the previous step, a scalar; 1 at first. The
+            new one is float64.
+        {{numbers}}
 
-    Returns:
-        An `NAdamResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -94,12 +75,7 @@ def momentum(step: Scalar, beta_1: Scalar, momentum_decay: Scalar) -> Scalar:
 
 @arithmetic.of_scalars
 def next_product(
-    *,
-    step: Scalar,
-    momentum_product: Scalar,
-    beta_1: Scalar,
-    momentum_decay: Scalar,
-    **_: Any,
+    *, step, momentum_product, beta_1, momentum_decay, **_
 ) -> Scalar:
     """Multiplies the product by a step's momentum."""
     return momentum_product * momentum(step, beta_1, momentum_decay)
@@ -107,13 +83,13 @@ def next_product(
 
 def nadam_update(
     *,
-    step: tf.Tensor,
-    momentum_product: tf.Tensor,
-    learning_rate: tf.Tensor,
-    beta_1: tf.Tensor,
-    beta_2: tf.Tensor,
-    epsilon: tf.Tensor,
-    momentum_decay: tf.Tensor,
+    step,
+    momentum_product,
+    learning_rate,
+    beta_1,
+    beta_2,
+    epsilon,
+    momentum_decay,
 ) -> Formula:
     """Binds a step's numbers; the slots are m and v."""
     now = momentum(step, beta_1, momentum_decay)
@@ -159,11 +135,7 @@ SPEC = rule_spec.RuleSpec(
     coasts_if_less=("beta_1", "beta_2"),
     slots=[rule_spec.FIRST_MOMENT, rule_spec.SECOND_MOMENT],
     numbers=[
-        rule_spec.STEP,
-        rule_spec.LEARNING_RATE,
-        rule_spec.BETA_1,
-        rule_spec.BETA_2,
-        rule_spec.EPSILON,
+        *rule_spec.ADAM_NUMBERS,
         rule_spec.Number("momentum_decay", rule_spec.NON_NEGATIVE),
     ],
     shared=[

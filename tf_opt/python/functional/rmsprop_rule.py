@@ -16,14 +16,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class RMSpropResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        velocity: Moving average of the squared gradients.
-        momentum_buffer: Momentum; or None.
-        average_gradient: Moving average of the gradients; or None.
-    """
+    """Result of `rmsprop`: the new variable, averages and momentum."""
 
     variable: tf.Tensor
     velocity: tf.Tensor
@@ -54,27 +47,13 @@ def rmsprop(
 
     Args:
         {{variable and gradient}}
-        velocity: Moving average $v$ of the squared gradients, of the variable's
-            shape: float32 for a float16, bfloat16 or float32 variable, the
-            variable's type for others. bfloat16, or float32 for float64, will
-            do, too. Zeros at first.
-        momentum_buffer: Momentum $b$, like `velocity`. None: without momentum.
-        average_gradient: Moving average $a$ of the gradients, like `velocity`.
-            None: the average of the squares isn't centered.
-        learning_rate: Step size $\eta$, a scalar.
-        rho: Decay $\rho$ of the averages, in [0, 1).
-        momentum: $\mu$, the part of the momentum that remains, in [0, 1].
-        epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
-        {{weight decay}}
-        torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and
-            not inside of it, as in Keras.
-        torch_momentum: Whether momentum has PyTorch's form, without the
-            learning rate.
+        velocity: Moving average $v$ of the squared gradients.
+        momentum_buffer: Momentum $b$; None: without momentum.
+        average_gradient: Moving average $a$ of the gradients; None: the average
+            of the squares isn't centered.
+        {{numbers}}
 
-    Returns:
-        An `RMSpropResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -89,13 +68,7 @@ def rmsprop(
 
 
 def rmsprop_update(
-    *,
-    learning_rate: tf.Tensor,
-    rho: tf.Tensor,
-    momentum: tf.Tensor,
-    epsilon: tf.Tensor,
-    torch_epsilon: bool,
-    torch_momentum: bool,
+    *, learning_rate, rho, momentum, epsilon, torch_epsilon, torch_momentum
 ) -> Formula:
     """Binds a step's numbers; the form follows from the slots."""
     zero, one = arithmetic.float64(0.0), arithmetic.float64(1.0)

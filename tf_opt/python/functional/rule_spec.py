@@ -166,10 +166,16 @@ STEP = Number(
     "step", POSITIVE, is_count=True, in_unroll=lambda iteration: iteration + 1
 )
 LEARNING_RATE = Number("learning_rate")
-BETA_1 = Number("beta_1", DECAY_RATE)
-BETA_2 = Number("beta_2", DECAY_RATE)
 RHO = Number("rho", DECAY_RATE)
 EPSILON = Number("epsilon", NON_NEGATIVE)
+# Of Adam's family.
+ADAM_NUMBERS = (
+    STEP,
+    LEARNING_RATE,
+    Number("beta_1", DECAY_RATE),
+    Number("beta_2", DECAY_RATE),
+    EPSILON,
+)
 INITIAL_ACCUMULATOR_VALUE = Number(
     "initial_accumulator_value", NON_NEGATIVE, in_rule=False, in_op=False
 )

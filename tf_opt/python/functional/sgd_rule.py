@@ -16,12 +16,7 @@ from tf_opt.python.functional.update import Formula
 
 
 class SGDResult(NamedTuple):
-    """Result of a step: the new variable and its new state.
-
-    Attributes:
-        variable: The updated variable.
-        velocity: Velocity; or None.
-    """
+    """Result of `sgd`: the new variable and, with momentum, velocity."""
 
     variable: tf.Tensor
     velocity: tf.Tensor | None = None
@@ -48,26 +43,10 @@ def sgd(
 
     Args:
         {{variable and gradient}}
-        velocity: Velocity $b$, of the variable's shape: float32 for a float16,
-            bfloat16 or float32 variable, the variable's type for others.
-            bfloat16, or float32 for float64, will do, too. Zeros at first.
-            None: without momentum.
-        step: Number of this step, an integer counted from 1.
-        learning_rate: Step size $\eta$, a scalar.
-        momentum: $\mu$, the part of the velocity that remains, in [0, 1]; 0 is
-            no momentum.
-        dampening: $\tau$, the part of a gradient that PyTorch's momentum leaves
-            out, except in the first step. Without `torch_momentum` it has no
-            effect.
-        {{weight decay}}
-        nesterov: Whether to apply Nesterov's momentum.
-        torch_momentum: Whether momentum has PyTorch's form, whose velocity is a
-            sum of gradients without the learning rate, and not Keras'.
+        velocity: Velocity $b$; None: without momentum.
+        {{numbers}}
 
-    Returns:
-        An `SGDResult`, with the types of the arguments.
-
-    {{raises}}
+    {{result}}
 
     Example:
 
@@ -82,13 +61,7 @@ def sgd(
 
 
 def sgd_update(
-    *,
-    step: tf.Tensor,
-    learning_rate: tf.Tensor,
-    momentum: tf.Tensor,
-    dampening: tf.Tensor,
-    nesterov: bool,
-    torch_momentum: bool,
+    *, step, learning_rate, momentum, dampening, nesterov, torch_momentum
 ) -> Formula:
     """Binds a step's numbers; the slot, with momentum, is the velocity."""
     one = arithmetic.float64(1.0)

@@ -31,18 +31,15 @@ class Adadelta(FusedOptimizer):
     Results match Keras, whose `keras.optimizers.Adadelta` has interchangeable
     `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
     They also match PyTorch (with `decoupled_weight_decay=False`), whose
-    defaults are `Adadelta(1.0, rho=0.9, epsilon=1e-6)`.
+    defaults are `Adadelta(1.0, rho=0.9, epsilon=1e-6)`. The paper has no
+    learning rate: it is 1.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0; 1 in the paper: a float, a Keras
-            `LearningRateSchedule`, or a callable without arguments.
+        {{learning_rate}}
         rho: Decay $\rho$ of the averages, in [0, 1).
         epsilon: $\epsilon$, >= 0, with which the first steps begin.
 
-    {{common_arguments}}
-
-    Raises:
-        ValueError: If an argument is out of range.
+    {{common arguments}}
 
     Example:
 

@@ -55,8 +55,7 @@ class Adagrad(FusedOptimizer):
     $$
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a Keras
-            `LearningRateSchedule`, or a callable without arguments.
+        {{learning_rate}}
         initial_accumulator_value: First value of the accumulator, >= 0.
         epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
         torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and
@@ -66,10 +65,7 @@ class Adagrad(FusedOptimizer):
             regular expressions for the tables' paths. It can't be changed once
             the optimizer is built.
 
-    {{common_arguments}}
-
-    Raises:
-        ValueError: If an argument is out of range, or doesn't go with another.
+    {{common arguments}}
 
     Example:
 

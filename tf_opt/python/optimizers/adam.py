@@ -37,8 +37,7 @@ class Adam(FusedOptimizer):
     interchangeable with that of `keras.optimizers.Adam(amsgrad=...)`.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a Keras
-            `LearningRateSchedule`, or a callable without arguments.
+        {{learning_rate}}
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the second moment, in [0, 1).
         epsilon: Added to the denominator, >= 0.
@@ -48,10 +47,7 @@ class Adam(FusedOptimizer):
             and TensorFlow do. The step is then $\eta \sqrt{1 - \beta_2^t} /
             (1 - \beta_1^t) \cdot m / (\sqrt{v} + \epsilon)$.
 
-    {{common_arguments}}
-
-    Raises:
-        ValueError: If an argument is out of range.
+    {{common arguments}}
 
     Example:
 
@@ -102,20 +98,12 @@ class AdamW(Adam):
     p \leftarrow p - \eta \lambda p
     $$
 
+    $\lambda$ can't be None: without decay, this is `tf_opt.Adam`.
+
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a Keras
-            `LearningRateSchedule`, or a callable without arguments.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
-        epsilon: Added to the denominator, >= 0.
-        amsgrad: Whether to use the running maximum of the second moments.
-        epsilon_hat: Whether to add epsilon before the bias correction; see
-            `tf_opt.Adam`.
+        {{inherited arguments}}
 
-    {{common_arguments}}
-
-    Raises:
-        ValueError: If an argument is out of range, or `weight_decay` is None.
+    {{common arguments}}
 
     Example:
 

@@ -34,10 +34,12 @@ class ASGD(FusedOptimizer):
     r"""Stochastic average gradient (SAG), in one pass over the model.
 
     The data must be divided into `batch_num` fixed batches. ASGD stores the
-    last gradient $y_i$ of every batch $i$ and steps along their mean. A step
-    computes one gradient, as in SGD. On strongly convex problems, ASGD
-    converges as fast as full gradient descent. For a variable $p$ with gradient
-    $g$ on batch $i$, with $n$ the number of different batches seen so far:
+    last gradient of every batch and steps along their mean. A step computes one
+    gradient, as in SGD. On strongly convex problems, ASGD converges as fast as
+    full gradient descent.
+
+    For a variable $p$ with gradient $g$ on batch $i$, with $y_i$ the last
+    gradient of this batch, and $n$ the number of different batches seen so far:
 
     $$
     \begin{aligned}
@@ -72,16 +74,12 @@ class ASGD(FusedOptimizer):
     one batch's gradients.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a Keras
-            `LearningRateSchedule`, or a callable without arguments.
+        {{learning_rate}}
         batch_num: The number of batches in an epoch, >= 1. With 1, this is SGD
             (or gradient descent, if the one batch contains all data). Leaving
             it out is a warning.
 
-    {{common_arguments}}
-
-    Raises:
-        ValueError: If an argument is out of range.
+    {{common arguments}}
 
     Example:
 

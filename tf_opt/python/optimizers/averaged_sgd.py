@@ -48,6 +48,7 @@ class AveragedSGD(FusedOptimizer):
     average is a copy of the variable; later it is the mean of all values since
     then.
 
+    No table can be lazy (`lazy_mode`), because averages cover all rows.
     Training always uses the variables themselves. To evaluate or save with the
     averages, swap them in. No step may run while they are swapped in:
 
@@ -63,12 +64,7 @@ class AveragedSGD(FusedOptimizer):
         alpha: Power $\alpha$ of the step size's decay, >= 0.
         t0: Number of steps $t_0$ before averaging begins, >= 0, as above.
 
-    {{common_arguments}}
-
-    No table can be lazy (`lazy_mode`), because averages cover all rows.
-
-    Raises:
-        ValueError: If an argument is out of range.
+    {{common arguments}}
 
     Example:
 

@@ -37,33 +37,30 @@ class Ftrl(FusedOptimizer):
     \end{aligned}
     $$
 
-    If $\eta$ is 0, nothing changes.
+    If $\eta$ is 0, nothing changes. The custom op has a $q$ of -0.5, the root;
+    others run composed.
 
     **Rows of an embedding table without a gradient change, too**: the first
     step sets rows that never had one to 0, and a new learning rate moves all
     rows. So a step passes over the whole table, as in Keras. With
     `lazy_mode=True` it updates only the rows that occur, as TensorFlow's own op
-    does and Keras 2 did: the form for large tables.
+    does and Keras 2 did: the form for large tables. The shrinkage is then a
+    penalty of these rows.
 
     Results match Keras, whose `keras.optimizers.Ftrl` has interchangeable
     `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a Keras
-            `LearningRateSchedule`, or a callable without arguments.
-        learning_rate_power: $q$, <= 0: how steps shrink with $n$. The custom op
-            has -0.5, the root; other numbers run composed.
+        {{learning_rate}}
+        learning_rate_power: $q$, <= 0: how steps shrink with $n$.
         initial_accumulator_value: First value of $n$, >= 0.
         l1_regularization_strength: $\lambda_1$, >= 0, sets elements to 0.
         l2_regularization_strength: $\lambda_2$, >= 0, makes steps smaller.
         l2_shrinkage_regularization_strength: $\lambda_s$, >= 0, an L2 penalty
-            of the loss; in lazy mode, of the rows that occur.
+            of the loss.
         beta: $\beta$, >= 0, added to $n^{-q}$.
 
-    {{common_arguments}}
-
-    Raises:
-        ValueError: If an argument is out of range, or doesn't go with another.
+    {{common arguments}}
 
     Example:
 

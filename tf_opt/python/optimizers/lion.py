@@ -33,15 +33,11 @@ class Lion(FusedOptimizer):
     this optimizer.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a Keras
-            `LearningRateSchedule`, or a callable without arguments.
+        {{learning_rate}}
         beta_1: The moment's part of the direction, in [0, 1].
         beta_2: Decay of the first moment, in [0, 1].
 
-    {{common_arguments}}
-
-    Raises:
-        ValueError: If an argument is out of range.
+    {{common arguments}}
 
     Example:
 

@@ -41,11 +41,11 @@ class RMSprop(FusedOptimizer):
     With `torch_epsilon=True`, `torch_momentum=True` and
     `decoupled_weight_decay=False` they match PyTorch, whose defaults are
     `RMSprop(0.01, rho=0.99, epsilon=1e-8)`. There is state for momentum and for
-    centering only with these options.
+    `centered` only with these options. They can be switched off and on again if
+    the optimizer was built with them. Otherwise they can't be switched on.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a Keras
-            `LearningRateSchedule`, or a callable without arguments.
+        {{learning_rate}}
         rho: Decay $\rho$ of the averages, in [0, 1).
         momentum: $\mu$, the part of the momentum that remains, in [0, 1]; 0 is
             no momentum.
@@ -56,13 +56,7 @@ class RMSprop(FusedOptimizer):
         torch_momentum: Whether momentum has PyTorch's form, without the
             learning rate.
 
-    {{common_arguments}}
-
-    Momentum and `centered` can be switched off and on again if the optimizer
-    was built with them. Otherwise they can't be switched on.
-
-    Raises:
-        ValueError: If an argument is out of range.
+    {{common arguments}}
 
     Example:
 

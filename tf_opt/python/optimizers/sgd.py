@@ -39,11 +39,12 @@ class SGD(FusedOptimizer):
     `variables`; with `torch_momentum=True` (and `decoupled_weight_decay=False`)
     they match PyTorch. The two forms differ if the learning rate changes: the
     old gradients in Keras' velocity keep the learning rate of their step.
-    Without momentum there is no velocity.
+    `dampening` needs `torch_momentum=True`, and can't be combined with
+    `nesterov=True`. Momentum can be set to 0 and back if the optimizer was
+    built with it. Otherwise it stays 0, and there is no velocity.
 
     Args:
-        learning_rate: Step size $\eta$, >= 0: a float, a Keras
-            `LearningRateSchedule`, or a callable without arguments.
+        {{learning_rate}}
         momentum: $\mu$, the part of the velocity that remains, in [0, 1]; 0 is
             no momentum.
         dampening: $\tau$, the part of a gradient that PyTorch's momentum leaves
@@ -53,14 +54,7 @@ class SGD(FusedOptimizer):
         torch_momentum: Whether momentum has PyTorch's form, whose velocity is a
             sum of gradients without the learning rate, and not Keras'.
 
-    {{common_arguments}}
-
-    `dampening` needs `torch_momentum=True`, and can't be combined with
-    `nesterov=True`. Momentum can be set to 0 and back if the optimizer was
-    built with it. Otherwise it stays 0.
-
-    Raises:
-        ValueError: If an argument is out of range, or doesn't go with another.
+    {{common arguments}}
 
     Example:
 

@@ -18,14 +18,13 @@ from typing import TypeVar
 import keras
 
 from tf_opt.python import keras_internals
-from tf_opt.python.functional.docstrings import fill_in
 from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.optimizers.base import docstrings
 from tf_opt.python.optimizers.base.arguments import COMMON_CHECKS
 from tf_opt.python.optimizers.base.arguments import Check
 from tf_opt.python.optimizers.base.arguments import KerasArguments
 from tf_opt.python.optimizers.base.arguments import Options
 from tf_opt.python.optimizers.base.arguments import SavedChoices
-from tf_opt.python.optimizers.base.docstrings import COMMON_ARGUMENTS
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.values import validation
 
@@ -57,7 +56,7 @@ def optimizer(
         _make_constructor(cls, keras_class)
         if keras_class is not None:
             COUNTERPARTS[keras_class] = cls, keras_arguments
-        fill_in(cls, {"common_arguments": COMMON_ARGUMENTS})
+        docstrings.complete(cls, spec.function)
         return keras.saving.register_keras_serializable("tf_opt")(cls)
 
     return define

@@ -1,8 +1,19 @@
-"""The part that the optimizers' docstrings share."""
+"""Docstrings of optimizers and of their rules: the parts that they share.
+
+A docstring names a part as Keras does, `{{part}}`.
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
 import textwrap
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+_LEARNING_RATE = r"""learning_rate: Step size $\eta$, >= 0: a float, a Keras
+    `LearningRateSchedule`, or a callable without arguments."""
 
 _KERAS_ARGUMENTS = """\
 weight_decay: Strength of the weight decay, >= 0, or None. Variables
@@ -109,10 +120,95 @@ exclude_from_weight_decay: The exclusions that `get_config` saved: None, or a
 by_position: Each variable's options, as `get_config` saves them, for models
     in which loading changes the variables' paths. Leave it out elsewhere."""
 
-COMMON_ARGUMENTS = "\n\n".join(
-    f"Args: {title}\n{textwrap.indent(arguments.strip(), '    ')}"
-    for title, arguments in (
-        ("Of every Keras optimizer", _KERAS_ARGUMENTS),
-        ("Of every tf_opt optimizer", _OPTIONS),
+_COMMON_ARGUMENTS = "\n\n".join(
+    f"{title}\n{textwrap.indent(entries.strip(), '    ')}"
+    for title, entries in (
+        ("Args: Of every Keras optimizer", _KERAS_ARGUMENTS),
+        ("Args: Of every tf_opt optimizer", _OPTIONS),
+        (
+            "Raises:",
+            "ValueError: If an argument is wrong or excludes another.",
+        ),
     )
 )
+
+_FORMULA = """\
+{formula}
+
+`maximize` and weight decay come first. A pure and differentiable function;
+`tf_opt.functional` describes types and arithmetic. The state has the variable's
+shape. It is float32 for a float16, bfloat16 or float32 variable and has the
+variable's type for others; bfloat16, or float32 for float64, will do, too. It
+is zeros at first, except where described otherwise."""
+
+_TENSORS = """\
+variable: The variable $p$, a floating point or complex tensor of any shape.
+gradient: Its gradient $g$, of the same shape and type."""
+
+# Arguments of rules that optimizers don't have, or that aren't numbers there.
+_NUMBERS = {
+    "step": "step: Number $t$ of this step, an integer counted from 1.",
+    "learning_rate": r"learning_rate: Step size $\eta$, a scalar.",
+    "weight_decay": "weight_decay: Strength of the weight decay; 0 is none.",
+}
+
+_RESULT = """\
+Returns:
+    The new variable and state (`{result}`), with the types of the old ones.
+
+Raises:
+    ValueError: If a tensor has the wrong shape or type, a number is out of
+        range, or an argument isn't a number as required. The error names the
+        argument."""
+
+
+def complete(cls: type, rule: Callable[..., Any]) -> None:
+    """Completes the docstrings of an optimizer and of its rule's function.
+
+    The class describes formula and arguments. From it, the function gets what
+    its own docstring doesn't describe, and so does a subclass such as AdamW.
+    """
+    # `python -OO` removes docstrings.
+    if cls.__doc__ is None:
+        return
+    inherited = _entries(cls.__base__)
+    own = [inherited[x] for x in cls._own_arguments if x in inherited]
+    _fill_in(
+        cls,
+        {
+            "learning_rate": _LEARNING_RATE,
+            "inherited arguments": "\n".join([_LEARNING_RATE, *own]),
+            "common arguments": _COMMON_ARGUMENTS,
+        },
+    )
+    formula = re.findall(r"(?s)For a variable .*?\$\$.*?\$\$", cls.__doc__)
+    described = {"variable", "gradient", *_entries(rule)}
+    entries = {**_entries(cls), **_NUMBERS}
+    taken = inspect.signature(rule)
+    _fill_in(
+        rule,
+        {
+            "formula": _FORMULA.format(formula="".join(formula[:1])),
+            "variable and gradient": _TENSORS,
+            "numbers": "\n".join(
+                entries[x] for x in taken.parameters if x not in described
+            ),
+            "result": _RESULT.format(result=taken.return_annotation),
+        },
+    )
+
+
+def _entries(documented: Any) -> dict[str, str]:
+    """Returns what a docstring says of each argument."""
+    found = re.finditer(
+        r"(?m)^    (\w+): .*(?:\n {8}.*)*", inspect.getdoc(documented)
+    )
+    return {x[1]: textwrap.dedent(x[0]) for x in found}
+
+
+def _fill_in(documented: Any, parts: Mapping[str, str]) -> None:
+    documented.__doc__ = re.sub(
+        r"(?m)^( *)\{\{(.+)\}\}$",
+        lambda x: textwrap.indent(parts[x[2]], x[1]),
+        inspect.cleandoc(documented.__doc__),
+    )
