@@ -15,61 +15,44 @@ slots keep their types. Values of 16 bits are rounded to nearest, which loses
 small steps (the optimizers can round at random instead).
 """
 
-from tf_opt.python.functional.adadelta_rule import AdadeltaResult
-from tf_opt.python.functional.adadelta_rule import adadelta
-from tf_opt.python.functional.adagrad_rule import AdagradResult
-from tf_opt.python.functional.adagrad_rule import adagrad
-from tf_opt.python.functional.adam_rule import AdamResult
-from tf_opt.python.functional.adam_rule import adam
-from tf_opt.python.functional.adamax_rule import AdamaxResult
-from tf_opt.python.functional.adamax_rule import adamax
-from tf_opt.python.functional.asgd_rule import ASGDResult
-from tf_opt.python.functional.asgd_rule import asgd
-from tf_opt.python.functional.averaged_sgd_rule import AveragedSGDResult
-from tf_opt.python.functional.averaged_sgd_rule import averaged_sgd
-from tf_opt.python.functional.ftrl_rule import FtrlResult
-from tf_opt.python.functional.ftrl_rule import ftrl
-from tf_opt.python.functional.lion_rule import LionResult
-from tf_opt.python.functional.lion_rule import lion
-from tf_opt.python.functional.measure import GradientMeasures
-from tf_opt.python.functional.measure import measure_gradients
-from tf_opt.python.functional.nadam_rule import NAdamResult
-from tf_opt.python.functional.nadam_rule import nadam
-from tf_opt.python.functional.rmsprop_rule import RMSpropResult
-from tf_opt.python.functional.rmsprop_rule import rmsprop
-from tf_opt.python.functional.sgd_rule import SGDResult
-from tf_opt.python.functional.sgd_rule import sgd
-from tf_opt.python.functional.unrolling import UnrollResult
-from tf_opt.python.functional.unrolling import unroll
+from tf_opt.python.functional.adadelta_rule import (
+    AdadeltaResult as AdadeltaResult,
+)
+from tf_opt.python.functional.adadelta_rule import adadelta as adadelta
+from tf_opt.python.functional.adagrad_rule import AdagradResult as AdagradResult
+from tf_opt.python.functional.adagrad_rule import adagrad as adagrad
+from tf_opt.python.functional.adam_rule import AdamResult as AdamResult
+from tf_opt.python.functional.adam_rule import adam as adam
+from tf_opt.python.functional.adamax_rule import AdamaxResult as AdamaxResult
+from tf_opt.python.functional.adamax_rule import adamax as adamax
+from tf_opt.python.functional.asgd_rule import ASGDResult as ASGDResult
+from tf_opt.python.functional.asgd_rule import asgd as asgd
+from tf_opt.python.functional.averaged_sgd_rule import (
+    AveragedSGDResult as AveragedSGDResult,
+)
+from tf_opt.python.functional.averaged_sgd_rule import (
+    averaged_sgd as averaged_sgd,
+)
+from tf_opt.python.functional.ftrl_rule import FtrlResult as FtrlResult
+from tf_opt.python.functional.ftrl_rule import ftrl as ftrl
+from tf_opt.python.functional.lion_rule import LionResult as LionResult
+from tf_opt.python.functional.lion_rule import lion as lion
+from tf_opt.python.functional.measure import (
+    GradientMeasures as GradientMeasures,
+)
+from tf_opt.python.functional.measure import (
+    measure_gradients as measure_gradients,
+)
+from tf_opt.python.functional.nadam_rule import NAdamResult as NAdamResult
+from tf_opt.python.functional.nadam_rule import nadam as nadam
+from tf_opt.python.functional.rmsprop_rule import RMSpropResult as RMSpropResult
+from tf_opt.python.functional.rmsprop_rule import rmsprop as rmsprop
+from tf_opt.python.functional.sgd_rule import SGDResult as SGDResult
+from tf_opt.python.functional.sgd_rule import sgd as sgd
+from tf_opt.python.functional.unrolling import UnrollResult as UnrollResult
+from tf_opt.python.functional.unrolling import unroll as unroll
 
-__all__ = [
-    "ASGDResult",
-    "AdadeltaResult",
-    "AdagradResult",
-    "AdamResult",
-    "AdamaxResult",
-    "AveragedSGDResult",
-    "FtrlResult",
-    "GradientMeasures",
-    "LionResult",
-    "NAdamResult",
-    "RMSpropResult",
-    "SGDResult",
-    "UnrollResult",
-    "adadelta",
-    "adagrad",
-    "adam",
-    "adamax",
-    "asgd",
-    "averaged_sgd",
-    "ftrl",
-    "lion",
-    "measure_gradients",
-    "nadam",
-    "rmsprop",
-    "sgd",
-    "unroll",
-]
+__all__ = sorted(name for name in globals() if name[0] != "_")
 
 
 def __dir__() -> list[str]:
