@@ -29,15 +29,11 @@ class SwapAveragedWeights(keras.callbacks.Callback):
     `optimizer.swap_in_average()` for the average. (With `use_ema=True` the
     model has the moving average after `fit`, as in Keras.)
 
-    Keras calls no callback after an error during an evaluation, so the average
-    may still be in place. The next epoch of a `fit` with this callback restores
-    the weights, and so does `optimizer.swap_out_average()`.
-
-    A model saved with the average in place is ready to use and still contains
-    the trained weights. `optimizer.swap_out_average()` restores them, and so
-    does a `fit` with this callback. A `fit` without it raises an error. The
-    same is true of models that `keras.callbacks.ModelCheckpoint` or
-    `keras.callbacks.BackupAndRestore` saved with the average in place.
+    The average may be in place at other times, too: after an error during an
+    evaluation, or in a model that was saved with it. Such a model is ready to
+    use and still contains the trained weights. A `fit` with this callback
+    restores them, and so does `optimizer.swap_out_average()`. A `fit` without
+    it raises an error.
 
     `keras.callbacks.SwapEMAWeights` also swaps moving averages, but it adds and
     subtracts. This callback restores the weights bit for bit, supports 16-bit

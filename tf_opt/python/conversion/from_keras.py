@@ -31,33 +31,27 @@ def from_keras(
 
     Results match to rounding, except for ids that repeat in the sparse gradient
     of an embedding: tf_opt adds their gradients up and squares the sum, as for
-    a dense gradient; Keras adds up the squares. So where $n$ equal gradients of
-    a row meet, a step of Keras is up to $\sqrt{n}$ times larger, and an
-    embedding may learn more slowly here at first. If it does, raise its rate:
-    `learning_rate_multipliers={"embeddings": 1.5}`. docs/differences.md has
-    a measured example. Clipping acts on the sum here, too, and in Keras on the
-    gradients before they are added up.
+    a dense gradient; Keras adds up the squares, and clips before. So an
+    embedding may learn more slowly here at first. If it does, raise its rate,
+    as docs/differences.md shows.
 
     Args:
         optimizer: A Keras optimizer that tf_opt has, too, such as `AdamW`
             (docs/migrate.md lists them); or a Keras `LossScaleOptimizer`
             (the class of `model.optimizer` under the policy `mixed_float16`) or
             `MultiOptimizer` around these. tf_opt optimizers inside of it are
-            kept, and exclude `options`. If the optimizer is built, the result
-            gets its state and updates the same variables. If it belongs to a
-            `tf.distribute.Strategy`, so does the result. Or what
-            `keras.optimizers.get` takes: a name, such as `"adam"`, or a
-            configuration.
+            kept, and exclude `options`. Or what `keras.optimizers.get` takes:
+            a name, such as `"adam"`, or a configuration.
         row_wise: As in `tf_opt.Adagrad`, for each Adagrad: accumulators by row
             begin with the means of the rows' accumulators.
         **options: Options of tf_opt, such as `lazy_mode` or `master_weights`,
             for each optimizer that is converted.
 
     Returns:
-        tf_opt's optimizer with the same hyperparameters, in Keras'
-        conventions, and the same state. A
-        `LossScaleOptimizer` becomes a `tf_opt.LossScaleOptimizer` around it
-        with the same scale, a `MultiOptimizer` another `MultiOptimizer`.
+        tf_opt's optimizer with the same hyperparameters, in Keras' conventions.
+        If `optimizer` is built, it has the same state and updates the same
+        variables, in the same `tf.distribute.Strategy`. A `LossScaleOptimizer`
+        becomes a `tf_opt.LossScaleOptimizer`, a `MultiOptimizer` another one.
 
     Raises:
         TypeError: If `optimizer` has another class, such as a subclass, which

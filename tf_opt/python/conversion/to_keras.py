@@ -38,12 +38,11 @@ def to_keras(
     Args:
         optimizer: A tf_opt optimizer that Keras has, too, such as `AdamW`; or a
             `LossScaleOptimizer` or `MultiOptimizer` around these. Keras
-            optimizers inside of it are kept. If the optimizer is built, the
-            result gets its state and updates the same variables. If it belongs
-            to a `tf.distribute.Strategy`, so does the result.
+            optimizers inside of it are kept.
 
     Returns:
-        Keras' optimizer with the same hyperparameters and the same state.
+        Keras' optimizer with the same hyperparameters and, if `optimizer` is
+        built, the same state, variables and `tf.distribute.Strategy`.
 
     Raises:
         TypeError: If Keras has no such optimizer, or `optimizer` is a subclass,

@@ -31,9 +31,9 @@ class Adagrad(FusedOptimizer):
     $$
 
     Where there is no gradient, nothing changes. So for an embedding table
-    (`tf.IndexedSlices`) a step costs as much as the rows that occur, and gives
-    the same bits as a dense gradient; repeated rows are summed. With weight
-    decay, `use_ema`, accumulation or master weights, it passes over the table.
+    (`tf.IndexedSlices`) a step costs as much as the rows that occur. With
+    weight decay, `use_ema`, accumulation or master weights, it passes over the
+    table. The bits are those of a dense gradient.
 
     Results match Keras, whose `keras.optimizers.Adagrad` has interchangeable
     `variables`, except for repeated rows, whose squares Keras adds up one by
@@ -42,17 +42,9 @@ class Adagrad(FusedOptimizer):
     they match PyTorch.
 
     With `row_wise`, the rows of embedding tables have one accumulator each
-    ("row-wise Adagrad"), as in TorchRec: a table of 1,000,000 rows and 64
-    columns has 4 MB of state instead of 256. For a row $r$:
-
-    $$
-    \begin{aligned}
-    a_r &\leftarrow a_r + \operatorname{mean}(g_r^2) \\
-    p_r &\leftarrow p_r - \frac{\eta}{\sqrt{a_r + \epsilon}} \, g_r
-        && \text{or, with torch\_epsilon, }
-        p_r - \frac{\eta}{\sqrt{a_r} + \epsilon} \, g_r
-    \end{aligned}
-    $$
+    ("row-wise Adagrad"), as in TorchRec: $a_r \leftarrow a_r +
+    \operatorname{mean}(g_r^2)$ for a row $r$. So a table of 1,000,000 rows and
+    64 columns has 4 MB of state instead of 256; see docs/row-wise.md.
 
     Args:
         {{learning_rate}}

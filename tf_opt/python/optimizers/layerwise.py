@@ -29,13 +29,11 @@ def layerwise_multipliers(
     the first. All other variables get the factor 1, such as those of a new
     head. This is what `layer_decay` does in timm and BEiT.
 
-    Without `blocks`, each layer is a level. The last one gets the factor 1, and
-    each level before it `decay` times the factor of the next one. Layers are in
-    the order of `model.layers`: a layer made of other layers counts as one, and
-    each layer of an inner model counts. Keras' normalization layers belong to
-    the level of the layer before them. A deep model has many levels (82 in
-    EfficientNetB0), so its first layers hardly learn unless `decay` is close to
-    1: name blocks instead.
+    Without `blocks`, each layer of `model.layers` is a level, together with
+    Keras' normalization layers after it; so is each layer of an inner model.
+    The last level gets the factor 1, and each one before it `decay` times the
+    factor of the next. This is for models with few levels; see
+    docs/how-to/fine-tune.md.
 
     Args:
         model: A built model.

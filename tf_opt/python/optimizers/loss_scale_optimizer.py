@@ -30,16 +30,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     halved; `inner_optimizer.skipped_steps` counts these steps. After
     `dynamic_growth_steps` finite steps in a row the scale is doubled.
 
-    Unscaling is part of the inner optimizer's pass over memory. Skipping a step
-    is a flag that this pass reads, so there is no condition around it. Under a
-    `tf.distribute` strategy the sum over replicas must be finite, so all
-    replicas agree.
-
-    Attributes that only tf_opt's optimizers have, such as `swap_in_average`,
+    Unscaling and skipping are part of the inner optimizer's pass over memory.
+    Under a `tf.distribute` strategy the sum over replicas must be finite, so
+    all replicas agree. Attributes that only tf_opt's optimizers have, such as
     `gradient_norm` or `master_weights`, can be read and set here, too.
-
-    `model.compile` under the policy `mixed_float16` doesn't wrap this optimizer
-    again.
+    `model.compile` doesn't wrap this optimizer again under `mixed_float16`.
 
     Args:
         inner_optimizer: The optimizer that updates the variables. Around an

@@ -63,21 +63,17 @@ track_gradient_norm: Whether to store the norm of the last update's
     gradients, before clipping, in `optimizer.gradient_norm`.
     `global_clipnorm` always stores it.
 lazy_mode: How to apply `tf.IndexedSlices`, the gradients of embedding
-    tables. False (exact): like the corresponding dense gradients, with
-    the same results. True (lazy): a step only updates the rows that
-    occur, with their moments and decay, so its cost doesn't depend on
-    the size of the table. Results differ, because a row's moments and
-    decay wait until the row occurs. `"catch_up"`: lazy, but a row first
-    makes up for the steps that it missed, with the results of exact
-    training, in `fit` with the callback `tf_opt.callbacks.CatchUp`; see
-    `catch_up`. This is for Keras' `Embedding` layers. Lazy tables exclude
-    `use_ema`. Repeated rows are summed first in all modes.
-    A dictionary, such as `{"user_table": "catch_up", "tags": True}`: a
-    variable has the mode of the first regular expression that is found
-    in its path, and is exact otherwise. A list of expressions is for
-    lazy variables.
-    As for the multipliers, `build` raises an error if an expression
-    matches nothing. An assignment to `optimizer.lazy_mode` takes effect
+    tables; see docs/sparse.md. False (exact): like the corresponding dense
+    gradients, with the same results. True (lazy): a step only updates the
+    rows that occur, at their cost. Results differ, because a row's moments
+    and decay wait until it occurs. `"catch_up"`: lazy, but a row first makes
+    up for the steps that it missed, with the results of exact training, in
+    `fit` with the callback `tf_opt.callbacks.CatchUp`; see `catch_up`. Lazy
+    tables exclude `use_ema`. Repeated rows are summed first in all modes.
+    For single tables: a dictionary such as
+    `{"user_table": "catch_up", "tags": True}`, whose regular expressions
+    are searched for as those of the multipliers; other variables are exact.
+    Or a list of expressions, for lazy variables. An assignment takes effect
     in eager steps and in functions traced afterwards, and can't change
     which tables catch up.
 master_weights: Whether to keep and update float32 copies (master
@@ -86,9 +82,8 @@ master_weights: Whether to keep and update float32 copies (master
     variable (`assign`, `load_weights`, ...), its copy follows.
 stochastic_rounding: Whether to round float16 and bfloat16 variables up
     or down at random, so that their mean is right and small steps
-    aren't lost. An alternative to `master_weights` without copies.
-    The random bits depend only on seed, step, variable and element;
-    they are the same on every device.
+    aren't lost. An alternative to `master_weights` without copies. The
+    random bits depend only on seed, step, variable and element.
 seed: The seed of the random bits for `stochastic_rounding` and
     `state_dtype`, an integer. None: the next seed of Keras.
 state_dtype: The type of moments and averages. None: that of the
@@ -98,15 +93,12 @@ state_dtype: The type of moments and averages. None: that of the
     float64 variables. The type of arithmetic and of accumulated
     gradients doesn't change.
 state_device: The device on which the state lives and steps run; the
-    variables stay where they are. None: beside each variable.
-    `"CPU:0"` keeps moments, averages, accumulators and master weights
-    out of a GPU's memory: a step fetches the variables' values,
-    updates them on the host beside the backward pass, and sends them
-    back. Results are the same. Steps can't be inside XLA: compile the
-    model with `jit_compile=False`.
+    variables stay where they are. None: beside each variable. `"CPU:0"`
+    keeps the state out of a GPU's memory, with the same results; see
+    docs/offload.md. Steps can't be inside XLA: compile the model with
+    `jit_compile=False`.
 shard_state: Whether the replicas of a `MirroredStrategy` share the
-    state (ZeRO, stage 1). Each variable has an owner, the replica that
-    alone has its state, updates it and sends the value to the others.
+    state (ZeRO, stage 1), each of them the state of some variables.
     Results and checkpoints are the same. Not inside XLA, either.
 implementation: `"auto"` runs the custom op where it can, and the
     composed implementation elsewhere (on devices and types without a
