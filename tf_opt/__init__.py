@@ -23,9 +23,9 @@ from tf_opt import functional as functional
 from tf_opt import ops as ops
 from tf_opt.python import tensorflow_internals as _tensorflow_internals
 from tf_opt.python.build_info import build_info as build_info
-from tf_opt.python.conversion.from_keras import from_keras as from_keras
 from tf_opt.python.conversion.from_torch import from_torch as from_torch
-from tf_opt.python.conversion.to_keras import to_keras as to_keras
+from tf_opt.python.conversion.keras_optimizers import from_keras as from_keras
+from tf_opt.python.conversion.keras_optimizers import to_keras as to_keras
 from tf_opt.python.conversion.to_torch import to_torch as to_torch
 from tf_opt.python.conversion.torch_layouts import (
     torch_layouts as torch_layouts,
