@@ -37,15 +37,9 @@ def adadelta(
 ) -> AdadeltaResult:
     r"""Computes one step of Adadelta on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         accumulated_grad: Moving average $a$ of the squared gradients.
         accumulated_delta_var: Moving average $d$ of the squared changes.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

@@ -37,18 +37,12 @@ def adagrad(
 ) -> AdagradResult:
     r"""Computes one step of Adagrad on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         accumulator: Sum $a$ of the squared gradients, at first any number >= 0,
             such as 0.1 everywhere. With `row_wise`, of the shape [rows], and
             float32 for a 16-bit variable.
-        {{numbers}}
         row_wise: Whether rows, along the first axis, have one accumulator each
             (see `tf_opt.Adagrad`). The variable isn't a scalar or complex then.
-
-    {{result}}
 
     Example:
 

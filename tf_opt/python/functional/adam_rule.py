@@ -44,16 +44,10 @@ def adam(
 ) -> AdamResult:
     r"""Computes one step of Adam or AdamW on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         m: First moment.
         v: Second moment.
         v_max: Running maximum of `v`; None: without AMSGrad.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

@@ -41,15 +41,9 @@ def adamax(
 ) -> AdamaxResult:
     r"""Computes one step of Adamax on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         m: First moment.
         u: Infinity norm.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

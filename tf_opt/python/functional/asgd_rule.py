@@ -35,10 +35,7 @@ def asgd(
 ) -> ASGDResult:
     r"""Computes one step of the stochastic average gradient on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         d: Sum of the last gradients of all batches, only in the first of these
             types.
         y: Last gradient $y_i$ of this batch, to whose type the gradient is
@@ -46,9 +43,6 @@ def asgd(
         seen_batches: The number $n$ of different batches seen, including this
             one, an integer >= 1. If batches come in order: `min(step, number of
             batches)`.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

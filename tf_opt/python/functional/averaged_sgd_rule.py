@@ -39,17 +39,11 @@ def averaged_sgd(
 ) -> AveragedSGDResult:
     r"""Computes one step of AveragedSGD on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         ax: The variable's average.
         eta: Step size $\eta$ that the previous step returned, a float64 scalar.
             None in the first step, which uses the learning rate.
         learning_rate: $\gamma$, a scalar, from which `eta` is computed.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

@@ -40,16 +40,10 @@ def ftrl(
 ) -> FtrlResult:
     r"""Computes one step of FTRL-Proximal on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         accumulator: Sum $n$ of the squared gradients, at first any number >= 0,
             such as 0.1 everywhere.
         linear: Sum $z$ of the gradients, less what keeps the variable near.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

@@ -35,14 +35,8 @@ def lion(
 ) -> LionResult:
     r"""Computes one step of Lion on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         m: First moment.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

@@ -44,17 +44,11 @@ def nadam(
 ) -> NAdamResult:
     r"""Computes one step of NAdam on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         m: First moment.
         v: Second moment.
         momentum_product: $P$ after the previous step, a scalar; 1 at first. The
             new one is float64.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

@@ -43,17 +43,11 @@ def rmsprop(
 ) -> RMSpropResult:
     r"""Computes one step of RMSprop on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         velocity: Moving average $v$ of the squared gradients.
         momentum_buffer: Momentum $b$; None: without momentum.
         average_gradient: Moving average $a$ of the gradients; None: the average
             of the squares isn't centered.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

@@ -39,14 +39,8 @@ def sgd(
 ) -> SGDResult:
     r"""Computes one step of SGD on one tensor.
 
-    {{formula}}
-
     Args:
-        {{variable and gradient}}
         velocity: Velocity $b$; None: without momentum.
-        {{numbers}}
-
-    {{result}}
 
     Example:
 

@@ -35,11 +35,8 @@ class Adadelta(FusedOptimizer):
     learning rate: it is 1.
 
     Args:
-        {{learning_rate}}
         rho: Decay $\rho$ of the averages, in [0, 1).
         epsilon: $\epsilon$, >= 0, with which the first steps begin.
-
-    {{common arguments}}
 
     Example:
 

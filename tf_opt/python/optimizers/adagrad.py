@@ -47,7 +47,6 @@ class Adagrad(FusedOptimizer):
     64 columns has 4 MB of state instead of 256; see docs/row-wise.md.
 
     Args:
-        {{learning_rate}}
         initial_accumulator_value: First value of the accumulator, >= 0.
         epsilon: $\epsilon$, >= 0, which keeps the root from being 0.
         torch_epsilon: Whether epsilon is added to the root, as in PyTorch, and
@@ -56,8 +55,6 @@ class Adagrad(FusedOptimizer):
             variables named `embeddings`, as in Keras' `Embedding`, or a list of
             regular expressions for the tables' paths. It can't be changed once
             the optimizer is built.
-
-    {{common arguments}}
 
     Example:
 

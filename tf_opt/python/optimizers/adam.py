@@ -37,7 +37,6 @@ class Adam(FusedOptimizer):
     interchangeable with that of `keras.optimizers.Adam(amsgrad=...)`.
 
     Args:
-        {{learning_rate}}
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the second moment, in [0, 1).
         epsilon: Added to the denominator, >= 0.
@@ -46,8 +45,6 @@ class Adam(FusedOptimizer):
         epsilon_hat: Whether to add epsilon before the bias correction, as Keras
             and TensorFlow do. The step is then $\eta \sqrt{1 - \beta_2^t} /
             (1 - \beta_1^t) \cdot m / (\sqrt{v} + \epsilon)$.
-
-    {{common arguments}}
 
     Example:
 
@@ -99,11 +96,6 @@ class AdamW(Adam):
     $$
 
     $\lambda$ can't be None: without decay, this is `tf_opt.Adam`.
-
-    Args:
-        {{inherited arguments}}
-
-    {{common arguments}}
 
     Example:
 

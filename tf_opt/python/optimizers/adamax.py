@@ -37,14 +37,11 @@ class Adamax(FusedOptimizer):
     they match PyTorch.
 
     Args:
-        {{learning_rate}}
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the norm, in [0, 1).
         epsilon: $\epsilon$, >= 0, which keeps the norm from being 0.
         torch_epsilon: Whether epsilon is inside of the maximum, as in PyTorch,
             and not added to the norm, as in Keras.
-
-    {{common arguments}}
 
     Example:
 

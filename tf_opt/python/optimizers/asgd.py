@@ -74,12 +74,9 @@ class ASGD(FusedOptimizer):
     one batch's gradients.
 
     Args:
-        {{learning_rate}}
         batch_num: The number of batches in an epoch, >= 1. With 1, this is SGD
             (or gradient descent, if the one batch contains all data). Leaving
             it out is a warning.
-
-    {{common arguments}}
 
     Example:
 

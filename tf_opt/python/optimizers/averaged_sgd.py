@@ -64,8 +64,6 @@ class AveragedSGD(FusedOptimizer):
         alpha: Power $\alpha$ of the step size's decay, >= 0.
         t0: Number of steps $t_0$ before averaging begins, >= 0, as above.
 
-    {{common arguments}}
-
     Example:
 
     >>> import keras, tensorflow as tf, tf_opt

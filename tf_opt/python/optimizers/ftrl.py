@@ -51,7 +51,6 @@ class Ftrl(FusedOptimizer):
     `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
 
     Args:
-        {{learning_rate}}
         learning_rate_power: $q$, <= 0: how steps shrink with $n$.
         initial_accumulator_value: First value of $n$, >= 0.
         l1_regularization_strength: $\lambda_1$, >= 0, sets elements to 0.
@@ -59,8 +58,6 @@ class Ftrl(FusedOptimizer):
         l2_shrinkage_regularization_strength: $\lambda_s$, >= 0, an L2 penalty
             of the loss.
         beta: $\beta$, >= 0, added to $n^{-q}$.
-
-    {{common arguments}}
 
     Example:
 

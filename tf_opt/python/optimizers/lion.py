@@ -33,11 +33,8 @@ class Lion(FusedOptimizer):
     this optimizer.
 
     Args:
-        {{learning_rate}}
         beta_1: The moment's part of the direction, in [0, 1].
         beta_2: Decay of the first moment, in [0, 1].
-
-    {{common arguments}}
 
     Example:
 

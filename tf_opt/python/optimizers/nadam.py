@@ -38,14 +38,11 @@ class NAdam(FusedOptimizer):
     which is float64 if any variable is, and float32 otherwise.
 
     Args:
-        {{learning_rate}}
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the second moment, in [0, 1).
         epsilon: Added to the denominator, >= 0.
         momentum_decay: Rate at which the momentum grows from half of `beta_1`
             to `beta_1`, >= 0: 0.004 in PyTorch and Paddle, 1 in Keras.
-
-    {{common arguments}}
 
     Example:
 

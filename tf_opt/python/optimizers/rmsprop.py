@@ -45,7 +45,6 @@ class RMSprop(FusedOptimizer):
     the optimizer was built with them. Otherwise they can't be switched on.
 
     Args:
-        {{learning_rate}}
         rho: Decay $\rho$ of the averages, in [0, 1).
         momentum: $\mu$, the part of the momentum that remains, in [0, 1]; 0 is
             no momentum.
@@ -55,8 +54,6 @@ class RMSprop(FusedOptimizer):
             not inside of it, as in Keras.
         torch_momentum: Whether momentum has PyTorch's form, without the
             learning rate.
-
-    {{common arguments}}
 
     Example:
 

@@ -44,7 +44,6 @@ class SGD(FusedOptimizer):
     built with it. Otherwise it stays 0, and there is no velocity.
 
     Args:
-        {{learning_rate}}
         momentum: $\mu$, the part of the velocity that remains, in [0, 1]; 0 is
             no momentum.
         dampening: $\tau$, the part of a gradient that PyTorch's momentum leaves
@@ -53,8 +52,6 @@ class SGD(FusedOptimizer):
         nesterov: Whether to apply Nesterov's momentum.
         torch_momentum: Whether momentum has PyTorch's form, whose velocity is a
             sum of gradients without the learning rate, and not Keras'.
-
-    {{common arguments}}
 
     Example:
 

@@ -56,7 +56,9 @@ def optimizer(
         _make_constructor(cls, keras_class)
         if keras_class is not None:
             COUNTERPARTS[keras_class] = cls, keras_arguments
-        docstrings.complete(cls, spec.function)
+        docstrings.complete_class(cls)
+        if cls.__name__ == spec.class_name:
+            docstrings.complete_rule(spec.function, cls)
         return keras.saving.register_keras_serializable("tf_opt")(cls)
 
     return define

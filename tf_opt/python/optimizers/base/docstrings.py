@@ -1,6 +1,7 @@
-"""Docstrings of optimizers and of their rules: the parts that they share.
+"""Docstrings of optimizers and rules: what they share.
 
-A docstring names a part as Keras does, `{{part}}`.
+An optimizer describes its formula and its own arguments, and a rule's function
+only its state. The rest is added here.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
@@ -112,33 +114,27 @@ exclude_from_weight_decay: The exclusions that `get_config` saved: None, or a
 by_position: Each variable's options, as `get_config` saves them, for models
     in which loading changes the variables' paths. Leave it out elsewhere."""
 
-_COMMON_ARGUMENTS = "\n\n".join(
-    f"{title}\n{textwrap.indent(entries.strip(), '    ')}"
-    for title, entries in (
-        ("Args: Of every Keras optimizer", _KERAS_ARGUMENTS),
-        ("Args: Of every tf_opt optimizer", _OPTIONS),
-        (
-            "Raises:",
-            "ValueError: If an argument is wrong or excludes another.",
-        ),
-    )
-)
+_COMMON_ARGUMENTS = f"""\
+Args: Of every Keras optimizer
+{textwrap.indent(_KERAS_ARGUMENTS, "    ")}
+Args: Of every tf_opt optimizer
+{textwrap.indent(_OPTIONS, "    ")}
 
-_FORMULA = """\
-{formula}
+Raises:
+    ValueError: If an argument is wrong or excludes another."""
 
+_ABOUT_RULES = """\
 `maximize` and weight decay come first. A pure and differentiable function;
 `tf_opt.functional` describes types and arithmetic. The state has the variable's
 shape. It is float32 for a float16, bfloat16 or float32 variable and has the
 variable's type for others; bfloat16, or float32 for float64, will do, too. It
 is zeros at first, except where described otherwise."""
 
-_TENSORS = """\
-variable: The variable $p$, a floating point or complex tensor of any shape.
-gradient: Its gradient $g$, of the same shape and type."""
-
-# Arguments of rules that optimizers don't have, or that aren't numbers there.
-_NUMBERS = {
+# Those that optimizers don't have, or that aren't numbers there.
+_RULE_ARGUMENTS = {
+    "variable": "variable: The variable $p$, a floating point or complex "
+    "tensor of any shape.",
+    "gradient": "gradient: Its gradient $g$, of the same shape and type.",
     "step": "step: Number $t$ of this step, an integer counted from 1.",
     "learning_rate": r"learning_rate: Step size $\eta$, a scalar.",
     "weight_decay": "weight_decay: Strength of the weight decay; 0 is none.",
@@ -146,61 +142,68 @@ _NUMBERS = {
 
 _RESULT = """\
 Returns:
-    The new variable and state (`{result}`), with the types of the old ones.
+    The new variable and state (`{}`), with the types of the old ones.
 
 Raises:
     ValueError: If a tensor has the wrong shape or type, a number is out of
         range, or an argument isn't a number as required. The error names the
         argument."""
 
+_ENTRY = re.compile(r"(?m)^    (\w+): .*(?:\n {8}.*)*")
+_FORMULA = re.compile(
+    r"^For a variable .*?\$\$.*?\$\$", re.DOTALL | re.MULTILINE
+)
 
-def complete(cls: type, rule: Callable[..., Any]) -> None:
-    """Completes the docstrings of an optimizer and of its rule's function.
 
-    The class describes formula and arguments. From it, the function gets what
-    its own docstring doesn't describe, and so does a subclass such as AdamW.
-    """
-    # `python -OO` removes docstrings.
-    if cls.__doc__ is None:
-        return
-    inherited = _entries(cls.__base__)
-    own = [inherited[x] for x in cls._own_arguments if x in inherited]
-    _fill_in(
+def complete_class(cls: type) -> None:
+    """Adds the arguments that a class inherits or shares with others."""
+    _complete(
         cls,
-        {
-            "learning_rate": _LEARNING_RATE,
-            "inherited arguments": "\n".join([_LEARNING_RATE, *own]),
-            "common arguments": _COMMON_ARGUMENTS,
-        },
+        ["learning_rate", *cls._own_arguments],
+        {"learning_rate": _LEARNING_RATE, **_entries(cls.__base__)},
+        after=_COMMON_ARGUMENTS,
     )
-    formula = re.findall(r"(?s)For a variable .*?\$\$.*?\$\$", cls.__doc__)
-    described = {"variable", "gradient", *_entries(rule)}
-    entries = {**_entries(cls), **_NUMBERS}
-    taken = inspect.signature(rule)
-    _fill_in(
-        rule,
-        {
-            "formula": _FORMULA.format(formula="".join(formula[:1])),
-            "variable and gradient": _TENSORS,
-            "numbers": "\n".join(
-                entries[x] for x in taken.parameters if x not in described
-            ),
-            "result": _RESULT.format(result=taken.return_annotation),
-        },
+
+
+def complete_rule(function: Callable[..., Any], cls: type) -> None:
+    """Adds what a rule's function shares with its optimizer or other rules."""
+    signature = inspect.signature(function)
+    _complete(
+        function,
+        signature.parameters,
+        {**_entries(cls), **_RULE_ARGUMENTS},
+        before="\n\n".join([*_FORMULA.findall(_text(cls)), _ABOUT_RULES]),
+        after=_RESULT.format(signature.return_annotation),
     )
+
+
+def _complete(
+    documented: Any,
+    arguments: Iterable[str],
+    entries: Mapping[str, str],
+    *,
+    before: str = "",
+    after: str,
+) -> None:
+    """Adds entries of `Args`, and text before and after them."""
+    # `python -OO` removes docstrings.
+    if documented.__doc__ is None:
+        return
+    entries = {**entries, **_entries(documented)}
+    text, _, example = _text(documented).partition("Example:\n")
+    text, _, _ = text.partition("Args:\n")
+    args = textwrap.indent("\n".join(map(entries.get, arguments)), "    ")
+    parts = (text.strip(), before, f"Args:\n{args}", after)
+    documented.__doc__ = "\n\n".join(
+        [*filter(None, parts), f"Example:\n{example}"]
+    )
+
+
+def _text(documented: Any) -> str:
+    return inspect.getdoc(documented) or ""
 
 
 def _entries(documented: Any) -> dict[str, str]:
-    """Returns what a docstring says of each argument."""
-    found = re.finditer(
-        r"(?m)^    (\w+): .*(?:\n {8}.*)*", inspect.getdoc(documented)
-    )
+    """Returns the entries of a docstring's `Args`, by name."""
+    found = _ENTRY.finditer(_text(documented))
     return {x[1]: textwrap.dedent(x[0]) for x in found}
-
-
-def _fill_in(documented: Any, parts: Mapping[str, str]) -> None:
-    documented.__doc__ = re.sub(
-        r"(?m)^( *)\{\{(.+)\}\}$",
-        lambda x: textwrap.indent(parts[x[2]], x[1]),
-        inspect.cleandoc(documented.__doc__),
-    )
