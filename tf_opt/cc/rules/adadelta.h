@@ -2,12 +2,7 @@
 #ifndef TF_OPT_CC_RULES_ADADELTA_H_
 #define TF_OPT_CC_RULES_ADADELTA_H_
 
-#include "tf_opt/cc/rules/coasting.h"
-#include "tf_opt/cc/rules/description.h"
-#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_parts.h"
-#include "tf_opt/cc/rules/scalar_input.h"
-#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 

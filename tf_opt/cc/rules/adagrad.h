@@ -3,11 +3,7 @@
 #ifndef TF_OPT_CC_RULES_ADAGRAD_H_
 #define TF_OPT_CC_RULES_ADAGRAD_H_
 
-#include "tf_opt/cc/rules/description.h"
-#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_parts.h"
-#include "tf_opt/cc/rules/scalar_input.h"
-#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 

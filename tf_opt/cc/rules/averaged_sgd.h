@@ -5,11 +5,7 @@
 
 #include <cstdint>
 
-#include "tf_opt/cc/rules/description.h"
-#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/rule_parts.h"
-#include "tf_opt/cc/rules/scalar_input.h"
-#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 

@@ -1,21 +1,11 @@
 // How a row of a table coasts while it waits: what the steps that it missed, in
-// which its gradient was zero, would have done to it.
-//
-// In one missed step, an element with the slots s moves by
-//
-//   p <- keep * p - step_size * D
-//   s[k] <- decays[k] * s[k]
-//
-// where D is the rule's Direction(epsilon, s...). From one missed step to the
-// next, D shrinks by the factor `ratio` if epsilon is small. So k missed steps
-// together are
+// which its gradient was zero, would have done to it. All of them together are
 //
 //   p <- keep * p - moved * D(epsilon, s...)
 //   s[k] <- decays[k] * s[k]
 //
-// with numbers that depend only on when the row waited. They are exact except
-// for epsilon, which is the mean over the missed steps, weighted by their
-// sizes.
+// where D is the rule's Direction and s are its slots. docs/formulas-sparse.md
+// shows why, and what epsilon is.
 #ifndef TF_OPT_CC_RULES_COASTING_H_
 #define TF_OPT_CC_RULES_COASTING_H_
 

@@ -4,13 +4,8 @@
 
 #include <cstdint>
 
-#include "tf_opt/cc/rules/coasting.h"
-#include "tf_opt/cc/rules/description.h"
-#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/power.h"
 #include "tf_opt/cc/rules/rule_parts.h"
-#include "tf_opt/cc/rules/scalar_input.h"
-#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 

@@ -1,18 +1,10 @@
-// Random bits for rounding: a function of the seed, the step, the variable, the
-// operand and the element, and of nothing else. So they are the same on every
-// device and in any order, and need no state.
+// Random bits for rounding; docs/random-bits.md has the formulas. They need no
+// state and are the same on every device and in any order.
 //
-// A key for each variable is made by the finalizer of SplitMix64 (Steele, Lea &
-// Flood 2014, "Fast Splittable Pseudorandom Number Generators"), once a step;
-// then two multiplications in 32 bits are two elements' bits (the constants are
-// those that Ettinger's "hash-prospector" found to mix best).
-//
-// The operands of an element share these bits: each operand has a stream, whose
-// bits are those of the stream before it times a constant, modulo 2^16. The
-// bits of any two streams together are points of a lattice that fills the
-// square evenly, so whether one operand is rounded up hardly depends on the
-// other. (Given all 16 bits of one stream, the other's follow, but rounding
-// only compares.)
+// The key of a variable is made by the finalizer of SplitMix64 (Steele, Lea &
+// Flood 2014, "Fast Splittable Pseudorandom Number Generators"). The constants
+// of the multiplications in 32 bits are those that Ettinger's "hash-prospector"
+// found to mix best.
 #ifndef TF_OPT_CC_RULES_RANDOM_BITS_H_
 #define TF_OPT_CC_RULES_RANDOM_BITS_H_
 

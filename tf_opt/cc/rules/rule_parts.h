@@ -1,8 +1,11 @@
-// Parts that rules share.
+// Parts that rules share. A rule's header includes this and, for powers,
+// power.h.
 #ifndef TF_OPT_CC_RULES_RULE_PARTS_H_
 #define TF_OPT_CC_RULES_RULE_PARTS_H_
 
 #include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 

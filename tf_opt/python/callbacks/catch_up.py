@@ -101,9 +101,7 @@ class CatchUp(keras.callbacks.Callback):
         """Lets all rows catch up."""
         self._catch_up()
 
-    def on_predict_begin(self, logs: Any = None) -> None:
-        """Lets all rows catch up."""
-        self._catch_up()
+    on_predict_begin = on_test_begin
 
 
 def _optimizers_of(model: keras.Model) -> list[FusedOptimizer]:

@@ -43,17 +43,15 @@ def adadelta(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> new = tf_opt.functional.adadelta(
-    ...     tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5]),
-    ...     tf.zeros(2), tf.fill(2, 0.05), rho=0.8, learning_rate=0.5)
+    >>> from tf_opt import functional as f
+    >>> new = f.adadelta(1.0, 0.5, 0.0, 0.05, rho=0.8, learning_rate=0.5)
     >>> print(new.variable.numpy().round(4))
-    [0.75 2.25]
+    0.75
     """
     return AdadeltaResult(**pure_step(SPEC, locals()))
 
 
-def adadelta_update(*, rho: tf.Tensor, **_: tf.Tensor) -> Formula:
+def adadelta_update(*, rho, **_) -> Formula:
     """Binds a step's numbers; the slots are the averages of the squares."""
 
     def formula(s, p, g, accumulated_grad, accumulated_delta_var):
@@ -63,11 +61,7 @@ def adadelta_update(*, rho: tf.Tensor, **_: tf.Tensor) -> Formula:
         d = s.rho * d + s.one_minus_rho * (change * change)
         return p - s.learning_rate * change, a, d
 
-    return Formula(
-        formula,
-        {"one_minus_rho": 1 - rho},
-        missed=lambda _: MissedStep([rho, rho]),
-    )
+    return Formula(formula, missed=lambda _: MissedStep([rho, rho]))
 
 
 SPEC = rule_spec.RuleSpec(

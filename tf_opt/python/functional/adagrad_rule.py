@@ -46,10 +46,8 @@ def adagrad(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> new = tf_opt.functional.adagrad(
-    ...     tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5]),
-    ...     tf.constant([0.0, 3.75]), learning_rate=0.5)
+    >>> from tf_opt import functional as f
+    >>> new = f.adagrad([1.0, 2.0], [0.5, -0.5], [0.0, 3.75], learning_rate=0.5)
     >>> print(new.variable.numpy().round(4))
     [0.5   2.125]
     """

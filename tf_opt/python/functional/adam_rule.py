@@ -51,12 +51,10 @@ def adam(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
-    >>> new = tf_opt.functional.adam(
-    ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
+    >>> from tf_opt import functional as f
+    >>> new = f.adam(1.0, 0.5, m=0.0, v=0.0, step=1, learning_rate=0.1)
     >>> print(new.variable.numpy().round(4))
-    [0.9 2.1]
+    0.9
     """
     return AdamResult(**pure_step(SPEC, locals()))
 
@@ -97,8 +95,6 @@ def adam_update(
     return Formula(
         formula,
         {
-            "one_minus_beta_1": 1 - beta_1,
-            "one_minus_beta_2": 1 - beta_2,
             "step_size": step_size,
             "root_scale": root_scale,
         },

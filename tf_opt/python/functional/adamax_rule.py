@@ -47,12 +47,10 @@ def adamax(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
-    >>> new = tf_opt.functional.adamax(
-    ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
+    >>> from tf_opt import functional as f
+    >>> new = f.adamax(1.0, 0.5, m=0.0, u=0.0, step=1, learning_rate=0.1)
     >>> print(new.variable.numpy().round(4))
-    [0.9 2.1]
+    0.9
     """
     return AdamaxResult(**pure_step(SPEC, locals()))
 
@@ -89,7 +87,6 @@ def adamax_update(
     return Formula(
         formula,
         {
-            "one_minus_beta_1": 1 - beta_1,
             "step_size": step_size,
             "epsilon_inside": epsilon if torch_epsilon else zero,
             "epsilon_outside": outside,

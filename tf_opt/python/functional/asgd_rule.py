@@ -46,13 +46,10 @@ def asgd(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
-    >>> new = tf_opt.functional.asgd(
-    ...     p, tf.constant([0.5, -0.5]), zero, zero,
-    ...     seen_batches=1, learning_rate=0.5)
+    >>> from tf_opt import functional as f
+    >>> new = f.asgd(1.0, 0.5, d=0.0, y=0.0, seen_batches=1, learning_rate=0.5)
     >>> print(new.variable.numpy())
-    [0.75 2.25]
+    0.75
     """
     return ASGDResult(**pure_step(SPEC, locals()))
 

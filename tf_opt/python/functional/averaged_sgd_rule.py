@@ -47,13 +47,10 @@ def averaged_sgd(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
-    >>> new = tf_opt.functional.averaged_sgd(
-    ...     p, tf.constant([0.5, -0.5]), zero,
-    ...     step=1, learning_rate=0.5, lambd=0.0)
-    >>> print(new.variable.numpy())
-    [0.75 2.25]
+    >>> from tf_opt import functional as f
+    >>> new = f.averaged_sgd(1.0, 0.5, ax=0.0, step=1, learning_rate=0.5)
+    >>> print(new.variable.numpy().round(3))
+    0.75
     """
     return AveragedSGDResult(**pure_step(SPEC, locals()))
 

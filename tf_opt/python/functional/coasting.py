@@ -1,6 +1,6 @@
 """Rows of a table that wait, and then catch up with the steps they missed.
 
-`cc/rules/coasting.h` does the same, and has the formulas.
+`cc/rules/coasting.h` does the same; docs/formulas-sparse.md has the formulas.
 """
 
 from __future__ import annotations

@@ -47,10 +47,10 @@ def ftrl(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> new = tf_opt.functional.ftrl(
-    ...     tf.zeros(2), tf.constant([3.0, 1.0]), tf.constant([7.0, 0.0]),
-    ...     tf.zeros(2), learning_rate=0.5, l1_regularization_strength=1.0)
+    >>> from tf_opt import functional as f
+    >>> new = f.ftrl(
+    ...     [0.0, 0.0], [3.0, 1.0], [7.0, 0.0], [0.0, 0.0], learning_rate=0.5,
+    ...     l1_regularization_strength=1.0)
     >>> print(new.variable.numpy())
     [-0.25  0.  ]
     """

@@ -40,10 +40,8 @@ def lion(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
-    >>> new = tf_opt.functional.lion(
-    ...     p, tf.constant([0.5, -0.5]), zero, learning_rate=0.25)
+    >>> from tf_opt import functional as f
+    >>> new = f.lion([1.0, 2.0], [0.5, -0.5], m=[0.0, 0.0], learning_rate=0.25)
     >>> print(new.variable.numpy())
     [0.75 2.25]
     """
@@ -63,14 +61,7 @@ def lion_update(*, learning_rate, beta_1, beta_2) -> Formula:
         size = tf.where(tf.equal(beta_1, 0), 0 * learning_rate, learning_rate)
         return MissedStep([beta_2], size, lambda epsilon, m: tf.sign(m))
 
-    return Formula(
-        formula,
-        {
-            "one_minus_beta_1": 1 - beta_1,
-            "one_minus_beta_2": 1 - beta_2,
-        },
-        missed=missed,
-    )
+    return Formula(formula, missed=missed)
 
 
 SPEC = rule_spec.RuleSpec(

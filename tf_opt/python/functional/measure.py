@@ -48,16 +48,13 @@ def measure_gradients(
     $$
 
     $x$ is computed in the gradient's arithmetic type, which is float32 for
-    16-bit gradients; its squares and their sum are float64. A complex number is
-    treated as two real numbers. Works in eager mode, in `tf.function` and under
-    XLA. The gradients may have different types.
+    16-bit gradients; its squares and their sum are float64.
 
     Args:
-        gradients: Floating point or complex tensors of any shapes, at least
-            one.
-        accumulators: Tensors to add, one for each gradient and of its shape:
-            float32 for a float16, bfloat16 or float32 gradient, the gradient's
-            type for others. Or empty.
+        gradients: Floating point or complex tensors of any shapes and types, at
+            least one.
+        accumulators: Tensors to add, one for each gradient, of its shape and
+            arithmetic type. Or empty.
         gradient_scale: Factor of the gradients, a scalar.
         enabled: Whether to measure, a bool or a scalar bool tensor. If false,
             all sums are 0 and all gradients count as finite.

@@ -52,12 +52,10 @@ def nadam(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> p, zero = tf.constant([1.0, 2.0]), tf.zeros(2)
-    >>> new = tf_opt.functional.nadam(
-    ...     p, tf.constant([0.5, -0.5]), zero, zero, step=1, learning_rate=0.1)
+    >>> from tf_opt import functional as f
+    >>> new = f.nadam(1.0, 0.5, m=0.0, v=0.0, step=1, learning_rate=0.1)
     >>> print(new.variable.numpy().round(4))
-    [0.8944 2.1056]
+    0.8944
     """
     return NAdamResult(**pure_step(SPEC, locals()))
 
@@ -111,8 +109,6 @@ def nadam_update(
     return Formula(
         formula,
         {
-            "one_minus_beta_1": 1 - beta_1,
-            "one_minus_beta_2": 1 - beta_2,
             "moment_size": moment_size,
             "gradient_size": learning_rate * (1 - now) / (1 - product),
             "root_scale": 1 / root_correction,

@@ -51,12 +51,10 @@ def rmsprop(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> new = tf_opt.functional.rmsprop(
-    ...     tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5]), tf.zeros(2),
-    ...     learning_rate=0.1, rho=0.75)
+    >>> from tf_opt import functional as f
+    >>> new = f.rmsprop(1.0, 0.5, velocity=0.0, learning_rate=0.1, rho=0.75)
     >>> print(new.variable.numpy().round(4))
-    [0.8 2.2]
+    0.8
     """
     return RMSpropResult(**pure_step(SPEC, locals()))
 
@@ -103,7 +101,6 @@ def rmsprop_update(
     return Formula(
         formula,
         {
-            "one_minus_rho": 1 - rho,
             "inflow": inflow,
             "step_size": step_size,
             "epsilon_inside": zero if torch_epsilon else epsilon,

@@ -44,10 +44,8 @@ def sgd(
 
     Example:
 
-    >>> import tensorflow as tf, tf_opt
-    >>> new = tf_opt.functional.sgd(
-    ...     tf.constant([1.0, 2.0]), tf.constant([0.5, -0.5]),
-    ...     step=1, learning_rate=0.5)
+    >>> from tf_opt import functional as f
+    >>> new = f.sgd([1.0, 2.0], [0.5, -0.5], step=1, learning_rate=0.5)
     >>> print(new.variable.numpy())
     [0.75 2.25]
     """
@@ -86,11 +84,7 @@ def sgd_update(
 
     return Formula(
         formula,
-        {
-            "inflow": inflow,
-            "ahead": ahead,
-            "step_size": step_size,
-        },
+        {"inflow": inflow, "ahead": ahead, "step_size": step_size},
         missed=missed,
     )
 

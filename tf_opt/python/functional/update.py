@@ -24,8 +24,8 @@ class Formula:
         function: Takes a namespace of the step's numbers, `scalars` and `sqrt`,
             the variable, the gradient and, by name, the slots, all real and of
             one type; returns the new variable and slots.
-        scalars: What the rule computes of the step's numbers, by name, in
-            float64.
+        scalars: What else the formula reads, by name, in float64. Of the number
+            `x` it can also read `one_minus_x`.
         kept: The factor by which the rule's own decay shrinks the variable.
         rounds_gradient_like_slot: The slot whose type gradients are rounded to,
             if any.
@@ -34,7 +34,7 @@ class Formula:
     """
 
     function: Callable[..., Sequence[tf.Tensor]]
-    scalars: Mapping[str, tf.Tensor]
+    scalars: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
     kept: Scalar = 1.0
     rounds_gradient_like_slot: int | None = None
     missed: Callable[[Sequence[str]], MissedStep] | None = None
@@ -138,6 +138,8 @@ class _Scalars:
         self._exact = {**update.numbers, **update.formula.scalars}
 
     def __getattr__(self, name: str) -> tf.Tensor:
-        scalar = tf.cast(self._exact[name], self._dtype)
+        _, one_minus, number = name.rpartition("one_minus_")
+        exact = self._exact[number]
+        scalar = tf.cast(1 - exact if one_minus else exact, self._dtype)
         setattr(self, name, scalar)
         return scalar

@@ -55,15 +55,11 @@ class ASGD(FusedOptimizer):
     **The same batch must get the same number in every epoch.** By default,
     batches come in order: step $t$ is on batch $(t - 1) \bmod$ `batch_num`.
     So pass `model.fit` exactly `batch_num` batches that are not shuffled
-    (`shuffle=False`). To visit the batches in another order:
-
-    - in `model.fit`, use `tf_opt.callbacks.ShuffledBatches`;
-    - in a custom loop, set `optimizer.batch_index = i` before each step;
-    - for a whole epoch at once, set `optimizer.batch_order = order`.
-
-    With `gradient_accumulation_steps` = $k$, each update counts as one batch,
-    made of $k$ consecutive batches of the data: `batch_num` is the number of
-    updates in an epoch.
+    (`shuffle=False`). For another order use
+    `tf_opt.callbacks.ShuffledBatches` in `model.fit`, and in a custom loop set
+    `optimizer.batch_index` before each step or `optimizer.batch_order` before
+    each epoch. With `gradient_accumulation_steps` = $k$, each update counts as
+    one batch, made of $k$ consecutive batches of the data.
 
     **More batches need a smaller step size**, because the stored gradients are
     up to an epoch old. With $L$ the largest curvature of the whole objective,
@@ -74,7 +70,7 @@ class ASGD(FusedOptimizer):
     one batch's gradients.
 
     Args:
-        batch_num: The number of batches in an epoch, >= 1. With 1, this is SGD
+        batch_num: The number of updates in an epoch, >= 1. With 1, this is SGD
             (or gradient descent, if the one batch contains all data). Leaving
             it out is a warning.
 
