@@ -35,11 +35,9 @@ class CatchUp(keras.callbacks.Callback):
 
     Put it first in the list: callbacks that read weights come after it, such as
     `ModelCheckpoint`. Tables that are read in another way need a call of
-    `optimizer.catch_up(table, ids)` in `train_step`.
-
-    The optimizer may be inside a `LossScaleOptimizer` or Keras'
-    `MultiOptimizer`, and any attribute of the model, or in a list or dictionary
-    that is one. Without rows to catch up, training is what it was.
+    `optimizer.catch_up(table, ids)` in `train_step`. The optimizer may be
+    inside a `LossScaleOptimizer` or Keras' `MultiOptimizer`, and any attribute
+    of the model, or in a list or dictionary that is one.
 
     Args:
         every_n_batches: How often all rows catch up during an epoch, in

@@ -41,16 +41,13 @@ class Monitor(keras.callbacks.Callback):
     - `unmoved/PATH`: the share of a variable's elements that didn't change.
 
     The last two are for variables that `variables` selects. They show the first
-    update since the batch began, or all updates of one execution with
-    `steps_per_execution`. If a variable has a master weight, that is compared.
-
-    Keras' `MultiOptimizer` has values for each of its optimizers, in order:
+    update since the batch began; see docs/how-to/monitor.md. Keras'
+    `MultiOptimizer` has values for each of its optimizers, in order:
     `gradient_norm_0`, `gradient_norm_1`.
 
     Cost: when training begins, the callback sets `track_gradient_norm=True` in
-    tf_opt's optimizers. Unless a step measures its gradients anyway, it then
-    reads each gradient once more. An update that is compared copies the
-    selected variables first and reads them twice afterwards.
+    tf_opt's optimizers. A step that measures nothing else then reads each
+    gradient once more. A comparison copies the selected variables first.
 
     Args:
         log_dir: The folder for TensorBoard's files, or None. The package

@@ -18,20 +18,11 @@ def check(
     lacks: Sequence[str],
     fixed: Mapping[str, Any],
 ) -> None:
-    """Raises for what an optimizer of another library can't do.
+    """Raises a ValueError for what an optimizer of another library can't do.
 
-    Tables that catch up aren't among it: once their rows have caught up, they
-    hold the results of exact training.
-
-    Args:
-        optimizer: A tf_opt optimizer.
-        library: The other library.
-        lacks: Arguments that must have their defaults.
-        fixed: Arguments that must have these values.
-
-    Raises:
-        ValueError: If an argument has another value, or averages are swapped
-            in.
+    The arguments that it `lacks` must have their defaults, those that are
+    `fixed` these values. Averages must not be swapped in. Tables may catch up:
+    their rows then hold the results of exact training.
     """
     signature = inspect.signature(type(optimizer)).parameters
     required = {

@@ -85,9 +85,6 @@ def from_torch(
     >>> optimizer = tf_opt.from_torch(("AdamW", state_dict), [variable])
     >>> int(optimizer.iterations), optimizer.weight_decay
     (1, 0.01)
-
-    References:
-        - `torch.optim` of PyTorch 2
     """
     name, state_dict = _name_and_state(optimizer)
     counterpart = COUNTERPARTS[name]

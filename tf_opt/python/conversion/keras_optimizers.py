@@ -184,7 +184,11 @@ def _keras(optimizer: Optimizer) -> Optimizer:
     """Returns an unbuilt Keras optimizer with the same settings."""
     by_class = {ours: cls for cls, (ours, _) in COUNTERPARTS.items()}
     if type(optimizer) not in by_class:
-        if _is_kept(optimizer):
+        if (
+            isinstance(optimizer, Optimizer)
+            and not isinstance(optimizer, FusedOptimizer)
+            and keras_internals.unwrapped(optimizer) == [optimizer]
+        ):
             return optimizer
         supported = ", ".join(f"tf_opt.{cls.__name__}" for cls in by_class)
         raise TypeError(
@@ -218,15 +222,6 @@ def _keras(optimizer: Optimizer) -> Optimizer:
     else:
         keras_internals.exclude_same_from_weight_decay(optimizer, result)
     return result
-
-
-def _is_kept(optimizer: object) -> bool:
-    """Returns whether this is an optimizer of Keras, and no wrapper."""
-    return (
-        isinstance(optimizer, Optimizer)
-        and not isinstance(optimizer, FusedOptimizer)
-        and keras_internals.unwrapped(optimizer) == [optimizer]
-    )
 
 
 def _convert(

@@ -82,9 +82,6 @@ def to_torch(
     ...     groups = [{"lr": 0.5}]
     >>> groups[0]["lr"]
     0.5
-
-    References:
-        - `torch.optim` of PyTorch 2
     """
     # Imported here because nothing else needs it.
     import torch

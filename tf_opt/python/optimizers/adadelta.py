@@ -31,8 +31,7 @@ class Adadelta(FusedOptimizer):
     Results match Keras, whose `keras.optimizers.Adadelta` has interchangeable
     `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
     They also match PyTorch (with `decoupled_weight_decay=False`), whose
-    defaults are `Adadelta(1.0, rho=0.9, epsilon=1e-6)`. The paper has no
-    learning rate: it is 1.
+    defaults are `Adadelta(1.0, rho=0.9, epsilon=1e-6)`. The paper's rate is 1.
 
     Args:
         rho: Decay $\rho$ of the averages, in [0, 1).

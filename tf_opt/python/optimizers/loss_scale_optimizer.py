@@ -135,11 +135,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             self.inner_optimizer.catch_up(variables, rows)
 
     def build(self, var_list: Sequence[Variable]) -> None:
-        """Creates the state; the inner optimizer counts skipped steps.
-
-        Args:
-            var_list: The model variables that will be updated.
-        """
+        """Creates the state; the inner optimizer counts skipped steps."""
         if isinstance(self.inner_optimizer, FusedOptimizer):
             # It may raise an error, before this class creates any variables.
             self.inner_optimizer.build(var_list)
@@ -167,17 +163,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     ) -> None:
         """Updates the variables, if all gradients are finite.
 
-        Args:
-            grads: Gradients of the scaled loss.
-            trainable_variables: The variables; by default those that the
-                optimizer was built with.
-
-        Raises:
-            ValueError: If `trainable_variables` is None and the optimizer isn't
-                built.
-            RuntimeError: If the inner optimizer's averages are swapped in. In a
-                `tf.function` that was traced before, this is a
-                `tf.errors.InvalidArgumentError`.
+        Arguments and errors are those of `tf_opt.Adam.apply`; `grads` are the
+        gradients of the scaled loss.
         """
         if not self.built and trainable_variables is None:
             raise ValueError(
