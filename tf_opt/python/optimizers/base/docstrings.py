@@ -124,11 +124,12 @@ Raises:
     ValueError: If an argument is wrong or excludes another."""
 
 _ABOUT_RULES = """\
-`maximize` and weight decay come first. A pure and differentiable function;
-`tf_opt.functional` describes types and arithmetic. The state has the variable's
-shape. It is float32 for a float16, bfloat16 or float32 variable and has the
-variable's type for others; bfloat16, or float32 for float64, will do, too. It
-is zeros at first, except where described otherwise."""
+`maximize` and weight decay come first. `tf_opt.{}` has the sources. This is a
+pure and differentiable function; `tf_opt.functional` describes types and
+arithmetic. The state has the variable's shape. It is float32 for a float16,
+bfloat16 or float32 variable and has the variable's type for others; bfloat16,
+or float32 for float64, will do, too. It is zeros at first, except where
+described otherwise."""
 
 # Those that optimizers don't have, or that aren't numbers there.
 _RULE_ARGUMENTS = {
@@ -150,9 +151,7 @@ Raises:
         argument."""
 
 _ENTRY = re.compile(r"(?m)^    (\w+): .*(?:\n {8}.*)*")
-_FORMULA = re.compile(
-    r"^For a variable .*?\$\$.*?\$\$", re.DOTALL | re.MULTILINE
-)
+_FORMULA = re.compile(r"(?ms)^For a variable .*?\$\$.*?\$\$")
 
 
 def complete_class(cls: type) -> None:
@@ -168,11 +167,12 @@ def complete_class(cls: type) -> None:
 def complete_rule(function: Callable[..., Any], cls: type) -> None:
     """Adds what a rule's function shares with its optimizer or other rules."""
     signature = inspect.signature(function)
+    formula = _FORMULA.findall(_text(cls))
     _complete(
         function,
         signature.parameters,
         {**_entries(cls), **_RULE_ARGUMENTS},
-        before="\n\n".join([*_FORMULA.findall(_text(cls)), _ABOUT_RULES]),
+        before="\n\n".join([*formula, _ABOUT_RULES.format(cls.__name__)]),
         after=_RESULT.format(signature.return_annotation),
     )
 
@@ -190,13 +190,12 @@ def _complete(
     if documented.__doc__ is None:
         return
     entries = {**entries, **_entries(documented)}
+    described = "\n".join(entries[name] for name in arguments)
     text, _, example = _text(documented).partition("Example:\n")
     text, _, _ = text.partition("Args:\n")
-    args = textwrap.indent("\n".join(map(entries.get, arguments)), "    ")
-    parts = (text.strip(), before, f"Args:\n{args}", after)
-    documented.__doc__ = "\n\n".join(
-        [*filter(None, parts), f"Example:\n{example}"]
-    )
+    args = "Args:\n" + textwrap.indent(described, "    ")
+    parts = (text.strip(), before, args, after, f"Example:\n{example}")
+    documented.__doc__ = "\n\n".join(filter(None, parts))
 
 
 def _text(documented: Any) -> str:
