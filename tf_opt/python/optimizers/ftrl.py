@@ -40,12 +40,10 @@ class Ftrl(FusedOptimizer):
     If $\eta$ is 0, nothing changes. The custom op has a $q$ of -0.5, the root;
     others run composed.
 
-    **Rows of an embedding table without a gradient change, too**: the first
-    step sets rows that never had one to 0, and a new learning rate moves all
-    rows. So a step passes over the whole table, as in Keras. With
-    `lazy_mode=True` it updates only the rows that occur, as TensorFlow's own op
-    does and Keras 2 did: the form for large tables. The shrinkage is then a
-    penalty of these rows.
+    **Rows of an embedding table without a gradient change, too**, so a step
+    passes over the whole table, as in Keras. With `lazy_mode=True` it updates
+    only the rows that occur, as TensorFlow's own op does and Keras 2 did: the
+    form for large tables. The shrinkage is then a penalty of these rows.
 
     Results match Keras, whose `keras.optimizers.Ftrl` has interchangeable
     `variables`, except where ids repeat in a batch (see `tf_opt.from_keras`).
