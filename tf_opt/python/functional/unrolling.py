@@ -94,7 +94,7 @@ def unroll(
     }
     spec_slots = spec.slots if spec else ()
     first_of_slots = {
-        slot.name: arithmetic.float64(hyperparameters.pop(slot.first, 0))
+        slot.name: hyperparameters.pop(slot.first, 0)
         for slot in spec_slots
         if slot.first
     }
@@ -102,11 +102,13 @@ def unroll(
     given = {**counts, **(taken.kwonlydefaults or {}), **hyperparameters}
     numbers = {name: _by_step(value, steps) for name, value in given.items()}
 
-    def zeros(slot: str) -> list[tf.Tensor]:
+    def first_values(slot: str) -> list[tf.Tensor]:
         return [
-            tf.zeros(
+            tf.fill(
                 tf.shape(x)[:1] if slot in by_row else tf.shape(x),
-                arithmetic.slot_dtype(x.dtype),
+                arithmetic.as_slot(
+                    first_of_slots.get(slot, 0), arithmetic.slot_dtype(x.dtype)
+                ),
             )
             for x in leaves
         ]
@@ -128,12 +130,8 @@ def unroll(
             )
             names = [*slots, *first]
         state = {
-            k: pack([first.get(k, zero) for zero in zeros(k)]) for k in names
+            k: pack([first.get(k, x) for x in first_values(k)]) for k in names
         }
-        for name, x in first_of_slots.items():
-            state[name] = pack(
-                [z + arithmetic.as_slot(x, z.dtype) for z in zeros(name)]
-            )
     state = {"iterations": 0, **state}
     start = checks.integer("iterations", state["iterations"])
     slots = {k: flatten(k, state[k]) for k in taken.args if k in state}
