@@ -37,11 +37,10 @@ class SGD(FusedOptimizer):
 
     Results match Keras, whose `keras.optimizers.SGD` has interchangeable
     `variables`; with `torch_momentum=True` (and `decoupled_weight_decay=False`)
-    they match PyTorch. The two forms differ if the learning rate changes: the
-    old gradients in Keras' velocity keep the learning rate of their step.
-    `dampening` needs `torch_momentum=True`, and can't be combined with
-    `nesterov=True`. Momentum can be set to 0 and back if the optimizer was
-    built with it. Otherwise it stays 0, and there is no velocity.
+    they match PyTorch. docs/formulas.md tells how the two forms differ.
+    `dampening` needs `torch_momentum=True` and excludes `nesterov=True`.
+    Momentum can be set to 0 and back if the optimizer was built with it.
+    Otherwise it stays 0, and there is no velocity.
 
     Args:
         momentum: $\mu$, the part of the velocity that remains, in [0, 1]; 0 is
