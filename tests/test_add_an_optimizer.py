@@ -15,6 +15,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = pathlib.Path(__file__).parents[1]
 # What CONTRIBUTING.md names: new files, and files with a list of optimizers.
 FILES = [

@@ -105,6 +105,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(vars(variant), "contenders", few)
 
 
+# Four optimizers on tables; and processes that train.
+LONG = "sparse", "clients"
+
+
 def test_torch_and_tf_opt_update_the_same_arrays(tiny: None) -> None:
     pytest.importorskip("torch")
     workload = shapes.ALL_WORKLOADS["mlp"]
@@ -120,7 +124,13 @@ def test_torch_and_tf_opt_update_the_same_arrays(tiny: None) -> None:
             assert (array.numpy() != old).all(), name
 
 
-@pytest.mark.parametrize("name", suites.SUITES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in LONG))
+        for name in suites.SUITES
+    ],
+)
 def test_quick_run_writes_a_table_a_csv_and_a_picture(
     name: str,
     tiny: None,

@@ -57,30 +57,21 @@ def test_a_build_works_once_its_obstacle_is_gone():
     table.constraint = None
     optimizer.apply([gradient], [table])
     np.testing.assert_allclose(table.numpy()[:, 0], [1.0, 0.5, 1.0])
-    assert len({x.path for x in optimizer.variables}) == len(
-        optimizer.variables
-    )
+    paths = [x.path for x in optimizer.variables]
+    assert len(set(paths)) == len(paths)
 
 
 @pytest.mark.parametrize("shape", [None, [None]], ids=str)
 def test_sgd_needs_no_shape(shape, implementation, how):
-    def train(optimizer: keras.optimizers.Optimizer) -> np.ndarray:
-        variable = tf.Variable([1.0, 2.0], shape=tf.TensorShape(shape))
-        optimizer.build([variable])
-        step = RUNS[how](
-            lambda gradient: optimizer.apply([gradient], [variable])
-        )
-        for _ in range(2):
-            step(tf.constant([1.0, -1.0]))
-        if isinstance(optimizer, tf_opt.SGD):
-            with pytest.raises(tf.errors.InvalidArgumentError):
-                step(tf.constant([1.0, 2.0, 3.0]))
-        return variable.numpy()
-
+    variable = tf.Variable([1.0, 2.0], shape=tf.TensorShape(shape))
     optimizer = tf_opt.SGD(0.5, implementation=implementation)
-    np.testing.assert_array_equal(
-        train(optimizer), train(keras.optimizers.SGD(0.5))
-    )
+    optimizer.build([variable])
+    step = RUNS[how](lambda gradient: optimizer.apply([gradient], [variable]))
+    for _ in range(2):
+        step(tf.constant([1.0, -1.0]))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        step(tf.constant([1.0, 2.0, 3.0]))
+    assert variable.numpy().tolist() == [0.0, 3.0]
     again = tf_opt.SGD.from_config(optimizer.get_config())
     assert again.get_config() == optimizer.get_config()
 
@@ -129,14 +120,13 @@ def test_the_first_step_of_replicas_builds_the_optimizer(
             gradient = tf.cast(replica.replica_id_in_sync_group, tf.float32)
             optimizer.apply([gradient + tf.ones(2)], [variable])
 
-        step = tf.function(step) if traced in ("step", "both") else step
-
-        def run() -> None:
-            strategy.run(step)
-
-        run = tf.function(run) if traced in ("strategy", "both") else run
+        run = strategy.run
+        if traced in ("step", "both"):
+            step = tf.function(step)
+        if traced in ("strategy", "both"):
+            run = tf.function(run)
         for _ in range(2):
-            run()
+            run(step)
         copies = strategy.experimental_local_results(variable.value)
         np.testing.assert_array_equal(copies[0].numpy(), copies[1].numpy())
         return variable.numpy()

@@ -75,24 +75,25 @@ def test_shuffled_batches_visits_each_batch_once_an_epoch_in_new_orders():
     assert len(set(map(tuple, orders))) > 1
 
 
-def test_shuffled_batches_says_what_does_not_fit():
-    x = np.zeros((8, 1))
-    batches = tf_opt.callbacks.ShuffledBatches(x, x, batch_size=2)
-    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1)])
-    model.compile(tf_opt.ASGD(batch_num=5), "mse")
-    with pytest.raises(ValueError, match="`batch_num` must be .* 4.*=5"):
-        model.fit(batches.dataset, callbacks=[batches], verbose=0)
-    model.compile(tf_opt.Adam(), "mse")
-    with pytest.raises(ValueError, match="compiled with tf_opt.ASGD"):
-        model.fit(batches.dataset, callbacks=[batches], verbose=0)
-    model.compile(tf_opt.ASGD(batch_num=4), "mse")
-    with pytest.raises(ValueError, match="this object's `dataset`.* 8 steps"):
-        model.fit(x, x, batch_size=1, callbacks=[batches], verbose=0)
-    model.compile(
-        tf_opt.ASGD(batch_num=4, gradient_accumulation_steps=2), "mse"
-    )
-    with pytest.raises(ValueError, match="`gradient_accumulation_steps`.*=2"):
-        model.fit(batches.dataset, callbacks=[batches], verbose=0)
+ACCUMULATING = tf_opt.ASGD(batch_num=4, gradient_accumulation_steps=2)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        (tf_opt.ASGD(batch_num=5), "`batch_num` must be .* 4.*=5"),
+        (tf_opt.Adam(), "compiled with tf_opt.ASGD"),
+        (tf_opt.ASGD(batch_num=4), "this object's `dataset`.* 32 steps"),
+        (ACCUMULATING, "`gradient_accumulation_steps`.*=2"),
+    ],
+)
+def test_shuffled_batches_says_what_does_not_fit(optimizer, message):
+    batches = tf_opt.callbacks.ShuffledBatches(X, Y, batch_size=8)
+    data = {"x": X, "y": Y, "batch_size": 1}
+    if "dataset" not in message:
+        data = {"x": batches.dataset}
+    with pytest.raises(ValueError, match=message):
+        compiled(optimizer).fit(**data, callbacks=[batches], verbose=0)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,8 @@ from small_model import state
 pytestmark = pytest.mark.kernels
 
 ROWS = 30
+LAZY = {"lazy_mode": "catch_up"}
+scaled = tf_opt.LossScaleOptimizer
 
 
 def adam(lazy_mode: Any = "catch_up", **arguments: Any) -> tf_opt.Adam:
@@ -58,21 +61,26 @@ def steps(model: keras.Model, count: int) -> None:
         model.train_on_batch(*(x[4 * k : 4 * k + 4] for x in make_data()))
 
 
-def test_fit_and_what_evaluation_reads():
-    x, y = make_data(16)
-
-    def losses(mode: Any, every: int | None = None, **how: Any) -> list[float]:
+@pytest.mark.parametrize(
+    ("every", "how"),
+    [
+        (None, {}),
+        pytest.param(1, {"jit_compile": True}, marks=pytest.mark.slow),
+    ],
+)
+def test_fit_and_what_evaluation_reads(every, how):
+    def losses(mode: Any, **how: Any) -> list[float]:
         model = make_model(adam(mode), **{"jit_compile": False, **how})
         callback = tf_opt.callbacks.CatchUp(every)
-        history = fit(
-            model, epochs=3, validation_data=(x, y), callbacks=[callback]
-        ).history
+        arguments = {"validation_data": make_data(16), "callbacks": [callback]}
+        history = fit(model, **arguments).history
         return [*history["loss"], *history["val_loss"]]
 
-    exact = losses(False)
-    for how in ({}, {"every": 1}, {"every": 1, "jit_compile": True}):
-        np.testing.assert_allclose(losses("catch_up", **how), exact, rtol=1e-4)
-    assert abs(losses(True)[-1] / exact[-1] - 1) > 1e-3
+    exact = losses(False, run_eagerly=True)
+    np.testing.assert_allclose(losses("catch_up", **how), exact, rtol=1e-4)
+    if every:
+        lazy = losses(True, run_eagerly=True)
+        assert abs(lazy[-1] / exact[-1] - 1) > 1e-3
 
 
 def eager_steps(
@@ -87,29 +95,6 @@ def eager_steps(
         optimizer.apply(tape.gradient(loss, tables), tables)
 
 
-@pytest.mark.parametrize(
-    ("train", "warnings_"),
-    [
-        (lambda: fit(make_model(adam())), 1),
-        (lambda: fit(make_model(tf_opt.LossScaleOptimizer(adam()))), 1),
-        (lambda: fit(make_model(adam(), run_eagerly=True), epochs=1), 1),
-        (lambda: eager_steps(adam(), False), 1),
-        (lambda: eager_steps(adam(), True), 0),
-        # Rows that wait don't move.
-        (lambda: eager_steps(tf_opt.Adagrad(lazy_mode="catch_up"), False), 0),
-    ],
-)
-def test_a_step_warns_once_if_nothing_let_rows_catch_up(
-    train, warnings_, recwarn
-):
-    # Otherwise Python shows what is repeated only once.
-    warnings.simplefilter("always")
-    train()
-    found = [str(x.message) for x in recwarn if "caught up" in str(x.message)]
-    assert len(found) == warnings_, found
-    assert all("`tf_opt.callbacks.CatchUp()`" in message for message in found)
-
-
 class TwoTables(keras.Model):
     """One table of Keras' layer, and one of its own."""
 
@@ -122,48 +107,54 @@ class TwoTables(keras.Model):
         return tf.reduce_sum(read, [1, 2])[:, None]
 
 
-def test_a_table_that_the_callback_does_not_know_has_a_warning(recwarn):
-    model = TwoTables()
-    model.compile(adam(), "mse")
-    fit(model, callbacks=[tf_opt.callbacks.CatchUp()])
-    (found,) = [x for x in recwarn if "caught up" in str(x.message)]
-    assert "table/embeddings" not in str(found.message)
+def fit_with_callback(model: keras.Model, optimizer: Any) -> None:
+    """Without it the second time, when the model knows what to do."""
+    model.compile(optimizer, "mse")
+    for callbacks in ([tf_opt.callbacks.CatchUp()], []):
+        fit(model, callbacks=callbacks)
 
 
-def test_saving_and_evaluating_do_not_silence_the_warning(tmp_path):
-    model = make_model(adam())
+def fit_after_evaluating(model: keras.Model) -> None:
     model.optimizer.build(model.trainable_variables)
-    model.evaluate(
-        *make_data(), verbose=0, callbacks=[tf_opt.callbacks.CatchUp()]
-    )
-    model.save(tmp_path / "model.keras")
-    with pytest.warns(UserWarning, match="read before they caught up"):
-        fit(model)
+    callbacks = [tf_opt.callbacks.CatchUp()]
+    model.evaluate(*make_data(), verbose=0, callbacks=callbacks)
+    # As files do.
+    model.optimizer.save_own_variables({})
+    fit(model)
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda x: x, tf_opt.LossScaleOptimizer, multi]
+    ("train", "warned_of"),
+    [
+        (lambda: fit(make_model(adam())), "table/embeddings"),
+        (lambda: fit(make_model(scaled(adam()))), "table/embeddings"),
+        (
+            lambda: fit(make_model(adam(), run_eagerly=True), epochs=1),
+            "table/embeddings",
+        ),
+        (lambda: eager_steps(adam(), False), "embeddings"),
+        (lambda: eager_steps(adam(), True), None),
+        # Rows that wait don't move.
+        (lambda: eager_steps(tf_opt.Adagrad(**LAZY), False), None),
+        (lambda: fit_after_evaluating(make_model(adam())), "table/embeddings"),
+        (lambda: fit_with_callback(TwoTables(), adam()), "two_[^/]*/embed"),
+        (lambda: fit_with_callback(make_model(None), adam()), None),
+        (lambda: fit_with_callback(unbuilt(), scaled(adam())), None),
+        (lambda: fit_with_callback(unbuilt(), multi(adam())), None),
+    ],
 )
-@pytest.mark.parametrize("is_built", [True, False])
-def test_with_the_callback_no_step_warns(is_built, wrap, recwarn):
-    optimizer = wrap(adam())
-    model = make_model(optimizer) if is_built else unbuilt()
-    model.compile(optimizer, "mse")
-    fit(model, callbacks=[tf_opt.callbacks.CatchUp()])
-    fit(model)
-    assert not [x for x in recwarn if "caught up" in str(x.message)]
-
-
-def test_rows_are_up_to_date_after_fit():
-    model = make_model(adam())
-    fit(model)
-    before = table(model)
-    model.optimizer.catch_up()
-    np.testing.assert_array_equal(table(model), before)
-    steps(model, 3)
-    before = table(model)
-    model.optimizer.catch_up()
-    assert (table(model) != before).any()
+def test_a_step_warns_once_if_nothing_let_rows_catch_up(
+    train, warned_of, recwarn
+):
+    # Otherwise Python shows what is repeated only once.
+    warnings.simplefilter("always")
+    train()
+    found = [str(x.message) for x in recwarn if "caught up" in str(x.message)]
+    assert len(found) == (warned_of is not None), found
+    for message in found:
+        assert "`tf_opt.callbacks.CatchUp()`" in message
+        # Of one table, even where there are two.
+        assert re.search(rf"\['[^,]*{warned_of}[^,]*'\]$", message), message
 
 
 @pytest.mark.parametrize("kind", ["keras", "weights.h5", "checkpoint"])
@@ -206,47 +197,36 @@ def test_state_of_exact_training_loads_as_up_to_date(tmp_path, kind):
     np.testing.assert_array_equal(table(exact), table(other))
 
 
-def test_inside_of_other_optimizers():
-    expected = make_model(adam())
-    fit(expected, callbacks=[tf_opt.callbacks.CatchUp()])
-    scaled = make_model(tf_opt.LossScaleOptimizer(adam()))
-    fit(scaled, callbacks=[tf_opt.callbacks.CatchUp()])
-    assert_close([table(scaled)], [table(expected)], rtol=1e-4, atol=1e-5)
-    plain = make_model(keras.optimizers.SGD(0.05))
-    fit(plain, callbacks=[tf_opt.callbacks.CatchUp(1)])
+def test_beside_an_optimizer_that_knows_no_tables():
+    callbacks = [tf_opt.callbacks.CatchUp(1)]
     # An attribute of the model, beside the optimizer of `compile`.
     steps(model := make_model(adam()), 3)
     model.own, before = {"table": model.optimizer}, table(model)
-    model.compile(keras.optimizers.SGD(0.0), "mse")
-    fit(model, callbacks=[tf_opt.callbacks.CatchUp(1)])
+    for plain in (keras.optimizers.SGD(0.0), tf_opt.SGD(0.0)):
+        model.compile(plain, "mse", run_eagerly=True)
+        fit(model, callbacks=callbacks, epochs=1)
     assert (table(model) != before).any()
-    multi = getattr(keras.optimizers, "MultiOptimizer", None)
 
-    def by_two(own: tf_opt.Adam, other: Any) -> list[np.ndarray]:
-        by_path = multi(lambda x: own if "table" in x.path else other)
+
+def test_inside_of_several_optimizers():
+    if not hasattr(keras.optimizers, "MultiOptimizer"):
+        pytest.skip("This Keras has no MultiOptimizer.")
+
+    def trained(own: tf_opt.Adam, **how: Any) -> list[np.ndarray]:
+        parts = {True: own, False: tf_opt.SGD()}
+        by_path = keras.optimizers.MultiOptimizer(
+            lambda x: parts["table" in x.path]
+        )
+        model = make_model(by_path, **how)
         callbacks = [tf_opt.callbacks.CatchUp()]
-        fit(two := make_model(by_path), callbacks=callbacks)
-        after_fit = table(two)
-        steps(two, 3)
-        two.evaluate(*make_data(), verbose=0, callbacks=callbacks)
-        return [after_fit, table(two)]
+        fit(model, callbacks=callbacks)
+        after_fit = table(model)
+        steps(model, 3)
+        model.evaluate(*make_data(), verbose=0, callbacks=callbacks)
+        return [after_fit, table(model)]
 
-    if multi is not None:
-        exact = by_two(adam(False), tf_opt.SGD())
-        assert_close(by_two(adam(), tf_opt.SGD()), exact, rtol=1e-4, atol=1e-5)
-
-
-def test_reading_a_configuration_does_not_train():
-    model = make_model(adam())
-    steps(model, 3)
-    before = table(model)
-    assert model.optimizer.get_config()["lazy_mode"] == "catch_up"
-    keras.saving.serialize_keras_object(model)
-    keras.models.clone_model(model)
-    copy.deepcopy(model.optimizer)
-    np.testing.assert_array_equal(table(model), before)
-    model.optimizer.catch_up()
-    assert (table(model) != before).any()
+    exact = trained(adam(False), run_eagerly=True)
+    assert_close(trained(adam()), exact, rtol=1e-4, atol=1e-5)
 
 
 class Subclass(tf_opt.Adam):
@@ -260,7 +240,7 @@ class Subclass(tf_opt.Adam):
 def test_a_subclass_with_its_own_update_step():
     models = []
     for cls in (tf_opt.Adam, Subclass):
-        models.append(make_model(cls(0.05, lazy_mode="catch_up")))
+        models.append(make_model(cls(0.05, **LAZY)))
         fit(models[-1], epochs=1)
     assert Subclass.calls
     assert_close([table(models[1])], [table(models[0])], rtol=1e-5, atol=1e-6)
@@ -323,59 +303,69 @@ def with_its_own_train_step() -> keras.Model:
     ("make", "where", "how"),
     [
         (unbuilt, "device", {"run_eagerly": True}),
-        (with_float_ids, "replicas", {}),
+        pytest.param(with_float_ids, "replicas", {}, marks=pytest.mark.slow),
         (with_float_ids, "host", {"jit_compile": False}),
         (with_a_shared_table, "device", {"steps_per_execution": 2}),
-        (with_its_own_train_step, "replicas", {}),
-        (reading(lambda ids: (ids + 7) % ROWS), "replicas", {}),
+        (with_its_own_train_step, "device", {}),
         # Negative ids count from the end.
-        (reading(lambda ids: ids // 2 - ROWS), "device", {"jit_compile": True}),
+        (reading(lambda ids: ids // 2 - ROWS), "device", {}),
+        pytest.param(
+            reading(lambda ids: (ids + 7) % ROWS),
+            *("device", {"jit_compile": True}),
+            marks=pytest.mark.slow,
+        ),
         (reading(sparse), "device", {}),
     ],
 )
 def test_fit_that_reads_up_to_date_is_exact_training(
     make, where, how, strategy
 ):
-    scopes = {
-        "device": contextlib.nullcontext,
-        "replicas": strategy.scope,
-        "host": lambda: tf.device("CPU:1"),
-    }
+    scopes = {"replicas": strategy.scope, "host": lambda: tf.device("CPU:1")}
     placement = {"state_device": "CPU:0"} if where == "host" else {}
-    callbacks = [tf_opt.callbacks.CatchUp()]
-    if make is with_its_own_train_step:
-        callbacks = []
 
-    def losses(mode: Any) -> list[float]:
+    def losses(optimizer, **how) -> list[float]:
         keras.utils.set_random_seed(3)
-        with scopes[where]():
-            model = make()
-            optimizer = adam(mode, **placement)
-            if where == "device":
-                optimizer = tf_opt.LossScaleOptimizer(optimizer, 4.0)
-            model.compile(optimizer, "mse", **how)
-        losses = fit(model, callbacks=callbacks).history["loss"]
-        for x in optimizer.variables:
-            if "since" in x.path and where == "replicas":
-                assert_same(*[[copy.numpy()] for copy in x.value.values])
-        return losses
+        model = make()
+        model.compile(optimizer, "mse", **how)
+        own = make is with_its_own_train_step
+        callbacks = [tf_opt.callbacks.CatchUp()] * (not own)
+        return fit(model, callbacks=callbacks).history["loss"]
 
-    np.testing.assert_allclose(losses("catch_up"), losses(False), rtol=1e-5)
+    with scopes.get(where, contextlib.nullcontext)():
+        inner = optimizer = adam(**placement)
+        if where == "device":
+            optimizer = tf_opt.LossScaleOptimizer(inner, 4.0)
+        found = losses(optimizer, **how)
+    if where == "replicas":
+        (since,) = [x for x in inner.variables if "since" in x.path]
+        assert_same(*[[copy.numpy()] for copy in since.value.values])
+    exact = losses(adam(False), run_eagerly=True)
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
 
 
-def test_only_training_steps_read_up_to_date():
-    model = make_model(adam())
+def test_what_reads_no_rows_moves_none():
+    model = make_model(optimizer := adam())
     fit(model, callbacks=[tf_opt.callbacks.CatchUp()])
-    steps(model, 3)
-    ids = np.arange(ROWS).reshape(-1, 2)
     before = table(model)
+    # After `fit` all are up to date.
+    optimizer.catch_up()
+    np.testing.assert_array_equal(table(model), before)
+    steps(model, 3)
+    before = table(model)
+    ids = np.arange(ROWS).reshape(-1, 2)
     model(ids)
     model.predict(ids, verbose=0)
+    assert optimizer.get_config()["lazy_mode"] == "catch_up"
+    keras.saving.serialize_keras_object(model)
+    keras.models.clone_model(model)
+    copy.deepcopy(optimizer)
     np.testing.assert_array_equal(table(model), before)
     # The method stays, and knows the optimizer that the model has by then.
     model.compile(tf_opt.SGD(0.0), "mse")
     fit(model)
     np.testing.assert_array_equal(table(model), before)
+    optimizer.catch_up()
+    assert (table(model) != before).any()
 
 
 # ---- What is refused, and how. ----
@@ -384,20 +374,19 @@ SLICES = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([1]))
 
 
 def embeddings(**arguments: Any) -> keras.Variable:
-    return keras.Variable(np.ones((5, 2)), name="embeddings", **arguments)
+    usual = {"initializer": np.ones((5, 2)), "name": "embeddings"}
+    return keras.Variable(**{**usual, **arguments})
 
 
 L2 = {"weight_decay": 0.1, "decoupled_weight_decay": False}
+BETA = {"beta_2": 0.5}
+NON_NEGATIVE = {"constraint": keras.constraints.NonNeg()}
 # By what the message says.
 REFUSED = {
     "for ASGD": (tf_opt.ASGD, {}, {}),
     "with L2 decay": (tf_opt.Adam, L2, {}),
-    "unless `beta_1` is less than `beta_2`": (
-        *(tf_opt.NAdam, {"beta_2": 0.5}, {}),
-    ),
-    "has a constraint": (
-        *(tf_opt.Adam, {}, {"constraint": keras.constraints.NonNeg()}),
-    ),
+    "unless `beta_1` is less than `beta_2`": (tf_opt.NAdam, BETA, {}),
+    "has a constraint": (tf_opt.Adam, {}, NON_NEGATIVE),
     "is complex": (tf_opt.Adam, {}, {"dtype": "complex64"}),
     "is a scalar": (tf_opt.Adam, {}, {"initializer": 1.0}),
     "'my_table': 'catch_up'": (tf_opt.Adam, {}, {"name": "my_table"}),
@@ -407,14 +396,11 @@ REFUSED = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_what_cannot_catch_up_is_refused(message):
     make, arguments, own = REFUSED[message]
-    own = dict(own)
-    constraint = own.pop("constraint", None)
-    table = keras.Variable(
-        **{"initializer": np.ones((5, 2)), "name": "embeddings", **own}
-    )
+    constraint = own.get("constraint")
+    table = embeddings(**{x: own[x] for x in own if x != "constraint"})
     table.constraint = constraint
     before = table.numpy()
-    optimizer = make(0.1, lazy_mode="catch_up", **arguments)
+    optimizer = make(0.1, **LAZY, **arguments)
     with pytest.raises(ValueError, match=message):
         optimizer.build([table])
         # Only a gradient shows that this is a table.
@@ -427,7 +413,7 @@ def test_what_cannot_catch_up_is_refused(message):
 
 def test_what_catches_up_after_all():
     # AMSGrad may have any betas.
-    adam(beta_2=0.5, amsgrad=True).apply([SLICES], [embeddings()])
+    adam(**BETA, amsgrad=True).apply([SLICES], [embeddings()])
     table = keras.Variable(np.ones((5, 2)), name="my_table")
     adam({"my_table": "catch_up"}).apply([SLICES], [table])
 
@@ -453,10 +439,8 @@ def test_a_table_may_be_a_variable_of_tensorflow():
 
 
 def test_a_callback_of_a_model_that_is_not_compiled():
-    model = keras.Sequential([keras.layers.Embedding(4, 2)])
-    model.predict(
-        np.zeros((1, 1)), verbose=0, callbacks=[tf_opt.callbacks.CatchUp()]
-    )
+    callbacks = [tf_opt.callbacks.CatchUp()]
+    unbuilt().predict(np.zeros((1, 2)), verbose=0, callbacks=callbacks)
 
 
 def test_wrong_arguments_of_catch_up():

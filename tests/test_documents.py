@@ -53,19 +53,14 @@ USED = [
 ]
 
 
-def _docstring_examples() -> list[doctest.DocTest]:
-    """All that the installed package has."""
-    modules = [
-        module
-        for name, module in sorted(sys.modules.items())
-        if name.startswith("tf_opt.")
-    ]
-    finder = doctest.DocTestFinder(exclude_empty=True)
-    found = [test for module in modules for test in finder.find(module)]
-    return [test for test in found if test.examples]
-
-
-EXAMPLES = _docstring_examples()
+# All that docstrings of the installed package have.
+EXAMPLES = [
+    test
+    for name, module in sorted(sys.modules.items())
+    if name.startswith("tf_opt.")
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module)
+    if test.examples
+]
 
 
 @pytest.mark.parametrize("path", WITH_PYTHON, ids=lambda path: path.name)

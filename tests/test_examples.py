@@ -13,6 +13,8 @@ import pytest
 
 from processes import python
 
+pytestmark = pytest.mark.slow
+
 for module in ("matplotlib", "rich", "sklearn"):
     pytest.importorskip(module, reason="the examples' requirements")
 

@@ -38,6 +38,7 @@ def name(page: pathlib.Path) -> str:
 SHORT = [page for page in PAGES if name(page) not in LONG]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [page for page in SHORT if page.parent.name != "benchmark"],

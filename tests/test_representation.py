@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+DECAY = keras.optimizers.schedules.CosineDecay
 CASES = [
     (lambda: tf_opt.AdamW(), "AdamW()"),
     (lambda: tf_opt.NAdam(2e-3, name="mine"), "NAdam(name='mine')"),
@@ -16,9 +17,7 @@ CASES = [
         "Adam(learning_rate=0.1, amsgrad=True, maximize=True)",
     ),
     (
-        lambda: tf_opt.SGD(
-            keras.optimizers.schedules.CosineDecay(0.1, 100), np.float32(0.9)
-        ),
+        lambda: tf_opt.SGD(DECAY(0.1, 100), np.float32(0.9)),
         "SGD(learning_rate=CosineDecay(initial_learning_rate=0.1, "
         "decay_steps=100), momentum=0.9)",
     ),

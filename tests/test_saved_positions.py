@@ -22,22 +22,15 @@ LOADED = "whole/" if KERAS >= (3, 16) else ""
 
 
 def sequential() -> keras.Model:
-    return keras.Sequential(
-        [
-            keras.layers.Dense(3, name="first"),
-            keras.layers.Dense(2, name="last"),
-        ],
-        name="whole",
-    )
+    sizes = {"first": 3, "last": 2}
+    layers = [keras.layers.Dense(n, name=name) for name, n in sizes.items()]
+    return keras.Sequential(layers, name="whole")
 
 
 def nested() -> keras.Model:
-    inner = keras.Sequential(
-        [keras.layers.Dense(3, name="first")], name="inner"
-    )
-    return keras.Sequential(
-        [inner, keras.layers.Dense(2, name="last")], name="whole"
-    )
+    first, last = sequential().layers
+    inner = keras.Sequential([first], name="inner")
+    return keras.Sequential([inner, last], name="whole")
 
 
 def layerwise(model: keras.Model) -> tf_opt.AdamW:
@@ -45,8 +38,7 @@ def layerwise(model: keras.Model) -> tf_opt.AdamW:
     return tf_opt.AdamW(0.05, learning_rate_multipliers=factors)
 
 
-def by_the_models_name(model: keras.Model) -> tf_opt.AdamW:
-    del model
+def by_the_models_name(_: keras.Model) -> tf_opt.AdamW:
     return tf_opt.AdamW(
         0.05,
         weight_decay=0.5,
@@ -152,13 +144,8 @@ def test_what_is_set_after_loading_counts(tmp_path):
     loaded.optimizer.learning_rate_multipliers = {f"^{LOADED}last": 0.0}
     before = loaded.get_weights()
     fit(loaded)
-    after = loaded.get_weights()
-    assert [(a == b).all() for a, b in zip(after, before, strict=True)] == [
-        False,
-        False,
-        True,
-        True,
-    ]
+    same = zip(loaded.get_weights(), before, strict=True)
+    assert [(a == b).all() for a, b in same] == [False, False, True, True]
     config = loaded.optimizer.get_config()["by_position"]["values"]
     assert config["learning_rate_multipliers"] == [1.0, 1.0, 0.0, 0.0]
     assert config["weight_decay_multipliers"] == [2.0, 1.0, 2.0, 1.0]
@@ -278,72 +265,42 @@ def test_names_win_over_positions_where_they_are_found(saved_names):
 
 
 @pytest.mark.core
-def test_a_value_is_not_for_another_layer_of_the_same_shape():
-    model = two_layers("body", "head")
-    model.layers[1].trainable = False
-    optimizer = tf_opt.Adam(0.5, learning_rate_multipliers={"body": 0.0})
-    optimizer.build(model.trainable_variables)
-    model.layers[0].trainable, model.layers[1].trainable = False, True
-    other = tf_opt.Adam(**optimizer.get_config())
-    with pytest.raises(ValueError, match="'body', which is found in no"):
-        other.build(model.trainable_variables)
-
-
-@pytest.mark.core
 @pytest.mark.parametrize(
-    ("saved", "now", "expected"),
+    ("pattern", "saved", "now", "factors", "excluded"),
     [
         # Layers of one name in models that changed places.
-        ("ab", ["b/d/kernel", "a/d/kernel"], [0.5, 1.0]),
+        ("^b/[de]", "a/d b/d", "b/d a/d", [0.5, 1.0], [True, False]),
         # A model that has another name, which no expression finds.
-        ("m", ["other/d/kernel", "other/e/kernel"], [0.5, 0.5]),
+        ("^m/[de]", "m/d m/e", "x/d x/e", [0.5, 0.5], [False, True]),
+        # A layer that was frozen joins the others.
+        ("^m/e", "m/e", "m/d m/e", [1.0, 0.5], [False, True]),
+        # Another layer of the same shape.
+        ("body", "m/body", "m/head", None, None),
         # Both are of one layer, and neither is found.
-        ("m", ["m/x/kernel", "m/x/kernel"], None),
+        ("^m/[de]", "m/d m/e", "m/x m/x", None, None),
     ],
 )
-def test_paths_tell_which_variable_is_which(saved, now, expected):
-    def variables(paths):
-        return [tf.Variable([1.0], name=path) for path in paths]
+def test_paths_tell_which_variable_is_which(
+    pattern, saved, now, factors, excluded
+):
+    def built(optimizer: tf_opt.AdamW, layers: str) -> list[tf.Variable]:
+        paths = [f"{layer}/kernel" for layer in layers.split()]
+        variables = [tf.Variable([1.0], name=path) for path in paths]
+        optimizer.build(variables)
+        return variables
 
-    paths = {
-        "ab": ["a/d/kernel", "b/d/kernel"],
-        "m": ["m/d/kernel", "m/e/kernel"],
-    }
-    optimizer = tf_opt.Adam(
-        learning_rate_multipliers={f"^{saved[-1]}/[de]": 0.5}
-    )
-    optimizer.build(variables(paths[saved]))
-    other = tf_opt.Adam(**optimizer.get_config())
-    if expected is None:
+    optimizer = tf_opt.AdamW(learning_rate_multipliers={pattern: 0.5})
+    *_, last = built(optimizer, saved)
+    optimizer.exclude_from_weight_decay(var_list=[last])
+    other = tf_opt.AdamW(**optimizer.get_config())
+    if factors is None:
         with pytest.raises(ValueError, match="found in no trainable"):
-            other.build(variables(now))
+            built(other, now)
         return
-    other.build(variables(now))
+    built(other, now)
     values = other.get_config()["by_position"]["values"]
-    assert values["learning_rate_multipliers"] == expected
-
-
-@pytest.mark.core
-def test_layers_that_are_unfrozen_after_loading_join_the_others(tmp_path):
-    model = sequential()
-    model(X)
-    model.layers[0].trainable = False
-    kernel, bias = model.trainable_variables
-    optimizer = tf_opt.AdamW(
-        0.5, learning_rate_multipliers={f"^{kernel.path}$": 0.0}
-    )
-    optimizer.exclude_from_weight_decay(var_list=[bias])
-    model.compile(optimizer, "mse")
-    fit(model)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    loaded.layers[0].trainable = True
-    again = tf_opt.AdamW(**loaded.optimizer.get_config())
-    again.build(loaded.trainable_variables)
-    assert again.get_config()["by_position"]["values"] == {
-        "learning_rate_multipliers": [1.0, 1.0, 0.0, 1.0],
-        "excluded": [False, False, False, True],
-    }
+    expected = {"learning_rate_multipliers": factors, "excluded": excluded}
+    assert values == expected
 
 
 class Mine(tf_opt.Adam):
@@ -363,12 +320,13 @@ def test_the_constructor_takes_what_get_config_returns(wrap):
     optimizer.build(two_layers("body", "head").trainable_variables)
     config = optimizer.get_config()
     with keras.saving.custom_object_scope({"Mine": Mine}):
-        for other in (
-            type(optimizer)(**config),
-            type(optimizer).from_config({**config}),
-        ):
+        cls = type(optimizer)
+        for other in (cls(**config), cls.from_config({**config})):
             assert other.get_config() == config
-            assert type(other) is type(optimizer)
+            assert type(other) is cls
+
+
+POSITIONS = {"paths": ["a", "b"], "chosen": {"lazy_mode": ["a"]}}
 
 
 @pytest.mark.parametrize(
@@ -376,13 +334,7 @@ def test_the_constructor_takes_what_get_config_returns(wrap):
     [
         {"by_position": {"shapes": [], "lazy_mode": [True]}},
         {"by_position": 1},
-        {
-            "by_position": {
-                "paths": ["a", "b"],
-                "chosen": {"lazy_mode": ["a"]},
-                "values": {"lazy_mode": [True]},
-            }
-        },
+        {"by_position": {**POSITIONS, "values": {"lazy_mode": [True]}}},
         {"exclude_from_weight_decay": ["bias"]},
         {"exclude_from_weight_decay": {"names": ["bias"]}},
         {"exclude_from_weight_decay": {"var_names": "bias"}},

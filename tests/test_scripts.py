@@ -11,6 +11,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = pathlib.Path(__file__).parents[1]
 
 FOLDERS = (".", ".ci", "tests", "tests/gpu", "tf_opt/cc/rules", "tools")

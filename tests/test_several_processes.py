@@ -5,21 +5,22 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from processes import job
-from processes import multi_worker
 from processes import parameter_server
 from processes import steps
 from processes import training
+
+pytestmark = pytest.mark.slow
 
 # One test for each strategy: processes take longer to start than to compute.
 
 
 def test_two_workers_equal_one_process(tmp_path):
-    with job.Job(
-        multi_worker.work, {"worker": 2}, tmp_path, tmp_path
-    ) as workers:
+    work = steps.work_as_worker
+    with job.Job(work, {"worker": 2}, tmp_path, tmp_path) as workers:
         workers.wait("worker_0", "worker_1")
     for worker in (0, 1):
         result = np.load(tmp_path / f"{worker}.npz")
@@ -39,7 +40,7 @@ def test_variables_on_servers_equal_one_process(tmp_path):
             lazy_mode,
         )
         np.testing.assert_array_equal(result[f"sharded_{lazy_mode}"], alone)
-    steps.assert_equal_one_process(result, [*steps.BARE, *steps.FEATURED])
+    steps.assert_equal_one_process(result, steps.FEATURED)
     for key in filter(lambda key: key.endswith("_devices"), result):
         devices = result[key]
         for variable, *slots in devices:

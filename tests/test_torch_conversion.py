@@ -133,30 +133,14 @@ def test_settings_that_are_missing_are_pytorchs_defaults(name):
     assert sparse == {**complete, "name": sparse["name"]}
 
 
-@pytest.mark.parametrize(
-    ("key", "changed"),
-    [
-        ("state", {"state": None}),
-        ("param_groups", {"param_groups": None}),
-        ("param_groups", {"param_groups": 1}),
-        ("params", {"param_groups": [None]}),
-        ("params", {"param_groups": [{"lr": 0.5}]}),
-        ("lr", {"param_groups": [{"params": [0]}]}),
-        ("params", {"param_groups": [{"params": None, "lr": 0.5}]}),
-        ("lr", {"param_groups": [{"params": [0], "lr": None}]}),
-    ],
-)
-def test_a_state_dict_of_something_else(key, changed):
-    group = {"params": [0], "lr": 0.5}
-    given = {"state": {}, "param_groups": [group], **changed}
-    with pytest.raises(ValueError, match=f"`optimizer` must.*'{key}'"):
-        tf_opt.from_torch(("Adam", given), [keras.Variable([1.0])])
+def state_dict(**changed: object) -> tuple[str, dict]:
+    groups = [{"params": [0], "lr": 0.5}]
+    return "Adam", {"state": {}, "param_groups": groups, **changed}
 
 
 def test_a_parameter_without_state_has_had_no_step():
-    group = {"params": [0], "lr": 0.5}
-    given = {"state": {0: None}, "param_groups": [group]}
-    optimizer = tf_opt.from_torch(("Adam", given), [keras.Variable([1.0])])
+    given = state_dict(state={0: None})
+    optimizer = tf_opt.from_torch(given, [keras.Variable([1.0])])
     assert int(optimizer.iterations) == 0
 
 
@@ -180,13 +164,8 @@ def test_the_result_may_accumulate(name):
 def test_moving_averages_begin_as_the_weights(name):
     theirs, halfway = torch_run(grouped(name), START, GRADIENTS[:STEPS])
     variables = keras_variables(halfway)
-    ours = tf_opt.from_torch(
-        theirs,
-        variables,
-        LAYOUTS,
-        use_ema=True,
-        ema_momentum=0.75,
-    )
+    averages = {"use_ema": True, "ema_momentum": 0.75}
+    ours = tf_opt.from_torch(theirs, variables, LAYOUTS, **averages)
     after = our_steps(ours, variables, GRADIENTS[STEPS : STEPS + 1])
     for average, *values in zip(
         ours._state.averages, halfway, after, strict=True
@@ -262,24 +241,16 @@ def assert_same_state(found: dict, optimizer: torch.optim.Optimizer) -> None:
             torch.testing.assert_close(got.to(value.dtype), value)
 
 
+IMAGES = (2, 6, 5, 4)
+GROUPED = torch.nn.Conv2d(4, 6, 2, groups=2)
+TRANSPOSED = torch.nn.ConvTranspose2d(4, 3, 2)
+DEPTHWISE = torch.nn.Conv2d(4, 4, 2, groups=4)
 LAYERS = [
     (keras.layers.Dense(3), torch.nn.Linear(4, 3), (5, 4)),
     (keras.layers.Conv3D(3, 2), torch.nn.Conv3d(4, 3, 2), (2, 3, 4, 5, 4)),
-    (
-        keras.layers.Conv2D(6, 2, groups=2),
-        torch.nn.Conv2d(4, 6, 2, groups=2),
-        (2, 6, 5, 4),
-    ),
-    (
-        keras.layers.Conv2DTranspose(3, 2),
-        torch.nn.ConvTranspose2d(4, 3, 2),
-        (2, 6, 5, 4),
-    ),
-    (
-        keras.layers.DepthwiseConv2D(2),
-        torch.nn.Conv2d(4, 4, 2, groups=4),
-        (2, 6, 5, 4),
-    ),
+    (keras.layers.Conv2D(6, 2, groups=2), GROUPED, IMAGES),
+    (keras.layers.Conv2DTranspose(3, 2), TRANSPOSED, IMAGES),
+    (keras.layers.DepthwiseConv2D(2), DEPTHWISE, IMAGES),
 ]
 
 
@@ -342,10 +313,23 @@ def test_other_types(dtype):
     assert_same_state(back, theirs)
 
 
-def my_adam() -> torch.optim.Optimizer:
-    """An optimizer that may compute anything."""
-    made = type("MyAdam", (torch.optim.Adam,), {})
-    return made([torch.nn.Parameter(torch.ones(1))])
+def subclassed() -> torch.optim.Optimizer:
+    """It may compute anything."""
+    cls = type("MyAdam", (torch.optim.Adam,), {})
+    return cls([torch.nn.Parameter(torch.ones(1))])
+
+
+# By the key that the error names.
+WRONG_STATE_DICTS = [
+    ("state", state_dict(state=None)),
+    ("param_groups", state_dict(param_groups=None)),
+    ("param_groups", state_dict(param_groups=1)),
+    ("params", state_dict(param_groups=[None])),
+    ("params", state_dict(param_groups=[{"lr": 0.5}])),
+    ("lr", state_dict(param_groups=[{"params": [0]}])),
+    ("params", state_dict(param_groups=[{"params": None, "lr": 0.5}])),
+    ("lr", state_dict(param_groups=[{"params": [0], "lr": None}])),
+]
 
 
 def two_groups(name: str, **second) -> torch.optim.Optimizer:
@@ -359,10 +343,7 @@ def two_groups(name: str, **second) -> torch.optim.Optimizer:
     [
         ({"optimizer": "adam"}, TypeError, "an optimizer of torch.optim"),
         ({"optimizer": ("Rprop", {})}, TypeError, "one of Adam, AdamW"),
-        (
-            {"optimizer": my_adam},
-            *(TypeError, "an optimizer of torch.optim"),
-        ),
+        ({"optimizer": subclassed}, TypeError, "an optimizer of torch.optim"),
         (
             {"optimizer": lambda: two_groups("Adam", eps=0.5)},
             *(ValueError, "`eps` must be the same"),
@@ -376,6 +357,10 @@ def two_groups(name: str, **second) -> torch.optim.Optimizer:
         ({"layouts": None}, ValueError, "must have the shapes"),
         ({"layouts": {}}, ValueError, "must have a permutation"),
         ({"layouts": {"kernel": (1, 1)}}, ValueError, "Received: .1, 1."),
+        *(
+            ({"optimizer": given}, ValueError, f"`optimizer` must.*'{key}'")
+            for key, given in WRONG_STATE_DICTS
+        ),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )

@@ -42,11 +42,10 @@ def _run(
     log: pathlib.Path,
     *arguments: object,
 ) -> None:
-    descriptor = os.open(log, os.O_WRONLY | os.O_TRUNC)
-    for standard_stream in (1, 2):
-        os.dup2(descriptor, standard_stream)
+    for stream, file in ((1, log.with_suffix(".out")), (2, log)):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
     # Should it be left alone, it ends itself, and says where it was.
-    faulthandler.dump_traceback_later(TIME_LIMIT, exit=True, file=descriptor)
+    faulthandler.dump_traceback_later(TIME_LIMIT, exit=True, file=2)
     os.environ["TF_CONFIG"] = tf_config
     target(*arguments)
 
@@ -55,8 +54,8 @@ class Job:
     """Processes that call one function, each with its place in TF_CONFIG.
 
     They run while the job is entered: who leaves it ends them all. What they
-    print goes to files in `logs`. `tasks` says how many processes there are of
-    each type, "worker" for example.
+    print goes to files in `logs`: errors to worker_0.log, the rest to
+    worker_0.out. `tasks` says how many processes there are of each type.
     """
 
     def __init__(

@@ -5,19 +5,11 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable
 
-import keras
 import numpy as np
 import tensorflow as tf
 import tf_opt
 
 from processes import steps
-from registry import RULES
-from registry import Row
-
-
-def device(variable: keras.Variable | Row) -> str:
-    """Where a variable or a slot is."""
-    return getattr(variable, "table", variable).value.device
 
 
 def serve(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None:
@@ -94,18 +86,12 @@ def coordinate(
         coordinator.join()
 
     results = {}
-    for case in (*steps.BARE, *steps.FEATURED):
-        name, _, features = case
+    for case in steps.FEATURED:
         variables, optimizer = steps.train(*case, steps.PARTS, strategy, call)
         results |= steps.state(case, variables, optimizer)
-        if features != "bare":
-            # Behind the averages and accumulators, which aren't slots.
-            continue
-        find_slots = RULES[name].find_slots
-        slots = find_slots(optimizer).values()
         results["_".join([*case, "devices"])] = [
-            list(map(device, each))
-            for each in zip(variables, *slots, strict=True)
+            [x.value.device for x in (variable, *optimizer._state.slots_of(i))]
+            for i, variable in enumerate(variables)
         ]
     for lazy_mode in (False, True):
         results[f"sharded_{lazy_mode}"] = train_sharded(

@@ -12,12 +12,7 @@ import textwrap
 from processes import job
 
 
-def _execute(
-    code: str, folder: str, path: list[str], environment: dict[str, str]
-) -> None:
-    for stream, name in enumerate(("stdout", "stderr"), 1):
-        flags = os.O_WRONLY | os.O_CREAT
-        os.dup2(os.open(os.path.join(folder, name), flags), stream)
+def _execute(code: str, path: list[str], environment: dict[str, str]) -> None:
     os.environ.update(environment)
     sys.path[:0] = path
     os.chdir("/")
@@ -34,21 +29,12 @@ def run(
     set. If the code raises, the error has its traceback.
     """
     path = [] if package is None else [str(package.parent)]
-    with tempfile.TemporaryDirectory() as folder:
-        process = job.CONTEXT.Process(
-            target=_execute,
-            args=(textwrap.dedent(code), folder, path, environment),
-            daemon=True,
-        )
-        process.start()
-        process.join(job.TIME_LIMIT)
-        process.kill()
-        stdout, stderr = (
-            pathlib.Path(folder, name).read_text()
-            for name in ("stdout", "stderr")
-        )
-    assert process.exitcode == 0, stderr
-    return stdout
+    arguments = textwrap.dedent(code), path, environment
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        with job.Job(_execute, {"worker": 1}, folder, *arguments) as process:
+            process.wait("worker_0")
+        return (folder / "worker_0.out").read_text()
 
 
 def run_alone(

@@ -6,6 +6,7 @@ All numbers have few digits, so that the parts have one sum, whoever adds them.
 from __future__ import annotations
 
 import functools
+import pathlib
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -34,7 +35,6 @@ ROWS = 3
 
 # What `apply` does besides: of parts of one half each step is a whole one.
 FEATURES = {
-    "bare": {},
     "all": {
         "gradient_accumulation_steps": 2,
         "clipvalue": 1.5,
@@ -54,12 +54,8 @@ FEATURES["lazy"] = {
 }
 FEATURES["host"] = {**FEATURES["all"], "state_device": "CPU:0"}
 FEATURES["shards"] = {**FEATURES["all"], "shard_state": True}
-BARE = [(name, IMPLEMENTATIONS[i % 2], "bare") for i, name in enumerate(RULES)]
 FEATURED = [
-    *(
-        (name, IMPLEMENTATIONS[1 - i % 2], "all")
-        for i, name in enumerate(RULES)
-    ),
+    *((name, IMPLEMENTATIONS[i % 2], "all") for i, name in enumerate(RULES)),
     *zip(("Adam", "NAdam"), IMPLEMENTATIONS, ("lazy", "lazy"), strict=True),
 ]
 ON_HOST = [("Adam", "custom_op", "host"), ("ASGD", "composed", "host")]
@@ -166,3 +162,38 @@ def assert_equal_one_process(
     for case in cases:
         for key, expected in _one_process(case).items():
             np.testing.assert_array_equal(states[key], expected, err_msg=key)
+
+
+def work_as_worker(folder: pathlib.Path) -> None:
+    """One of two: saves the states after the last step as <index>.npz."""
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    worker = strategy.cluster_resolver.task_id
+    results = {}
+    for case in (*FEATURED, *ON_HOST):
+        results |= state(case, *train(*case, [worker], strategy))
+    np.savez(folder / f"{worker}.npz", **results)
+
+
+PLACEMENTS = ("all", "host", "shards")
+
+
+def work_in_three_replicas(folder: pathlib.Path) -> None:
+    """Saves what each placement trained, as <name>.npz.
+
+    Not beside other tests, since a process can't have strategies of two sizes.
+    """
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 3,
+    )
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1", "CPU:2"])
+    for name in PLACEMENTS:
+        variables, optimizer = train("Adam", "custom_op", name, PARTS, strategy)
+        found = []
+        for variable in (*variables, *optimizer.variables):
+            first, *others = strategy.experimental_local_results(variable.value)
+            found.append(first.numpy())
+            for other in others if len(found) <= len(variables) else ():
+                np.testing.assert_array_equal(first, other)
+        slots = {v.value.device for v in optimizer.variables[2:]}
+        np.savez(folder / f"{name}.npz", *found, devices=len(slots))
