@@ -24,16 +24,10 @@ _FEWEST_BATCHES = 8
 
 
 class Batch(NamedTuple):
-    """The gradients of one step.
-
-    Attributes:
-        values: Each variable's gradient; of a table a row for each id.
-        ids: The ids that the batch looks up in each table; empty if gradients
-            are dense.
-    """
+    """The gradients of one step; of a table a row for each id."""
 
     values: list[tf.Tensor]
-    ids: list[tf.Tensor]
+    ids: list[tf.Tensor]  # For each table; empty if gradients are dense.
 
     @property
     def rows(self) -> list[tf.Tensor]:

@@ -21,28 +21,19 @@ _MOST_STEPS = 100
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """An optimizer that is ready to step.
+    """An optimizer that is ready to step."""
 
-    Attributes:
-        step: One whole optimizer step, with all its micro-steps.
-        norms: The squared norm of each variable that `step` updates: enough
-            to see whether they changed and are finite.
-    """
-
-    step: Callable[[], None]
+    step: Callable[[], None]  # A whole one, with all its micro-steps.
+    # The squared norm of each variable that `step` updates: enough to see
+    # whether they changed and are finite.
     norms: Callable[[], list[float]]
 
 
 class Measurement(NamedTuple):
-    """What was measured of a contender, usually in milliseconds.
+    """What was measured of a contender, usually in milliseconds."""
 
-    Attributes:
-        samples: The timed steps, or micro-steps.
-        first_call: The first step: with tracing, compiling, allocating.
-    """
-
-    samples: list[float]
-    first_call: float = 0.0
+    samples: list[float]  # Of steps, or micro-steps.
+    first_call: float = 0.0  # With tracing, compiling, allocating.
 
 
 def _timed_ms(step: Callable[[], None], steps: int = 1) -> float:
@@ -88,24 +79,14 @@ def measure(
     seconds: float,
     micro_steps: int = 1,
 ) -> dict[str, Measurement]:
-    """Times every contender's step, interleaved.
+    """Times every contender's step, interleaved; or a micro-step's share.
 
     In each round each contender has one turn, in random order: other load on
     the machine hits all of them, so that ratios hold where times don't.
 
-    Args:
-        contenders: The contenders, by name.
-        rounds: How many samples of each.
-        seconds: A contender too slow for `rounds` samples in this time sits
-            out rounds, evenly spread; it has one sample at least.
-        micro_steps: How many micro-steps a step has; a sample is the time of
-            one.
-
-    Returns:
-        The measurements, by name.
-
-    Raises:
-        RuntimeError: If a contender's variables don't change or aren't finite.
+    A contender too slow for `rounds` samples in that many seconds sits out
+    rounds, evenly spread; it has one sample at least. If a contender's
+    variables don't change or aren't finite, that is a RuntimeError.
     """
     measurements = {
         name: _first_call(name, contender)

@@ -16,28 +16,16 @@ from suites import Suite
 
 
 class Row(NamedTuple):
-    """One contender of one case, in the suite's unit.
-
-    Attributes:
-        workload: The model that was updated.
-        variant: The optimizer, or what was measured.
-        contender: The implementation.
-        median: The median of the samples.
-        lowest: The lowest sample.
-        highest: The highest sample.
-        first_call: The first call, with tracing, compiling and allocating;
-            0 if it was not measured.
-        samples: The number of samples.
-    """
+    """What was measured of one contender of one case, in the suite's unit."""
 
     workload: str
-    variant: str
+    variant: str  # The optimizer, or what was measured.
     contender: str
     median: float
     lowest: float
     highest: float
-    first_call: float
-    samples: int
+    first_call: float  # 0 if it wasn't measured.
+    samples: int  # How many.
 
     @property
     def family(self) -> str:
@@ -64,18 +52,11 @@ def row(
 
 
 class Results(NamedTuple):
-    """All rows of a run, and where they come from.
-
-    Attributes:
-        machine: The processor, its cores and its memory.
-        software: The versions.
-        command: The command and its date.
-        rows: The rows.
-    """
+    """All rows of a run, and where they come from."""
 
     machine: str
     software: str
-    command: str
+    command: str  # And its date.
     rows: list[Row]
 
     def to_csv(self) -> str:

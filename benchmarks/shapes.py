@@ -50,22 +50,16 @@ def bert_base() -> list[Shape]:
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """A model or embedding tables, as an optimizer sees them.
-
-    Attributes:
-        title: The title in tables.
-        shapes: The shape of each trainable variable.
-        ids: How many rows of each table a batch looks up; 0 if the variables
-            are no tables, and gradients are dense.
-        zipf: Whether few rows are looked up often, by Zipf's law, instead of
-            uniformly.
-        family: The workloads that differ in one size only; empty for none.
-    """
+    """A model or embedding tables, as an optimizer sees them."""
 
     title: str
     shapes: list[Shape]
+    # How many rows of each table a batch looks up; 0 if the variables are no
+    # tables, and gradients are dense.
     ids: int = 0
+    # Whether few rows are looked up often, instead of uniformly.
     zipf: bool = False
+    # The workloads that differ in one size only; empty for none.
     family: str = ""
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection
 
 import variants
@@ -12,39 +13,29 @@ from shapes import WORKLOADS
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
-    """Cases that are measured and shown together.
-
-    Attributes:
-        title: The title of the report.
-        cases: The variant and the workload of each case. Each case runs in a
-            process of its own.
-        reference: The contender with which the others of a case are compared.
-        module: The module whose `measure` measures a case.
-        unit: The unit of the numbers.
-        group: The field of a row that has a table for each of its values;
-            empty for one table.
-        line: The field that has a line for each.
-        column: The field that has a column for each.
-        panel: The field that has a panel of the picture for each.
-        drawn: The only variant of which there is a picture; empty for all.
-        full: The contender whose bars are 100 % long; empty for bars in the
-            suite's unit.
-        first_calls: Whether there are tables of first calls.
-        log: Whether bars have a logarithmic scale.
-    """
+    """Cases that are measured and shown together."""
 
     title: str
+    # The variant and the workload of each case, which has its own process.
     cases: tuple[tuple[str, str], ...]
+    # The contender with which the others of a case are compared.
     reference: str
+    # Its `measure` measures a case.
     module: str = "contenders"
     unit: str = "ms per step"
+    # The fields of a row that have a table, a line, a column and a panel of the
+    # picture for each of their values. An empty `group` is one table.
     group: str = "variant"
     line: str = "contender"
     column: str = "workload"
     panel: str = "workload"
+    # The only variant of which there is a picture; empty for all.
     drawn: str = ""
+    # The contender whose bars are 100 % long; empty for bars in the unit.
     full: str = ""
+    # Whether there are tables of first calls.
     first_calls: bool = False
+    # Whether bars have a logarithmic scale.
     log: bool = False
 
 
@@ -60,17 +51,22 @@ def cases_of(names: Collection[str]) -> tuple[tuple[str, str], ...]:
 # Every optimizer moves memory alike, so one shows how models differ.
 _STEPS = (
     *cases_of(["adam"]),
-    *(
-        (name, workload)
-        for name in variants.OPTIMIZERS
-        if name != "adam"
-        for workload in ("resnet-50", "single")
+    *itertools.product(
+        (name for name in variants.OPTIMIZERS if name != "adam"),
+        ("resnet-50", "single"),
     ),
 )
 _TABLES = ("table-uniform", "table-zipf")
 # Too large for all contenders of Adam together.
 _WIDE = "table-128"
 _SIZES = ("4096-ids", "4096-ids-zipf", "100000-rows", "10000000-rows")
+
+# Those of clients.py, which loads TensorFlow.
+_CLIENTS = (
+    *("bert", "gpt2", "efficient-net", "gan", "dense", "small-dense", "lstm"),
+    *("dqn", "retrieval", "retrieval-catch-up", "retrieval-lazy", "ratings"),
+    *("ratings-row-wise", "dlrm", "dlrm-row-wise", "dlrm-catch-up", "models"),
+)
 
 DEFAULT = "results"
 """The suite that is measured if the command line names none."""
@@ -106,8 +102,7 @@ SUITES: dict[str, Suite] = {
                 if not workload.family and name != _WIDE
             ),
             *(("adagrad", name) for name in (*_TABLES, _WIDE, *_SIZES)),
-            *(("rmsprop", name) for name in _TABLES),
-            *(("ftrl", name) for name in _TABLES),
+            *itertools.product(("rmsprop", "ftrl"), _TABLES),
         ),
         variants.TF_OPT_LAZY,
         log=True,
@@ -143,16 +138,7 @@ SUITES: dict[str, Suite] = {
     ),
     "clients": Suite(
         "Whole training steps",
-        tuple(
-            ("optimizer", name)
-            for name in (
-                *("bert", "gpt2", "efficient-net", "gan", "dense"),
-                *("small-dense", "lstm", "dqn"),
-                *("retrieval", "retrieval-catch-up", "retrieval-lazy"),
-                *("ratings", "ratings-row-wise"),
-                *("dlrm", "dlrm-row-wise", "dlrm-catch-up", "models"),
-            )
-        ),
+        tuple(("optimizer", name) for name in _CLIENTS),
         "tf_opt",
         module="trainings",
         unit="memory is the most that the process took, or what each of "

@@ -11,6 +11,7 @@ many steps more and reports these.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -35,21 +36,13 @@ _STATUS = pathlib.Path("/proc/self/status")
 
 
 class Report(NamedTuple):
-    """What some steps took.
-
-    Attributes:
-        seconds: The time.
-        cpu_seconds: The time of all cores.
-        memory: The memory of the process now, in MB.
-        peak: The most memory that it has had so far.
-        loss: The loss of the last step.
-    """
+    """What some steps took, and the process' memory in MB."""
 
     seconds: float
-    cpu_seconds: float
-    memory: float
-    peak: float
-    loss: float
+    cpu_seconds: float  # Of all cores.
+    memory: float  # Now.
+    peak: float  # The most so far.
+    loss: float  # Of the last step.
 
 
 class _Enough(Exception):
@@ -93,10 +86,8 @@ def train(name: str, contender: str) -> None:
     keras.utils.set_random_seed(1)  # The same weights for each.
     run = client.make(clients.make_optimizer(client, contender), done)
     started = time.perf_counter(), time.process_time()
-    try:
+    with contextlib.suppress(_Enough):
         run()
-    except _Enough:
-        pass
 
 
 class _Training:
@@ -136,15 +127,13 @@ class _Training:
         later = self.reports[-len(wall.samples) :]
         first, *_, warm = self.reports[: -len(later)]
         steps = self.client.steps
+        cpu = [1e3 * each.cpu_seconds / steps for each in later]
         memory = later[-1].peak
         if self.client.keeps:
-            memory = later[-1].memory - warm.memory
-            memory /= steps * len(later)
+            memory = (later[-1].memory - warm.memory) / (steps * len(later))
         return {
             "step, ms": wall,
-            "CPU, ms": Measurement(
-                [1e3 * each.cpu_seconds / steps for each in later]
-            ),
+            "CPU, ms": Measurement(cpu),
             "first step, s": Measurement([first.seconds]),
             "memory, MB": Measurement([memory]),
         }
@@ -163,9 +152,10 @@ def measure(variant: str, workload: str, rounds: int, quick: bool) -> list[Row]:
     """Measures a client with each of its optimizers."""
     client = clients.CLIENTS[workload]
     trainings: dict[str, _Training] = {}
-    try:
+    with contextlib.ExitStack() as ends:
         for contender in client.contenders:
             trainings[contender] = _Training(workload, contender)
+            ends.callback(trainings[contender].end)
         measured = turns.measure(
             {
                 name: turns.Contender(each.step, each.losses)
@@ -175,9 +165,6 @@ def measure(variant: str, workload: str, rounds: int, quick: bool) -> list[Row]:
             seconds=3 if quick else 12,
             micro_steps=client.steps,
         )
-    finally:
-        for each in trainings.values():
-            each.end()
     found = {
         name: each.summarize(measured[name]) for name, each in trainings.items()
     }

@@ -58,44 +58,31 @@ _ROW_RIVALS = (TF_CORE_ROWS, KERAS_2, KERAS)
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """One optimizer with its settings.
-
-    Attributes:
-        title: The title in tables.
-        optimizer: The name of the class in tf_opt.
-        arguments: The arguments that tf_opt's and Keras' class share.
-        own_arguments: The arguments of tf_opt's class alone, with which both
-            compute the same formula.
-        rule_slots: How many slots the rule has.
-        loss_scaled: Whether a LossScaleOptimizer is around it.
-        without: The variant that lacks this one's feature; empty for none.
-        dtype: The type of variables and gradients.
-        contenders: The names of the contenders for dense gradients.
-        sparse: Those for sparse gradients; empty for Adam's.
-        workloads: The names of the models; None for all.
-        precisions: More arguments of tf_opt's class, for contenders that
-            keep state of several types; by the contender's name.
-        floors: The type of each array that such contenders read and write, by
-            the floor's name.
-        device: The device of the variables; empty for the default one.
-    """
+    """One optimizer with its settings."""
 
     title: str
-    optimizer: str
+    optimizer: str  # The name of the class in tf_opt.
+    # Those that tf_opt's and Keras' class share; and those of tf_opt's alone,
+    # with which both compute the same formula.
     arguments: dict[str, Any]
     own_arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
     rule_slots: int = 2
+    # Whether a LossScaleOptimizer is around it.
     loss_scaled: bool = False
+    # The variant that lacks this one's feature; empty for none.
     without: str = ""
     dtype: str = "float32"
+    # For dense gradients, and for sparse ones; empty for Adam's.
     contenders: tuple[str, ...] = _DENSE
     sparse: tuple[str, ...] = ()
-    workloads: tuple[str, ...] | None = None
+    workloads: tuple[str, ...] | None = None  # None for all.
+    # For contenders that keep state of several types: more arguments, by the
+    # contender's name; and each array's type, by the floor's name.
     precisions: dict[str, dict[str, Any]] = dataclasses.field(
         default_factory=dict
     )
     floors: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    device: str = ""
+    device: str = ""  # Of the variables; empty for the default one.
 
     @property
     def micro_steps(self) -> int:
