@@ -128,7 +128,7 @@ def test_a_loss_scale_optimizer_goes_on(move, built):
             optimizer.build([variable])
             steps(optimizer, [variable], [[0.5, 1.0]])
         optimizer = LOSS_SCALE[move.source](
-            optimizer, initial_scale=8.0, dynamic_growth_steps=3
+            optimizer, initial_scale=8.0, dynamic_growth_steps=2
         )
         if built == "both":
             optimizer.build([variable])

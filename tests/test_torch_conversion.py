@@ -144,14 +144,17 @@ def test_a_parameter_without_state_has_had_no_step():
     assert int(optimizer.iterations) == 0
 
 
+def converted(name: str, **options):
+    """PyTorch's optimizer after some steps, the variables and ours."""
+    theirs, halfway = torch_run(grouped(name), START, GRADIENTS[:STEPS])
+    variables = keras_variables(halfway)
+    ours = tf_opt.from_torch(theirs, variables, LAYOUTS, **options)
+    return theirs, variables, ours
+
+
 @pytest.mark.parametrize("name", ["AdamW", "NAdam", "ASGD"])
 def test_the_result_may_accumulate(name):
-    make = grouped(name)
-    theirs, halfway = torch_run(make, START, GRADIENTS[:STEPS])
-    variables = keras_variables(halfway)
-    ours = tf_opt.from_torch(
-        theirs, variables, LAYOUTS, gradient_accumulation_steps=2
-    )
+    theirs, variables, ours = converted(name, gradient_accumulation_steps=2)
     assert ours.iterations == STEPS
     expected = torch_steps(theirs, GRADIENTS[STEPS:])
     twice = [step for step in GRADIENTS[STEPS:] for _ in range(2)]
@@ -162,17 +165,12 @@ def test_the_result_may_accumulate(name):
 
 @pytest.mark.parametrize("name", ["AdamW", "ASGD"])
 def test_moving_averages_begin_as_the_weights(name):
-    theirs, halfway = torch_run(grouped(name), START, GRADIENTS[:STEPS])
-    variables = keras_variables(halfway)
-    averages = {"use_ema": True, "ema_momentum": 0.75}
-    ours = tf_opt.from_torch(theirs, variables, LAYOUTS, **averages)
+    _, variables, ours = converted(name, use_ema=True, ema_momentum=0.75)
+    before = [variable.numpy().T for variable in variables]
     after = our_steps(ours, variables, GRADIENTS[STEPS : STEPS + 1])
-    for average, *values in zip(
-        ours._state.averages, halfway, after, strict=True
-    ):
-        np.testing.assert_allclose(
-            average.numpy().T, np.average(values, 0, [3, 1]), rtol=1e-12
-        )
+    expected = [0.75 * a + 0.25 * b for a, b in zip(before, after, strict=True)]
+    found = [average.numpy().T for average in ours._state.averages]
+    assert_close(found, expected, rtol=1e-12)
 
 
 def test_names_choose_the_order_and_none_leaves_out():
@@ -224,10 +222,8 @@ def test_a_table_that_catches_up_goes_on_in_pytorch():
 
 
 def test_in_a_strategys_scope(strategy):
-    theirs, _ = torch_run(grouped("NAdam"), START, GRADIENTS[:STEPS])
     with strategy.scope():
-        variables = keras_variables(START)
-        ours = tf_opt.from_torch(theirs, variables, LAYOUTS)
+        theirs, variables, ours = converted("NAdam")
     back = tf_opt.to_torch(ours, variables, LAYOUTS)
     assert [g["lr"] for g in back["param_groups"]] == [2.0**-6, 2.0**-5]
     assert_same_state(back, theirs)
