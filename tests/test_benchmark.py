@@ -105,8 +105,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(vars(variant), "contenders", few)
 
 
-# Four optimizers on tables; and processes that train.
-LONG = "sparse", "clients"
+# All contenders, four optimizers on tables, and processes that train.
+LONG = "results", "sparse", "clients"
 
 
 def test_torch_and_tf_opt_update_the_same_arrays(tiny: None) -> None:

@@ -96,13 +96,19 @@ def test_sgd_updates_a_table_that_grows(features, implementation, how):
     np.testing.assert_array_equal(table.numpy()[:, 0], [1.0, 0.5, 0.5])
 
 
-@pytest.mark.parametrize("traced", ["eager", "strategy", "step", "both"])
+def scaled(learning_rate: float) -> keras.optimizers.Optimizer:
+    return tf_opt.LossScaleOptimizer(tf_opt.Adam(learning_rate), 1.0)
+
+
 @pytest.mark.parametrize(
-    "make",
+    ("make", "traced"),
     [
-        lambda: tf_opt.Adam(0.5),
-        lambda: tf_opt.AveragedSGD(0.5),
-        lambda: tf_opt.LossScaleOptimizer(tf_opt.Adam(0.5), 1.0),
+        (tf_opt.Adam, "eager"),
+        (tf_opt.Adam, "strategy"),
+        (tf_opt.Adam, "step"),
+        (tf_opt.AveragedSGD, "both"),
+        (scaled, "eager"),
+        (scaled, "both"),
     ],
 )
 def test_the_first_step_of_replicas_builds_the_optimizer(
@@ -111,7 +117,7 @@ def test_the_first_step_of_replicas_builds_the_optimizer(
     def train(*, built: bool) -> np.ndarray:
         with strategy.scope():
             variable = keras.Variable([1.0, 2.0])
-            optimizer = make()
+            optimizer = make(0.5)
             if built:
                 optimizer.build([variable])
 

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.kernels
 
 ROWS = 30
 LAZY = {"lazy_mode": "catch_up"}
+EAGER = {"run_eagerly": True}
 scaled = tf_opt.LossScaleOptimizer
 
 
@@ -107,11 +108,11 @@ class TwoTables(keras.Model):
         return tf.reduce_sum(read, [1, 2])[:, None]
 
 
-def fit_with_callback(model: keras.Model, optimizer: Any) -> None:
+def fit_with_callback(model: keras.Model, optimizer: Any, **how: Any) -> None:
     """Without it the second time, when the model knows what to do."""
-    model.compile(optimizer, "mse")
+    model.compile(optimizer, "mse", **how)
     for callbacks in ([tf_opt.callbacks.CatchUp()], []):
-        fit(model, callbacks=callbacks)
+        fit(model, callbacks=callbacks, epochs=1)
 
 
 def fit_after_evaluating(model: keras.Model) -> None:
@@ -126,19 +127,18 @@ def fit_after_evaluating(model: keras.Model) -> None:
 @pytest.mark.parametrize(
     ("train", "warned_of"),
     [
-        (lambda: fit(make_model(adam())), "table/embeddings"),
         (lambda: fit(make_model(scaled(adam()))), "table/embeddings"),
-        (
-            lambda: fit(make_model(adam(), run_eagerly=True), epochs=1),
-            "table/embeddings",
-        ),
+        (lambda: fit(make_model(adam(), **EAGER)), "table/embeddings"),
         (lambda: eager_steps(adam(), False), "embeddings"),
         (lambda: eager_steps(adam(), True), None),
         # Rows that wait don't move.
         (lambda: eager_steps(tf_opt.Adagrad(**LAZY), False), None),
         (lambda: fit_after_evaluating(make_model(adam())), "table/embeddings"),
         (lambda: fit_with_callback(TwoTables(), adam()), "two_[^/]*/embed"),
-        (lambda: fit_with_callback(make_model(None), adam()), None),
+        (
+            lambda: fit_with_callback(make_model(None), adam(), **EAGER),
+            None,
+        ),
         (lambda: fit_with_callback(unbuilt(), scaled(adam())), None),
         (lambda: fit_with_callback(unbuilt(), multi(adam())), None),
     ],

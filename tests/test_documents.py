@@ -26,6 +26,8 @@ from registry import OPTIMIZERS
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+# Those that train for seconds what other tests have, too.
+TRAINING = "differentiable.md", "fine-tune.md"
 WITH_PYTHON = [path for path in DOCUMENTS if "```py" in path.read_text()]
 
 REFERENCE = [
@@ -63,7 +65,14 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("path", WITH_PYTHON, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] * (path.name in TRAINING))
+        for path in WITH_PYTHON
+    ],
+    ids=lambda path: path.name,
+)
 def test_python_blocks_run(
     path: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,7 +144,9 @@ def test_numbers_are_those_of_keras(name, implementation, monkeypatch):
 
 @pytest.mark.core
 @pytest.mark.parametrize("schedule_by", ["steps", "updates"])
-@pytest.mark.parametrize("name", ["Adam", "SGD"])
+@pytest.mark.parametrize(
+    ("name", "how"), [("Adam", "tf.function"), ("SGD", "eager")]
+)
 def test_a_schedule_counts_steps_or_updates(name, schedule_by, how):
     pair = COUNTERPARTS[name]
     arguments = {

@@ -83,10 +83,14 @@ def described(model: keras.Model) -> list[tuple]:
     return [(v.name, tuple(v.shape), v.dtype) for v in variables]
 
 
+# Of each class the last mode: those with other slots come after the plain one.
+LARGEST = {name.partition(",")[0]: name for name in COUNTERPARTS}.values()
+
+
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "from_ours"),
-    zip(COUNTERPARTS, itertools.cycle([True, False]), strict=False),
+    zip(LARGEST, itertools.cycle([True, False]), strict=False),
 )
 def test_weights_and_checkpoints_move_between_keras_and_us(
     name, from_ours, tmp_path
