@@ -41,6 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "kernels: it also runs on other builds and other TensorFlows",
     )
+    config.addinivalue_line(
+        "markers",
+        "slow: takes more than 1.5 s, and a quicker test meets the same code",
+    )
     source = pathlib.Path(__file__).parents[1] / "tf_opt"
     imported = pathlib.Path(tf_opt.__file__).parent
     if imported.resolve() == source.resolve():
@@ -50,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
             "`make test`, or run `pytest` (not `python -m pytest`) where the "
             "wheel is installed."
         )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with slow tests, so that no process waits for one at the end."""
+    items.sort(key=lambda item: "slow" not in item.keywords)
 
 
 def pytest_collection_finish() -> None:
