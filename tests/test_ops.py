@@ -12,7 +12,6 @@ from tf_opt.python.ops.calls import BARE
 
 from op_cases import OPS
 from op_cases import Launch
-from processes import python
 from small_model import assert_same
 
 pytestmark = pytest.mark.kernels
@@ -50,36 +49,6 @@ def test_generated_function_takes_lists_of_handles():
         **handles, gradients=found.gradients, **numbers
     )
     assert_same(found.everything(), expected.everything())
-
-
-def test_a_table_that_was_gathered_from_is_updated_in_place():
-    # A copy touches each page of new memory for the first time; a process that
-    # has run other tests may have old memory for it.
-    python.run(
-        """
-        import resource
-        import tensorflow as tf
-        from devices import page_faults
-        from op_cases import Launch
-
-        shape = 2**16, 256
-        pages = 2**24 * 4 // resource.getpagesize()
-        state = Launch("adam", shapes=(shape,))
-        table = state.lists["variables"][0]
-        state.apply()  # Buffers that were shared at the start are copied here.
-        tf.gather(table, [1, 2, 3])
-        tf.raw_ops.ResourceGather(
-            resource=table.handle, indices=[1], dtype=tf.float32
-        )
-        assert page_faults(state.apply) < pages / 4
-
-        # So that the count is known to see a copy: now one is needed.
-        fresh = Launch("adam", shapes=(shape,))
-        fresh.apply()
-        read = fresh.lists["variables"][0].read_value()
-        assert page_faults(fresh.apply) > pages / 2
-        """
-    )
 
 
 def test_many_threads_may_step_variables_that_overlap():

@@ -1,4 +1,4 @@
-"""Random bits and rounding: bit for bit, and what they are for: the mean."""
+"""Random bits and rounding: those of docs/random-bits.md, bit for bit."""
 
 from __future__ import annotations
 
@@ -117,38 +117,9 @@ def test_rounding_to_nearest_is_that_of_ml_dtypes(dtype, way):
     np.testing.assert_array_equal(back, expected.astype(np.float32))
 
 
-# ---- Statistics. ----
+# ---- Statistics: `random_rounding_test.cc` has those of rounding. ----
 
 DRAWS = 10**6
-# Of the value and, where there are, of subnormal numbers and near the largest.
-VALUES = {
-    "bfloat16": [1.001, -3.14159, 1e-39, 3.3e38, 1.0078124, 7.7e-30],
-    "float16": [1.0001, -3.14159, 3.3e-7, 65490.0, 1.00097, 6.2e-5, 2e-9],
-}
-
-
-@pytest.mark.parametrize(
-    ("dtype", "value"),
-    [(dtype, value) for dtype in DTYPES for value in VALUES[dtype]],
-)
-def test_the_mean_is_the_value(dtype, value):
-    value = np.float32(value)
-    key = ours.key_of_stream(ours.key_of_step(11, 12), 13, 0)
-    found = storage_rounding.at_random(
-        tf.fill([DRAWS], value),
-        tf.dtypes.as_dtype(dtype),
-        ours.bits_of(key, [DRAWS]),
-    )
-    found = np.abs(np.asarray(found).astype(np.float64))
-    below, above = reference.neighbours(value, dtype)
-    assert set(np.unique(found)) == {float(below), float(above)}
-    spacing = above - below
-    exact = np.abs(np.float64(value))
-    part = (exact - below) / spacing
-    error = spacing * np.sqrt(part * (1 - part) / DRAWS)
-    # The bits can't tell more than so many parts of the spacing.
-    resolution = spacing * 2.0**-13 if dtype == "float16" else 0.0
-    assert abs(found.mean() - exact) < 5 * error + resolution
 
 
 def _centred(*numbers_of_key: int) -> np.ndarray:
@@ -161,19 +132,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     return np.mean(a * b) / ((2**32 - 1) / 12) * np.sqrt(a.size)
 
 
-def test_bits_are_uniform():
-    drawn = _centred(1, 2, 3, 0)
-    assert abs(drawn.mean()) < 5 * np.sqrt((2**32 - 1) / 12 / DRAWS)
-    counts = np.bincount((drawn + (2**16 - 1) / 2).astype(int) >> 8)
-    expected = DRAWS / 256
-    chi_square = np.sum((counts - expected) ** 2 / expected)
-    assert abs(chi_square - 255) < 5 * np.sqrt(2 * 255)
-    for bit in range(16):
-        ones = np.mean((drawn.astype(np.int64) + 2**15) >> bit & 1)
-        assert abs(ones - 0.5) < 5 * 0.5 / np.sqrt(DRAWS)
-
-
-def test_elements_and_keys_are_independent():
+def test_bits_are_uniform_and_those_of_elements_and_keys_independent():
     drawn = [
         _centred(*key)
         for key in (
@@ -185,8 +144,13 @@ def test_elements_and_keys_are_independent():
             (1, 2, 3, 6),
         )
     ]
+    one = drawn[0]
+    drawn_bits = (one + (2**16 - 1) / 2).astype(int)
+    for byte in (drawn_bits >> 8, drawn_bits & 255):
+        expected = DRAWS / 256
+        chi_square = np.sum((np.bincount(byte) - expected) ** 2 / expected)
+        assert abs(chi_square - 255) < 5 * np.sqrt(2 * 255)
     for distance in (1, 2, 31, 32, 33, 64, 1000, 4096):
-        one = drawn[0]
         assert abs(_correlation(one[distance:], one[:-distance])) < 5
     for first, second in itertools.combinations(drawn, 2):
         assert abs(_correlation(first, second)) < 5
