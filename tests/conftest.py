@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "slow: takes more than 1.5 s, and a quicker test meets the same code",
+        "slow: left out of `make test`, as quicker tests meet the same code",
     )
     source = pathlib.Path(__file__).parents[1] / "tf_opt"
     imported = pathlib.Path(tf_opt.__file__).parent

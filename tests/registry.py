@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+import pytest
 import tf_opt
 from allpairspy import AllPairs
 
+from reference.decay import after_decay
 from reference.storage import FIRST_SLOT
 
 # For each class its module in `reference`, whose documentation describes it.
@@ -79,7 +82,10 @@ class OptimizerUnderTest:
         self.reference = reference
         self.make = getattr(tf_opt, name)
         self.spec = self.make._spec
-        self.step: Callable[..., dict[str, Any]] = reference.step
+        self.step = functools.partial(
+            after_decay(reference.step),
+            weight_decay=getattr(reference, "WEIGHT_DECAY", 0.0),
+        )
         self.modes: Mapping[str, Arguments] = reference.MODES
         self.thorough_mode: str = reference.THOROUGH
         self.thorough = self.modes[self.thorough_mode]
@@ -205,7 +211,7 @@ def pairwise(
     modes: Iterable[tuple[str, ...]],
     *choices: Iterable[Any],
     filter_func: Callable[[list[Any]], bool] = lambda case: True,
-) -> list[tuple[Any, ...]]:
+) -> list[Any]:
     """Cases in which every pair of choices occurs, also with each mode.
 
     Optimizers with more state than their slots share their pairs, and so do
@@ -218,10 +224,21 @@ def pairwise(
         spec = OPTIMIZERS[mode[0]].spec
         has_more = spec.shared or any(slot.row_input for slot in spec.slots)
         groups.setdefault(bool(has_more), []).append(mode)
-    return [
+    return quick_first(
         (*mode, *chosen)
         for group in groups.values()
         for mode, *chosen in AllPairs(
             [group, *map(list, choices)], filter_func=filter_func
         )
-    ]
+    )
+
+
+def quick_first(cases: Iterable[Sequence[Any]]) -> list[Any]:
+    """Marks those cases as slow in which each value has occurred before."""
+    seen, marked = set(), []
+    for case in cases:
+        values = {*map(str, enumerate(case))}
+        marks = [pytest.mark.slow] if values <= seen else []
+        marked.append(pytest.param(*case, marks=marks))
+        seen |= values
+    return marked

@@ -22,6 +22,8 @@ from small_model import loaded
 from small_model import state
 from trajectory import RUNS
 
+slow = pytest.mark.slow
+
 # Each kind of average. What optimizer Keras' is of, it doesn't know.
 MAKES = {
     "Adam": lambda: tf_opt.Adam(0.1, use_ema=True, ema_momentum=0.5),
@@ -176,7 +178,14 @@ def test_a_step_meanwhile_neither_writes_nor_counts(
     assert int(optimizer.iterations.numpy()) == 3
 
 
-@pytest.mark.parametrize("callback", ["checkpoint", "backup", "interrupt"])
+@pytest.mark.parametrize(
+    "callback",
+    [
+        "checkpoint",
+        pytest.param("backup", marks=slow),
+        pytest.param("interrupt", marks=slow),
+    ],
+)
 def test_fit_goes_on_from_what_callbacks_saved(callback, tmp_path):
     make = MAKES["Adam"]
     swap = tf_opt.callbacks.SwapAveragedWeights(swap_on_epoch=True)
@@ -217,7 +226,10 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, tmp_path):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("arguments", [{}, {"jit_compile": True}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, pytest.param({"jit_compile": True}, marks=slow)],
+)
 def test_a_loaded_average_says_plainly_how_to_resume(arguments, tmp_path):
     file = tmp_path / "x.keras"
     model = compiled(MAKES["Adam"](), run_eagerly=False)
@@ -277,7 +289,14 @@ def parts_of(optimizer) -> list[keras.optimizers.Optimizer]:
     return list(getattr(optimizer, "optimizers", [optimizer]))
 
 
-@pytest.mark.parametrize("make", WRAPPED.values(), ids=WRAPPED.keys())
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, marks=[] if name in ("ours", "both") else [slow])
+        for name, make in WRAPPED.items()
+    ],
+    ids=WRAPPED,
+)
 def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
     plain, model = compiled(make()), compiled(make())
     weights = []

@@ -79,6 +79,7 @@ def _step_arguments() -> dict[str, tuple[str, Callable, Arrays]]:
 
 
 STEPS = _step_arguments()
+LAST = {class_name: name for name, (class_name, *_) in STEPS.items()}.values()
 
 
 def _gradient(loss: Callable[[Tensors], tf.Tensor], at: Tensors) -> Tensors:
@@ -141,7 +142,14 @@ def _finite_differences(
 
 @pytest.mark.parametrize(
     ("name", "compiled"),
-    [(name, i % 2 == 0) for i, name in enumerate(STEPS)],
+    [
+        pytest.param(
+            *(name, i % 2 == 0),
+            # The last of a rule has all slots.
+            marks=[] if name in LAST else [pytest.mark.slow],
+        )
+        for i, name in enumerate(STEPS)
+    ],
 )
 def test_derivative_of_a_step_equals_finite_differences(
     name: str, compiled: bool
@@ -326,7 +334,14 @@ def _torchs(name: str) -> Arrays:
 
 @pytest.mark.parametrize(
     ("name", "while_loop"),
-    [(name, name != "NAdam") for name in TRAININGS],
+    [
+        *((name, False) for name in TRAININGS),
+        *(
+            pytest.param(name, True, marks=pytest.mark.slow)
+            for name in TRAININGS
+            if name != "NAdam"
+        ),
+    ],
 )
 def test_derivatives_through_a_training_equal_those_of_torch(
     name: str, while_loop: bool

@@ -142,6 +142,7 @@ def test_inside_xla_auto_composes_and_custom_op_says_why():
         )
 
 
+@pytest.mark.slow
 def test_auto_clustering_leaves_the_op_alone():
     code = """
 import tensorflow as tf, tf_opt

@@ -27,12 +27,21 @@ GOLDEN = pathlib.Path(__file__).parent / "golden"
 TOLERANCES = {"float32": 2e-6, "float64": 1e-12}
 
 
+# The other combinations have the same bits, as test_update_rules.py shows.
+WAYS = [("custom_op", "float32"), ("composed", "float64")]
+
+
 @pytest.mark.parametrize(
-    ("implementation", "dtype"),
-    # The other combinations have the same bits, as test_update_rules.py shows.
-    [("custom_op", "float32"), ("composed", "float64")],
+    ("name", "mode", "implementation", "dtype"),
+    [
+        pytest.param(
+            *(*mode, *WAYS[(i + k) % 2]),
+            marks=[pytest.mark.slow] if k else [],
+        )
+        for i, mode in enumerate(TORCH_MODES)
+        for k in range(2)
+    ],
 )
-@pytest.mark.parametrize(("name", "mode"), TORCH_MODES)
 def test_equals_torch(
     name: str, mode: str, dtype: str, implementation: str
 ) -> None:
@@ -58,7 +67,7 @@ def test_equals_torch(
         )
 
 
-@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize(("implementation", "dtype"), WAYS)
 @pytest.mark.parametrize("name", cases.CASES)
 def test_equals_recorded_paddle(name, dtype, implementation):
     case = cases.CASES[name]

@@ -10,6 +10,7 @@ import tf_opt
 from allpairspy import AllPairs
 
 from counterparts import COUNTERPARTS
+from registry import quick_first
 from trajectory import RUNS
 
 IMPLEMENTATIONS = ["custom_op", "composed"]
@@ -37,7 +38,7 @@ def step(optimizer, gradients, variables, how: str) -> None:
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("kind", "implementation", "how"),
-    list(
+    quick_first(
         AllPairs([list(GRADIENTS), IMPLEMENTATIONS, ["eager", "tf.function"]])
     ),
 )
@@ -71,7 +72,7 @@ WITH_SLICES = {
 
 @pytest.mark.parametrize(
     ("dtype", "options", "values", "implementation", "how"),
-    list(
+    quick_first(
         AllPairs(
             [
                 INTEGERS,

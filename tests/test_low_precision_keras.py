@@ -121,7 +121,9 @@ def test_a_model_may_be_built_in_the_step_that_builds_its_optimizer(setting):
 @pytest.mark.parametrize(
     ("make", "setting", "implementation"),
     [
-        (tf_opt.Adam, "masters, state", "composed"),
+        pytest.param(
+            *(tf_opt.Adam, "masters, state", "composed"), marks=pytest.mark.slow
+        ),
         (tf_opt.NAdam, "stochastic", "custom_op"),
     ],
 )

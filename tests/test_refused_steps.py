@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_opt
 from allpairspy import AllPairs
 
+from registry import quick_first
 from trajectory import RUNS
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -81,24 +82,26 @@ WRONG: dict[str, tuple[Any, Callable[[tf.Tensor], list[Any]]]] = {
 
 @pytest.mark.parametrize(
     ("wrong", "options", "implementation", "how"),
-    [
-        *AllPairs(
-            [
-                list(WRONG),
-                list(OPTIONS),
-                ["custom_op", "composed"],
-                ["eager", "tf.function"],
-            ]
-        ),
-        *AllPairs(
-            [
-                ["number of rows, made dense"],
-                ["nothing", "norm", "accumulation"],
-                ["custom_op", "composed"],
-                ["tf.function"],
-            ]
-        ),
-    ],
+    quick_first(
+        [
+            *AllPairs(
+                [
+                    list(WRONG),
+                    list(OPTIONS),
+                    ["custom_op", "composed"],
+                    ["eager", "tf.function"],
+                ]
+            ),
+            *AllPairs(
+                [
+                    ["number of rows, made dense"],
+                    ["nothing", "norm", "accumulation"],
+                    ["custom_op", "composed"],
+                    ["tf.function"],
+                ]
+            ),
+        ]
+    ),
 )
 def test_nothing_is_written(wrong, options, implementation, how):
     described, gradients = WRONG[wrong]

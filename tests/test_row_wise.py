@@ -15,7 +15,6 @@ import tf_opt
 from tf_opt.python.ops.calls import BARE
 
 from devices import needs_sparse_kernels
-from devices import sparse_implementations
 from small_model import assert_same
 from trajectory import RUNS
 
@@ -44,29 +43,6 @@ def _slices(step: int, table: keras.Variable) -> tf.IndexedSlices:
 def _accumulator(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     (found,) = (x for x in optimizer.variables if "accumulator" in x.name)
     return found
-
-
-@pytest.mark.parametrize("torch_epsilon", [False, True])
-@sparse_implementations
-def test_takes_the_steps_of_fbgemms_formula(implementation, torch_epsilon):
-    table = _table()
-    p, a = table.numpy(), np.full(ROWS, 0.1)
-    optimizer = tf_opt.Adagrad(
-        *(RATE, 0.1, 1e-3),
-        torch_epsilon=torch_epsilon,
-        row_wise=True,
-        implementation=implementation,
-    )
-    for step in range(200):
-        slices = _slices(step, table)
-        optimizer.apply([slices], [table])
-        g = np.zeros_like(p)
-        np.add.at(g, slices.indices.numpy(), slices.values.numpy())
-        a += np.mean(g**2, axis=1)
-        root = np.sqrt(a) + 1e-3 if torch_epsilon else np.sqrt(a + 1e-3)
-        p -= (RATE / root)[:, None] * g
-    np.testing.assert_allclose(table.numpy(), p, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(_accumulator(optimizer).numpy(), a, rtol=1e-12)
 
 
 @pytest.mark.kernels

@@ -17,6 +17,7 @@ from op_cases import BATCHES
 from op_cases import OPS
 
 pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
+slow = pytest.mark.slow
 
 DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64]
 
@@ -144,7 +145,14 @@ def for_all(check: Callable[..., None]) -> None:
     )(check)()
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # One with slots by element, one with a table.
+        name if name in ("adam", "asgd") else pytest.param(name, marks=slow)
+        for name in OPS
+    ],
+)
 def test_rows_that_occur_have_the_bits_of_the_dense_gradient(name):
     def check(drawn, dtype, index_dtype):
         slices = _slices(drawn, dtype, index_dtype)

@@ -91,38 +91,42 @@ DTYPES = ("float32", "float64", "mixed", "bfloat16", "float16")
 def _cases() -> list[Any]:
     names = [*FEATURES]
     choices = [list(options) for options in FEATURES.values()]
+    cases = pairwise(
+        [*TWO_MODES, ROW_WISE_MODES[0]],
+        RUNS,
+        PLACES,
+        IMPLEMENTATIONS,
+        DTYPES,
+        *choices,
+        filter_func=lambda case: (
+            case[1:3] not in (["jit_compile", "host"], ["shards", "host"])
+        ),
+    )
     return [
         pytest.param(
-            *case,
-            dict(zip(names, chosen, strict=True)),
-            id="-".join([*case, *chosen]),
+            *case.values[:6],
+            dict(zip(names, case.values[6:], strict=True)),
+            id="-".join(case.values),
+            marks=case.marks,
         )
-        for *case, chosen in (
-            (*case[:6], case[6:])
-            for case in pairwise(
-                [*TWO_MODES, ROW_WISE_MODES[0]],
-                RUNS,
-                PLACES,
-                IMPLEMENTATIONS,
-                DTYPES,
-                *choices,
-                filter_func=lambda case: (
-                    case[1:3]
-                    not in (["jit_compile", "host"], ["shards", "host"])
-                ),
-            )
-        )
+        for case in cases
     ]
 
 
-def _modes() -> list[tuple[str, ...]]:
-    """Modes in the eager op and every type; composed in some run and type."""
+def _modes() -> list[Any]:
+    """Modes in the eager op and every type; composed in some run and type.
+
+    Quickly in one type; test_update_rules.py compares the implementations.
+    """
     types = ("float16", "bfloat16", "float32", "float64")
     cases = []
     for i, mode in enumerate([*MODES, *ROW_WISE_MODES]):
-        cases += [(*mode, "custom_op", "eager", dtype) for dtype in types]
         how = [*trajectory.RUNS][i % 3]
-        cases.append((*mode, "composed", how, types[i // 3 % 4]))
+        ways = [("custom_op", "eager", dtype) for dtype in types]
+        ways.append(("composed", how, types[i // 3 % 4]))
+        for k, way in enumerate(ways):
+            marks = [] if k == i % 4 else [pytest.mark.slow]
+            cases.append(pytest.param(*mode, *way, marks=marks))
     return cases
 
 

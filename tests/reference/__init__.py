@@ -3,9 +3,10 @@
 A module for each optimizer, named like its rule. Arguments are named as in the
 public API, whose defaults these are. It has:
 
-- `step`: one step, number `t` from 1: a function of the state, the gradient,
-  `t`, `learning_rate` and a mode's arguments that returns the new state, a
-  dictionary of "variable" and the slots.
+- `step`: one step, number `t` from 1, after weight decay and `maximize`: a
+  function of the state, the decayed variable and gradient, `t`, `learning_rate`
+  and a mode's arguments that returns the new state, a dictionary of "variable"
+  and the slots.
 - `MODES`: constructor arguments to test, by name; "plain" has none.
 - `THOROUGH`: the mode that turns on the most at once, for what is too slow to
   test in every mode.
@@ -19,6 +20,7 @@ What isn't there has the value in parentheses:
   `torch` takes `decoupled_weight_decay` (False).
 - `TORCH_SLOTS`: PyTorch's names of the slots ({}).
 - `HAS_LAZY_MODE`: whether `lazy_mode` may be set (True).
+- `WEIGHT_DECAY`: its default (0).
 - `EXACT`: slots that always have the arithmetic type (none).
 - `TO_NEAREST`: slots that 16 bits never round at random (none).
 - `PROPORTIONAL`: arguments with which a step is proportional to the learning

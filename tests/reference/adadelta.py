@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -27,17 +24,7 @@ def torch(**arguments: Any) -> tuple[str, dict[str, Any]]:
     return "Adadelta", {"rho": 0.95, "epsilon": 1e-7, **arguments}
 
 
-def step(
-    state: State,
-    g: Array,
-    *,
-    t: int,
-    learning_rate: float,
-    rho: float = 0.95,
-    epsilon: float = 1e-7,
-    **decay: Any,
-) -> State:
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+def step(state, p, g, *, t, learning_rate, rho=0.95, epsilon=1e-7):
     a = rho * state["accumulated_grad"] + (1 - rho) * g * g
     d = state["accumulated_delta_var"]
     x = np.sqrt(d + epsilon) / np.sqrt(a + epsilon) * g

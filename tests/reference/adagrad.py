@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -55,19 +51,18 @@ def torch(
 
 
 def step(
-    state: State,
-    g: Array,
+    state,
+    p,
+    g,
     *,
-    t: int,
-    learning_rate: float,
-    initial_accumulator_value: float = 0.1,
-    epsilon: float = 1e-7,
-    torch_epsilon: bool = False,
-    row_wise: Sequence[str] = (),
-    **decay: Any,
-) -> State:
+    t,
+    learning_rate,
+    initial_accumulator_value=0.1,
+    epsilon=1e-7,
+    torch_epsilon=False,
+    row_wise=(),
+):
     """With `row_wise`, the accumulator has equal numbers in each row."""
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
     squares = g * g
     if row_wise and g.ndim > 1:
         squares = squares.mean(axis=tuple(range(1, g.ndim)), keepdims=True)

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 # Where epsilon is large it matters where it stands, and where beta_2 is small
 # the second moment falls below its maximum soon.
@@ -59,19 +56,18 @@ def torch(
 
 
 def step(
-    state: State,
-    g: Array,
+    state,
+    p,
+    g,
     *,
-    t: int,
-    learning_rate: float,
-    beta_1: float = 0.9,
-    beta_2: float = 0.999,
-    epsilon: float = 1e-8,
-    amsgrad: bool = False,
-    epsilon_hat: bool = False,
-    **decay: Any,
-) -> State:
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    t,
+    learning_rate,
+    beta_1=0.9,
+    beta_2=0.999,
+    epsilon=1e-8,
+    amsgrad=False,
+    epsilon_hat=False,
+):
     new = {
         "m": beta_1 * state["m"] + (1 - beta_1) * g,
         "v": beta_2 * state["v"] + (1 - beta_2) * (g * g),

@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -41,18 +38,17 @@ def torch(
 
 
 def step(
-    state: State,
-    g: Array,
+    state,
+    p,
+    g,
     *,
-    t: int,
-    learning_rate: float,
-    beta_1: float = 0.9,
-    beta_2: float = 0.999,
-    epsilon: float = 1e-7,
-    torch_epsilon: bool = False,
-    **decay: Any,
-) -> State:
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    t,
+    learning_rate,
+    beta_1=0.9,
+    beta_2=0.999,
+    epsilon=1e-7,
+    torch_epsilon=False,
+):
     m = beta_1 * state["m"] + (1 - beta_1) * g
     inside, outside = (epsilon, 0) if torch_epsilon else (0, epsilon)
     u = np.maximum(beta_2 * state["u"], np.abs(g) + inside)

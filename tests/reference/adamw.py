@@ -19,6 +19,7 @@ THOROUGH = "amsgrad_maximize"
 TORCH_DECOUPLES = True
 TORCH_SLOTS = adam.TORCH_SLOTS
 TO_NEAREST = adam.TO_NEAREST
+WEIGHT_DECAY = 0.01
 
-torch = functools.partial(adam.torch, weight_decay=0.01)
-step = functools.partial(adam.step, weight_decay=0.01)
+torch = functools.partial(adam.torch, weight_decay=WEIGHT_DECAY)
+step = adam.step

@@ -5,12 +5,7 @@ The slots are `d` and, for each batch, `y_0`, `y_1`, ...
 
 from __future__ import annotations
 
-from typing import Any
-
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -25,16 +20,7 @@ EXACT = ("d",)
 TO_NEAREST = ("y",)
 
 
-def step(
-    state: State,
-    g: Array,
-    *,
-    t: int,
-    learning_rate: float,
-    batch_num: int = 1,
-    **decay: Any,
-) -> State:
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+def step(state, p, g, *, t, learning_rate, batch_num=1):
     y = f"y_{(t - 1) % batch_num}"
     d = state["d"] - state[y] + g
     change = learning_rate / min(t, batch_num) * d

@@ -8,9 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -38,22 +35,11 @@ def torch(**arguments: Any) -> tuple[str, dict[str, Any]]:
     return "ASGD", arguments
 
 
-def step(
-    state: State,
-    g: Array,
-    *,
-    t: int,
-    learning_rate: float,
-    lambd: float = 1e-4,
-    alpha: float = 0.75,
-    t0: float = 1e6,
-    **decay: Any,
-) -> State:
+def step(state, p, g, *, t, learning_rate, lambd=1e-4, alpha=0.75, t0=1e6):
     # What the step before left.
     eta = learning_rate / (1 + lambd * learning_rate * (t - 1)) ** alpha
     mu = 1 / max(1, t - 1 - t0)
 
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
     p = p - lambd * eta * p
     p = p - eta * g
     ax = p if mu == 1 else state["ax"] + mu * (p - state["ax"])

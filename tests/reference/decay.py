@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 Array = np.ndarray | float
@@ -12,20 +16,27 @@ State = dict[str, Array]
 L2 = {"weight_decay": 0.1, "decoupled_weight_decay": False}
 
 
-def decayed(
-    p: Array,
-    g: Array,
-    *,
-    learning_rate: float,
-    weight_decay: float = 0.0,
-    decoupled_weight_decay: bool = True,
-    maximize: bool = False,
-) -> tuple[Array, Array]:
-    """The decayed variable and the gradient, or the other way round."""
-    if maximize:
-        g = -g
-    if weight_decay and decoupled_weight_decay:
-        return p - learning_rate * weight_decay * p, g
-    if weight_decay:
-        return p, g + weight_decay * p
-    return p, g
+def after_decay(step: Callable[..., State]) -> Callable[..., State]:
+    """A whole step, of which `step` is what comes after the decay."""
+
+    @functools.wraps(step)
+    def whole(
+        state: State,
+        g: Array,
+        *,
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = True,
+        maximize: bool = False,
+        **arguments: Any,
+    ) -> State:
+        p = state["variable"]
+        if maximize:
+            g = -g
+        if decoupled_weight_decay:
+            p = p - learning_rate * weight_decay * p
+        else:
+            g = g + weight_decay * p
+        return step(state, p, g, learning_rate=learning_rate, **arguments)
+
+    return whole

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -32,19 +27,18 @@ THOROUGH = "regularized"
 
 
 def step(
-    state: State,
-    g: Array,
+    state,
+    p,
+    g,
     *,
-    t: int,
-    learning_rate: float,
-    initial_accumulator_value: float = 0.1,
-    l1_regularization_strength: float = 0.0,
-    l2_regularization_strength: float = 0.0,
-    l2_shrinkage_regularization_strength: float = 0.0,
-    beta: float = 0.0,
-    **decay: Any,
-) -> State:
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    t,
+    learning_rate,
+    initial_accumulator_value=0.1,
+    l1_regularization_strength=0.0,
+    l2_regularization_strength=0.0,
+    l2_shrinkage_regularization_strength=0.0,
+    beta=0.0,
+):
     n = state["accumulator"] + g * g
     sigma = (np.sqrt(n) - np.sqrt(state["accumulator"])) / learning_rate
     g = g + 2 * l2_shrinkage_regularization_strength * p

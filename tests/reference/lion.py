@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -25,17 +20,7 @@ FLAT = ("beta_1",)
 JUMPS_AT_ZERO = True
 
 
-def step(
-    state: State,
-    g: Array,
-    *,
-    t: int,
-    learning_rate: float,
-    beta_1: float = 0.9,
-    beta_2: float = 0.99,
-    **decay: Any,
-) -> State:
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+def step(state, p, g, *, t, learning_rate, beta_1=0.9, beta_2=0.99):
     c = beta_1 * state["m"] + (1 - beta_1) * g
     m = beta_2 * state["m"] + (1 - beta_2) * g
     return {"variable": p - learning_rate * np.sign(c), "m": m}

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -41,18 +38,17 @@ def _momentum(i: int, beta_1: float, momentum_decay: float) -> float:
 
 
 def step(
-    state: State,
-    g: Array,
+    state,
+    p,
+    g,
     *,
-    t: int,
-    learning_rate: float,
-    beta_1: float = 0.9,
-    beta_2: float = 0.999,
-    epsilon: float = 1e-8,
-    momentum_decay: float = 4e-3,
-    **decay: Any,
-) -> State:
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    t,
+    learning_rate,
+    beta_1=0.9,
+    beta_2=0.999,
+    epsilon=1e-8,
+    momentum_decay=4e-3,
+):
     now, next_ = (_momentum(i, beta_1, momentum_decay) for i in (t, t + 1))
     # From the definition, where the optimizer keeps a running product.
     product = math.prod(

@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -47,20 +44,19 @@ def torch(
 
 
 def step(
-    state: State,
-    g: Array,
+    state,
+    p,
+    g,
     *,
-    t: int,
-    learning_rate: float,
-    rho: float = 0.9,
-    momentum: float = 0.0,
-    epsilon: float = 1e-7,
-    centered: bool = False,
-    torch_epsilon: bool = False,
-    torch_momentum: bool = False,
-    **decay: Any,
-) -> State:
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    t,
+    learning_rate,
+    rho=0.9,
+    momentum=0.0,
+    epsilon=1e-7,
+    centered=False,
+    torch_epsilon=False,
+    torch_momentum=False,
+):
     new = {"velocity": rho * state["velocity"] + (1 - rho) * g * g}
     variance = new["velocity"]
     if centered:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from reference.decay import L2
-from reference.decay import Array
-from reference.decay import State
-from reference.decay import decayed
 
 MODES = {
     "plain": {},
@@ -51,18 +48,17 @@ def torch(
 
 
 def step(
-    state: State,
-    g: Array,
+    state,
+    p,
+    g,
     *,
-    t: int,
-    learning_rate: float,
-    momentum: float = 0.0,
-    nesterov: bool = False,
-    dampening: float = 0.0,
-    torch_momentum: bool = False,
-    **decay: Any,
-) -> State:
-    p, g = decayed(state["variable"], g, learning_rate=learning_rate, **decay)
+    t,
+    learning_rate,
+    momentum=0.0,
+    nesterov=False,
+    dampening=0.0,
+    torch_momentum=False,
+):
     if not momentum:
         return {"variable": p - learning_rate * g}
     if torch_momentum:
