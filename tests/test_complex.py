@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 
 from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
+from registry import pairwise
 from trajectory import RUNS
 
 # A float32 has it exactly, and so has Keras' variable that holds it.
@@ -37,31 +35,16 @@ def _view(array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("case", "how", "features", "dtype"),
+    ("name", "mode", "how", "features", "dtype"),
     # What the features do, they do before any rule.
-    list(
-        AllPairs(
-            [
-                THOROUGH_MODES,
-                list(RUNS),
-                [
-                    {},
-                    {"clipnorm": 0.5},
-                    {"clipvalue": 0.3},
-                    {"global_clipnorm": 1},
-                ],
-                list(TOLERANCES),
-            ]
-        )
+    pairwise(
+        THOROUGH_MODES,
+        RUNS,
+        [{}, {"clipnorm": 0.5}, {"clipvalue": 0.3}, {"global_clipnorm": 1}],
+        TOLERANCES,
     ),
 )
-def test_a_complex_number_is_two_reals(
-    case: tuple[str, str],
-    how: str,
-    features: dict[str, float],
-    dtype: str,
-) -> None:
-    name, mode = case
+def test_a_complex_number_is_two_reals(name, mode, how, features, dtype):
     under_test = OPTIMIZERS[name]
     start = START.astype(dtype)
     gradients = [gradient.astype(dtype) for gradient in GRADIENTS]
@@ -96,7 +79,7 @@ def test_a_complex_number_is_two_reals(
     ],
     ids=str,
 )
-def test_other_options_are_refused(option: dict[str, Any]) -> None:
+def test_other_options_are_refused(option):
     optimizer = tf_opt.Adam(LEARNING_RATE, **option)
     (name,) = option
     with pytest.raises(ValueError, match=f"`{name}` is not available for comp"):
@@ -105,7 +88,7 @@ def test_other_options_are_refused(option: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("lazy_mode", [False, True])
 @pytest.mark.parametrize("how", RUNS)
-def test_sparse_gradients_are_refused(how: str, lazy_mode: bool) -> None:
+def test_sparse_gradients_are_refused(how, lazy_mode):
     variable = tf.Variable(START)
     optimizer = tf_opt.Adam(LEARNING_RATE, lazy_mode=lazy_mode)
     optimizer.build([variable])
@@ -114,9 +97,7 @@ def test_sparse_gradients_are_refused(how: str, lazy_mode: bool) -> None:
         RUNS[how](lambda: optimizer.apply([slices], [variable]))()
 
 
-def test_replicas_sum_complex_gradients(
-    strategy: tf.distribute.Strategy,
-) -> None:
+def test_replicas_sum_complex_gradients(strategy):
     gradient = tf.constant(GRADIENTS[0])
     with strategy.scope():
         variable = tf.Variable(START)

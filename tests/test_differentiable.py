@@ -151,9 +151,7 @@ def _finite_differences(
         for i, name in enumerate(STEPS)
     ],
 )
-def test_derivative_of_a_step_equals_finite_differences(
-    name: str, compiled: bool
-) -> None:
+def test_derivative_of_a_step_equals_finite_differences(name, compiled):
     class_name, rule, arrays = STEPS[name]
     reference = RULES[class_name].reference
     flat = getattr(reference, "FLAT", ())
@@ -184,9 +182,7 @@ def test_derivative_of_a_step_equals_finite_differences(
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("rule", [functional.adam, functional.nadam])
-def test_derivatives_without_any_gradient_so_far_are_finite(
-    rule: Callable, compiled: bool
-) -> None:
+def test_derivatives_without_any_gradient_so_far_are_finite(rule, compiled):
     zero = tf.zeros(2, tf.float64)
 
     def end(gradient: tf.Tensor) -> tf.Tensor:
@@ -343,9 +339,7 @@ def _torchs(name: str) -> Arrays:
         ),
     ],
 )
-def test_derivatives_through_a_training_equal_those_of_torch(
-    name: str, while_loop: bool
-) -> None:
+def test_derivatives_through_a_training_equal_those_of_torch(name, while_loop):
     expected = _torchs(name)
     actual = _ours(name, while_loop)
     assert actual.keys() == expected.keys()

@@ -54,7 +54,10 @@ def _all_but_one(count: int) -> list[list[int]]:
 
 @pytest.mark.parametrize(
     "subsets",
-    [_all_but_one(40), [[i] for i in range(200)]],
+    [
+        _all_but_one(40),
+        pytest.param([[i] for i in range(200)], marks=pytest.mark.slow),
+    ],
     ids=["all but one", "one"],
 )
 def test_many_subsets_in_turns_cost_what_few_do(subsets):
@@ -125,7 +128,10 @@ def test_variables_and_slots_go_with_their_optimizer(implementation):
     assert [reference() for reference in kept] == [None] * len(kept)
 
 
-@pytest.mark.parametrize("implementation", ["auto", "composed"])
+@pytest.mark.parametrize(
+    "implementation",
+    ["auto", pytest.param("composed", marks=pytest.mark.slow)],
+)
 def test_memory_stays_the_same_from_step_to_step(implementation):
     # TensorFlow keeps every Python number that becomes an eager tensor.
     class Allocated(ctypes.Structure):

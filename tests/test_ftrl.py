@@ -33,7 +33,7 @@ def _train(optimizer: Any, steps: int = 3) -> np.ndarray:
     return table.numpy()
 
 
-def test_lazy_rows_are_those_of_tensorflows_op(implementation: str) -> None:
+def test_lazy_rows_are_those_of_tensorflows_op(implementation):
     table = _table()
     expected = [
         tf.Variable(table),
@@ -70,7 +70,7 @@ def test_lazy_rows_are_those_of_tensorflows_op(implementation: str) -> None:
     assert np.mean(found[0].numpy()[:-5] == 0) > 0.02
 
 
-def test_other_powers_run_composed_and_equal_keras() -> None:
+def test_other_powers_run_composed_and_equal_keras():
     arguments = {"learning_rate_power": -0.75, "learning_rate": 0.5}
     theirs = _train(keras.optimizers.Ftrl(**arguments, **STRENGTHS))
     optimizer = tf_opt.Ftrl(**arguments, **STRENGTHS)
@@ -85,7 +85,7 @@ def test_other_powers_run_composed_and_equal_keras() -> None:
         _train(optimizer)
 
 
-def test_a_rate_of_zero_changes_nothing(implementation: str) -> None:
+def test_a_rate_of_zero_changes_nothing(implementation):
     optimizer = tf_opt.Ftrl(
         0.5,
         **STRENGTHS,
@@ -99,7 +99,7 @@ def test_a_rate_of_zero_changes_nothing(implementation: str) -> None:
         assert np.all(slot[0].numpy() == np.float32(first))
 
 
-def test_an_accumulator_of_zero_gives_no_nan(implementation: str) -> None:
+def test_an_accumulator_of_zero_gives_no_nan(implementation):
     table = _table()
     optimizer = tf_opt.Ftrl(
         0.5, initial_accumulator_value=0.0, implementation=implementation

@@ -23,7 +23,7 @@ every_rule = pytest.mark.parametrize("rule", OPS)
 
 
 @every_rule
-def test_rule_takes_what_tensorflow_makes_tensors_of(rule: str) -> None:
+def test_rule_takes_what_tensorflow_makes_tensors_of(rule):
     slots = OPS[rule].slots
     expected = call_rule(rule)
     names = ["variable", "gradient", *slots]
@@ -70,7 +70,7 @@ def numbers_of(rule: str) -> tuple[dict[str, float], dict[str, int]]:
 
 
 @every_rule
-def test_every_kind_of_number_is_the_number(rule: str) -> None:
+def test_every_kind_of_number_is_the_number(rule):
     expected = [x.numpy() for x in call_rule(rule)]
     for makes, numbers in zip((REALS, INTEGERS), numbers_of(rule), strict=True):
         for make in makes.values():
@@ -103,7 +103,7 @@ NO_INTEGER = {
 
 
 @every_rule
-def test_what_is_no_number_is_named(rule: str) -> None:
+def test_what_is_no_number_is_named(rule):
     expected = "a number|a float64", "an integer"
     cases = NO_NUMBER, NO_INTEGER
     for text, numbers, wrong in zip(
@@ -126,7 +126,7 @@ def test_what_is_no_number_is_named(rule: str) -> None:
 @pytest.mark.parametrize(
     "mode", ["decoupled_weight_decay", "maximize", "epsilon_hat"]
 )
-def test_a_mode_is_true_or_false(mode: str) -> None:
+def test_a_mode_is_true_or_false(mode):
     expected = call_rule("adam", **{mode: True}).variable
     result = call_rule("adam", **{mode: np.True_}).variable
     np.testing.assert_array_equal(result, expected)
@@ -136,7 +136,7 @@ def test_a_mode_is_true_or_false(mode: str) -> None:
 
 
 @every_rule
-def test_rule_names_a_number_out_of_range(rule: str) -> None:
+def test_rule_names_a_number_out_of_range(rule):
     op = OPS[rule]
     for name, value, message in op.out_of_range.values():
         if name in op.rule_numbers:
@@ -145,7 +145,7 @@ def test_rule_names_a_number_out_of_range(rule: str) -> None:
 
 
 @every_rule
-def test_rule_names_what_is_no_tensor(rule: str) -> None:
+def test_rule_names_what_is_no_tensor(rule):
     op = OPS[rule]
     for name in ("gradient", *op.slots):
         with pytest.raises(ValueError, match=rf"`{name}` must have the shape"):
@@ -169,7 +169,7 @@ def test_rule_names_what_is_no_tensor(rule: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
-def test_gradients_of_several_types_are_measured(dtype: tf.DType) -> None:
+def test_gradients_of_several_types_are_measured(dtype):
     measures = tf_opt.functional.measure_gradients(
         [
             *(tf.constant([1.5], dtype) for dtype in DTYPES),

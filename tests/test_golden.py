@@ -42,9 +42,7 @@ WAYS = [("custom_op", "float32"), ("composed", "float64")]
         for k in range(2)
     ],
 )
-def test_equals_torch(
-    name: str, mode: str, dtype: str, implementation: str
-) -> None:
+def test_equals_torch(name, mode, dtype, implementation):
     pytest.importorskip("torch")
     under_test = OPTIMIZERS[name]
     arguments = under_test.modes[mode]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import keras
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from allpairspy import AllPairs
 
 from devices import HAS_SPARSE_KERNELS
 from devices import needs_sparse_kernels
@@ -245,7 +245,9 @@ def test_what_is_no_lazy_mode_is_refused(wrong, message):
         tf_opt.Adam(lazy_mode=wrong)
 
 
-@pytest.mark.parametrize("lazy_mode", [False, True])
+@pytest.mark.parametrize(
+    "lazy_mode", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_xla_need_not_know_how_many_rows_there_are(lazy_mode):
     def train(how: str) -> list[np.ndarray]:
         table = _table()
@@ -348,9 +350,10 @@ def _train_two_tables(how: str, strategy: Any, **arguments: Any) -> Any:
 @pytest.mark.parametrize(
     ("features", "how", "implementation"),
     [
-        *AllPairs([list(FEATURES), ["eager"], ["auto", "composed"]]),
-        *AllPairs([["measured"], ["replicas"], ["auto", "composed"]]),
-        ("measured", "jit_compile", "auto"),
+        *itertools.product(FEATURES, ["eager"], ["auto"]),
+        ("measured", "eager", "composed"),
+        pytest.param("measured", "replicas", "auto", marks=pytest.mark.slow),
+        pytest.param("measured", "jit_compile", "auto", marks=pytest.mark.slow),
     ],
 )
 def test_tables_are_lazy_by_pattern(features, how, implementation, strategy):

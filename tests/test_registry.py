@@ -49,7 +49,7 @@ def subclasses(cls: type) -> list[type]:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_constructor_has_the_arguments_of_its_rule(name: str) -> None:
+def test_constructor_has_the_arguments_of_its_rule(name):
     under_test = OPTIMIZERS[name]
     parameters = inspect.signature(under_test.make).parameters
     spec = under_test.spec
@@ -68,7 +68,7 @@ def test_constructor_has_the_arguments_of_its_rule(name: str) -> None:
 
 
 @pytest.mark.core
-def test_what_keras_has_is_a_counterpart() -> None:
+def test_what_keras_has_is_a_counterpart():
     ours = {name.lower() for name in OPTIMIZERS}
     assert_has(
         "The optimizers with a class of Keras",
@@ -120,11 +120,11 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_every_list_has_every_optimizer(place: str) -> None:
+def test_every_list_has_every_optimizer(place):
     assert_has(place, PLACES[place](), OPTIMIZERS)
 
 
-def test_every_rule_has_its_function() -> None:
+def test_every_rule_has_its_function():
     functions = {x for x in tf_opt.functional.__all__ if x.islower()}
     assert_has(
         "tf_opt.functional",
@@ -133,7 +133,7 @@ def test_every_rule_has_its_function() -> None:
     )
 
 
-def test_keras_classes_are_where_users_look_for_them() -> None:
+def test_keras_classes_are_where_users_look_for_them():
     assert_has(
         "docs/migrate.md",
         re.findall(
@@ -144,7 +144,7 @@ def test_keras_classes_are_where_users_look_for_them() -> None:
     )
 
 
-def test_a_rule_that_its_op_does_not_fit_is_an_error() -> None:
+def test_a_rule_that_its_op_does_not_fit_is_an_error():
     for spec in RULES:
         for changes in (
             {"slots": spec.slots[1:] or [SECOND_MOMENT]},

@@ -5,8 +5,6 @@ test_whole_step.py has its numbers in every type and with every feature.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import keras
 import numpy as np
 import pytest
@@ -69,15 +67,6 @@ def _model() -> keras.Model:
     items = keras.layers.Embedding(ROWS, 8, name="items")(inputs)
     both = keras.layers.Concatenate()([users, items])
     return keras.Model(inputs, keras.layers.Dense(1)(both))
-
-
-X = np.random.default_rng(3).integers(0, ROWS, (64, 3))
-Y = np.random.default_rng(4).normal(size=(64, 3, 1))
-
-
-def _fit(model: keras.Model, epochs: int = 1) -> list[np.ndarray]:
-    model.fit(X, Y, batch_size=16, epochs=epochs, shuffle=False, verbose=0)
-    return model.get_weights()
 
 
 @pytest.mark.parametrize(
@@ -149,19 +138,18 @@ def test_from_keras_finds_the_adagrads_of_several_optimizers():
         )
     )
     ours = tf_opt.from_keras(theirs, row_wise=True)
-    model.compile(ours, "mse")
-    _fit(model)
+    ours.build(model.trainable_variables)
     (tables,) = (x for x in ours.optimizers if isinstance(x, tf_opt.Adagrad))
     assert [x.shape for x in tables._state.slots[0]] == [(ROWS,), (ROWS,)]
 
 
-def test_a_file_with_the_other_form_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_the_other_form_is_refused(tmp_path):
     path = tmp_path / "model.weights.h5"
     for saved, loaded in ((False, True), (True, False)):
         models = [_model(), _model()]
         for model, row_wise in zip(models, (saved, loaded), strict=True):
             model.compile(tf_opt.Adagrad(0.1, row_wise=row_wise), "mse")
-            _fit(model)
+            model.optimizer.build(model.trainable_variables)
         models[0].save_weights(path)
         optimizer = models[1].optimizer
         before = [x.numpy() for x in optimizer.variables]

@@ -157,6 +157,7 @@ for state_dtype in None, "bfloat16":
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ALONE.values(), ids=ALONE)
 def test_in_a_process_of_its_own(code):
     result = python.run_alone("-c", code)

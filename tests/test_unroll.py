@@ -38,9 +38,7 @@ START = np.array([0.5, -1.5])
 
 
 @pytest.mark.parametrize(("name", "mode", "how", "while_loop"), CASES)
-def test_steps_equal_the_reference(
-    name: str, mode: str, how: str, while_loop: bool
-) -> None:
+def test_steps_equal_the_reference(name, mode, how, while_loop):
     under_test = RULES[name]
     arguments = dict(under_test.modes[mode], learning_rate=0.01)
     arguments.pop("batch_num", None)
@@ -97,7 +95,7 @@ def _bowl(variables: Any, iteration: tf.Tensor) -> tf.Tensor:
 @pytest.mark.parametrize(
     ("name", "compiled"), [("NAdam", True), ("ASGD", False), ("SGD", False)]
 )
-def test_two_calls_with_the_state_equal_one(name: str, compiled: bool) -> None:
+def test_two_calls_with_the_state_equal_one(name, compiled):
     rule = FUNCTIONS[name]
     rates = tf.constant([0.3, 0.2, 0.1, 0.4, 0.5], tf.float64)
 
@@ -125,7 +123,7 @@ def test_two_calls_with_the_state_equal_one(name: str, compiled: bool) -> None:
     )
 
 
-def test_a_thousand_compiled_steps_are_traced_as_one() -> None:
+def test_a_thousand_compiled_steps_are_traced_as_one():
     traced = []
 
     def loss(w, iteration):
@@ -148,7 +146,7 @@ def test_a_thousand_compiled_steps_are_traced_as_one() -> None:
     np.testing.assert_allclose(actual, (above - below) / (2 * h), rtol=1e-5)
 
 
-def test_ways_to_give_a_rate_for_each_step() -> None:
+def test_ways_to_give_a_rate_for_each_step():
     rates = [0.3 * 0.5**i for i in range(4)]
     schedule = keras.optimizers.schedules.ExponentialDecay(0.3, 1, 0.5)
     # The schedule computes in float32.
@@ -167,7 +165,7 @@ def test_ways_to_give_a_rate_for_each_step() -> None:
 
 
 @pytest.mark.parametrize("how", trajectory.RUNS)
-def test_any_structure_of_any_types_comes_back(how: str) -> None:
+def test_any_structure_of_any_types_comes_back(how):
     start = {
         "list": [tf.Variable([1.0, 2.0]), keras.Variable([3.0])],
         "tuple": (np.array([[1.0]]), tf.constant(2, tf.bfloat16)),
@@ -185,7 +183,7 @@ def test_any_structure_of_any_types_comes_back(how: str) -> None:
         assert np.all(after.numpy() != before.numpy())
 
 
-def test_transformed_sparse_and_missing_gradients() -> None:
+def test_transformed_sparse_and_missing_gradients():
     table = tf.ones((3, 2))
     end = unroll(
         functional.asgd,
@@ -234,6 +232,6 @@ STATE = {"m": np.zeros(2), "v": np.zeros(2)}
     # Functions print differently in each process.
     ids=lambda x: ", ".join(x) if isinstance(x, dict) else None,
 )
-def test_an_error_is_clear(change, error, message) -> None:
+def test_an_error_is_clear(change, error, message):
     with pytest.raises(error, match=message):
         unroll(**{**GOOD, **change})

@@ -5,8 +5,6 @@ test_whole_step.py compares them with NumPy.
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
@@ -47,7 +45,7 @@ def assert_same_bits(
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_one_launch_for_all_variables_of_a_type(name: str, device: str) -> None:
+def test_one_launch_for_all_variables_of_a_type(name, device):
     under_test = OPTIMIZERS[name]
     optimizer = under_test.make(implementation="custom_op")
     variables = [
@@ -96,8 +94,8 @@ FEATURES = {
     ],
 )
 def test_both_implementations_agree_bit_for_bit_in_eager_mode(
-    name: str, mode: str, dtype: str, features: dict[str, Any]
-) -> None:
+    name, mode, dtype, features
+):
     shapes = [*SHAPES]
     if name == "Adam" and features:
         shapes.append(FOR_SEVERAL_THREADS)
@@ -153,8 +151,8 @@ def test_an_l2_decay_of_zero_changes_no_gradient(decay, implementation):
     ),
 )
 def test_nan_in_a_gradient_reaches_the_variable_and_stays_in_its_slots(
-    name: str, mode: str, dtype: str, how: str, implementation: str, device: str
-) -> None:
+    name, mode, dtype, how, implementation, device
+):
     # Whole vectors of them and the loop's tail; a maximum may drop a NaN.
     bad = np.zeros(37, bool)
     bad[[3, 20, 36]] = True
@@ -179,8 +177,8 @@ def test_nan_in_a_gradient_reaches_the_variable_and_stays_in_its_slots(
 @implementations
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_infinite_learning_rate_without_decay_is_no_nan(
-    name: str, implementation: str, device: str
-) -> None:
+    name, implementation, device
+):
     own = {"AveragedSGD": {"lambd": 0.0}, "ASGD": {"batch_num": 1}}
     # Known to be 0 while a step is traced, and not.
     for no_decay in (0.0, tf.Variable(0.0)):
@@ -196,9 +194,7 @@ def test_an_infinite_learning_rate_without_decay_is_no_nan(
 
 
 @implementations
-def test_a_variance_that_rounding_made_negative_is_zero(
-    implementation: str, device: str
-) -> None:
+def test_a_variance_that_rounding_made_negative_is_zero(implementation, device):
     variable = tf.Variable([1.0])
     optimizer = tf_opt.RMSprop(
         0.5, centered=True, implementation=implementation

@@ -217,9 +217,7 @@ def _stepper(
 @pytest.mark.parametrize(
     ("name", "mode", "implementation", "how", "dtype"), _modes()
 )
-def test_each_mode_in_each_type(
-    name: str, mode: str, implementation: str, how: str, dtype: str, device: str
-) -> None:
+def test_each_mode_in_each_type(name, mode, implementation, how, dtype, device):
     shapes = ((17, 241), (70,), (0,), ())
     arguments = OPTIMIZERS[name].modes[mode]
     if "row_wise" in arguments and not HAS_SPARSE_KERNELS:
@@ -241,15 +239,8 @@ def test_each_mode_in_each_type(
     _cases(),
 )
 def test_all_features_together(
-    name: str,
-    mode: str,
-    how: str,
-    where: str,
-    implementation: str,
-    dtype: str,
-    chosen: dict[str, str],
-    strategy: tf.distribute.Strategy,
-) -> None:
+    name, mode, how, where, implementation, dtype, chosen, strategy
+):
     features = {}
     for feature, choice in chosen.items():
         features.update(FEATURES[feature][choice])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reference.decay import L2
@@ -20,7 +18,7 @@ TORCH_SLOTS = {
 }
 
 
-def torch(**arguments: Any) -> tuple[str, dict[str, Any]]:
+def torch(**arguments):
     return "Adadelta", {"rho": 0.95, "epsilon": 1e-7, **arguments}
 
 

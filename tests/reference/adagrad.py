@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reference.decay import L2
@@ -39,11 +37,7 @@ THOROUGH = "torch_l2_maximize"
 TORCH_SLOTS = {"accumulator": "sum"}
 
 
-def torch(
-    *,
-    torch_epsilon: bool = False,
-    **arguments: Any,
-) -> tuple[str, dict[str, Any]] | None:
+def torch(*, torch_epsilon=False, **arguments):
     if not torch_epsilon or "row_wise" in arguments:
         return None
     arguments.setdefault("initial_accumulator_value", 0.1)

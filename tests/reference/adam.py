@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -44,11 +43,11 @@ TO_NEAREST = ("v_max",)
 
 def torch(
     *,
-    weight_decay: float = 0.0,
-    decoupled_weight_decay: bool = True,
-    epsilon_hat: bool = False,
-    **arguments: Any,
-) -> tuple[str, dict[str, Any]] | None:
+    weight_decay=0.0,
+    decoupled_weight_decay=True,
+    epsilon_hat=False,
+    **arguments,
+):
     if epsilon_hat:
         return None
     name = "AdamW" if weight_decay and decoupled_weight_decay else "Adam"

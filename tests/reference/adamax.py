@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reference.decay import L2
@@ -29,11 +27,7 @@ THOROUGH = "torch_l2_maximize"
 TORCH_SLOTS = {"m": "exp_avg", "u": "exp_inf"}
 
 
-def torch(
-    *,
-    torch_epsilon: bool = False,
-    **arguments: Any,
-) -> tuple[str, dict[str, Any]] | None:
+def torch(*, torch_epsilon=False, **arguments):
     return ("Adamax", arguments) if torch_epsilon else None
 
 

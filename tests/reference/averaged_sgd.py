@@ -5,8 +5,6 @@ Step size and lag are those of PyTorch's ASGD.
 
 from __future__ import annotations
 
-from typing import Any
-
 from reference.decay import L2
 
 MODES = {
@@ -31,7 +29,7 @@ HAS_LAZY_MODE = False
 PROPORTIONAL = {"lambd": 0.0}
 
 
-def torch(**arguments: Any) -> tuple[str, dict[str, Any]]:
+def torch(**arguments):
     return "ASGD", arguments
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ TORCH_DECOUPLES = True
 TORCH_SLOTS = {"m": "exp_avg", "v": "exp_avg_sq"}
 
 
-def torch(**arguments: Any) -> tuple[str, dict[str, Any]]:
+def torch(**arguments):
     return "NAdam", {"decoupled_weight_decay": True, **arguments}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from reference.decay import L2
@@ -31,13 +29,7 @@ TORCH_SLOTS = {
 }
 
 
-def torch(
-    *,
-    torch_epsilon: bool = False,
-    torch_momentum: bool = False,
-    rho: float = 0.9,
-    **arguments: Any,
-) -> tuple[str, dict[str, Any]] | None:
+def torch(*, torch_epsilon=False, torch_momentum=False, rho=0.9, **arguments):
     if not torch_epsilon or ("momentum" in arguments and not torch_momentum):
         return None
     return "RMSprop", {"alpha": rho, **arguments}

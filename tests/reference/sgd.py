@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reference.decay import L2
 
 MODES = {
@@ -37,11 +35,7 @@ TORCH_SLOTS = {"velocity": "momentum_buffer"}
 FLAT = ("dampening",)
 
 
-def torch(
-    *,
-    torch_momentum: bool = False,
-    **arguments: Any,
-) -> tuple[str, dict[str, Any]] | None:
+def torch(*, torch_momentum=False, **arguments):
     if "momentum" in arguments and not torch_momentum:
         return None
     return "SGD", arguments
