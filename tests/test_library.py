@@ -157,6 +157,7 @@ def test_another_keras_backend_is_a_clear_import_error():
     assert 'KERAS_BACKEND="tensorflow"' in result.stderr
 
 
+@pytest.mark.slow
 def test_it_can_be_imported_again(tmp_path):
     """As extensions of notebooks and Streamlit do after a change of a file."""
     output = python.run(

@@ -65,6 +65,10 @@ def trained(
     return [x.numpy() for x in (*variables, *optimizer.variables)]
 
 
+@pytest.mark.parametrize(
+    "implementation",
+    ["custom_op", pytest.param("composed", marks=pytest.mark.slow)],
+)
 def test_rows_have_the_same_bits_when_all_catch_up(implementation, monkeypatch):
     monkeypatch.setattr(
         "tf_opt.python.optimizers.state.table_modes.MOST_MISSED_STEPS", 4
@@ -124,10 +128,14 @@ def test_averages_of_variables_without_a_gradient_move():
 @pytest.mark.parametrize(
     ("wrap", "arguments"),
     [
-        (tf_opt.LossScaleOptimizer, {}),
-        (keras.optimizers.LossScaleOptimizer, {"steps_per_execution": 3}),
         (lambda optimizer: optimizer, {"run_eagerly": True}),
-        (small_model.multi, {}),
+        (tf_opt.LossScaleOptimizer, {}),
+        pytest.param(
+            keras.optimizers.LossScaleOptimizer,
+            {"steps_per_execution": 3},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(small_model.multi, {}, marks=pytest.mark.slow),
     ],
 )
 def test_fit_has_the_same_bits(wrap, arguments):
