@@ -34,5 +34,5 @@ report=$("$newest/venv/bin/python" -I -m tf_opt)
 echo "$report"
 grep -q '^cpu_kernels *neon$' <<<"$report" || fail "NEON isn't used"
 say "Testing the ops against the composed implementation"
-"$newest/venv/bin/pytest" -k "bit_for_bit or the_bits or equals_numpy" "$@" \
-  tests/test_update_rules.py tests/test_sparse_ops.py tests/test_measure.py
+"$newest/venv/bin/pytest" -k "each_mode or the_bits or equals_numpy" "$@" \
+  tests/test_whole_step.py tests/test_sparse_ops.py tests/test_measure.py

@@ -12,6 +12,7 @@ import tf_opt
 
 from low_precision_cases import SETTINGS
 from registry import pairwise
+from registry import slow
 from small_model import FIT
 from small_model import X
 from small_model import Y
@@ -21,8 +22,6 @@ from small_model import compiled
 from small_model import loaded
 from small_model import state
 from trajectory import RUNS
-
-slow = pytest.mark.slow
 
 # Each kind of average. What optimizer Keras' is of, it doesn't know.
 MAKES = {
@@ -182,8 +181,8 @@ def test_a_step_meanwhile_neither_writes_nor_counts(
     "callback",
     [
         "checkpoint",
-        pytest.param("backup", marks=slow),
-        pytest.param("interrupt", marks=slow),
+        slow("backup"),
+        slow("interrupt"),
     ],
 )
 def test_fit_goes_on_from_what_callbacks_saved(callback, tmp_path):
@@ -226,10 +225,7 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, tmp_path):
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(
-    "arguments",
-    [{}, pytest.param({"jit_compile": True}, marks=slow)],
-)
+@pytest.mark.parametrize("arguments", [{}, slow({"jit_compile": True})])
 def test_a_loaded_average_says_plainly_how_to_resume(arguments, tmp_path):
     file = tmp_path / "x.keras"
     model = compiled(MAKES["Adam"](), run_eagerly=False)
@@ -292,7 +288,7 @@ def parts_of(optimizer) -> list[keras.optimizers.Optimizer]:
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(make, marks=[] if name in ("ours", "both") else [slow])
+        make if name in ("ours", "both") else slow(make)
         for name, make in WRAPPED.items()
     ],
     ids=WRAPPED,

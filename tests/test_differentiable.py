@@ -14,6 +14,7 @@ import tensorflow as tf
 import tf_opt
 
 from registry import RULES
+from registry import slow
 from torch_trajectory import float64_scalars
 
 functional = tf_opt.functional
@@ -143,11 +144,8 @@ def _finite_differences(
 @pytest.mark.parametrize(
     ("name", "compiled"),
     [
-        pytest.param(
-            *(name, i % 2 == 0),
-            # The last of a rule has all slots.
-            marks=[] if name in LAST else [pytest.mark.slow],
-        )
+        # The last of a rule has all slots.
+        (pytest.param if name in LAST else slow)(name, i % 2 == 0)
         for i, name in enumerate(STEPS)
     ],
 )
@@ -332,11 +330,7 @@ def _torchs(name: str) -> Arrays:
     ("name", "while_loop"),
     [
         *((name, False) for name in TRAININGS),
-        *(
-            pytest.param(name, True, marks=pytest.mark.slow)
-            for name in TRAININGS
-            if name != "NAdam"
-        ),
+        *(slow(name, True) for name in TRAININGS if name != "NAdam"),
     ],
 )
 def test_derivatives_through_a_training_equal_those_of_torch(name, while_loop):

@@ -19,6 +19,8 @@ import tf_opt
 from tensorflow.python.eager import context
 from tf_opt.python.optimizers.step.plan import PlanKeeper
 
+from registry import slow
+
 pytestmark = pytest.mark.core
 
 
@@ -56,7 +58,7 @@ def _all_but_one(count: int) -> list[list[int]]:
     "subsets",
     [
         _all_but_one(40),
-        pytest.param([[i] for i in range(200)], marks=pytest.mark.slow),
+        slow([[i] for i in range(200)]),
     ],
     ids=["all but one", "one"],
 )
@@ -128,10 +130,7 @@ def test_variables_and_slots_go_with_their_optimizer(implementation):
     assert [reference() for reference in kept] == [None] * len(kept)
 
 
-@pytest.mark.parametrize(
-    "implementation",
-    ["auto", pytest.param("composed", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("implementation", ["auto", slow("composed")])
 def test_memory_stays_the_same_from_step_to_step(implementation):
     # TensorFlow keeps every Python number that becomes an eager tensor.
     class Allocated(ctypes.Structure):

@@ -13,6 +13,7 @@ import tf_opt
 import paddle_cases as cases
 import trajectory
 from registry import OPTIMIZERS
+from registry import slow
 from torch_trajectory import LEARNING_RATE
 from torch_trajectory import TORCH_MODES
 from torch_trajectory import gradients
@@ -27,17 +28,14 @@ GOLDEN = pathlib.Path(__file__).parent / "golden"
 TOLERANCES = {"float32": 2e-6, "float64": 1e-12}
 
 
-# The other combinations have the same bits, as test_update_rules.py shows.
+# The other combinations have the same bits, as test_whole_step.py shows.
 WAYS = [("custom_op", "float32"), ("composed", "float64")]
 
 
 @pytest.mark.parametrize(
     ("name", "mode", "implementation", "dtype"),
     [
-        pytest.param(
-            *(*mode, *WAYS[(i + k) % 2]),
-            marks=[pytest.mark.slow] if k else [],
-        )
+        (slow if k else pytest.param)(*mode, *WAYS[(i + k) % 2])
         for i, mode in enumerate(TORCH_MODES)
         for k in range(2)
     ],

@@ -10,6 +10,7 @@ import tf_opt
 
 from op_cases import OPS
 from registry import quick_first
+from registry import slow
 from small_model import assert_close
 from small_model import assert_same
 from small_model import multi
@@ -253,7 +254,7 @@ def test_a_gradient_may_be_what_is_updated(what):
     [
         False,
         True,
-        pytest.param({"table": "catch_up"}, marks=pytest.mark.slow),
+        slow({"table": "catch_up"}),
     ],
 )
 def test_rows_that_a_table_does_not_have_are_ignored(lazy_mode):

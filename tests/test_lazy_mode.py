@@ -15,6 +15,7 @@ from devices import HAS_SPARSE_KERNELS
 from devices import needs_sparse_kernels
 from devices import sparse_implementations
 from registry import RULES
+from registry import slow
 from small_model import assert_close
 from trajectory import RUNS
 
@@ -245,9 +246,7 @@ def test_what_is_no_lazy_mode_is_refused(wrong, message):
         tf_opt.Adam(lazy_mode=wrong)
 
 
-@pytest.mark.parametrize(
-    "lazy_mode", [pytest.param(False, marks=pytest.mark.slow), True]
-)
+@pytest.mark.parametrize("lazy_mode", [slow(False), True])
 def test_xla_need_not_know_how_many_rows_there_are(lazy_mode):
     def train(how: str) -> list[np.ndarray]:
         table = _table()
@@ -352,8 +351,8 @@ def _train_two_tables(how: str, strategy: Any, **arguments: Any) -> Any:
     [
         *itertools.product(FEATURES, ["eager"], ["auto"]),
         ("measured", "eager", "composed"),
-        pytest.param("measured", "replicas", "auto", marks=pytest.mark.slow),
-        pytest.param("measured", "jit_compile", "auto", marks=pytest.mark.slow),
+        slow("measured", "replicas", "auto"),
+        slow("measured", "jit_compile", "auto"),
     ],
 )
 def test_tables_are_lazy_by_pattern(features, how, implementation, strategy):

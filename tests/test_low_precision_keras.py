@@ -15,6 +15,7 @@ from low_precision_cases import SETTINGS
 from low_precision_cases import masters_of
 from low_precision_cases import numbers
 from registry import OPTIMIZERS
+from registry import slow
 from small_model import assert_same
 from small_model import checkpoint_of
 from small_model import compiled
@@ -121,9 +122,7 @@ def test_a_model_may_be_built_in_the_step_that_builds_its_optimizer(setting):
 @pytest.mark.parametrize(
     ("make", "setting", "implementation"),
     [
-        pytest.param(
-            *(tf_opt.Adam, "masters, state", "composed"), marks=pytest.mark.slow
-        ),
+        slow(tf_opt.Adam, "masters, state", "composed"),
         (tf_opt.NAdam, "stochastic", "custom_op"),
     ],
 )

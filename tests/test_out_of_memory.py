@@ -8,6 +8,7 @@ import pytest
 
 from devices import needs_sparse_kernels
 from processes import python
+from registry import slow
 
 pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
 
@@ -87,9 +88,7 @@ for call in step, merge:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(
-    "how", ["eager", pytest.param("graph", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("how", ["eager", slow("graph")])
 def test_without_memory_to_sort_nothing_is_written(how):
     # With oneDNN, TensorFlow waits ten seconds for memory.
     run = python.run_alone("-c", _SCRIPT, how, TF_ENABLE_ONEDNN_OPTS="0")

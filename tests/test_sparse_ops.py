@@ -9,15 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import tensorflow as tf
-from tf_opt.python.ops.calls import measure_gradients
 from tf_opt.python.ops.calls import merge_slices
 
 from devices import needs_sparse_kernels
 from op_cases import BATCHES
 from op_cases import OPS
+from registry import slow
 
 pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
-slow = pytest.mark.slow
 
 DTYPES = [tf.float16, tf.bfloat16, tf.float32, tf.float64]
 
@@ -149,7 +148,7 @@ def for_all(check: Callable[..., None]) -> None:
     "name",
     [
         # One with slots by element, one with a table.
-        name if name in ("adam", "asgd") else pytest.param(name, marks=slow)
+        name if name in ("adam", "asgd") else slow(name)
         for name in OPS
     ],
 )
@@ -200,32 +199,3 @@ def test_merged_rows_are_sorted_and_have_the_bits_of_the_dense_gradient():
                 assert merged[i].values.numpy().tobytes() == expected
 
     for_all(check)
-
-
-def test_the_measure_of_rows_has_the_bits_of_the_dense_gradient():
-    def check(drawn, dtype, index_dtype):
-        slices = _slices(drawn, dtype, index_dtype)
-        accumulators = _lists(drawn, "adam", dtype).accumulators
-        merged = merge_slices(slices, [table.shape[0] for table in drawn])
-        sparse = measure_gradients(
-            [x.values for x in merged],
-            accumulators,
-            rows=[x.indices for x in merged],
-            gradient_scale=0.3,
-        )
-        dense = measure_gradients(
-            _dense(drawn, slices), accumulators, gradient_scale=0.3
-        )
-        for a, b in zip(sparse, dense, strict=True):
-            assert a.numpy().tobytes() == b.numpy().tobytes()
-
-    for_all(check)
-
-
-def test_the_sum_is_that_of_the_order_in_which_rows_occur():
-    values = tf.constant([[1e8], [1.0], [-1e8], [1.0]])
-    p, m, v = (tf.Variable([[0.0]]) for _ in range(3))
-    slices = tf.IndexedSlices(values, [0, 0, 0, 0])
-    OPS["adam"].apply(variables=[p], m=[m], v=[v], gradients=[slices], step=1)
-    # (1e8 + 1) - 1e8 loses the first 1, but not the second.
-    np.testing.assert_allclose(m.numpy(), [[0.1]], rtol=1e-6)

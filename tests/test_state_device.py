@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_opt
 
 import small_model
+from registry import slow
 
 HOST = {"state_device": "CPU:0"}
 DEVICE = "CPU:1"
@@ -65,10 +66,7 @@ def trained(
     return [x.numpy() for x in (*variables, *optimizer.variables)]
 
 
-@pytest.mark.parametrize(
-    "implementation",
-    ["custom_op", pytest.param("composed", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("implementation", ["custom_op", slow("composed")])
 def test_rows_have_the_same_bits_when_all_catch_up(implementation, monkeypatch):
     monkeypatch.setattr(
         "tf_opt.python.optimizers.state.table_modes.MOST_MISSED_STEPS", 4
@@ -130,12 +128,8 @@ def test_averages_of_variables_without_a_gradient_move():
     [
         (lambda optimizer: optimizer, {"run_eagerly": True}),
         (tf_opt.LossScaleOptimizer, {}),
-        pytest.param(
-            keras.optimizers.LossScaleOptimizer,
-            {"steps_per_execution": 3},
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(small_model.multi, {}, marks=pytest.mark.slow),
+        slow(keras.optimizers.LossScaleOptimizer, {"steps_per_execution": 3}),
+        slow(small_model.multi, {}),
     ],
 )
 def test_fit_has_the_same_bits(wrap, arguments):

@@ -10,10 +10,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from registry import OPTIMIZERS
-
-LEARNING_RATE = 0.01
-
 # A variable and its slots, by name.
 State = dict[str, np.ndarray]
 
@@ -58,47 +54,3 @@ def gradient(shape: Sequence[int], step: int) -> np.ndarray:
     """
     random = np.random.default_rng(step)
     return np.round(random.normal(size=shape) * 8) / 8 * 0.5 ** (step % 7)
-
-
-def last(
-    name: str,
-    mode: str,
-    dtype: str,
-    shapes: Sequence[Sequence[int]],
-    *,
-    how: str = "eager",
-    implementation: str = "auto",
-    steps: int,
-    change_gradient: Callable[
-        [np.ndarray, int], np.ndarray
-    ] = lambda gradient, _: gradient,
-    **overrides: object,
-) -> list[State]:
-    """Steps variables of these shapes together; returns their last states.
-
-    `overrides` are more arguments of the optimizer.
-    """
-    under_test = OPTIMIZERS[name]
-    numpy_dtype = tf.as_dtype(dtype).as_numpy_dtype
-    variables = [
-        keras.Variable(initial_value(shape).astype(numpy_dtype), dtype=dtype)
-        for shape in shapes
-    ]
-    optimizer = under_test.make(
-        LEARNING_RATE,
-        implementation=implementation,
-        **{**under_test.modes[mode], **overrides},
-    )
-    optimizer.build(variables)
-    apply = RUNS[how](lambda gradients: optimizer.apply(gradients, variables))
-    for number in range(1, steps + 1):
-        gradients = [
-            change_gradient(gradient(shape, number).astype(numpy_dtype), number)
-            for shape in shapes
-        ]
-        apply([tf.constant(g) for g in gradients])
-    columns = {"variable": variables, **under_test.find_slots(optimizer)}
-    return [
-        {key: column[i].numpy() for key, column in columns.items()}
-        for i in range(len(variables))
-    ]
