@@ -1,4 +1,4 @@
-"""What pytest itself needs; TensorFlow and fixtures are in `shared_fixtures.py`."""
+"""What pytest needs; TensorFlow and fixtures are in shared_fixtures.py."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_inside_xla_auto_composes_and_custom_op_says_why():
 
 
 @pytest.mark.slow
-def test_auto_clustering_leaves_the_op_alone():
+def test_auto_clustering_leaves_our_steps_alone():
     code = """
 import tensorflow as tf, tf_opt
 table = tf.Variable(tf.ones([5, 2]))
@@ -163,11 +163,21 @@ for rows in ([0, 3, 3], [1, 3, 0], [2, 2, 2]):
 trained = tf.concat([tf.reshape(x, [-1]) for x in (table, weights)], 0)
 trained = trained.numpy().tolist()
 """
+    composed = """
+print(optimizer.implementation_in_use, trained)
+tf.config.optimizer.set_jit(True)
+for state_dtype in None, "bfloat16":
+    variable = tf.Variable([1.0, 2.0])
+    optimizer = tf_opt.Adam(
+        0.5, implementation="composed", state_dtype=state_dtype)
+    for _ in range(3):
+        optimizer.apply([tf.ones(2)], [variable])
+    assert abs(float(variable[0]) + 0.5) < 1e-2, variable
+"""
     plain = {}
     exec(code, plain)
     result = python.run_alone(
-        "-c",
-        code + "print(optimizer.implementation_in_use, trained)",
+        *("-c", code + composed),
         TF_XLA_FLAGS="--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit",
         TF_CPP_MIN_LOG_LEVEL="0",
     )

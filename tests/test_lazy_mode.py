@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import keras
@@ -323,53 +322,11 @@ def test_replicas_may_say_nothing(strategy):
 # ---- Some tables. ----
 
 
-def _train_two_tables(how: str, strategy: Any, **arguments: Any) -> Any:
-    """Returns variables and state by path, after some steps."""
-    scope = strategy if how == "replicas" else tf.distribute.get_strategy()
-    with scope.scope():
-        variables = [_table(name=x) for x in ("user", "item", "dense")]
-        optimizer = tf_opt.Adam(0.1, name="adam", **arguments)
-        optimizer.build(variables)
-
-    def step(values, indices):
-        slices = tf.IndexedSlices(values, indices, tf.constant([ROWS, WIDTH]))
-        optimizer.apply([slices, slices, tf.ones([ROWS, WIDTH])], variables)
-
-    def replicated(*slices):
-        strategy.run(step, slices)
-
-    run = tf.function(replicated) if how == "replicas" else RUNS[how](step)
-    for seed, rows in enumerate([(7, 1, 7), (1, 2, 2), (4, 4, 2), (5, 5, 5)]):
-        slices = _slices(*rows, seed=seed)
-        # Few digits, so that the sum of their squares has no order.
-        run(tf.round(64 * slices.values) / 64, slices.indices)
-    return {x.path: x.numpy() for x in [*variables, *optimizer.variables]}
-
-
-@pytest.mark.parametrize(
-    ("features", "how", "implementation"),
-    [
-        *itertools.product(FEATURES, ["eager"], ["auto"]),
-        ("measured", "eager", "composed"),
-        slow("measured", "replicas", "auto"),
-        slow("measured", "jit_compile", "auto"),
-    ],
-)
-def test_tables_are_lazy_by_pattern(features, how, implementation, strategy):
-    arguments = {"implementation": implementation, **FEATURES[features]}
-    mixed, lazy, exact = (
-        _train_two_tables(how, strategy, lazy_mode=mode, **arguments)
-        for mode in (["^user", "^a frozen one$"], True, False)
-    )
-    for path, value in mixed.items():
-        expected = lazy if "user" in path else exact
-        np.testing.assert_array_equal(value, expected[path], path)
-    assert (lazy["item"] != exact["item"]).any()
-
-
-def test_another_table_may_become_lazy():
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+def test_tables_are_lazy_by_pattern_and_another_may_become_so(features):
+    features = {**features, "gradient_accumulation_steps": None}
     tables = [_table(name="user"), _table(name="item")]
-    optimizer = tf_opt.Adam(0.1, lazy_mode=("user",))
+    optimizer = tf_opt.Adam(0.1, lazy_mode=("user",), **features)
     optimizer.apply([_slices(1)] * 2, tables)
     for patterns, lazy in (
         (["user"], [True, False]),

@@ -120,8 +120,8 @@ def test_numerics_are_checked_where_that_is_asked(is_checked):
         then([1.0, float("nan")])
 
 
-ALONE = {
-    "a forked process and a thread of TensorFlow do not wait": """
+# In a process of its own.
+FORKS = """
 import os
 import tensorflow as tf
 tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -140,25 +140,10 @@ step = tf.function(lambda x: tf.py_function(apply, [x], tf.float32))
 step(tf.ones(2))
 assert abs(float(variable[0])) < 1e-6, variable
 assert os.waitpid(child, 0)[1] == 0
-""",
-    "a step is no cluster of XLA": """
-import os
-os.environ["TF_XLA_FLAGS"] = "--tf_xla_cpu_global_jit"
-import tensorflow as tf, tf_opt
-tf.config.optimizer.set_jit(True)
-for state_dtype in None, "bfloat16":
-    variable = tf.Variable([1.0, 2.0])
-    optimizer = tf_opt.Adam(
-        0.5, implementation="composed", state_dtype=state_dtype)
-    for _ in range(3):
-        optimizer.apply([tf.ones(2)], [variable])
-    assert abs(float(variable[0]) + 0.5) < 1e-2, variable
-""",
-}
+"""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("code", ALONE.values(), ids=ALONE)
-def test_in_a_process_of_its_own(code):
-    result = python.run_alone("-c", code)
+def test_a_forked_process_and_a_thread_of_tensorflow_do_not_wait():
+    result = python.run_alone("-c", FORKS)
     assert result.returncode == 0, result.stderr

@@ -11,7 +11,6 @@ MODES = {
     "epsilon": {"epsilon": 0.25, "initial_accumulator_value": 0.5},
     "torch": {"epsilon": 0.25, "torch_epsilon": True},
     "decoupled": {"weight_decay": 0.5},
-    "maximize": {"maximize": True},
     "row_wise": {
         "row_wise": ["[ab]$"],
         "initial_accumulator_value": 0.5,

@@ -14,9 +14,7 @@ MODES = {
     "plain": {},
     "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
     "amsgrad": {"amsgrad": True, "beta_2": 0.9},
-    "l2": L2,
     "decoupled": {"weight_decay": 0.5},
-    "maximize": {"maximize": True},
     "epsilon_hat": {"epsilon_hat": True, "epsilon": 0.01},
     "amsgrad_l2_maximize": {
         "amsgrad": True,

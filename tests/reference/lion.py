@@ -9,9 +9,7 @@ from reference.decay import L2
 MODES = {
     "plain": {},
     "other_betas": {"beta_1": 0.5, "beta_2": 0.75},
-    "l2": L2,
     "decoupled": {"weight_decay": 0.5},
-    "maximize": {"maximize": True},
     "l2_maximize": {"beta_1": 0.75, "beta_2": 0.5, **L2, "maximize": True},
 }
 THOROUGH = "l2_maximize"

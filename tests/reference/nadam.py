@@ -12,9 +12,7 @@ MODES = {
     "plain": {},
     "keras_schedule": {"momentum_decay": 1.0},
     "small_betas": {"beta_1": 0.5, "beta_2": 0.6, "epsilon": 0.1},
-    "l2": L2,
     "decoupled": {"weight_decay": 0.5},
-    "maximize": {"maximize": True},
     "l2_maximize_small_beta": {
         "beta_2": 0.8,
         "epsilon": 0.01,
