@@ -139,6 +139,10 @@ class Trained:
         expected[part] = value[part]
         self.reference.states[i]["variable"] = expected
 
+    def apply(self, gradients: list[Any]) -> None:
+        """A step of the optimizer alone."""
+        self.optimizer.apply(gradients, self.variables)
+
     def step(
         self,
         step: Callable[[list[Any]], None],

@@ -86,14 +86,12 @@ def test_nan_in_a_gradient_reaches_the_variable_and_stays_in_its_slots(
         *(name, under_test.modes[mode], {}, [bad.shape], [dtype]),
         implementation=implementation,
     )
-    step = trajectory.RUNS[how](
-        lambda gradient: trained.optimizer.apply([gradient], trained.variables)
-    )
+    step = trajectory.RUNS[how](trained.apply)
     for number in range(3):
         gradient = trajectory.gradient(bad.shape, number)
         if number == 1:
             gradient[bad] = np.nan
-        step(tensor(gradient, trained.variables[0]))
+        step([tensor(gradient, trained.variables[0])])
     after = under_test.find_slots(trained.optimizer)
     after["variable"] = trained.variables
     # A batch's row holds its last gradient only.
