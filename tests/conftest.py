@@ -31,8 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     # A process that only starts others runs no test. It needs no TensorFlow,
     # whose import takes seconds for which they would wait.
-    starts_others = config.getoption("dist", "no") != "no"
-    if hasattr(config, "workerinput") or not starts_others:
+    starts_others = (
+        config.getoption("dist", "no") != "no"
+        and not config.option.collectonly
+        and not hasattr(config, "workerinput")
+    )
+    if not starts_others:
         config.pluginmanager.import_plugin("shared_fixtures")
 
 

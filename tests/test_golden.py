@@ -1,7 +1,5 @@
 """The numbers are PyTorch's, and Paddle's as golden/ has recorded them."""
 
-from __future__ import annotations
-
 import pathlib
 
 import keras

@@ -1,7 +1,5 @@
 """A sparse step without enough memory is an error and writes nothing."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """What only SGD has: momentum in two forms, or none, and then no slot."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

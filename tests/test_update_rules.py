@@ -3,8 +3,6 @@
 test_whole_step.py compares rules with NumPy, and bits.
 """
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_opt
 
 import trajectory
 from beside_numpy import Slices
@@ -240,10 +241,11 @@ def test_each_mode_in_each_type(name, mode, dtype, frame, device):
     # The large one is for several threads.
     large = frame and name == "Adam"
     shapes = ((17, 241), (100_001,) if large else (70,), (0,), ())
+    has_op = tf_opt.build_info()["custom_ops"] == "loaded"
+    if "row_wise" in arguments:
+        has_op = HAS_SPARSE_KERNELS
     bits = []
-    for implementation in ("custom_op", "composed"):
-        if "row_wise" in arguments and not HAS_SPARSE_KERNELS:
-            implementation = "auto"
+    for implementation in ("custom_op" if has_op else "auto", "composed"):
         trained = Trained(
             *(name, arguments, frame, shapes, [dtype] * len(shapes)),
             implementation=implementation,

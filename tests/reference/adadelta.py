@@ -1,7 +1,5 @@
 """Adadelta: algorithm 1 of Zeiler, line by line, with a learning rate."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from reference.decay import L2

@@ -1,7 +1,5 @@
 """Adagrad: Duchi et al., 2011, as in the documents of Keras and PyTorch."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from reference.decay import L2

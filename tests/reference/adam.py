@@ -1,7 +1,5 @@
 """Adam: algorithm 1 of Kingma and Ba, line by line."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Adamax: algorithm 2 of Kingma and Ba, as Keras and PyTorch document it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from reference.decay import L2

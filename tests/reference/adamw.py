@@ -1,7 +1,5 @@
 """AdamW: Adam with a decay by default."""
 
-from __future__ import annotations
-
 import functools
 
 from reference import adam

@@ -3,8 +3,6 @@
 The slots are `d` and, for each batch, `y_0`, `y_1`, ...
 """
 
-from __future__ import annotations
-
 from reference.decay import L2
 
 MODES = {

@@ -3,8 +3,6 @@
 Step size and lag are those of PyTorch's ASGD.
 """
 
-from __future__ import annotations
-
 from reference.decay import L2
 
 MODES = {

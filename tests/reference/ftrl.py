@@ -1,7 +1,5 @@
 """FTRL-Proximal: algorithm 1 of McMahan et al., with TensorFlow's factors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from reference.decay import L2

@@ -1,7 +1,5 @@
 """Lion: program 1 of Chen et al., 2023, "Symbolic Discovery of ..."."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from reference.decay import L2

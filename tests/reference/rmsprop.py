@@ -1,7 +1,5 @@
 """RMSprop: the algorithm that Keras and PyTorch document."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from reference.decay import L2

@@ -1,7 +1,5 @@
 """SGD: PyTorch's documented algorithm and the one in Keras' docstring."""
 
-from __future__ import annotations
-
 from reference.decay import L2
 
 MODES = {
