@@ -44,7 +44,7 @@ class Op:
         self.rule = getattr(tf_opt.functional, spec.name)
         self.slots = tuple(slot.name for slot in spec.slots)
         self.optional_slots = {x.name for x in spec.slots if x.needed_by}
-        self.tables = {x.name for x in spec.slots if x.row_input}
+        self.tables = {x.name for x in spec.slots if x.layer_input}
         reals = [x for x in spec.numbers if not x.is_count]
         negative = {x.name for x in reals if x.range.bound == 0}
         self.reals = {

@@ -107,7 +107,7 @@ class OptimizerUnderTest:
         """The slots in a mode; each row of ASGD's table is one."""
         names = []
         for slot in self.spec.slots:
-            if slot.row_input:
+            if slot.layer_input:
                 rows = range(arguments.get("batch_num", 1))
                 names += [f"{slot.name}_{i}" for i in rows]
             elif slot.needed_by is None or arguments.get(slot.needed_by):
@@ -143,7 +143,7 @@ class OptimizerUnderTest:
                 # Keras' names of sums of gradients end like Adagrad's slots.
                 and not x.name.endswith("_gradient_accumulator")
             ]
-            if slot.row_input:
+            if slot.layer_input:
                 for i in range(named[0].shape[0]):
                     rows = [Row(table, i) for table in named]
                     found[f"{slot.name}_{i}"] = rows
@@ -225,7 +225,7 @@ def pairwise(
     groups: dict[bool, list[tuple[str, ...]]] = {}
     for mode in modes:
         spec = OPTIMIZERS[mode[0]].spec
-        has_more = spec.shared or any(slot.row_input for slot in spec.slots)
+        has_more = spec.shared or any(slot.layer_input for slot in spec.slots)
         groups.setdefault(bool(has_more), []).append(mode)
     return quick_first(
         (*mode, *chosen)

@@ -99,8 +99,8 @@ SPEC = rule_spec.RuleSpec(
             # A new gradient replaces the old one, so small steps can't get
             # lost.
             rounded_to_nearest=True,
-            rows="batch_num",
-            row_input="batch_index",
+            layers="batch_num",
+            layer_input="batch_index",
         ),
     ],
     numbers=[

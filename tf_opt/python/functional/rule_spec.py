@@ -73,9 +73,9 @@ class Slot:
             needs it unless it is 0.
         exact: Whether it must have the arithmetic type.
         rounded_to_nearest: Whether 16-bit values are never rounded at random.
-        rows: For a row of a table: the optimizer's argument that is its number
-            of rows.
-        row_input: For a row of a table: the op's input with the row's number.
+        layers: For a stack of layers, of which a step takes one: the
+            optimizer's argument that is their number.
+        layer_input: For a stack: the op's input with the layer's number.
         first: The hyperparameter that is its first value; empty: 0.
         is_average: Whether it is the variable's average.
         may_be_by_row: Whether it is by row in the rule's row-wise form.
@@ -91,8 +91,8 @@ class Slot:
     needed_by: str | None = None
     exact: bool = False
     rounded_to_nearest: bool = False
-    rows: str | None = None
-    row_input: str | None = None
+    layers: str | None = None
+    layer_input: str | None = None
     first: str = ""
     is_average: bool = False
     may_be_by_row: bool = False

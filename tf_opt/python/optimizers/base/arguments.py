@@ -201,7 +201,7 @@ def is_fixed(name: str, spec: RuleSpec) -> bool:
         "row_wise",
     )
     return name in always or any(
-        name in (slot.rows, slot.first) for slot in spec.slots
+        name in (slot.layers, slot.first) for slot in spec.slots
     )
 
 

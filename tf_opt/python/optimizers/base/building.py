@@ -145,8 +145,8 @@ class StateBuilder:
         if keras_internals.is_overwritten_by_gradient(variable):
             return None
         optimizer, shape = self._optimizer, None
-        if slot.rows:
-            shape = (getattr(optimizer, slot.rows), *variable.shape)
+        if slot.layers:
+            shape = (getattr(optimizer, slot.layers), *variable.shape)
         if slot.by_row:
             shape = variable.shape[:1]
         is_exact = slot.exact or slot.by_row

@@ -74,12 +74,12 @@ def _checks_of(spec: RuleSpec) -> dict[str, Check]:
         )
         for number in spec.hyperparameters
     }
-    rows = [slot.rows for slot in spec.slots if slot.rows]
+    layers = [slot.layers for slot in spec.slots if slot.layers]
     # Some modes only decide which slots there are.
     switches = {slot.needed_by for slot in spec.optional_slots} - {*numbers}
     return {
         **numbers,
-        **dict.fromkeys(rows, validation.check_positive_integer),
+        **dict.fromkeys(layers, validation.check_positive_integer),
         **dict.fromkeys((*spec.modes, *switches), validation.check_boolean),
     }
 

@@ -234,7 +234,7 @@ class Composed:
         """
         return (
             isinstance(apply, rule_function.KeptRule)
-            and not any(slot.row_input for slot in rule.spec.slots)
+            and not any(slot.layer_input for slot in rule.spec.slots)
             and not bucket.sparse
             and frame.enabled is True
             and not self._state.masters

@@ -119,13 +119,13 @@ class UpdateRule:
     ) -> list[tf.Tensor]:
         """Reads the slots of one variable for the functional rule.
 
-        Of a table it reads only the row that the step needs. If `rows` isn't
+        Of a stack it reads only the layer that the step needs. If `rows` isn't
         None, only these rows of the variable are updated.
         """
         return [
             access.read_rows(slot, rows)
-            if spec.row_input is None
-            else access.read_in_row(slot, scalars[spec.row_input], rows)
+            if spec.layer_input is None
+            else access.read_layer(slot, scalars[spec.layer_input], rows)
             for slot, spec in zip(slots, self.spec.slots, strict=True)
         ]
 
@@ -140,10 +140,10 @@ class UpdateRule:
         for slot, value, spec in zip(
             slots, values, self.spec.slots, strict=True
         ):
-            if spec.row_input is None:
+            if spec.layer_input is None:
                 access.write_rows(slot, rows, value)
             else:
-                access.write_in_row(slot, scalars[spec.row_input], rows, value)
+                access.write_layer(slot, scalars[spec.layer_input], rows, value)
 
     def _other_averages(
         self, state: OptimizerState, variables: Sequence[tf.Variable]

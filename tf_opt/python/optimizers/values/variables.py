@@ -242,44 +242,44 @@ def add_to_rows(
         )
 
 
-def read_in_row(
-    table: Variable, row: tf.Tensor, rows: tf.Tensor | None
+def read_layer(
+    stack: Variable, layer: tf.Tensor, rows: tf.Tensor | None
 ) -> tf.Tensor:
-    """Reads one row of a table, or only some rows of that row.
+    """Reads one layer of a stack, or only some rows of that layer.
 
-    Reading the whole table would copy it.
+    Reading the whole stack would copy it.
     """
-    table = tf_variable(table)
+    stack = tf_variable(stack)
     if rows is None:
-        return tf.gather(table, row)
+        return tf.gather(stack, layer)
     # XLA has no op that reads from the variable itself.
     return tf.gather_nd(
-        tf.convert_to_tensor(table) if inside_xla() else table,
-        _indices_in_row(row, rows),
+        tf.convert_to_tensor(stack) if inside_xla() else stack,
+        _indices_in_layer(layer, rows),
     )
 
 
-def write_in_row(
-    table: Variable,
-    row: tf.Tensor,
+def write_layer(
+    stack: Variable,
+    layer: tf.Tensor,
     rows: tf.Tensor | None,
     values: tf.Tensor,
 ) -> None:
-    """Assigns one row of a table, or only some rows of that row."""
+    """Assigns one layer of a stack, or only some rows of that layer."""
     if rows is None:
-        write_rows(table, row[None], values[None])
+        write_rows(stack, layer[None], values[None])
         return
-    table, indices = tf_variable(table), _indices_in_row(row, rows)
-    values = tf.cast(values, table.dtype)
+    stack, indices = tf_variable(stack), _indices_in_layer(layer, rows)
+    values = tf.cast(values, stack.dtype)
     if inside_xla():
-        old = tf.convert_to_tensor(table)
-        assign(table, tf.tensor_scatter_nd_update(old, indices, values))
+        old = tf.convert_to_tensor(stack)
+        assign(stack, tf.tensor_scatter_nd_update(old, indices, values))
     else:
         tf.raw_ops.ResourceScatterNdUpdate(
-            ref=table.handle, indices=indices, updates=values
+            ref=stack.handle, indices=indices, updates=values
         )
 
 
-def _indices_in_row(row: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    rows = tf.cast(rows, row.dtype)
-    return tf.stack([tf.broadcast_to(row, tf.shape(rows)), rows], 1)
+def _indices_in_layer(layer: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    rows = tf.cast(rows, layer.dtype)
+    return tf.stack([tf.broadcast_to(layer, tf.shape(rows)), rows], 1)
