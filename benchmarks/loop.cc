@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 
 namespace tf_opt {
 namespace {
@@ -96,7 +96,7 @@ double Seconds(int threads, int64_t size, int64_t piece, const Apply& apply) {
   return std::chrono::duration<double>(Clock::now() - start).count() / times;
 }
 
-void Measure(const std::vector<Variant>& variants, std::size_t mode,
+void TimeAll(const std::vector<Variant>& variants, std::size_t mode,
              int64_t size, int rounds) {
   const LoopMode& first = variants[0].modes[mode];
   std::vector<void*> arrays(kLoopArrays, nullptr);
@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
   if (variants.empty()) return 0;
   for (int i = 2; i < argc; ++i) {
     for (std::size_t mode = 0; mode < variants[0].modes.size(); ++mode) {
-      tf_opt::Measure(variants, mode, std::atoll(argv[i]), std::atoi(argv[1]));
+      tf_opt::TimeAll(variants, mode, std::atoll(argv[i]), std::atoi(argv[1]));
     }
   }
 }

@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include "benchmarks/loop.h"
-#include "tf_opt/cc/engines/cpu/cpu_rule.h"
-#include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
+#include "tf_opt/cc/engines/cpu/range_loops-inl.h"
 #include "tf_opt/cc/engines/cpu/rule_loops-inl.h"
 #include "tf_opt/cc/rules/adam.h"
 #include "tf_opt/cc/rules/lion.h"
@@ -20,13 +20,13 @@ using Momentum = SgdRule<float, true>;
 using LionStep = LionRule<float>;
 
 template <typename Rule>
-typename Rule::Step StepOf() {
+typename Rule::Scalars ScalarsOf() {
   typename Rule::Description::Hyperparameters h;
   h.learning_rate = 1e-3;
   if constexpr (std::is_same<typename Rule::Description, Sgd>::value) {
     h.momentum = 0.9;
   }
-  return typename Rule::Step(h);
+  return typename Rule::Scalars(h);
 }
 
 template <typename T, typename Rule, StateType kState, bool kMaster,
@@ -47,10 +47,10 @@ void Apply(void* const* arrays, int64_t size, int64_t begin, int64_t end) {
     frame.ema_momentum = 0.99;
     frame.stochastic_rounding = kStochastic;
     frame.uses_random_bits = kStochastic;
-    return CpuRule<ComputeType<T>>(FramedRule<Rule>(StepOf<Rule>(), frame, {}),
-                                   LoopsOf<Rule>());
+    return CpuRule<ComputeType<T>>(
+        FramedRule<Rule>(ScalarsOf<Rule>(), frame, {}), LoopsOf<Rule>());
   }();
-  ApplyRange<T>(rule, {tensor, tensor.gradient() + begin, begin, end});
+  UpdateRange<T>(rule, {tensor, tensor.gradient() + begin, begin, end});
 }
 
 template <typename T, typename Rule, StateType kState = StateType::kArithmetic,
@@ -67,7 +67,7 @@ LoopMode Mode(const char* name, ApplyToRange* plain = nullptr) {
 
 template <typename Rule>
 void Plain(void* const* arrays, int64_t, int64_t begin, int64_t end) {
-  static const Rule rule(StepOf<Rule>(), {});
+  static const Rule rule(ScalarsOf<Rule>(), {});
   float* const p = static_cast<float*>(arrays[0]);
   const float* const g = static_cast<float*>(arrays[1]);
   float* const a = static_cast<float*>(arrays[4]);

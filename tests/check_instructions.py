@@ -45,7 +45,7 @@ _LOOPS = {
 _WIDE = re.compile(r"%[yz]mm|\bv\d+\.(4s|2d)")
 _ROOT = re.compile(r"^(v?sqrt[ps][sd]|fsqrt)$")
 # What goes through rows in no order that a processor guesses.
-_SCATTERED = re.compile(r"::ApplyOccurring\(")
+_SCATTERED = re.compile(r"::UpdateOccurring\(")
 _PACKED_ROOT = re.compile(r"^(vsqrtp[sd]|fsqrt)$")
 _FUSED_ON_ARM = re.compile(r"^f(n?m(add|sub)|ml[as])$")
 

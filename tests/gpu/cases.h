@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string>
 
-#include "tf_opt/cc/engines/testing/hyperparameters.h"
+#include "tf_opt/cc/engines/testing/dense_model.h"
 #include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 
@@ -21,16 +21,16 @@ template <typename Description_>
 struct Case : Description_ {
   using Description = Description_;
 
-  // The input with a table's row; null if no slot is one.
-  static constexpr const char* RowInput() {
+  // The input with the number of a layer; null if no slot is stacked.
+  static constexpr const char* LayerInput() {
     const char* name = nullptr;
     for (const Operand& slot : Description::kSlotOperands) {
-      if (slot.is_row_of_table()) name = slot.row_input;
+      if (slot.is_stacked()) name = slot.layer_input;
     }
     return name;
   }
-  // Rows of such a table.
-  static constexpr int kRows = RowInput() == nullptr ? 0 : 3;
+  // Layers of a stacked slot.
+  static constexpr int kLayers = LayerInput() == nullptr ? 0 : 3;
   static constexpr int kOwnModes = 1 << std::size(Description::kModes);
 
   static typename Description::Hyperparameters At(int t, const Modes& modes) {

@@ -89,7 +89,7 @@ bool StepsAreRight(const Modes& modes, const Surroundings& around) {
   return right;
 }
 
-// A number out of its range, or a row that isn't there: nothing is written.
+// A number out of its range, or a layer that isn't there: nothing is written.
 template <typename T, typename Case, typename Rule>
 bool RefusesWrongNumbers(const Modes& modes) {
   Steps<T, Case, Rule> steps({1, 17, kTileSize + 5}, 0, false);
@@ -104,10 +104,10 @@ bool RefusesWrongNumbers(const Modes& modes) {
                &numbers.hyperparameters);
     right = steps.Refused(numbers) && right;
   }
-  for (const int64_t row : {-1, Case::kRows}) {
+  for (const int64_t layer : {-1, Case::kLayers}) {
     Numbers<Case> numbers = At<Case>(1, modes);
-    numbers.row = row;
-    right = (Case::kRows == 0 || steps.Refused(numbers)) && right;
+    numbers.layer = layer;
+    right = (Case::kLayers == 0 || steps.Refused(numbers)) && right;
   }
   return right;
 }

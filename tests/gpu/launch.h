@@ -23,7 +23,7 @@ struct Numbers {
   FrameInputs frame;
   // The same for all variables, except for the weight decay.
   VariableInputs own;
-  int64_t row = 0;  // Of the table, if one of the slots is one.
+  int64_t layer = 0;  // Of the stacked slot, if there is one.
 };
 
 inline double WeightDecayOf(std::size_t variable) {
@@ -78,9 +78,10 @@ class Launch {
                          for_all(known_.own.learning_rate_factor),
                          for_all(known_.own.gradient_factor),
                          for_all(known_.own.number)}};
-    if (Case::kRows > 0) {
-      inputs.row = GpuRow(Case::RowInput(), Case::kRows,
-                          static_cast<const int64_t*>(OnDevice(&known_.row)));
+    if (Case::kLayers > 0) {
+      inputs.layer =
+          GpuLayer(Case::LayerInput(), Case::kLayers,
+                   static_cast<const int64_t*>(OnDevice(&known_.layer)));
     }
     return ApplyDenseGpu<T, Rule>(tensors_, inputs, workspace_.get(), stream);
   }
@@ -106,7 +107,8 @@ class Launch {
   DeviceMemory numbers_, weight_decay_, workspace_;
 };
 
-// The same step over tensors on the host, with the row of a table in its place.
+// The same step over tensors on the host, with the layer of a stacked slot in
+// its place.
 template <typename T, typename Case, typename Rule>
 void StepOnHost(const std::vector<DenseTensor<T>>& tensors,
                 const Numbers<Case>& numbers) {
@@ -114,7 +116,7 @@ void StepOnHost(const std::vector<DenseTensor<T>>& tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     VariableInputs own = numbers.own;
     own.weight_decay = WeightDecayOf(i);
-    const FramedRule<Rule> rule(typename Rule::Step(numbers.hyperparameters),
+    const FramedRule<Rule> rule(typename Rule::Scalars(numbers.hyperparameters),
                                 numbers.frame, own);
     for (int64_t j = 0; j < tensors[i].size; ++j) {
       if (numbers.frame.update) {

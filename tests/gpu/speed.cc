@@ -127,7 +127,7 @@ void MeasureAll(const Workload& workload, int rounds) {
     using Description = typename decltype(description)::type;
     const std::string op = Description::kOp;
     Measure<float, Description, 0>(op, workload, rounds);
-    constexpr int kAllSlots = (1 << CountSlotChoices<Description>()) - 1;
+    constexpr int kAllSlots = kVariants<Description> - 1;
     // The composed implementation runs for row-wise state on a GPU.
     if constexpr (kAllSlots > 0 &&
                   !RuleOf<Description, float, kAllSlots>::kRowWise) {

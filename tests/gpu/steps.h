@@ -24,16 +24,16 @@ class Steps {
   // With `offset` 1 no array is aligned for vectors.
   Steps(const std::vector<int64_t>& sizes, int offset, bool special,
         bool framed = false, const Stored& stored = {})
-      : row_(offset * (Case::kRows - 1)),
+      : layer_(offset * (Case::kLayers - 1)),
         model_(sizes, offset, framed, stored) {
     if (special) model_.AddSpecialNumbers();
     ForOperands([&](const Tensor& tensor, int k) {
       const int64_t element = tensor.ElementSize(k);
-      const int64_t row = tensor.size * element;
-      arrays_.push_back(IsTable(k)
-                            ? arena_.Add(row, offset * element, row_ * row,
-                                         (Case::kRows - 1 - row_) * row)
-                            : arena_.Add(row, offset * element));
+      const int64_t layer = tensor.size * element;
+      arrays_.push_back(
+          IsStacked(k) ? arena_.Add(layer, offset * element, layer_ * layer,
+                                    (Case::kLayers - 1 - layer_) * layer)
+                       : arena_.Add(layer, offset * element));
     });
     arena_.Allocate();
     std::size_t array = 0;
@@ -48,7 +48,7 @@ class Steps {
   // Each of these takes a step and returns whether all is then as it should be:
   // a step that is launched,
   bool Launched(const Numbers<Case>& numbers) {
-    launch_->Set(AtRow(numbers));
+    launch_->Set(AtLayer(numbers));
     Require((*launch_)(nullptr));
     StepOnHost<T, Case, Rule>(model_.Tensors(), numbers);
     return EqualTheHost();
@@ -62,7 +62,7 @@ class Steps {
     other.own = {};
     launch_->Set(other);
     Graph graph([this](void* stream) { return (*launch_)(stream); });
-    launch_->Set(AtRow(numbers));
+    launch_->Set(AtLayer(numbers));
     graph.Replay();
     StepOnHost<T, Case, Rule>(model_.Tensors(), numbers);
     return EqualTheHost();
@@ -79,9 +79,9 @@ class Steps {
  private:
   using Tensor = DenseTensor<T>;
 
-  static bool IsTable(int operand) {
+  static bool IsStacked(int operand) {
     return operand >= kFrameOperandCount &&
-           kSlotsOf<Rule>[operand - kFrameOperandCount].is_row_of_table();
+           kSlotsOf<Rule>[operand - kFrameOperandCount].is_stacked();
   }
 
   template <typename Use>
@@ -101,14 +101,14 @@ class Steps {
         if (tensor.operands[k] == nullptr) continue;
         tensor.operands[k] =
             arena_.OnDevice<char>(arrays_[array++]) -
-            (IsTable(k) ? row_ * tensor.size * tensor.ElementSize(k) : 0);
+            (IsStacked(k) ? layer_ * tensor.size * tensor.ElementSize(k) : 0);
       }
     }
     return tensors;
   }
 
-  Numbers<Case> AtRow(Numbers<Case> numbers) const {
-    numbers.row = row_;
+  Numbers<Case> AtLayer(Numbers<Case> numbers) const {
+    numbers.layer = layer_;
     return numbers;
   }
 
@@ -126,8 +126,8 @@ class Steps {
     return equal;
   }
 
-  // The model has this one of a table's rows.
-  const int64_t row_;
+  // The model has this one of a stacked slot's layers.
+  const int64_t layer_;
   DenseModel<T, Rule::kSlots> model_;
   Arena arena_;
   // Of each tensor the operands that it has.

@@ -1,14 +1,15 @@
-// The arrays of a step without their types, as a framework passes them.
+// The arrays of a step: without their types, as a framework passes them, and
+// for each variable with types, as the engines take them.
 #ifndef TF_OPT_CC_ENGINES_STEP_ARRAYS_H_
 #define TF_OPT_CC_ENGINES_STEP_ARRAYS_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
-#include "tf_opt/cc/rules/type_list.h"
+#include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 
@@ -30,6 +31,76 @@ auto WithElementType(ElementType type, const Use& use) {
   }
 }
 
+// One variable of a step: the addresses of its operands. Plain pointers, so
+// that code compiled for different instruction sets can share it.
+template <typename T>
+struct DenseTensor {
+  // The arithmetic's type.
+  using V = ComputeType<T>;
+
+  TF_OPT_RULE_INLINE T* variable() const {
+    return static_cast<T*>(operands[kVariable]);
+  }
+  TF_OPT_RULE_INLINE const T* gradient() const {
+    return static_cast<T*>(operands[kGradient]);
+  }
+  TF_OPT_RULE_INLINE V* accumulator() const {
+    return static_cast<V*>(operands[kAccumulator]);
+  }
+  TF_OPT_RULE_INLINE V* master_weight() const {
+    return static_cast<V*>(operands[kMasterWeight]);
+  }
+  TF_OPT_RULE_INLINE StateArray<V> average() const { return state(kAverage); }
+  TF_OPT_RULE_INLINE StateArray<V> slot(int k) const {
+    return state(kFrameOperandCount + k);
+  }
+  TF_OPT_RULE_INLINE StateArray<V> state(int operand) const {
+    return {operands[operand], types[operand]};
+  }
+
+  // Size of an operand's element, in bytes.
+  TF_OPT_RULE_INLINE int64_t ElementSize(int operand) const {
+    return operand == kVariable || operand == kGradient
+               ? sizeof(T)
+               : StateSize<V>(types[operand]);
+  }
+
+  // Returns the `count` elements from `begin` on.
+  TF_OPT_RULE_INLINE DenseTensor Part(int64_t begin, int64_t count) const {
+    DenseTensor part = *this;
+    part.size = count;
+    part.first = first + begin;
+    for (int k = 0; k < kMostOperands; ++k) part.Move(k, begin);
+    return part;
+  }
+
+  // Returns the tensor with layer `layer` of each stacked operand; these begin
+  // at their first layer.
+  TF_OPT_RULE_INLINE DenseTensor AtLayer(OperandSet stacked,
+                                         int64_t layer) const {
+    DenseTensor moved = *this;
+    for (int k = kFrameOperandCount; k < kMostOperands; ++k) {
+      if (Has(stacked, k)) moved.Move(k, layer * size);
+    }
+    return moved;
+  }
+
+  // Null if absent.
+  void* operands[kMostOperands] = {};
+  // For operands that are state.
+  StateType types[kMostOperands] = {};
+  int64_t size = 0;  // Elements.
+  // Number of the first element in its variable, for its random bits.
+  int64_t first = 0;
+
+ private:
+  TF_OPT_RULE_INLINE void Move(int operand, int64_t by) {
+    if (operands[operand] == nullptr) return;
+    operands[operand] =
+        static_cast<char*>(operands[operand]) + by * ElementSize(operand);
+  }
+};
+
 // Of one operand and variable; absent if null.
 struct StepArray {
   void* data = nullptr;
@@ -40,8 +111,7 @@ struct StepArrays {
   // Number of variables.
   int count() const { return static_cast<int>(sizes.size()); }
 
-  // The arrays of each variable: the frame's and those of `slots` slots. A
-  // table begins at its first row.
+  // The arrays of each variable: the frame's and those of `slots` slots.
   template <typename T>
   std::vector<DenseTensor<T>> Tensors(int slots) const {
     std::vector<DenseTensor<T>> tensors(sizes.size());

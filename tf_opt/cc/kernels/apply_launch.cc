@@ -5,13 +5,25 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/kernels/kernel.h"
+#include "tf_opt/cc/rules/all_rules.h"
 
 namespace tf_opt {
 namespace {
+
+const Optimizer* FindOptimizer(const std::string& op, OpForm* form) {
+  for (const Optimizer& optimizer : AllOptimizers()) {
+    for (const OpForm one : optimizer.rule.forms()) {
+      if (op != absl::StrCat(one.prefix(), optimizer.rule.op)) continue;
+      *form = one;
+      return &optimizer;
+    }
+  }
+  return nullptr;
+}
 
 bool Has16Bits(tensorflow::DataType type) {
   return type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
@@ -19,22 +31,78 @@ bool Has16Bits(tensorflow::DataType type) {
 
 }  // namespace
 
-ApplyLaunch::ApplyLaunch(const std::vector<Operand>& slots, int size)
-    : operands_(std::begin(kFrameOperands), std::end(kFrameOperands)),
-      size_(size) {
-  operands_.insert(operands_.end(), slots.begin(), slots.end());
-  arrays_.resize(operands_.size() * size);
+const std::vector<Optimizer>& AllOptimizers() {
+  static const auto& optimizers = *[] {
+    auto* const all = new std::vector<Optimizer>;
+    ForEachRule([all](auto description) {
+      using Description = typename decltype(description)::type;
+      all->push_back(
+          {RuleInfoOf<Description>(),
+           {MakeRules<Description, float>, MakeRules<Description, double>}});
+    });
+    return all;
+  }();
+  return optimizers;
+}
+
+absl::Status ApplyAttributes::Read(const tensorflow::NodeDef& node) {
+  OpForm form;
+  optimizer = FindOptimizer(node.op(), &form);
+  if (optimizer == nullptr) {
+    return absl::InternalError(
+        absl::StrCat("no optimizer has the op `", node.op(), "`"));
+  }
+  const tensorflow::AttrSlice attributes(node);
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "N", &count));
+  TF_RETURN_IF_ERROR(slices.Read(attributes));
+  int bit = 1;
+  for (const Operand& slot : optimizer->rule.operands(form)) {
+    int length = 0;
+    TF_RETURN_IF_ERROR(
+        GetNodeAttr(attributes, absl::StrCat("num_", slot.name), &length));
+    if (slot.storage == Storage::kCoasting && length > 0 &&
+        (slots.empty() || slots.back().storage != Storage::kSince)) {
+      return absl::InvalidArgumentError(
+          "`coasting` must be empty where `since` is");
+    }
+    if (length > 0) slots.push_back(slot);
+    if (!slot.is_choice()) continue;
+    if (slot.may_be_by_row ? slot.by_row : length > 0) variant |= bit;
+    bit <<= 1;
+  }
+  if (!slots.empty() && slots.back().storage == Storage::kSince) {
+    return absl::InvalidArgumentError(
+        "`coasting` must have one variable for each of `since`, got none");
+  }
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "decoupled_weight_decay",
+                                 &frame.decoupled_weight_decay));
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "maximize", &frame.maximize));
+  TF_RETURN_IF_ERROR(GetNodeAttr(attributes, "stochastic_rounding",
+                                 &frame.stochastic_rounding));
+  for (const ScalarInfo& mode : optimizer->rule.modes) {
+    values.modes.emplace_back();
+    TF_RETURN_IF_ERROR(
+        GetNodeAttr(attributes, mode.name, &values.modes.back().boolean));
+  }
+  return absl::OkStatus();
+}
+
+ApplyLaunch::ApplyLaunch(const ApplyAttributes& attributes)
+    : attributes_(attributes),
+      operands_(std::begin(kFrameOperands), std::end(kFrameOperands)) {
+  operands_.insert(operands_.end(), attributes.slots.begin(),
+                   attributes.slots.end());
+  arrays_.resize(operands_.size() * size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
-    if (operands_[k].is_row_of_table()) table_ = k;
+    if (operands_[k].is_stacked()) stacked_ = k;
     if (operands_[k].storage == Storage::kSince) since_ = k;
   }
 }
 
 absl::Status ApplyLaunch::Prepare(tensorflow::OpKernelContext* context,
-                                  const SliceAttributes& attributes,
                                   bool updates, const CopyBytes& copy_bytes) {
   TF_RETURN_IF_ERROR(LockVariables(context));
-  TF_RETURN_IF_ERROR(FindGradients(context, attributes));
+  TF_RETURN_IF_ERROR(FindGradients(context));
   const bool catches_up = since_ >= 0 && lists_[kAccumulator].size() == 0;
   for (int k = 0; k < static_cast<int>(lists_.size()); ++k) {
     const bool written = updates || catches_up || IsWrittenWithoutUpdate(k);
@@ -56,35 +124,34 @@ absl::Status ApplyLaunch::LockVariables(tensorflow::OpKernelContext* context) {
     if (operand.role == Role::kRead) continue;
     TF_RETURN_IF_ERROR(lists_[k].Lookup(context, operand.name));
     TF_RETURN_IF_ERROR(CheckLength(operand.name, "variable", operand.optional,
-                                   size_, lists_[k].size()));
+                                   size(), lists_[k].size()));
     present.push_back(&lists_[k]);
   }
   return locks_.Lock(present);
 }
 
-absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context,
-                                        const SliceAttributes& attributes) {
+absl::Status ApplyLaunch::FindGradients(tensorflow::OpKernelContext* context) {
   tensorflow::OpInputList gradients;
   TF_RETURN_IF_ERROR(context->input_list("gradients", &gradients));
-  const char* const whose = attributes.sparse ? "variables" : "gradients";
+  const bool sparse = attributes_.slices.sparse;
+  const char* const whose = sparse ? "variables" : "gradients";
   std::vector<tensorflow::TensorShape> tables;
-  for (int i = 0; i < size_; ++i) {
+  for (int i = 0; i < size(); ++i) {
     const tensorflow::TensorShape& shape =
-        attributes.sparse ? lists_[kVariable][i]->tensor()->shape()
-                          : gradients[i].shape();
+        sparse ? lists_[kVariable][i]->tensor()->shape() : gradients[i].shape();
     for (std::size_t k = 0; k < lists_.size(); ++k) {
       if (lists_[k].size() == 0) continue;
       TF_RETURN_IF_ERROR(CheckVariable(lists_[k], i, operands_[k],
                                        gradients[i].dtype(), shape, whose));
     }
-    if (attributes.sparse) {
+    if (sparse) {
       tables.push_back(shape);
     } else {
       array(kGradient, i) = ArrayOf(gradients[i]);
     }
   }
-  return attributes.sparse ? FindSlices(context, attributes, tables, &slices)
-                           : absl::OkStatus();
+  return sparse ? FindSlices(context, attributes_.slices, tables, &slices)
+                : absl::OkStatus();
 }
 
 // A step that only accumulates writes no slot, and a variable only where it
@@ -95,17 +162,17 @@ bool ApplyLaunch::IsWrittenWithoutUpdate(int operand) const {
           lists_[kAverage].size() > 0);
 }
 
-int64_t ApplyLaunch::TableRows() const {
-  int64_t rows = array(table_, 0).rows;
-  for (int i = 1; i < size_; ++i) {
-    rows = std::min(rows, array(table_, i).rows);
+int64_t ApplyLaunch::CountLayers() const {
+  int64_t layers = array(stacked_, 0).rows;
+  for (int i = 1; i < size(); ++i) {
+    layers = std::min(layers, array(stacked_, i).rows);
   }
-  return rows;
+  return layers;
 }
 
 std::vector<WaitingRows> ApplyLaunch::waiting_rows() const {
   std::vector<WaitingRows> waiting;
-  for (int i = 0; i < size_; ++i) {
+  for (int i = 0; i < size(); ++i) {
     const LaunchArray& since = array(since_, i);
     const LaunchArray& coasting = array(since_ + 1, i);
     waiting.emplace_back(static_cast<float*>(since.data), since.rows,
@@ -123,7 +190,7 @@ absl::Status ApplyLaunch::CheckTypes() const {
         tensorflow::DataTypeString(array(kVariable, 0).type)));
   }
   // All slots of a variable are stored in one type.
-  for (int i = 0; i < size_; ++i) {
+  for (int i = 0; i < size(); ++i) {
     int first = -1;
     for (int k = kFrameOperandCount; k < static_cast<int>(operands_.size());
          ++k) {
@@ -141,14 +208,14 @@ absl::Status ApplyLaunch::CheckTypes() const {
   return absl::OkStatus();
 }
 
-absl::Status ApplyLaunch::CheckRow(int64_t* number) const {
-  if (!has_table()) return absl::OkStatus();
-  *number = ReadOnce(row);
-  const int64_t rows = TableRows();
-  if (*number >= 0 && *number < rows) return absl::OkStatus();
+absl::Status ApplyLaunch::CheckLayer(int64_t* number) const {
+  if (!is_stacked()) return absl::OkStatus();
+  *number = ReadOnce(layer);
+  const int64_t layers = CountLayers();
+  if (*number >= 0 && *number < layers) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "`", row_input(), "` must be in [0, ", rows, "), the rows of `",
-      operands_[table_].name, "`, got ", *number));
+      "`", layer_input(), "` must be in [0, ", layers, "), the rows of `",
+      operands_[stacked_].name, "`, got ", *number));
 }
 
 bool ApplyLaunch::UsesRandomBits(const FrameInputs& frame) const {
@@ -161,27 +228,30 @@ bool ApplyLaunch::UsesRandomBits(const FrameInputs& frame) const {
         operands_[k].rounding != Rounding::kAtRandom) {
       continue;
     }
-    for (int i = 0; i < size_; ++i) {
+    for (int i = 0; i < size(); ++i) {
       if (array(k, i).type == tensorflow::DT_BFLOAT16) return true;
     }
   }
   return false;
 }
 
-StepArrays ApplyLaunch::GetArrays() const {
+StepArrays ApplyLaunch::GetArrays(int64_t layer) const {
   StepArrays arrays;
   arrays.element = ElementTypeOf(array(kVariable, 0).type);
-  arrays.sizes.reserve(size_);
-  arrays.widths.reserve(size_);
-  for (int i = 0; i < size_; ++i) {
+  arrays.sizes.reserve(size());
+  arrays.widths.reserve(size());
+  for (int i = 0; i < size(); ++i) {
     arrays.sizes.push_back(array(kVariable, i).elements());
     arrays.widths.push_back(array(kVariable, i).width);
   }
   arrays.arrays.resize(arrays_.size());
   for (int k = 0; k < static_cast<int>(operands_.size()); ++k) {
     if (!has(k)) continue;
-    for (int i = 0; i < size_; ++i) {
-      arrays.arrays[k * size_ + i] = {array(k, i).data, StateTypeOf(k, i)};
+    for (int i = 0; i < size(); ++i) {
+      const LaunchArray& found = array(k, i);
+      auto* data = static_cast<char*>(found.data);
+      if (k == stacked_) data += layer * found.width * DataTypeSize(found.type);
+      arrays.arrays[k * size() + i] = {data, StateTypeOf(k, i)};
     }
   }
   return arrays;
@@ -199,10 +269,10 @@ StateType ApplyLaunch::StateTypeOf(int operand, int i) const {
 }
 
 absl::Status ApplyLaunch::FindVectors(tensorflow::OpKernelContext* context) {
-  if (has_table()) {
+  if (is_stacked()) {
     const void* data;
-    TF_RETURN_IF_ERROR(FindScalar(context, row_input(), &data));
-    row = static_cast<const int64_t*>(data);
+    TF_RETURN_IF_ERROR(FindScalar(context, layer_input(), &data));
+    layer = static_cast<const int64_t*>(data);
   }
   PerVariable* vector = vectors.inputs;
   for (const char* name : kPerVariableInputs) {
@@ -214,8 +284,8 @@ absl::Status ApplyLaunch::FindVectors(tensorflow::OpKernelContext* context) {
                        tensor->shape().DebugString()));
     }
     if (tensor->dims() == 1) {
-      TF_RETURN_IF_ERROR(CheckLength(name, "element", /*optional=*/false, size_,
-                                     tensor->NumElements()));
+      TF_RETURN_IF_ERROR(CheckLength(name, "element", /*optional=*/false,
+                                     size(), tensor->NumElements()));
     }
     *vector++ = {static_cast<const double*>(tensor->data()),
                  tensor->NumElements() == 1};
@@ -228,6 +298,17 @@ absl::Status ReadSeed(tensorflow::OpKernelContext* context, int64_t* seed) {
   TF_RETURN_IF_ERROR(FindScalar(context, "seed", &data));
   *seed = ReadOnce(static_cast<const int64_t*>(data));
   return absl::OkStatus();
+}
+
+std::vector<std::string> HostInputs(const RuleInfo& rule, OpForm form) {
+  std::vector<std::string> inputs = {"seed"};
+  for (const Operand& operand : kFrameOperands) {
+    if (operand.role == Role::kUpdated) inputs.push_back(operand.name);
+  }
+  for (const Operand& operand : rule.operands(form)) {
+    inputs.push_back(operand.name);
+  }
+  return inputs;
 }
 
 }  // namespace tf_opt

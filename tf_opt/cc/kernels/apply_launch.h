@@ -1,96 +1,119 @@
-// The launch of a running resource-apply op: a table of arrays and the numbers
-// beside it, and what runs it on a device.
+// The launch of a resource-apply op: its attributes, and in a running op its
+// variables, found, locked and checked, and the numbers beside them.
 #ifndef TF_OPT_CC_KERNELS_APPLY_LAUNCH_H_
 #define TF_OPT_CC_KERNELS_APPLY_LAUNCH_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
 #include "tf_opt/cc/engines/step_arrays.h"
-#include "tf_opt/cc/kernels/apply_attributes.h"
-#include "tf_opt/cc/kernels/launch_array.h"
+#include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 #include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
+// An optimizer as the kernels see it.
+struct Optimizer {
+  RuleInfo rule;
+  RuleMakers makers;
+};
+
+const std::vector<Optimizer>& AllOptimizers();
+
+struct ApplyAttributes {
+  // Reads the node of an op.
+  absl::Status Read(const tensorflow::NodeDef& node);
+
+  const Optimizer* optimizer = nullptr;
+  int count = 0;  // Of the op's variables.
+  // Slots that the op has, in the rule's order, and operands of waiting rows.
+  std::vector<Operand> slots;
+  int variant = 0;    // Of the rule; see rules/description.h.
+  RuleValues values;  // Only the modes.
+  FrameInputs frame;  // Without scalars.
+  SliceAttributes slices;
+};
+
 // Its variables are locked as long as it lives.
 class ApplyLaunch {
  public:
-  // A launch for `size` variables without any array yet. The operands are those
-  // of the frame and then `slots`, in the rule's order.
-  ApplyLaunch(const std::vector<Operand>& slots, int size);
+  // A launch without any array yet. The operands are those of the frame and
+  // then the slots, in the rule's order.
+  explicit ApplyLaunch(const ApplyAttributes& attributes);
 
-  // Finds the numbers beside the arrays: `vectors` and `row`.
+  // Finds the numbers beside the arrays: `vectors` and `layer`.
   absl::Status FindVectors(tensorflow::OpKernelContext* context);
 
   // Looks up, locks and checks all variables and makes them safe to write.
   // After an error nothing has been written and nothing may be launched.
   // `updates` is false if the step is known only to accumulate. Reads only the
   // host's memory, whatever the op's device.
-  absl::Status Prepare(tensorflow::OpKernelContext* context,
-                       const SliceAttributes& attributes, bool updates,
+  absl::Status Prepare(tensorflow::OpKernelContext* context, bool updates,
                        const CopyBytes& copy_bytes);
 
-  int size() const { return size_; }
+  int size() const { return attributes_.count; }
 
   // The array of operand k for variable i.
   const LaunchArray& array(int k, int i) const {
-    return arrays_[k * size_ + i];
+    return arrays_[k * size() + i];
   }
   bool has(int k) const {
     return k >= 0 && array(k, 0).type != tensorflow::DT_INVALID;
   }
 
-  // Returns whether an operand is one row of a table.
-  bool has_table() const { return table_ >= 0; }
-  // Returns the name of the scalar input with the row's index.
-  const char* row_input() const { return operands_[table_].row_input; }
-  // Number of rows of the smallest table.
-  int64_t TableRows() const;
+  // Returns whether an operand is stacked, ...
+  bool is_stacked() const { return stacked_ >= 0; }
+  // ... the name of the scalar input with the layer's number, ...
+  const char* layer_input() const { return operands_[stacked_].layer_input; }
+  // ... and the number of layers, the smallest of all variables.
+  int64_t CountLayers() const;
+  // Checks the layer, if there is one, and sets `number` to it.
+  absl::Status CheckLayer(int64_t* number) const;
 
   // Returns whether rows of tables wait.
   bool waits() const { return has(since_); }
   // Returns the rows of each table that wait, if rows of tables do.
   std::vector<WaitingRows> waiting_rows() const;
 
-  // Checks the row of the table, if there is one, and sets `number` to it.
-  absl::Status CheckRow(int64_t* number) const;
-
   // Returns whether anything is rounded at random.
   bool UsesRandomBits(const FrameInputs& frame) const;
 
-  // Returns the arrays as the engines take them; a table begins at its first
-  // row.
-  StepArrays GetArrays() const;
+  // Returns the arrays as the engines take them, the stacked operand from
+  // `layer` on.
+  StepArrays GetArrays(int64_t layer) const;
 
   // Gradients that are sparse.
   std::vector<Slices> slices;
   VariableVectors vectors;
-  // Number of the table's row, in the device's memory.
-  const int64_t* row = nullptr;
+  // Number of the layer, in the device's memory.
+  const int64_t* layer = nullptr;
 
  private:
-  LaunchArray& array(int k, int i) { return arrays_[k * size_ + i]; }
+  LaunchArray& array(int k, int i) { return arrays_[k * size() + i]; }
   absl::Status LockVariables(tensorflow::OpKernelContext* context);
   // Checks all variables and finds the gradients.
-  absl::Status FindGradients(tensorflow::OpKernelContext* context,
-                             const SliceAttributes& attributes);
+  absl::Status FindGradients(tensorflow::OpKernelContext* context);
   bool IsWrittenWithoutUpdate(int operand) const;
   // Checks the types of the arrays against each other.
   absl::Status CheckTypes() const;
   StateType StateTypeOf(int operand, int i) const;
 
+  const ApplyAttributes& attributes_;
   std::vector<Operand> operands_;
   std::vector<LaunchArray> arrays_;
-  int size_ = 0;
-  int table_ = -1;
+  int stacked_ = -1;
   // Number of the operand `since`; `coasting` is the next one.
   int since_ = -1;
   std::vector<VariableList> lists_;  // One per operand; empty if absent.
@@ -101,16 +124,34 @@ class ApplyLaunch {
 // Reads the seed, which is on the host.
 absl::Status ReadSeed(tensorflow::OpKernelContext* context, int64_t* seed);
 
-// Applies the rule, framed, to all variables of an op on a CPU. After an error
-// nothing has been written. launch_on_cpu.cc defines it.
-absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
-                         const ApplyAttributes& attributes);
+// Base of the kernels of resource-apply ops. It applies the rule, framed, to
+// all variables of an op. After an error nothing has been written.
+class ApplyKernel : public Kernel {
+ public:
+  explicit ApplyKernel(tensorflow::OpKernelConstruction* context)
+      : Kernel(context) {
+    OP_REQUIRES_OK(context, attributes_.Read(context->def()));
+  }
 
-// The same on a GPU, for dense gradients. Only handles and the seed are on the
-// host: a step's other numbers stay in device memory, so that a step never
-// waits. launch_on_gpu.cc defines it.
-absl::Status LaunchOnGpu(tensorflow::OpKernelContext* context,
-                         const ApplyAttributes& attributes);
+ protected:
+  ApplyAttributes attributes_;
+};
+
+// Inputs of an op that are in the host's memory, whatever its device.
+std::vector<std::string> HostInputs(const RuleInfo& rule, OpForm form);
+
+// Registers `Op`, an ApplyKernel, for all ops of the forms that it takes.
+template <typename Op>
+bool RegisterApplyKernels() {
+  for (const Optimizer& optimizer : AllOptimizers()) {
+    for (const OpForm form : optimizer.rule.forms()) {
+      if (!Op::Takes(form)) continue;
+      RegisterKernel<Op>(absl::StrCat(form.prefix(), optimizer.rule.op),
+                         kKernelDevice, HostInputs(optimizer.rule, form));
+    }
+  }
+  return true;
+}
 
 }  // namespace tf_opt
 

@@ -1,4 +1,4 @@
-// Launches of resource-apply ops on the CPU.
+// The kernels of the resource-apply ops for CPUs.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,10 +9,9 @@
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
 #include "tf_opt/cc/kernels/apply_launch.h"
-#include "tf_opt/cc/kernels/cpu_threads.h"
 #include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/slices.h"
-#include "tf_opt/cc/rules/rule_info.h"
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -84,15 +83,15 @@ absl::Status AddVariables(const ApplyLaunch& launch, CpuStep* step) {
 
 // Checks and sorts the rows of the gradients, which are sparse, and adds the
 // gradients to the step; `sorted` holds their rows.
-absl::Status AddSlices(const ApplyAttributes& attributes,
-                       const ApplyLaunch& launch, const CpuThreads& threads,
-                       SortedRows* sorted, CpuStep* step) {
+absl::Status AddSlices(const SliceAttributes& attributes,
+                       const ApplyLaunch& launch, SortedRows* sorted,
+                       CpuStep* step) {
   std::vector<int64_t> rows;
   for (int i = 0; i < launch.size(); ++i) {
     rows.push_back(launch.array(kVariable, i).rows);
   }
   TF_RETURN_IF_ERROR(
-      SortRows(launch.slices, rows, attributes.slices, threads, sorted));
+      SortRows(launch.slices, rows, attributes, step->threads, sorted));
   for (int i = 0; i < launch.size(); ++i) {
     const LaunchArray& values = launch.slices[i].values;
     step->slices.push_back({values.data, values.width, sorted->tables[i]});
@@ -100,49 +99,56 @@ absl::Status AddSlices(const ApplyAttributes& attributes,
   return absl::OkStatus();
 }
 
+class ApplyOnCpuOp : public ApplyKernel {
+ public:
+  using ApplyKernel::ApplyKernel;
+
+  static bool Takes(OpForm) { return true; }
+
+ private:
+  absl::Status Run(tensorflow::OpKernelContext* context) override {
+    ApplyLaunch launch(attributes_);
+    CpuStep step;
+    TF_RETURN_IF_ERROR(ReadNumbers(context, attributes_, &step));
+    TF_RETURN_IF_ERROR(launch.FindVectors(context));
+    if (!step.frame.enabled) return absl::OkStatus();
+    TF_RETURN_IF_ERROR(launch.Prepare(context, step.frame.update, CopyOnCpu));
+    const bool accumulates = launch.has(kAccumulator);
+    if (!step.frame.update && !accumulates && !launch.waits()) {
+      return absl::InvalidArgumentError(
+          "`accumulators` must hold one variable for each gradient where "
+          "`update` is false, got none");
+    }
+    int64_t layer = 0;
+    TF_RETURN_IF_ERROR(launch.CheckLayer(&layer));
+    // After the layer, because a wrong layer leads to a wrong count.
+    TF_RETURN_IF_ERROR(CheckRanges(attributes_.optimizer->rule, step));
+    TF_RETURN_IF_ERROR(AddVariables(launch, &step));
+    step.arrays = launch.GetArrays(layer);
+    // TensorFlow's pool threads flush denormals to zero, and a small step runs
+    // on this thread: it must give the same numbers. It also keeps a moment
+    // that decays towards zero from slowing the loop down a hundredfold.
+    const tensorflow::port::ScopedFlushDenormal flush_denormals;
+    step.variant = attributes_.variant;
+    step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
+    step.sparse = attributes_.slices.sparse;
+    step.lazy = attributes_.slices.lazy;
+    step.threads = ThreadsOf(context);
+    SortedRows sorted;
+    if (step.sparse) {
+      TF_RETURN_IF_ERROR(AddSlices(attributes_.slices, launch, &sorted, &step));
+    }
+    // While gradients are accumulated, rows go on waiting.
+    if (launch.waits() && (step.frame.update || !accumulates)) {
+      step.waiting = launch.waiting_rows();
+    }
+    ApplyOnCpu(step, attributes_.optimizer->makers);
+    return absl::OkStatus();
+  }
+};
+
+[[maybe_unused]] const bool apply_is_registered =
+    RegisterApplyKernels<ApplyOnCpuOp>();
+
 }  // namespace
-
-absl::Status LaunchOnCpu(tensorflow::OpKernelContext* context,
-                         const ApplyAttributes& attributes) {
-  ApplyLaunch launch(attributes.slots, attributes.count);
-  CpuStep step;
-  TF_RETURN_IF_ERROR(ReadNumbers(context, attributes, &step));
-  TF_RETURN_IF_ERROR(launch.FindVectors(context));
-  if (!step.frame.enabled) return absl::OkStatus();
-  TF_RETURN_IF_ERROR(
-      launch.Prepare(context, attributes.slices, step.frame.update, CopyOnCpu));
-  const bool accumulates = launch.has(kAccumulator);
-  if (!step.frame.update && !accumulates && !launch.waits()) {
-    return absl::InvalidArgumentError(
-        "`accumulators` must hold one variable for each gradient where "
-        "`update` is false, got none");
-  }
-  TF_RETURN_IF_ERROR(launch.CheckRow(&step.row));
-  // After the row, because a wrong row leads to a wrong count.
-  TF_RETURN_IF_ERROR(CheckRanges(attributes.optimizer->rule, step));
-  TF_RETURN_IF_ERROR(AddVariables(launch, &step));
-  step.arrays = launch.GetArrays();
-  // TensorFlow's pool threads flush denormals to zero, and a small step runs
-  // on this thread: it must give the same numbers. It also keeps a moment that
-  // decays towards zero from slowing the loop down a hundredfold.
-  const tensorflow::port::ScopedFlushDenormal flush_denormals;
-  const CpuThreads threads = ThreadsOf(context);
-  step.variant = attributes.variant;
-  step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
-  step.sparse = attributes.slices.sparse;
-  step.lazy = attributes.slices.lazy;
-  step.threads = threads.count;
-  step.parallel_for = threads.parallel_for;
-  SortedRows sorted;
-  if (step.sparse) {
-    TF_RETURN_IF_ERROR(AddSlices(attributes, launch, threads, &sorted, &step));
-  }
-  // While gradients are accumulated, rows go on waiting.
-  if (launch.waits() && (step.frame.update || !accumulates)) {
-    step.waiting = launch.waiting_rows();
-  }
-  attributes.optimizer->apply_on_cpu(step);
-  return absl::OkStatus();
-}
-
 }  // namespace tf_opt

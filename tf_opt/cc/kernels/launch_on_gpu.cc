@@ -1,4 +1,6 @@
-// Launches of resource-apply ops on a GPU.
+// The kernels of the resource-apply ops for GPUs. Only handles and the seed are
+// on the host: a step's other numbers stay in device memory, so that a step
+// never waits.
 #include <cstddef>
 #include <string>
 
@@ -31,42 +33,54 @@ absl::Status Apply(tensorflow::OpKernelContext* context, const std::string& op,
   return status;
 }
 
+class ApplyOnGpuOp : public ApplyKernel {
+ public:
+  using ApplyKernel::ApplyKernel;
+
+  // The composed implementation runs for tables on a GPU.
+  static bool Takes(OpForm form) { return !form.sparse && !form.row_wise; }
+
+ private:
+  absl::Status Run(tensorflow::OpKernelContext* context) override {
+    ApplyLaunch launch(attributes_);
+    const RuleInfo& rule = attributes_.optimizer->rule;
+    GpuStep step;
+    step.variant = attributes_.variant;
+    step.values = attributes_.values;
+    step.frame = attributes_.frame;
+    TF_RETURN_IF_ERROR(ReadSeed(context, &step.frame.seed));
+    const void* data;
+    for (const ScalarInfo& scalar : rule.scalars) {
+      TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
+      step.scalars.push_back(data);
+    }
+    for (const ScalarInfo& scalar : kFrameScalars) {
+      TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
+      step.frame_scalars.push_back(data);
+    }
+    TF_RETURN_IF_ERROR(launch.FindVectors(context));
+    void* const stream = GpuStream(context);
+    TF_RETURN_IF_ERROR(
+        // Only the device knows whether the step updates.
+        launch.Prepare(context, /*updates=*/true,
+                       [stream](void* to, const void* from, std::size_t bytes) {
+                         return CudaStatus(CopyOnGpu(to, from, bytes, stream));
+                       }));
+    step.variables = launch.vectors;
+    step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
+    step.has_accumulators = launch.has(kAccumulator);
+    if (launch.is_stacked()) {
+      step.layer =
+          GpuLayer(launch.layer_input(), launch.CountLayers(), launch.layer);
+    }
+    // The device takes the layer.
+    step.arrays = launch.GetArrays(/*layer=*/0);
+    return Apply(context, rule.op, step);
+  }
+};
+
+[[maybe_unused]] const bool apply_is_registered =
+    RegisterApplyKernels<ApplyOnGpuOp>();
+
 }  // namespace
-
-absl::Status LaunchOnGpu(tensorflow::OpKernelContext* context,
-                         const ApplyAttributes& attributes) {
-  ApplyLaunch launch(attributes.slots, attributes.count);
-  const RuleInfo& rule = attributes.optimizer->rule;
-  GpuStep step;
-  step.variant = attributes.variant;
-  step.values = attributes.values;
-  step.frame = attributes.frame;
-  TF_RETURN_IF_ERROR(ReadSeed(context, &step.frame.seed));
-  const void* data;
-  for (const ScalarInfo& scalar : rule.scalars) {
-    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
-    step.scalars.push_back(data);
-  }
-  for (const ScalarInfo& scalar : kFrameScalars) {
-    TF_RETURN_IF_ERROR(FindScalar(context, scalar.name, &data));
-    step.frame_scalars.push_back(data);
-  }
-  TF_RETURN_IF_ERROR(launch.FindVectors(context));
-  void* const stream = GpuStream(context);
-  TF_RETURN_IF_ERROR(
-      // Only the device knows whether the step updates.
-      launch.Prepare(context, SliceAttributes(), /*updates=*/true,
-                     [stream](void* to, const void* from, std::size_t bytes) {
-                       return CudaStatus(CopyOnGpu(to, from, bytes, stream));
-                     }));
-  step.variables = launch.vectors;
-  step.frame.uses_random_bits = launch.UsesRandomBits(step.frame);
-  step.has_accumulators = launch.has(kAccumulator);
-  if (launch.has_table()) {
-    step.row = GpuRow(launch.row_input(), launch.TableRows(), launch.row);
-  }
-  step.arrays = launch.GetArrays();
-  return Apply(context, rule.op, step);
-}
-
 }  // namespace tf_opt

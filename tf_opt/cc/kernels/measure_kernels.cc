@@ -14,7 +14,6 @@
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/kernels/kernel.h"
-#include "tf_opt/cc/kernels/launch_array.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 #include "tf_opt/cc/rules/operand.h"
 #if defined(TF_OPT_GPU_DEVICE)
@@ -22,9 +21,8 @@
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #else
 #include "tensorflow/core/platform/denormal.h"
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/cpu/measure_cpu.h"
-#include "tf_opt/cc/kernels/cpu_threads.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #endif
 
@@ -81,10 +79,9 @@ absl::Status MeasureAll(OpKernelContext* context, const MeasureLaunch& launch) {
   // zero, and this thread must give the same numbers.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
   if (ReadOnce(launch.enabled)) {
-    const CpuThreads threads = ThreadsOf(context);
     measures = MeasureGradients<Element>(
         launch.Tensors<Element>(), ReadOnce(launch.gradient_scale),
-        ChosenCpuTarget(), threads.count, threads.parallel_for, launch.rows);
+        ChosenCpuTarget(), ThreadsOf(context), launch.rows);
   }
   for (std::size_t i = 0; i < measures.size(); ++i) {
     launch.sums_of_squares[i] = measures[i].sum_of_squares;

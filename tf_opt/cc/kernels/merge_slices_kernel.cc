@@ -10,12 +10,10 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/denormal.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/cpu/merge_cpu.h"
 #include "tf_opt/cc/engines/step_arrays.h"
-#include "tf_opt/cc/kernels/cpu_threads.h"
 #include "tf_opt/cc/kernels/kernel.h"
-#include "tf_opt/cc/kernels/launch_array.h"
 #include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/kernels/variable_access.h"
 
@@ -65,9 +63,9 @@ absl::Status Merge(OpKernelContext* context, const std::vector<Slices>& slices,
     tables.push_back(
         {gradient, std::move(firsts), static_cast<T*>(output->data())});
   }
-  // As when gradients are applied; see LaunchOnCpu.
+  // As when gradients are applied; see launch_on_cpu.cc.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
-  SumRows(tables, ChosenCpuTarget(), threads.count, threads.parallel_for);
+  SumRows(tables, ChosenCpuTarget(), threads);
   return absl::OkStatus();
 }
 

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tf_opt/cc/kernels/apply_attributes.h"
+#include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/kernel.h"
 
 namespace tf_opt {
@@ -37,7 +37,7 @@ void Register(const std::string& op) {
 [[maybe_unused]] const bool registered = [] {
   for (const Optimizer& optimizer : AllOptimizers()) {
     for (const OpForm form : optimizer.rule.forms()) {
-      Register(optimizer.rule.op_name(form));
+      Register(absl::StrCat(form.prefix(), optimizer.rule.op));
     }
   }
   Register("TfOpt>MeasureGradients");

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tensorflow/core/framework/allocator.h"
-#include "tf_opt/cc/kernels/variable_access.h"
 
 namespace tf_opt {
 namespace {
@@ -147,18 +146,13 @@ absl::Status SortRows(const std::vector<Slices>& slices,
   sorted->tables.resize(count);
   std::vector<WrongRow> wrong(count);
   // Runs on other threads: it must not throw, so it allocates nothing.
-  const auto body = [&](int64_t begin, int64_t end) {
+  threads.ForTensors(count, [&](int64_t begin, int64_t end) {
     const auto sort = narrow ? SortEntries<int32_t> : SortEntries<int64_t>;
     for (int64_t i = begin; i < end; ++i) {
       wrong[i] = sort(slices[i], table_rows[i], memory + begins[i] * bytes,
                       &sorted->tables[i]);
     }
-  };
-  if (count == 1 || threads.count <= 1) {
-    body(0, count);
-  } else {
-    threads.parallel_for(count, 1, body);
-  }
+  });
   for (int64_t i = 0; i < count; ++i) {
     if (wrong[i].input == nullptr) continue;
     return wrong[i].Error(attributes, static_cast<int>(i), table_rows[i]);

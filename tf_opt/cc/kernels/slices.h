@@ -14,8 +14,8 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/platform/errors.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
-#include "tf_opt/cc/kernels/cpu_threads.h"
-#include "tf_opt/cc/kernels/launch_array.h"
+#include "tf_opt/cc/engines/tiles.h"
+#include "tf_opt/cc/kernels/variable_access.h"
 
 namespace tf_opt {
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/kernels/launch_array.h"
 #include "tf_opt/cc/rules/coasting.h"
 
 namespace tf_opt {
@@ -75,7 +74,7 @@ absl::Status CheckOperand(const Operand& operand, int i, DataType variable,
   if (operand.by_row || operand.storage == Storage::kCoasting) {
     return CheckOfTable(operand, i, shape, found);
   }
-  const bool is_table = operand.is_row_of_table();
+  const bool is_table = operand.is_stacked();
   if (DimensionsFit(found, is_table ? 1 : 0, shape, 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "`", operand.name, "[", i, "]` must ", is_table ? "hold rows of" : "have",

@@ -9,8 +9,8 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_def_builder.h"
 #include "tf_opt/cc/rules/all_rules.h"
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/operand.h"
-#include "tf_opt/cc/rules/rule_info.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -90,15 +90,15 @@ const char* NameOf(ScalarType type) {
 std::vector<ScalarInfo> ScalarsOf(const RuleInfo& rule) {
   std::vector<ScalarInfo> scalars = rule.scalars;
   for (const Operand& slot : rule.slots) {
-    if (!slot.is_row_of_table()) continue;
-    scalars.push_back({slot.row_input, ScalarType::kInt64});
+    if (!slot.is_stacked()) continue;
+    scalars.push_back({slot.layer_input, ScalarType::kInt64});
   }
   return scalars;
 }
 
 absl::Status Define(const RuleInfo& rule, OpForm form,
                     tensorflow::OpRegistrationData* data) {
-  tensorflow::OpDefBuilder builder(rule.op_name(form));
+  tensorflow::OpDefBuilder builder(absl::StrCat(form.prefix(), rule.op));
   AddOperand(kFrameOperands[kVariable], &builder);
   for (const Operand& slot : rule.operands(form)) AddOperand(slot, &builder);
   for (const FrameOperand k :

@@ -16,12 +16,12 @@ struct AdadeltaHyperparameters {
 
 template <typename V, bool...>
 struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
-  TF_OPT_HOST_DEVICE AdadeltaRule(const AdadeltaHyperparameters& step,
+  TF_OPT_HOST_DEVICE AdadeltaRule(const AdadeltaHyperparameters& scalars,
                                   const VariableInputs& own)
-      : learning_rate(own.learning_rate_factor * step.learning_rate),
-        rho(step.rho),
-        one_minus_rho(1.0 - step.rho),
-        epsilon(step.epsilon) {}
+      : learning_rate(own.learning_rate_factor * scalars.learning_rate),
+        rho(scalars.rho),
+        one_minus_rho(1.0 - scalars.rho),
+        epsilon(scalars.epsilon) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& a, V& d) const {
     a = rho * a + one_minus_rho * (g * g);
@@ -31,10 +31,10 @@ struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
   }
 
   // Without a gradient only decay moves a row.
-  static MissedStep Missed(const AdadeltaHyperparameters& step,
+  static MissedStep Missed(const AdadeltaHyperparameters& scalars,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.decays[0] = missed.decays[1] = step.rho;
+    missed.decays[0] = missed.decays[1] = scalars.rho;
     return missed;
   }
 

@@ -20,11 +20,11 @@ struct AdagradRule
     : RuleBase<Adagrad, V, AdagradHyperparameters, kRowWise_ ? 0 : 1> {
   static constexpr bool kRowWise = kRowWise_;
 
-  TF_OPT_HOST_DEVICE AdagradRule(const AdagradHyperparameters& step,
+  TF_OPT_HOST_DEVICE AdagradRule(const AdagradHyperparameters& scalars,
                                  const VariableInputs& own)
-      : learning_rate(own.learning_rate_factor * step.learning_rate),
-        epsilon_inside(step.torch_epsilon ? 0.0 : step.epsilon),
-        epsilon_outside(step.torch_epsilon ? step.epsilon : 0.0) {}
+      : learning_rate(own.learning_rate_factor * scalars.learning_rate),
+        epsilon_inside(scalars.torch_epsilon ? 0.0 : scalars.epsilon),
+        epsilon_outside(scalars.torch_epsilon ? scalars.epsilon : 0.0) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& a) const {
     a = a + g * g;

@@ -23,8 +23,8 @@ struct AdamHyperparameters {
   bool epsilon_hat = false;
 };
 
-struct AdamStep : AdamHyperparameters {
-  TF_OPT_HOST_DEVICE explicit AdamStep(const AdamHyperparameters& h)
+struct AdamScalars : AdamHyperparameters {
+  TF_OPT_HOST_DEVICE explicit AdamScalars(const AdamHyperparameters& h)
       : AdamHyperparameters(h),
         bias_correction_1(1.0 - Power(h.beta_1, h.step)),
         root_bias_correction_2(Sqrt(1.0 - Power(h.beta_2, h.step))) {}
@@ -36,14 +36,16 @@ struct AdamStep : AdamHyperparameters {
 // AMSGrad changes what is read per element and so is a template argument; every
 // other mode is a scalar (a factor of one), free in a memory-bound loop.
 template <typename V, bool kAmsgrad>
-struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
-  TF_OPT_HOST_DEVICE AdamRule(const AdamStep& step, const VariableInputs& own)
-      : moments(step),
-        step_size(own.learning_rate_factor * step.learning_rate /
-                  step.bias_correction_1 *
-                  (step.epsilon_hat ? step.root_bias_correction_2 : 1.0)),
-        root_scale(step.epsilon_hat ? 1.0 : 1.0 / step.root_bias_correction_2),
-        epsilon(step.epsilon) {}
+struct AdamRule : RuleBase<Adam, V, AdamScalars, kAmsgrad ? 3 : 2> {
+  TF_OPT_HOST_DEVICE AdamRule(const AdamScalars& scalars,
+                              const VariableInputs& own)
+      : moments(scalars),
+        step_size(own.learning_rate_factor * scalars.learning_rate /
+                  scalars.bias_correction_1 *
+                  (scalars.epsilon_hat ? scalars.root_bias_correction_2 : 1.0)),
+        root_scale(scalars.epsilon_hat ? 1.0
+                                       : 1.0 / scalars.root_bias_correction_2),
+        epsilon(scalars.epsilon) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& v) const {
     static_assert(!kAmsgrad, "AMSGrad keeps a third slot");
@@ -64,13 +66,15 @@ struct AdamRule : RuleBase<Adam, V, AdamStep, kAmsgrad ? 3 : 2> {
     p = p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
   }
 
-  static MissedStep Missed(const AdamStep& step, const VariableInputs& own) {
+  static MissedStep Missed(const AdamScalars& scalars,
+                           const VariableInputs& own) {
     return Moments<V>::Missed(
-        step,
-        own.learning_rate_factor * step.learning_rate *
-            step.root_bias_correction_2 / step.bias_correction_1,
-        step.epsilon * (step.epsilon_hat ? 1.0 : step.root_bias_correction_2),
-        kAmsgrad ? 1.0 : Sqrt(step.beta_2));
+        scalars,
+        own.learning_rate_factor * scalars.learning_rate *
+            scalars.root_bias_correction_2 / scalars.bias_correction_1,
+        scalars.epsilon *
+            (scalars.epsilon_hat ? 1.0 : scalars.root_bias_correction_2),
+        kAmsgrad ? 1.0 : Sqrt(scalars.beta_2));
   }
 
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,

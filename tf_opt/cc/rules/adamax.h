@@ -20,8 +20,8 @@ struct AdamaxHyperparameters {
   bool torch_epsilon = false;  // Inside of the maximum, as in PyTorch.
 };
 
-struct AdamaxStep : AdamaxHyperparameters {
-  TF_OPT_HOST_DEVICE explicit AdamaxStep(const AdamaxHyperparameters& h)
+struct AdamaxScalars : AdamaxHyperparameters {
+  TF_OPT_HOST_DEVICE explicit AdamaxScalars(const AdamaxHyperparameters& h)
       : AdamaxHyperparameters(h),
         step_size(h.learning_rate / (1.0 - Power(h.beta_1, h.step))),
         epsilon_inside(h.torch_epsilon ? h.epsilon : 0.0),
@@ -33,13 +33,13 @@ struct AdamaxStep : AdamaxHyperparameters {
 };
 
 template <typename V, bool...>
-struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
-  TF_OPT_HOST_DEVICE AdamaxRule(const AdamaxStep& step,
+struct AdamaxRule : RuleBase<Adamax, V, AdamaxScalars, 2> {
+  TF_OPT_HOST_DEVICE AdamaxRule(const AdamaxScalars& scalars,
                                 const VariableInputs& own)
-      : moments(step),
-        step_size(own.learning_rate_factor * step.step_size),
-        epsilon_inside(step.epsilon_inside),
-        epsilon_outside(step.epsilon_outside) {}
+      : moments(scalars),
+        step_size(own.learning_rate_factor * scalars.step_size),
+        epsilon_inside(scalars.epsilon_inside),
+        epsilon_outside(scalars.epsilon_outside) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& u) const {
     m = moments.beta_1 * m + moments.one_minus_beta_1 * g;
@@ -47,9 +47,11 @@ struct AdamaxRule : RuleBase<Adamax, V, AdamaxStep, 2> {
     p = p - step_size * (m / (u + epsilon_outside));
   }
 
-  static MissedStep Missed(const AdamaxStep& step, const VariableInputs& own) {
-    return Moments<V>::Missed(step, own.learning_rate_factor * step.step_size,
-                              step.epsilon_outside, step.beta_2);
+  static MissedStep Missed(const AdamaxScalars& scalars,
+                           const VariableInputs& own) {
+    return Moments<V>::Missed(scalars,
+                              own.learning_rate_factor * scalars.step_size,
+                              scalars.epsilon_outside, scalars.beta_2);
   }
 
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,

@@ -20,7 +20,7 @@ fi
 echo '#ifndef TF_OPT_CC_RULES_ALL_RULES_H_'
 echo '#define TF_OPT_CC_RULES_ALL_RULES_H_'
 rows "$1" | sed 's|\(.*\) .*|#include "tf_opt/cc/rules/\1.h"|'
-echo '#include "tf_opt/cc/rules/type_list.h"'
+echo '#include "tf_opt/cc/rules/description.h"'
 echo 'namespace tf_opt {'
 echo "using AllDescriptions = TypeList<$(rows "$1" | sed 's/.* //' | paste -sd,)>;"
 echo '// Calls use(TypeTag<Description>()) for each rule.'

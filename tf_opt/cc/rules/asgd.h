@@ -16,8 +16,8 @@ struct AsgdHyperparameters {
   int64_t seen_batches = 1;  // n, this one included.
 };
 
-struct AsgdStep : AsgdHyperparameters {
-  TF_OPT_HOST_DEVICE explicit AsgdStep(const AsgdHyperparameters& h)
+struct AsgdScalars : AsgdHyperparameters {
+  TF_OPT_HOST_DEVICE explicit AsgdScalars(const AsgdHyperparameters& h)
       : AsgdHyperparameters(h), step_size(h.learning_rate / h.seen_batches) {}
 
   double step_size;
@@ -41,11 +41,12 @@ TF_OPT_RULE_INLINE V ReplaceTerm(V sum, V old_term, V new_term) {
 }
 
 template <typename V, bool...>
-struct AsgdRule : RuleBase<Asgd, V, AsgdStep, 2> {
+struct AsgdRule : RuleBase<Asgd, V, AsgdScalars, 2> {
   static constexpr bool kRoundsGradientLikeSlot = true;
 
-  TF_OPT_HOST_DEVICE AsgdRule(const AsgdStep& step, const VariableInputs& own)
-      : step_size(own.learning_rate_factor * step.step_size) {}
+  TF_OPT_HOST_DEVICE AsgdRule(const AsgdScalars& scalars,
+                              const VariableInputs& own)
+      : step_size(own.learning_rate_factor * scalars.step_size) {}
 
   // held(x) is x rounded to the type of the last slot, y.
   template <typename Held>
@@ -67,7 +68,7 @@ struct Asgd : DescriptionOf<AsgdHyperparameters, AsgdRule> {
 
   static constexpr Operand kSlotOperands[] = {
       Operand("d").Stored(Storage::kArithmetic),
-      Operand::RowOfTable("y", "batch_index").Rounded(Rounding::kToNearest)};
+      Operand::Stacked("y", "batch_index").Rounded(Rounding::kToNearest)};
 
   static constexpr ScalarInput<Hyperparameters> kScalars[] = {
       {"learning_rate", &AsgdHyperparameters::learning_rate},

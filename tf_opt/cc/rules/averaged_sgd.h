@@ -19,8 +19,8 @@ struct AveragedSgdHyperparameters {
   int64_t step = 1;  // t, counted from 1.
 };
 
-struct AveragedSgdStep : AveragedSgdHyperparameters {
-  TF_OPT_HOST_DEVICE explicit AveragedSgdStep(
+struct AveragedSgdScalars : AveragedSgdHyperparameters {
+  TF_OPT_HOST_DEVICE explicit AveragedSgdScalars(
       const AveragedSgdHyperparameters& h)
       : AveragedSgdHyperparameters(h), mu(1.0 / Max(1.0, h.step - 1 - h.t0)) {}
 
@@ -28,14 +28,14 @@ struct AveragedSgdStep : AveragedSgdHyperparameters {
 };
 
 template <typename V, bool...>
-struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdStep, 1> {
-  TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdStep& step,
+struct AveragedSgdRule : RuleBase<AveragedSgd, V, AveragedSgdScalars, 1> {
+  TF_OPT_HOST_DEVICE AveragedSgdRule(const AveragedSgdScalars& scalars,
                                      const VariableInputs& own)
-      : eta(own.learning_rate_factor * step.eta), mu(step.mu) {}
+      : eta(own.learning_rate_factor * scalars.eta), mu(scalars.mu) {}
 
-  TF_OPT_HOST_DEVICE static double Kept(const AveragedSgdStep& step,
+  TF_OPT_HOST_DEVICE static double Kept(const AveragedSgdScalars& scalars,
                                         const VariableInputs& own) {
-    return KeptPart(step.eta, step.lambd * own.learning_rate_factor);
+    return KeptPart(scalars.eta, scalars.lambd * own.learning_rate_factor);
   }
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& ax) const {

@@ -50,9 +50,9 @@ class Random {
 // Sets the modes to the bits of `modes` and all numbers that may change from
 // step to step to new ones.
 template <typename Description>
-typename Description::Hyperparameters StepOf(int64_t t,
-                                             const Constants& constants,
-                                             int modes, Random* random) {
+typename Description::Hyperparameters NumbersOf(int64_t t,
+                                                const Constants& constants,
+                                                int modes, Random* random) {
   typename Description::Hyperparameters h;
   for (const auto& input : Description::kScalars) {
     const std::string name = input.name;
@@ -94,14 +94,14 @@ void CheckCoasting(const Constants& constants, int modes, int steps) {
   std::vector<double> paths(elements.size());
   MissedSteps missed = MissedSteps::None();
   for (int k = 0; k < steps; ++k) {
-    const typename Rule::Step step(
-        StepOf<typename Rule::Description>(5 + k, constants, modes, &random));
+    const typename Rule::Scalars scalars(NumbersOf<typename Rule::Description>(
+        5 + k, constants, modes, &random));
     VariableInputs own;
     own.weight_decay = random.Between(0, 0.1);
     own.learning_rate_factor = random.Between(0.5, 2);
-    missed.Add(MissedStepOf<Rule>(step, {}, own));
-    const double keep = KeptBy<Rule>(step, {}, own);
-    const Rule rule(step, own);
+    missed.Add(MissedStepOf<Rule>(scalars, {}, own));
+    const double keep = KeptBy<Rule>(scalars, {}, own);
+    const Rule rule(scalars, own);
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const double before = expected[i][0];
       WithValues(
@@ -181,74 +181,6 @@ TEST(Coasting, WeighsEpsilon) {
     CheckRules<Description>({0.8, 0.99, 0.9, 0.5}, {1});
     CheckRules<Description>({0.8, 0.99, 0.9, 1e-6}, {7});
   });
-}
-
-class WaitingRowsTest : public testing::Test {
- protected:
-  static constexpr int kRows = 5;
-  static constexpr int kCapacity = 3;
-
-  WaitingRows Rows() { return {since_, kRows, entries_, kCapacity}; }
-
-  static MissedStep Step(double size) {
-    MissedStep step;
-    step.step_size = size;
-    return step;
-  }
-
-  float since_[kRows] = {};
-  MissedSteps entries_[kCapacity] = {};
-};
-
-TEST_F(WaitingRowsTest, KnowWhatTheyMissed) {
-  {
-    WaitingRows rows = Rows();
-    EXPECT_EQ(rows.Of(0), nullptr);
-    rows.Miss(Step(1));
-    rows.MarkUpToDate(3);
-    EXPECT_EQ(rows.Of(3), nullptr);
-  }
-  // All that counts is in memory.
-  WaitingRows rows = Rows();
-  rows.Miss(Step(10));
-  rows.MarkUpToDate(4);
-  EXPECT_FALSE(rows.is_full());
-  EXPECT_EQ(rows.Of(0)->count, 2);
-  EXPECT_EQ(rows.Of(0)->moved, 11);
-  EXPECT_EQ(rows.Of(3)->count, 1);
-  EXPECT_EQ(rows.Of(3)->moved, 10);
-  EXPECT_EQ(rows.Of(4), nullptr);
-  rows.Miss(Step(100));
-  EXPECT_EQ(rows.Of(0)->moved, 111);
-  EXPECT_EQ(rows.Of(4)->moved, 100);
-  EXPECT_TRUE(rows.is_full());
-  EXPECT_TRUE(Rows().is_full());
-}
-
-TEST_F(WaitingRowsTest, AreUpToDateIfTheirNumberIsWrong) {
-  WaitingRows rows = Rows();
-  rows.Miss(Step(1));
-  for (const float wrong : {-1.0f, NAN, 1.0f, 3.0f, 1e30f, INFINITY}) {
-    since_[2] = wrong;
-    EXPECT_EQ(rows.Of(2), nullptr) << wrong;
-  }
-}
-
-TEST_F(WaitingRowsTest, CanAllBeUpToDate) {
-  WaitingRows rows = Rows();
-  for (int k = 0; k < kCapacity; ++k) {
-    rows.Miss(Step(1));
-    rows.MarkUpToDate(k);
-  }
-  rows.MarkAllUpToDate();
-  for (int row = 0; row < kRows; ++row) EXPECT_EQ(rows.Of(row), nullptr);
-  EXPECT_FALSE(Rows().is_full());
-  rows = Rows();
-  rows.Miss(Step(5));
-  for (int row = 0; row < kRows; ++row) {
-    ASSERT_NE(rows.Of(row), nullptr);
-    EXPECT_EQ(rows.Of(row)->moved, 5);
-  }
 }
 
 }  // namespace

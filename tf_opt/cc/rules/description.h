@@ -1,5 +1,6 @@
-// What a rule's description, the struct at the end of its header, tells about
-// the rule's class template.
+// A rule's description, the struct at the end of its header: what it tells
+// about the rule's class template; and the description as a value, RuleInfo,
+// for code that is the same for all rules.
 //
 // A description has the op's name (kOp), the slots (kSlotOperands), the scalar
 // inputs (kScalars), the boolean attributes that only this op has (kModes;
@@ -20,7 +21,7 @@
 // If rows can coast while they wait (coasting.h), the description sets kCoasts,
 // and the class template has
 //
-//   static MissedStep Missed(const Step& step, const VariableInputs& own);
+//   static MissedStep Missed(const Scalars&, const VariableInputs& own);
 //   static V Direction(const V& epsilon, const V& slot...);
 #ifndef TF_OPT_CC_RULES_DESCRIPTION_H_
 #define TF_OPT_CC_RULES_DESCRIPTION_H_
@@ -29,13 +30,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
-#include "tf_opt/cc/rules/type_list.h"
 
 namespace tf_opt {
+
+// Passes a type to a generic function.
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+template <typename... Types>
+struct TypeList {};
+
+// Calls use(TypeTag<T>()) for each type T of the list.
+template <typename... Types, typename Use>
+void ForEachType(TypeList<Types...>, const Use& use) {
+  (use(TypeTag<Types>()), ...);
+}
 
 // Base of a description: a rule without attributes of its own.
 template <typename Hyperparameters_, template <typename, bool...> class Rule_>
@@ -47,35 +63,26 @@ struct DescriptionOf {
   static constexpr bool kCoasts = false;
 };
 
+// Number of booleans that choose a rule.
 template <typename Description>
-constexpr int CountSlotChoices() {
+inline constexpr int kVariantBits = [] {
   int count = 0;
   for (const Operand& slot : Description::kSlotOperands) {
     count += slot.is_choice();
   }
   return count;
-}
-
-// Number of booleans that choose a rule.
-template <typename Description>
-inline constexpr int kVariantBits = CountSlotChoices<Description>();
+}();
 template <typename Description>
 inline constexpr int kVariants = 1 << kVariantBits<Description>;
 
-template <typename Description, typename V, int kVariant, typename Bits>
-struct VariantOf;
 template <typename Description, typename V, int kVariant, int... kBits>
-struct VariantOf<Description, V, kVariant,
-                 std::integer_sequence<int, kBits...>> {
-  using type =
-      typename Description::template Rule<V, (kVariant >> kBits & 1) != 0 ...>;
-};
+auto VariantOf(std::integer_sequence<int, kBits...>) -> TypeTag<
+    typename Description::template Rule<V, (kVariant >> kBits & 1) != 0 ...>>;
 
 // The rule with this variant for values of type V.
 template <typename Description, typename V, int kVariant>
-using RuleOf = typename VariantOf<
-    Description, V, kVariant,
-    std::make_integer_sequence<int, kVariantBits<Description>>>::type;
+using RuleOf = typename decltype(VariantOf<Description, V, kVariant>(
+    std::make_integer_sequence<int, kVariantBits<Description>>()))::type;
 
 // Calls use(TypeTag<Rule>()) with this variant and returns the result.
 template <typename Description, typename V, bool... kChosen, typename Use>
@@ -142,10 +149,10 @@ constexpr OperandSet OperandsOf(const IsOne& is_one) {
   return operands;
 }
 
-// Those that are a row of a table.
+// Those that are stacked.
 template <typename Rule>
-inline constexpr OperandSet kTablesOf = OperandsOf<Rule>(
-    [](const Operand& operand) { return operand.is_row_of_table(); });
+inline constexpr OperandSet kStackedOf = OperandsOf<Rule>(
+    [](const Operand& operand) { return operand.is_stacked(); });
 
 // Those that are rounded at random.
 template <typename Rule>
@@ -153,6 +160,85 @@ inline constexpr OperandSet kRoundedAtRandom =
     OperandsOf<Rule>([](const Operand& operand) {
       return operand.rounding == Rounding::kAtRandom;
     });
+
+// One of a rule's ops.
+struct OpForm {
+  // The op's name, without the rule's.
+  const char* prefix() const {
+    return sparse     ? row_wise ? "TfOpt>ResourceSparseApplyRowWise"
+                                 : "TfOpt>ResourceSparseApply"
+           : row_wise ? "TfOpt>ResourceApplyRowWise"
+                      : "TfOpt>ResourceApply";
+  }
+
+  bool sparse = false;    // For gradients of some rows.
+  bool row_wise = false;  // With slots by row.
+};
+
+struct RuleInfo {
+  std::vector<OpForm> forms() const {
+    std::vector<OpForm> all = {{false}, {true}};
+    for (const Operand& slot : slots) {
+      if (!slot.may_be_by_row) continue;
+      all.push_back({false, true});
+      all.push_back({true, true});
+    }
+    return all;
+  }
+
+  // Operands that only this op has. For sparse gradients, they end with those
+  // of waiting rows, if the rule coasts.
+  std::vector<Operand> operands(OpForm form) const {
+    std::vector<Operand> all;
+    for (const Operand& slot : slots) {
+      const bool by_row = form.row_wise && slot.may_be_by_row;
+      all.push_back(by_row ? slot.ByRow() : slot);
+    }
+    if (form.sparse && coasts) {
+      all.insert(all.end(), std::begin(kWaitingOperands),
+                 std::end(kWaitingOperands));
+    }
+    return all;
+  }
+
+  const char* op;  // "X" of TfOpt>ResourceApplyX.
+  std::vector<Operand> slots;
+  bool coasts;  // Whether rows can coast while they wait; see coasting.h.
+  std::vector<ScalarInfo> scalars;
+  std::vector<ScalarInfo> modes;
+};
+
+template <typename Description>
+RuleInfo RuleInfoOf() {
+  const auto& slots = Description::kSlotOperands;
+  const auto& scalars = Description::kScalars;
+  const auto& modes = Description::kModes;
+  return {Description::kOp,
+          {std::begin(slots), std::end(slots)},
+          Description::kCoasts,
+          {std::begin(scalars), std::end(scalars)},
+          {std::begin(modes), std::end(modes)}};
+}
+
+// Numbers of a step, in the order of its RuleInfo.
+struct RuleValues {
+  std::vector<ScalarValue> scalars;
+  std::vector<ScalarValue> modes;
+};
+
+// Returns the values as the rule takes them; scalars may be missing.
+template <typename Description>
+typename Description::Hyperparameters HyperparametersOf(
+    const RuleValues& values) {
+  typename Description::Hyperparameters hyperparameters;
+  for (std::size_t k = 0; k < values.modes.size(); ++k) {
+    Description::kModes[k].Read(&values.modes[k], &hyperparameters);
+  }
+  for (std::size_t k = 0; k < values.scalars.size(); ++k) {
+    Description::kScalars[k].Read(&values.scalars[k], &hyperparameters);
+  }
+  return hyperparameters;
+}
 
 }  // namespace tf_opt
 

@@ -20,16 +20,16 @@ struct FtrlHyperparameters {
 
 template <typename V, bool...>
 struct FtrlRule : RuleBase<Ftrl, V, FtrlHyperparameters, 2> {
-  TF_OPT_HOST_DEVICE FtrlRule(const FtrlHyperparameters& step,
+  TF_OPT_HOST_DEVICE FtrlRule(const FtrlHyperparameters& scalars,
                               const VariableInputs& own) {
-    const double rate = own.learning_rate_factor * step.learning_rate;
+    const double rate = own.learning_rate_factor * scalars.learning_rate;
     const bool moves = rate != 0.0;
     const double inverse = moves ? 1.0 / rate : 0.0;
     inflow = moves ? 1.0 : 0.0;
     inverse_rate = inverse;
-    l1 = step.l1;
-    strength = moves ? step.beta * inverse + 2.0 * step.l2 : 1.0;
-    shrinkage = moves ? 2.0 * step.l2_shrinkage : 0.0;
+    l1 = scalars.l1;
+    strength = moves ? scalars.beta * inverse + 2.0 * scalars.l2 : 1.0;
+    shrinkage = moves ? 2.0 * scalars.l2_shrinkage : 0.0;
   }
 
   TF_OPT_RULE_INLINE void operator()(V& p, V g, V& n, V& z) const {

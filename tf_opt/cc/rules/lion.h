@@ -16,27 +16,27 @@ struct LionHyperparameters {
 
 template <typename V, bool...>
 struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
-  TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& step,
+  TF_OPT_HOST_DEVICE LionRule(const LionHyperparameters& scalars,
                               const VariableInputs& own)
-      : step_size(own.learning_rate_factor * step.learning_rate),
-        beta_1(step.beta_1),
-        one_minus_beta_1(1.0 - step.beta_1),
-        beta_2(step.beta_2),
-        one_minus_beta_2(1.0 - step.beta_2) {}
+      : step_size(own.learning_rate_factor * scalars.learning_rate),
+        beta_1(scalars.beta_1),
+        one_minus_beta_1(1.0 - scalars.beta_1),
+        beta_2(scalars.beta_2),
+        one_minus_beta_2(1.0 - scalars.beta_2) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m) const {
     p = p - step_size * Sign(beta_1 * m + one_minus_beta_1 * g);
     m = beta_2 * m + one_minus_beta_2 * g;
   }
 
-  static MissedStep Missed(const LionHyperparameters& step,
+  static MissedStep Missed(const LionHyperparameters& scalars,
                            const VariableInputs& own) {
     MissedStep missed;
     // Without a gradient beta_1 decides only whether there is a direction.
-    missed.step_size = step.beta_1 == 0.0
+    missed.step_size = scalars.beta_1 == 0.0
                            ? 0.0
-                           : own.learning_rate_factor * step.learning_rate;
-    missed.decays[0] = step.beta_2;
+                           : own.learning_rate_factor * scalars.learning_rate;
+    missed.decays[0] = scalars.beta_2;
     return missed;
   }
 

@@ -22,8 +22,8 @@ struct NAdamHyperparameters {
   int64_t step = 1;  // t, counted from 1.
 };
 
-struct NAdamStep : NAdamHyperparameters {
-  TF_OPT_HOST_DEVICE explicit NAdamStep(const NAdamHyperparameters& h)
+struct NAdamScalars : NAdamHyperparameters {
+  TF_OPT_HOST_DEVICE explicit NAdamScalars(const NAdamHyperparameters& h)
       : NAdamHyperparameters(h) {
     const double momentum = Momentum(h.step);
     const double next_momentum = Momentum(h.step + 1.0);
@@ -46,13 +46,14 @@ struct NAdamStep : NAdamHyperparameters {
 };
 
 template <typename V, bool...>
-struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
-  TF_OPT_HOST_DEVICE NAdamRule(const NAdamStep& step, const VariableInputs& own)
-      : moments(step),
-        moment_size(own.learning_rate_factor * step.moment_size),
-        gradient_size(own.learning_rate_factor * step.gradient_size),
-        root_scale(step.root_scale),
-        epsilon(step.epsilon) {}
+struct NAdamRule : RuleBase<NAdam, V, NAdamScalars, 2> {
+  TF_OPT_HOST_DEVICE NAdamRule(const NAdamScalars& scalars,
+                               const VariableInputs& own)
+      : moments(scalars),
+        moment_size(own.learning_rate_factor * scalars.moment_size),
+        gradient_size(own.learning_rate_factor * scalars.gradient_size),
+        root_scale(scalars.root_scale),
+        epsilon(scalars.epsilon) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& m, V& v) const {
     moments.Update(g, m, v);
@@ -60,10 +61,12 @@ struct NAdamRule : RuleBase<NAdam, V, NAdamStep, 2> {
                 (Sqrt(v) * root_scale + epsilon);
   }
 
-  static MissedStep Missed(const NAdamStep& step, const VariableInputs& own) {
+  static MissedStep Missed(const NAdamScalars& scalars,
+                           const VariableInputs& own) {
     return Moments<V>::Missed(
-        step, own.learning_rate_factor * step.moment_size / step.root_scale,
-        step.epsilon / step.root_scale, Sqrt(step.beta_2));
+        scalars,
+        own.learning_rate_factor * scalars.moment_size / scalars.root_scale,
+        scalars.epsilon / scalars.root_scale, Sqrt(scalars.beta_2));
   }
 
   TF_OPT_RULE_INLINE static V Direction(const V& epsilon, const V& m,

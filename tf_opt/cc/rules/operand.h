@@ -48,11 +48,11 @@ struct Operand {
     return operand;
   }
 
-  // One row of a table, whose number is the scalar input `row_input`. The
-  // variable's shape is [rows] + the shape of the variable that is updated.
-  static constexpr Operand RowOfTable(const char* name, const char* row_input) {
+  // A slot with many layers, of which a step takes the one whose number is the
+  // scalar input `layer_input`. Its shape is [layers] + the variable's shape.
+  static constexpr Operand Stacked(const char* name, const char* layer_input) {
     Operand operand(name);
-    operand.row_input = row_input;
+    operand.layer_input = layer_input;
     return operand;
   }
 
@@ -76,7 +76,7 @@ struct Operand {
     return operand;
   }
 
-  constexpr bool is_row_of_table() const { return row_input != nullptr; }
+  constexpr bool is_stacked() const { return layer_input != nullptr; }
 
   // Whether a boolean of the rule's variant tells if the step has it of each
   // element; see description.h.
@@ -96,7 +96,7 @@ struct Operand {
   bool optional = false;
   bool by_row = false;
   bool may_be_by_row = false;
-  const char* row_input = nullptr;
+  const char* layer_input = nullptr;
 };
 
 // Operands of every step; the rule's slots follow. An operand's index also
@@ -112,7 +112,7 @@ inline constexpr int kFrameOperandCount = 5;
 // The most slots of a rule.
 inline constexpr int kMostSlots = 3;
 inline constexpr int kMostOperands = kFrameOperandCount + kMostSlots;
-// Offset of the operands' random bits where rows that waited are rounded.
+// Offset of the operands' random bits where rows that coast are rounded.
 inline constexpr int kCoastingStreams = 16;
 inline constexpr Operand kFrameOperands[kFrameOperandCount] = {
     {"variables", Role::kUpdated, Storage::kVariable},

@@ -26,22 +26,23 @@ struct RmspropHyperparameters {
 template <typename V, bool kMomentum, bool kCentered>
 struct RmspropRule
     : RuleBase<Rmsprop, V, RmspropHyperparameters, 1 + kMomentum + kCentered> {
-  TF_OPT_HOST_DEVICE RmspropRule(const RmspropHyperparameters& step,
+  TF_OPT_HOST_DEVICE RmspropRule(const RmspropHyperparameters& scalars,
                                  const VariableInputs& own)
-      : rho(step.rho),
-        one_minus_rho(1.0 - step.rho),
-        momentum(step.momentum),
-        inflow(step.torch_momentum
+      : rho(scalars.rho),
+        one_minus_rho(1.0 - scalars.rho),
+        momentum(scalars.momentum),
+        inflow(scalars.torch_momentum
                    ? 1.0
-                   : own.learning_rate_factor * step.learning_rate),
-        step_size(StepSize(step, own)),
-        epsilon_inside(step.torch_epsilon ? 0.0 : step.epsilon),
-        epsilon_outside(step.torch_epsilon ? step.epsilon : 0.0) {}
+                   : own.learning_rate_factor * scalars.learning_rate),
+        step_size(StepSize(scalars, own)),
+        epsilon_inside(scalars.torch_epsilon ? 0.0 : scalars.epsilon),
+        epsilon_outside(scalars.torch_epsilon ? scalars.epsilon : 0.0) {}
 
-  TF_OPT_HOST_DEVICE static double StepSize(const RmspropHyperparameters& step,
-                                            const VariableInputs& own) {
-    return step.torch_momentum ? own.learning_rate_factor * step.learning_rate
-                               : 1.0;
+  TF_OPT_HOST_DEVICE static double StepSize(
+      const RmspropHyperparameters& scalars, const VariableInputs& own) {
+    return scalars.torch_momentum
+               ? own.learning_rate_factor * scalars.learning_rate
+               : 1.0;
   }
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g, V& v) const {
@@ -78,16 +79,16 @@ struct RmspropRule
     }
   }
 
-  static MissedStep Missed(const RmspropHyperparameters& step,
+  static MissedStep Missed(const RmspropHyperparameters& scalars,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.decays[0] = step.rho;
-    if (kCentered) missed.decays[1 + kMomentum] = step.rho;
+    missed.decays[0] = scalars.rho;
+    if (kCentered) missed.decays[1 + kMomentum] = scalars.rho;
     if (kMomentum) {
       missed.moving_slot = 1;
-      missed.decays[1] = step.momentum;
-      missed.ratio = step.momentum;
-      missed.step_size = StepSize(step, own);
+      missed.decays[1] = scalars.momentum;
+      missed.ratio = scalars.momentum;
+      missed.step_size = StepSize(scalars, own);
     }
     return missed;
   }

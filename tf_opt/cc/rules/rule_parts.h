@@ -13,21 +13,21 @@ namespace tf_opt {
 
 // Base of a rule, the update of one element: what a description, the engines
 // and the loops ask it. A rule that differs declares its own constant.
-template <typename Description_, typename V, typename Step_, int kSlots_>
+template <typename Description_, typename V, typename Scalars_, int kSlots_>
 struct RuleBase {
   using Description = Description_;
   using Value = V;  // The arithmetic type.
   // A step's scalars, made of the hyperparameters: computed once in float64,
   // the same for every variable.
-  using Step = Step_;
+  using Scalars = Scalars_;
   static constexpr int kSlots = kSlots_;  // Of each element.
   static constexpr bool kRowWise = false;
   // Factor that a decay of the rule's own leaves of the variable.
-  TF_OPT_HOST_DEVICE static double Kept(const Step&, const VariableInputs&) {
+  TF_OPT_HOST_DEVICE static double Kept(const Scalars&, const VariableInputs&) {
     return 1.0;
   }
   // These two are for rules in which nothing but decay moves rows that wait.
-  static MissedStep Missed(const Step&, const VariableInputs&) { return {}; }
+  static MissedStep Missed(const Scalars&, const VariableInputs&) { return {}; }
   template <typename... Slots>
   TF_OPT_RULE_INLINE static V Direction(const V&, const Slots&...) {
     return 0;

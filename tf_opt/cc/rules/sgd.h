@@ -26,16 +26,16 @@ struct SgdHyperparameters {
 //   p <- p + step_size * b
 template <typename V, bool kMomentum>
 struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
-  TF_OPT_HOST_DEVICE SgdRule(const SgdHyperparameters& step,
+  TF_OPT_HOST_DEVICE SgdRule(const SgdHyperparameters& scalars,
                              const VariableInputs& own)
-      : learning_rate(own.learning_rate_factor * step.learning_rate),
-        momentum(step.momentum),
-        inflow(!step.torch_momentum ? -learning_rate
-               : step.step == 1     ? V(1)
-                                    : V(1.0 - step.dampening)),
-        ahead(step.torch_momentum ? V(1) : -learning_rate),
-        step_size(step.torch_momentum ? -learning_rate : V(1)),
-        nesterov(step.nesterov ? V(1) : V(0)) {}
+      : learning_rate(own.learning_rate_factor * scalars.learning_rate),
+        momentum(scalars.momentum),
+        inflow(!scalars.torch_momentum ? -learning_rate
+               : scalars.step == 1     ? V(1)
+                                       : V(1.0 - scalars.dampening)),
+        ahead(scalars.torch_momentum ? V(1) : -learning_rate),
+        step_size(scalars.torch_momentum ? -learning_rate : V(1)),
+        nesterov(scalars.nesterov ? V(1) : V(0)) {}
 
   TF_OPT_RULE_INLINE void operator()(V& p, const V& g) const {
     static_assert(!kMomentum, "momentum keeps a slot");
@@ -50,15 +50,15 @@ struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
     p = p + step_size * change;
   }
 
-  static MissedStep Missed(const SgdHyperparameters& step,
+  static MissedStep Missed(const SgdHyperparameters& scalars,
                            const VariableInputs& own) {
     MissedStep missed;
-    missed.step_size =
-        (step.torch_momentum ? own.learning_rate_factor * step.learning_rate
-                             : -1.0) *
-        (step.nesterov ? step.momentum : 1.0);
-    missed.ratio = step.momentum;
-    missed.decays[0] = step.momentum;
+    missed.step_size = (scalars.torch_momentum
+                            ? own.learning_rate_factor * scalars.learning_rate
+                            : -1.0) *
+                       (scalars.nesterov ? scalars.momentum : 1.0);
+    missed.ratio = scalars.momentum;
+    missed.decays[0] = scalars.momentum;
     return missed;
   }
 

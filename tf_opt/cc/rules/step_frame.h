@@ -146,8 +146,8 @@ struct Frame {
                      .With(own.whole_number());
   }
 
-  // Returns the same with other random bits, for rows that waited.
-  Frame ForWaitingRows() const {
+  // Returns the same with other random bits, for rows that coast.
+  Frame ForCoasting() const {
     Frame other = *this;
     other.random_key = random_key.Stream(kCoastingStreams);
     return other;
@@ -168,33 +168,33 @@ struct Frame {
 
 // Factor that all decays leave of a variable.
 template <typename Rule>
-TF_OPT_HOST_DEVICE double KeptBy(const typename Rule::Step& step,
+TF_OPT_HOST_DEVICE double KeptBy(const typename Rule::Scalars& scalars,
                                  const FrameInputs& inputs,
                                  const VariableInputs& own) {
   const double decay = inputs.decoupled_weight_decay ? own.weight_decay : 0.0;
-  return KeptPart(own.learning_rate_factor * step.learning_rate, decay) *
-         Rule::Kept(step, own);
+  return KeptPart(own.learning_rate_factor * scalars.learning_rate, decay) *
+         Rule::Kept(scalars, own);
 }
 
 // What a step does to rows that miss it.
 template <typename Rule>
-MissedStep MissedStepOf(const typename Rule::Step& step,
+MissedStep MissedStepOf(const typename Rule::Scalars& scalars,
                         const FrameInputs& inputs, const VariableInputs& own) {
-  MissedStep missed = Rule::Missed(step, own);
-  missed.keep = KeptBy<Rule>(step, inputs, own);
+  MissedStep missed = Rule::Missed(scalars, own);
+  missed.keep = KeptBy<Rule>(scalars, inputs, own);
   return missed;
 }
 
 // A rule and its frame, for one variable.
 template <typename Rule>
 struct FramedRule : Frame<typename Rule::Value> {
-  TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Step& step,
+  TF_OPT_HOST_DEVICE FramedRule(const typename Rule::Scalars& scalars,
                                 const FrameInputs& inputs,
                                 const VariableInputs& own)
       : Frame<typename Rule::Value>(inputs, own,
-                                    KeptBy<Rule>(step, inputs, own),
+                                    KeptBy<Rule>(scalars, inputs, own),
                                     kRoundedAtRandom<Rule>),
-        rule(step, own) {}
+        rule(scalars, own) {}
 
   Rule rule;
 };

@@ -1,59 +1,30 @@
-// The rules of one optimizer, TF_OPT_RULE, for a step on the CPU. Compiled once
-// for each optimizer; it contains functions of the standard library, so for no
-// instruction set in particular.
 #include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
 
-#include <vector>
-
-#include "tf_opt/cc/engines/cpu/cpu_rule.h"
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
-#include "tf_opt/cc/rules/coasting.h"
-#include "tf_opt/cc/rules/description.h"
-#include "tf_opt/cc/rules/rule_info.h"
-#include "tf_opt/cc/rules/step_frame.h"
+#include "tf_opt/cc/engines/cpu/sparse_cpu.h"
 
 namespace tf_opt {
-namespace {
 
-template <typename Description, typename V>
-void ApplyRules(const CpuStep& step) {
-  WithRule<Description, V>(step.variant, [&step](auto tag) {
-    using Rule = typename decltype(tag)::type;
-    const typename Rule::Step shared(
-        HyperparametersOf<Description>(step.values));
-    std::vector<CpuRule<V>> rules;
+void ApplyOnCpu(const CpuStep& step, const RuleMakers& makers) {
+  WithElementType(step.arrays.element, [&](auto element) {
+    using T = typename decltype(element)::type;
     std::vector<MissedStep> missed;
-    rules.reserve(step.variables.size());
-    for (const VariableInputs& own : step.variables) {
-      [[maybe_unused]] const int i = static_cast<int>(rules.size());
-      rules.emplace_back(FramedRule<Rule>(shared, step.frame, own),
-                         ChosenCpuTarget());
-      if constexpr (Rule::kRowWise) {
-        rules[i].row_states =
-            static_cast<V*>(step.arrays.RowStates(Rule::kSlots, i));
-        rules[i].width = step.arrays.widths[i];
-      }
-      if constexpr (Description::kCoasts) {
-        if (!step.waiting.empty()) {
-          missed.push_back(MissedStepOf<Rule>(shared, step.frame, own));
-        }
-      }
+    const CpuRules<T> rules =
+        std::get<RuleMaker<ComputeType<T>>>(makers)(step, &missed);
+    if (rules.empty()) return;
+    const auto tensors = step.arrays.Tensors<T>(rules[0].loops->slots);
+    if (!step.sparse) {
+      ApplyDense(tensors, rules, ChosenCpuTarget(), step.threads);
+      return;
     }
-    ApplyStep(step, rules, kTablesOf<Rule>, missed);
+    std::vector<SparseGradient<T>> gradients;
+    gradients.reserve(step.slices.size());
+    for (const CpuStep::Slices& one : step.slices) {
+      gradients.push_back(
+          {static_cast<const T*>(one.values), one.width, one.entries});
+    }
+    ApplySparse(tensors, gradients, rules, step.lazy, ChosenCpuTarget(),
+                step.threads, step.waiting, missed);
   });
 }
-
-}  // namespace
-
-template <typename Description>
-void ApplyOnCpu(const CpuStep& step) {
-  if (step.arrays.element == ElementType::kDouble) {
-    ApplyRules<Description, double>(step);
-  } else {
-    ApplyRules<Description, float>(step);
-  }
-}
-
-template void ApplyOnCpu<TF_OPT_RULE>(const CpuStep& step);
 
 }  // namespace tf_opt

@@ -1,22 +1,57 @@
-// A step of any optimizer on a CPU without its types: what a framework calls.
+// The CPU engine for its callers: the rules of one optimizer over many tensors,
+// with the types and, for a framework, without. It knows no formula: the caller
+// passes raw pointers, a rule for each tensor or what makes them, and threads.
 #ifndef TF_OPT_CC_ENGINES_CPU_APPLY_ON_CPU_H_
 #define TF_OPT_CC_ENGINES_CPU_APPLY_ON_CPU_H_
 
 #include <cstdint>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "tf_opt/cc/engines/cpu/cpu_rule.h"
-#include "tf_opt/cc/engines/cpu/parallel_for.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
 #include "tf_opt/cc/engines/step_arrays.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/description.h"
-#include "tf_opt/cc/rules/rule_info.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
+// For variables of type T.
+template <typename T>
+using CpuRules = std::vector<CpuRule<ComputeType<T>>>;
+
+// Bytes that an update moves for an element: it reads variable, gradient and
+// slots and writes variable and slots.
+template <typename T>
+int64_t BytesPerElement(const CpuRules<T>& rules) {
+  const int slots = rules.empty() ? 0 : rules[0].loops->slots;
+  return 3 * sizeof(T) + 2 * slots * sizeof(ComputeType<T>);
+}
+
+// Applies rules[i] to tensors[i], for all i.
+template <typename T>
+void ApplyDense(const std::vector<DenseTensor<T>>& tensors,
+                const CpuRules<T>& rules, CpuTarget target,
+                const CpuThreads& threads) {
+  std::vector<int64_t> sizes;
+  sizes.reserve(tensors.size());
+  for (const auto& tensor : tensors) sizes.push_back(tensor.size);
+  const RangeLoops<T>& loops = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>());
+  ForRanges(std::move(sizes), BytesPerElement<T>(rules), threads,
+            [&](int i, int64_t begin, int64_t end) {
+              begin = rules[i].NextRow(begin);
+              end = rules[i].NextRow(end);
+              loops.update(rules[i], {tensors[i], tensors[i].gradient() + begin,
+                                      begin, end});
+            });
+}
+
+// A step of any optimizer without its types.
 struct CpuStep {
   // A sparse gradient whose values have the variables' type.
   using Slices = SparseGradient<void>;
@@ -26,7 +61,6 @@ struct CpuStep {
   RuleValues values;
   FrameInputs frame;
   std::vector<VariableInputs> variables;
-  int64_t row = 0;  // Of each table: the one that the step reads and writes.
   // One for each variable if gradients are sparse.
   bool sparse = false;
   bool lazy = false;
@@ -34,21 +68,24 @@ struct CpuStep {
   // One for each variable if rows that wait catch up. Without `frame.update`
   // that is all that happens.
   std::vector<WaitingRows> waiting;
-  int threads = 1;
-  ParallelFor parallel_for;
+  CpuThreads threads;
 };
 
-// Applies the rule, framed, to all variables. The numbers must be in their
-// ranges. apply_on_cpu.cc defines it for each optimizer.
-template <typename Description>
-void ApplyOnCpu(const CpuStep& step);
+// Makes an optimizer's rule for each variable and, where rows wait, the step
+// that they miss. The numbers must be in their ranges. make_rules.cc defines it
+// for each optimizer.
+template <typename Description, typename V>
+std::vector<CpuRule<V>> MakeRules(const CpuStep& step,
+                                  std::vector<MissedStep>* missed);
 
-// Applies a rule for each variable. `tables` are the operands that are a row of
-// a table; where rows wait, each variable has a missed step.
-void ApplyStep(const CpuStep& step, const std::vector<CpuRule<float>>& rules,
-               OperandSet tables, const std::vector<MissedStep>& missed);
-void ApplyStep(const CpuStep& step, const std::vector<CpuRule<double>>& rules,
-               OperandSet tables, const std::vector<MissedStep>& missed);
+// MakeRules of an optimizer.
+template <typename V>
+using RuleMaker = std::vector<CpuRule<V>> (*)(const CpuStep&,
+                                              std::vector<MissedStep>*);
+using RuleMakers = std::tuple<RuleMaker<float>, RuleMaker<double>>;
+
+// Applies the rules that `makers` make, framed, to all variables.
+void ApplyOnCpu(const CpuStep& step, const RuleMakers& makers);
 
 }  // namespace tf_opt
 

@@ -1,5 +1,5 @@
 // Blocks of a step's arrays in the type of the arithmetic, for one instruction
-// set. The same rules hold as in dense_cpu_range-inl.h.
+// set. The same rules hold as in range_loops-inl.h.
 //
 // A rule's loop knows arrays of the arithmetic's type V alone: an array that is
 // stored in V is used in place, any other is widened into a block in the

@@ -2,7 +2,7 @@
 
 load("//tf_opt:copts.bzl", "EXACT")
 
-# For the reasons see dense_cpu_range-inl.h. On arrays in cache -O3 is 2 to 7 %
+# For the reasons see range_loops-inl.h. On arrays in cache -O3 is 2 to 7 %
 # faster than -O2 with vectors, whose code takes a third less space and time to
 # compile (AMD EPYC, a step on 1 M elements).
 COPTS = EXACT + [

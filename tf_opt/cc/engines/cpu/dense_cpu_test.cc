@@ -1,16 +1,14 @@
 // The dense CPU engine: every element once, the same bits on every instruction
 // set, 16-bit floats rounded as IEEE 754 says.
-#include "tf_opt/cc/engines/cpu/dense_cpu.h"
-
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
 #include "tf_opt/cc/engines/testing/all_rules.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
-#include "tf_opt/cc/engines/testing/hyperparameters.h"
 #include "tf_opt/cc/engines/testing/test_threads.h"
 #include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/adam.h"
@@ -43,21 +41,12 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
   using T = typename TypeParam::T;
   using Rule = typename TypeParam::Rule;
   using Model = DenseModel<T, Rule::kSlots, Rule::kRowWise>;
-  const typename Rule::Step numbers(
-      HyperparametersAt<typename Rule::Description>(3));
   for (const Setting& setting : AllSettings<T, Rule>()) {
     SCOPED_TRACE(testing::Message() << setting);
 
     const auto rules_for = [&](Model* model, CpuTarget target) {
-      CpuRules<T> rules;
-      for (size_t i = 0; i < Sizes().size(); ++i) {
-        const VariableInputs own{0.01 * i, 1.5, setting.framed ? 1.25 : 1,
-                                 double(i)};
-        rules.emplace_back(FramedRule<Rule>(numbers, setting.frame, own),
-                           target);
-      }
-      model->SetRows(Widths(), &rules);
-      return rules;
+      return TestRules<Rule>(model, Widths(), setting.frame,
+                             setting.framed ? 1.25 : 1, target);
     };
     const Model original(Sizes(), 0, setting);
     Model expected(original);
@@ -68,8 +57,8 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
       // Or one row at a time.
       const int64_t step = Rule::kRowWise ? rules[i].width : 1;
       for (int64_t j = 0; j < tensors[i].size; j += step) {
-        loops.apply(rules[i],
-                    {tensors[i], tensors[i].gradient() + j, j, j + step});
+        loops.update(rules[i],
+                     {tensors[i], tensors[i].gradient() + j, j, j + step});
       }
     }
     ASSERT_FALSE(expected.SameBits(original));
@@ -78,7 +67,7 @@ TYPED_TEST(DenseCpuRuleTest, EveryTargetAndSplitGivesTheBitsOfOneAtATime) {
       for (const int64_t distance : {0, 512}) {
         prefetch_distance = distance;  // As other processors choose it.
         Model split(original);
-        ApplyDense(split.Tensors(), rules_for(&split, target), target, 3,
+        ApplyDense(split.Tensors(), rules_for(&split, target), target,
                    OnThreads(3));
         EXPECT_TRUE(split.SameBits(expected));
         EXPECT_TRUE(split.PaddingIsUntouched());
@@ -91,8 +80,8 @@ TEST(DenseCpu, SmallStepsRunInline) {
   using Rule = AdamRule<float, false>;
   DenseModel<float, 2> model({100});
   const CpuRules<float> rules = {
-      {FramedRule<Rule>(AdamStep({}), {}, {}), kBaseline}};
-  ApplyDense(model.Tensors(), rules, kBaseline, 8, MustNotRun);
+      {FramedRule<Rule>(AdamScalars({}), {}, {}), kBaseline}};
+  ApplyDense(model.Tensors(), rules, kBaseline, Unused(8));
 }
 
 // With a gradient of 0 only the decay remains: a rule that multiplies its
@@ -112,8 +101,8 @@ std::vector<T> Multiplied(std::vector<T> values, CpuTarget target,
   tensor.operands[kFrameOperandCount + 1] = v.data();
   tensor.size = static_cast<int64_t>(values.size());
   const CpuRules<T> rules = {
-      {FramedRule<Rule>(AdamStep(h), {}, {/*weight_decay=*/1.0}), target}};
-  ApplyDense<T>({tensor}, rules, target, 1, MustNotRun);
+      {FramedRule<Rule>(AdamScalars(h), {}, {/*weight_decay=*/1.0}), target}};
+  ApplyDense<T>({tensor}, rules, target, Unused(1));
   return values;
 }
 
@@ -155,21 +144,14 @@ TYPED_TEST(SixteenBitTest, EveryNumberIsRoundedToTheNearestAndTiesToEven) {
   }
 }
 
-TEST(TileTable, OfMoreElementsThan32BitsCount) {
+TEST(TileList, OfMoreElementsThan32BitsCount) {
   constexpr int64_t kSize = (int64_t{1} << 45) + 1;
-  const TileTable table({3, kSize});
+  const TileList table({3, kSize});
   EXPECT_EQ(table.size(), 1 + kSize / kTileSize + 1);
   const Tile last = table[table.size() - 1];
   EXPECT_EQ(last.tensor, 1);
   EXPECT_EQ(last.begin, kSize - 1);
   EXPECT_EQ(last.size, 1);
-}
-
-TEST(CpuTarget, TheChosenOneIsSupported) {
-  const auto supported = SupportedCpuTargets();
-  EXPECT_EQ(supported.front(), kBaseline);
-  EXPECT_NE(std::find(supported.begin(), supported.end(), ChosenCpuTarget()),
-            supported.end());
 }
 
 }  // namespace

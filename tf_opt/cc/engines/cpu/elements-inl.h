@@ -1,5 +1,5 @@
 // Loops over the elements of a block, for one instruction set. The same rules
-// hold as in dense_cpu_range-inl.h.
+// hold as in range_loops-inl.h.
 #ifndef TF_OPT_CC_ENGINES_CPU_ELEMENTS_INL_H_
 #define TF_OPT_CC_ENGINES_CPU_ELEMENTS_INL_H_
 

@@ -10,9 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
-#include "tf_opt/cc/engines/cpu/parallel_for.h"
-#include "tf_opt/cc/engines/cpu/range_loops.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
@@ -24,7 +22,7 @@ namespace tf_opt {
 template <typename T>
 std::vector<Measure> MeasureGradients(
     const std::vector<MeasuredTensor<T>>& tensors, double gradient_scale,
-    CpuTarget target, int num_threads, const ParallelFor& parallel_for,
+    CpuTarget target, const CpuThreads& threads,
     const std::vector<GradientRows>& rows = {}) {
   using V = ComputeType<T>;
   std::vector<int64_t> sizes;
@@ -37,11 +35,11 @@ std::vector<Measure> MeasureGradients(
     }
   }
 
-  const TileTable table(sizes);
-  std::vector<Measure> tiles(table.size());
+  const TileList list(sizes);
+  std::vector<Measure> tiles(list.size());
   const auto measure = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>()).measure;
   const auto scale = static_cast<V>(gradient_scale);
-  ForRanges(std::move(sizes), bytes_per_element, num_threads, parallel_for,
+  ForRanges(std::move(sizes), bytes_per_element, threads,
             [&](int i, int64_t begin, int64_t end) {
               const MeasuredTensor<T>& tensor = tensors[i];
               // A tile of a dense gradient: zeros, but for the rows that it
@@ -50,7 +48,7 @@ std::vector<Measure> MeasureGradients(
               if (!rows.empty()) std::memset(dense, 0, sizeof(dense));
               for (; begin < end; begin += kTileSize) {
                 const int64_t size = std::min(end - begin, kTileSize);
-                Measure& tile = tiles[table.begin(i) + begin / kTileSize];
+                Measure& tile = tiles[list.begin(i) + begin / kTileSize];
                 const V* const accumulator = tensor.accumulator == nullptr
                                                  ? nullptr
                                                  : tensor.accumulator + begin;
@@ -76,8 +74,8 @@ std::vector<Measure> MeasureGradients(
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
     double lanes[kLanes] = {};
     bool finite = true;
-    for (int64_t k = table.begin(i); k < table.end(i); ++k) {
-      lanes[(k - table.begin(i)) % kLanes] += tiles[k].sum_of_squares;
+    for (int64_t k = list.begin(i); k < list.end(i); ++k) {
+      lanes[(k - list.begin(i)) % kLanes] += tiles[k].sum_of_squares;
       finite &= tiles[k].finite;
     }
     measures.push_back({CanonicalNan(AddLanes<kLanes>(lanes)), finite});

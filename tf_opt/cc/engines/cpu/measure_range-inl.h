@@ -1,9 +1,9 @@
 // The inner loop of the CPU engine that measures gradients, for one instruction
-// set. The same rules hold as in dense_cpu_range-inl.h.
+// set. The same rules hold as in range_loops-inl.h.
 #include <cstddef>
 #include <cstdint>
 
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/float_conversion-inl.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
@@ -13,7 +13,7 @@ namespace tf_opt {
 namespace TF_OPT_CPU_TARGET {
 namespace {
 
-// Prefetch distance, on processors that need prefetching (see cpu_target.h).
+// Prefetch distance, on processors that need prefetching (see loops.cc).
 // Prefetching past the end of a tensor has no effect.
 constexpr uintptr_t kPrefetchBytes = 8192;
 

@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
-#include "tf_opt/cc/engines/cpu/parallel_for.h"
-#include "tf_opt/cc/engines/cpu/range_loops.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
+#include "tf_opt/cc/engines/tiles.h"
 
 namespace tf_opt {
 
@@ -33,7 +32,7 @@ std::vector<int64_t> FirstEntries(const SparseGradient<T>& gradient) {
 // Writes the sums of all tables.
 template <typename T>
 void SumRows(const std::vector<MergedSlices<T>>& tables, CpuTarget target,
-             int num_threads, const ParallelFor& parallel_for) {
+             const CpuThreads& threads) {
   std::vector<int64_t> sizes;
   for (const auto& table : tables) {
     sizes.push_back(static_cast<int64_t>(table.firsts.size()) *
@@ -41,7 +40,7 @@ void SumRows(const std::vector<MergedSlices<T>>& tables, CpuTarget target,
   }
   const auto sum_row = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>()).sum_row;
 
-  ForRanges(std::move(sizes), 2 * sizeof(T), num_threads, parallel_for,
+  ForRanges(std::move(sizes), 2 * sizeof(T), threads,
             [&](int i, int64_t begin, int64_t end) {
               const SparseGradient<T>& gradient = tables[i].gradient;
               const int64_t width = gradient.width;

@@ -1,9 +1,8 @@
 // The CPU engine's loops that know no rule, for all types of variables and one
 // instruction set.
-#include "tf_opt/cc/engines/cpu/range_loops.h"
-
-#include "tf_opt/cc/engines/cpu/dense_cpu_range-inl.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/cpu/measure_range-inl.h"
+#include "tf_opt/cc/engines/cpu/range_loops-inl.h"
 #include "tf_opt/cc/engines/cpu/sum_row-inl.h"
 
 namespace tf_opt {
@@ -12,7 +11,7 @@ namespace TF_OPT_CPU_TARGET {
 template <typename T>
 const RangeLoops<T>& RangeLoopsOf() {
   static constexpr RangeLoops<T> kLoops = {
-      ApplyRange<T>, AddSquares<T>, CoastRange<T>, SumRow<T>, MeasureRange<T>};
+      UpdateRange<T>, AddSquares<T>, CoastRange<T>, SumRow<T>, MeasureRange<T>};
   return kLoops;
 }
 

@@ -1,10 +1,10 @@
 // The loops of one rule over a block of arrays in its arithmetic type, for one
-// instruction set. The same rules hold as in dense_cpu_range-inl.h.
+// instruction set. The same rules hold as in range_loops-inl.h.
 #include <cstddef>
 #include <utility>
 
-#include "tf_opt/cc/engines/cpu/cpu_rule.h"
 #include "tf_opt/cc/engines/cpu/elements-inl.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/float_bits.h"
 #include "tf_opt/cc/rules/operand.h"

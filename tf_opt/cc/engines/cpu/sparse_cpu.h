@@ -14,15 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "tf_opt/cc/engines/cpu/cpu_rule.h"
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
-#include "tf_opt/cc/engines/cpu/dense_cpu.h"
-#include "tf_opt/cc/engines/cpu/parallel_for.h"
-#include "tf_opt/cc/engines/cpu/range_loops.h"
+#include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"
-#include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/scalar_math.h"
@@ -49,7 +47,7 @@ class SparseTable {
         coasting_rule_(rule),
         loops_(loops),
         waiting_(waiting) {
-    coasting_rule_.frame = rule.frame.ForWaitingRows();
+    coasting_rule_.frame = rule.frame.ForCoasting();
   }
 
   // Lets the elements [begin, end) of the table, whose rows wait, catch up.
@@ -64,7 +62,7 @@ class SparseTable {
   }
 
   // Applies the rule to the elements [begin, end) of the table.
-  void ApplyAll(int64_t begin, int64_t end) const {
+  void UpdateAll(int64_t begin, int64_t end) const {
     const int64_t width = gradient_.width;
     int64_t k = gradient_.Find(begin / width);
     while (begin < end) {
@@ -72,13 +70,13 @@ class SparseTable {
           k < gradient_.count() ? gradient_.entries.row(k) * width : end;
       if (begin < row_begin) {
         const int64_t stop = std::min(end, row_begin);
-        loops_.apply(rule_, {table_, /*gradient=*/nullptr, begin, stop});
+        loops_.update(rule_, {table_, /*gradient=*/nullptr, begin, stop});
         begin = stop;
         continue;
       }
       const int64_t segment_end = gradient_.SegmentEnd(k);
       const int64_t stop = std::min(end, row_begin + width);
-      ApplyRow(k, segment_end, begin - row_begin, stop - row_begin);
+      UpdateRow(k, segment_end, begin - row_begin, stop - row_begin);
       begin = stop;
       k = segment_end;
     }
@@ -86,7 +84,7 @@ class SparseTable {
 
   // Applies the rule to the rows that occur: those whose first entries have the
   // elements [begin, end), counting the elements of all entries.
-  void ApplyOccurring(int64_t begin, int64_t end) const {
+  void UpdateOccurring(int64_t begin, int64_t end) const {
     const int64_t width = gradient_.width;
     const int64_t ahead = EntriesAhead(width);
     while (begin < end) {
@@ -94,8 +92,8 @@ class SparseTable {
       const int64_t stop = std::min(end, (k + 1) * width);
       if (k + ahead < gradient_.count()) Prefetch(k + ahead);
       if (gradient_.BeginsSegment(k)) {
-        ApplyRow(k, gradient_.SegmentEnd(k), begin - k * width,
-                 stop - k * width);
+        UpdateRow(k, gradient_.SegmentEnd(k), begin - k * width,
+                  stop - k * width);
       }
       begin = stop;
     }
@@ -111,8 +109,8 @@ class SparseTable {
 
   // Applies the rule to the columns [begin, end) of the row with the entries
   // [k, segment_end).
-  void ApplyRow(int64_t k, int64_t segment_end, int64_t begin,
-                int64_t end) const {
+  void UpdateRow(int64_t k, int64_t segment_end, int64_t begin,
+                 int64_t end) const {
     const int64_t row = gradient_.entries.row(k);
     const int64_t row_begin = row * gradient_.width;
     if (waiting_ != nullptr) {
@@ -131,19 +129,19 @@ class SparseTable {
     };
     if (rule_.is_row_wise() && rule_.frame.update &&
         end - begin > kSummedColumns) {
-      ApplyToLongRow(row, for_parts, sum);
+      UpdateLongRow(row, for_parts, sum);
       return;
     }
     for_parts([&](int64_t first, int64_t last) {
-      loops_.apply(rule_, {table_, sum, first, last});
+      loops_.update(rule_, {table_, sum, first, last});
     });
   }
 
   // For a row of several parts, which are summed one at a time: a row-wise rule
   // takes them twice.
   template <typename ForParts>
-  void ApplyToLongRow(int64_t row, const ForParts& for_parts,
-                      const T* sum) const {
+  void UpdateLongRow(int64_t row, const ForParts& for_parts,
+                     const T* sum) const {
     alignas(64) double lanes[kLanes] = {};
     for_parts([&](int64_t first, int64_t last) {
       loops_.add_squares(rule_, {table_, sum, first, last}, lanes);
@@ -153,7 +151,7 @@ class SparseTable {
                          rule_.row_states + row, own.rule);
     own.row_states = nullptr;
     for_parts([&](int64_t first, int64_t last) {
-      loops_.apply(own, {table_, sum, first, last});
+      loops_.update(own, {table_, sum, first, last});
     });
   }
 
@@ -181,62 +179,60 @@ class SparseTable {
   const WaitingRows* waiting_;
 };
 
-// Applies rules[i] to tables[i] with gradients[i], for all i: to the rows that
-// occur, or to all rows. If there are rows that wait[i], these catch up first;
-// rules that don't update do nothing else. Those that don't occur in a lazy
+// Applies rules[i] to tensors[i] with gradients[i], for all i: to the rows that
+// occur, or to all rows. If rows wait, those of waiting[i] catch up first;
+// rules that don't update do nothing else. The rows that don't occur in a lazy
 // update then miss missed[i].
 template <typename T>
-void ApplySparse(const std::vector<DenseTensor<T>>& tables,
+void ApplySparse(const std::vector<DenseTensor<T>>& tensors,
                  const std::vector<SparseGradient<T>>& gradients,
                  const CpuRules<T>& rules, bool lazy, CpuTarget target,
-                 int num_threads, const ParallelFor& parallel_for,
-                 std::vector<WaitingRows> wait = {},
+                 const CpuThreads& threads,
+                 std::vector<WaitingRows> waiting = {},
                  const std::vector<MissedStep>& missed = {}) {
-  const int count = static_cast<int>(tables.size());
-  const bool waits = !wait.empty();
+  const int count = static_cast<int>(tensors.size());
+  const bool waits = !waiting.empty();
   const bool update = count > 0 && rules[0].frame.update;
   const RangeLoops<T>& loops = TF_OPT_OF_CPU_TARGET(target, RangeLoopsOf<T>());
   const auto all_catch_up = [&](int i) {
-    return waits && (!lazy || wait[i].is_full());
+    return waits && (!lazy || waiting[i].is_full());
   };
-  std::vector<SparseTable<T>> updates;
+  std::vector<SparseTable<T>> tables;
   std::vector<int64_t> sizes, sizes_of_waiting;
   for (int i = 0; i < count; ++i) {
-    updates.emplace_back(tables[i], gradients[i], rules[i], loops,
-                         waits ? &wait[i] : nullptr);
+    tables.emplace_back(tensors[i], gradients[i], rules[i], loops,
+                        waits ? &waiting[i] : nullptr);
     // Lazy: one row for each entry, of which those that begin a segment count.
     sizes.push_back(lazy ? gradients[i].count() * gradients[i].width
-                         : tables[i].size);
-    sizes_of_waiting.push_back(all_catch_up(i) ? tables[i].size : 0);
+                         : tensors[i].size);
+    sizes_of_waiting.push_back(all_catch_up(i) ? tensors[i].size : 0);
   }
-  ForRangesOf<T>(std::move(sizes_of_waiting), rules, num_threads, parallel_for,
-                 [&](int i, int64_t begin, int64_t end) {
-                   updates[i].CatchUpAll(begin, end);
-                 });
+  const int64_t bytes_per_element = BytesPerElement<T>(rules);
+  ForRanges(std::move(sizes_of_waiting), bytes_per_element, threads,
+            [&](int i, int64_t begin, int64_t end) {
+              tables[i].CatchUpAll(begin, end);
+            });
   for (int i = 0; i < count; ++i) {
-    if (all_catch_up(i)) wait[i].MarkAllUpToDate();
+    if (all_catch_up(i)) waiting[i].MarkAllUpToDate();
   }
   if (waits && !lazy && !update) return;
-  ForRangesOf<T>(std::move(sizes), rules, num_threads, parallel_for,
-                 [&](int i, int64_t begin, int64_t end) {
-                   lazy ? updates[i].ApplyOccurring(begin, end)
-                        : updates[i].ApplyAll(begin, end);
-                 });
+  ForRanges(std::move(sizes), bytes_per_element, threads,
+            [&](int i, int64_t begin, int64_t end) {
+              begin = rules[i].NextRow(begin);
+              end = rules[i].NextRow(end);
+              lazy ? tables[i].UpdateOccurring(begin, end)
+                   : tables[i].UpdateAll(begin, end);
+            });
   if (!waits || !lazy) return;
-  const auto finish = [&](int64_t begin, int64_t end) {
+  threads.ForTensors(count, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const SparseGradient<T>& gradient = gradients[i];
-      if (update) wait[i].Miss(missed[i]);
+      if (update) waiting[i].Miss(missed[i]);
       for (int64_t k = 0; k < gradient.count(); ++k) {
-        wait[i].MarkUpToDate(gradient.entries.row(k));
+        waiting[i].MarkUpToDate(gradient.entries.row(k));
       }
     }
-  };
-  if (count == 1 || num_threads <= 1) {
-    finish(0, count);
-  } else {
-    parallel_for(count, 1, finish);
-  }
+  });
 }
 
 }  // namespace tf_opt

@@ -1,21 +1,20 @@
-// The sparse CPU engine, against the dense one with the gradients that are
-// meant.
+// The sparse CPU engine and merging, against dense gradients that mean the
+// same.
 #include "tf_opt/cc/engines/cpu/sparse_cpu.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tf_opt/cc/engines/cpu/dense_cpu.h"
+#include "tf_opt/cc/engines/cpu/apply_on_cpu.h"
+#include "tf_opt/cc/engines/cpu/merge_cpu.h"
 #include "tf_opt/cc/engines/testing/all_rules.h"
 #include "tf_opt/cc/engines/testing/dense_model.h"
-#include "tf_opt/cc/engines/testing/hyperparameters.h"
 #include "tf_opt/cc/engines/testing/sparse_model.h"
 #include "tf_opt/cc/engines/testing/test_threads.h"
 #include "tf_opt/cc/rules/coasting.h"
@@ -60,7 +59,18 @@ std::vector<SparseGradient<T>> GradientsOf(
 template <typename N>
 bool SameBytes(const std::vector<N>& a, const std::vector<N>& b) {
   return a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(N)) == 0;
+         (a.empty() ||
+          std::memcmp(a.data(), b.data(), a.size() * sizeof(N)) == 0);
+}
+
+// Calls use(target, threads), also for all in one piece.
+template <typename Use>
+void ForTargets(const Use& use) {
+  for (const CpuTarget target : SupportedCpuTargets()) {
+    SCOPED_TRACE(CpuTargetName(target));
+    use(target, OnThreads(3, 1));
+  }
+  use(ChosenCpuTarget(), Unused(1));
 }
 
 // What the rows of a table wait for, without its engine.
@@ -118,19 +128,9 @@ class SparseCpuRuleTest : public testing::Test {
                            const std::vector<SparseModel<T>>& tables,
                            const FrameInputs& frame,
                            CpuTarget target = CpuTarget::kBaseline) {
-    CpuRules<T> rules;
     std::vector<int64_t> widths;
-    for (size_t i = 0; i < tables.size(); ++i) {
-      const typename Rule::Step shared(
-          HyperparametersAt<typename Rule::Description>(3));
-      rules.emplace_back(
-          FramedRule<Rule>(shared, frame,
-                           VariableInputs{0.01 * i, 1.5, 1.25, double(i)}),
-          target);
-      widths.push_back(tables[i].width());
-    }
-    model->SetRows(widths, &rules);
-    return rules;
+    for (const auto& table : tables) widths.push_back(table.width());
+    return TestRules<Rule>(model, widths, frame, 1.25, target);
   }
 
   // What a dense gradient makes of the model, everywhere or in the rows that
@@ -141,7 +141,7 @@ class SparseCpuRuleTest : public testing::Test {
     Model expected(original);
     const auto tensors = expected.Tensors();
     const CpuRules<T> rules = Rules(&expected, tables, frame);
-    const auto apply = baseline::RangeLoopsOf<T>().apply;
+    const auto apply = baseline::RangeLoopsOf<T>().update;
     for (size_t i = 0; i < tables.size(); ++i) {
       const std::vector<T> dense = tables[i].Dense();
       if (!lazy) {
@@ -163,8 +163,9 @@ class SparseCpuRuleTest : public testing::Test {
     for (int k = 0; k < 4; ++k) {
       auto hyperparameters = HyperparametersAt<typename Rule::Description>(3);
       hyperparameters.learning_rate /= 1 + k;
-      steps.push_back(MissedStepOf<Rule>(typename Rule::Step(hyperparameters),
-                                         {}, VariableInputs{0.01 * i, 1.5}));
+      steps.push_back(
+          MissedStepOf<Rule>(typename Rule::Scalars(hyperparameters), {},
+                             VariableInputs{0.01 * i, 1.5}));
     }
     return steps;
   }
@@ -188,7 +189,7 @@ class SparseCpuRuleTest : public testing::Test {
         if (!(since >= 0 && since < rows.used)) continue;
         if (!all && occurring.count(row) == 0) continue;
         CpuRule<ComputeType<T>> waits = rules[i];
-        waits.frame = rules[i].frame.ForWaitingRows();
+        waits.frame = rules[i].frame.ForCoasting();
         baseline::RangeLoopsOf<T>().coast(
             waits,
             Coasting<ComputeType<T>>(rows.entries[static_cast<int>(since)]),
@@ -217,81 +218,56 @@ class SparseCpuRuleTest : public testing::Test {
     }
   }
 
-  // Calls use(target, threads, parallel_for), also for all in one piece.
-  template <typename Use>
-  static void ForTargets(const Use& use) {
-    for (const CpuTarget target : SupportedCpuTargets()) {
-      SCOPED_TRACE(CpuTargetName(target));
-      use(target, 3, OnThreads(3, 1));
-    }
-    use(ChosenCpuTarget(), 1, MustNotRun);
-  }
-
-  static void CheckWaiting(bool lazy) {
-    ForSettings([lazy](const auto& tables, const FrameInputs& frame,
-                       const Model& original) {
+  // Applies sparse gradients, after rows have caught up if some wait.
+  static void Check(bool lazy, bool waits) {
+    ForSettings([=](const auto& tables, const FrameInputs& frame,
+                    const Model& original) {
       const auto gradients = GradientsOf(tables);
       std::vector<MissedStep> missed;
       std::vector<WaitingModel> waiting;
-      for (size_t i = 0; i < tables.size(); ++i) {
+      for (size_t i = 0; waits && i < tables.size(); ++i) {
         missed.push_back(Missed(i).back());
         // From 0 steps to as many as there is room for.
         waiting.emplace_back(tables[i].rows(), 3, (i + 3) % 4, Missed(i));
       }
       std::vector<WaitingModel> expected_waiting = waiting;
-      Model expected =
-          CaughtUp(original, tables, frame, lazy, &expected_waiting);
+      Model expected(original);
+      if (waits) {
+        expected = CaughtUp(original, tables, frame, lazy, &expected_waiting);
+      }
       // L2 decay may not move rows that wait, nor do some rules.
-      if (Rule::kSlots > 0 && missed[0].step_size != 0) {
+      if (waits && Rule::kSlots > 0 && missed[0].step_size != 0) {
         ASSERT_FALSE(expected.SameBits(original));
       }
-      if (frame.update) {
+      if (frame.update || !waits) {
         expected = Expected(expected, tables, frame, lazy);
+        ASSERT_FALSE(expected.SameBits(original));
       }
-      ForTargets(
-          [&](CpuTarget target, int threads, const ParallelFor& parallel_for) {
-            Model model(original);
-            std::vector<WaitingModel> found = waiting;
-            std::vector<WaitingRows> rows;
-            for (WaitingModel& one : found) rows.push_back(one.Rows());
-            ApplySparse(model.Tensors(), gradients,
-                        Rules(&model, tables, frame, target), lazy, target,
-                        threads, parallel_for, rows, missed);
-            EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
-            EXPECT_TRUE(model.PaddingIsUntouched());
-            for (size_t i = 0; i < tables.size(); ++i) {
-              EXPECT_TRUE(found[i].SameBitsAs(expected_waiting[i])) << i;
-            }
-          });
-    });
-  }
-
-  static void Check(bool lazy) {
-    ForSettings([lazy](const auto& tables, const FrameInputs& frame,
-                       const Model& original) {
-      const auto gradients = GradientsOf(tables);
-      const Model expected = Expected(original, tables, frame, lazy);
-      ASSERT_FALSE(expected.SameBits(original));
-      ForTargets(
-          [&](CpuTarget target, int threads, const ParallelFor& parallel_for) {
-            Model model(original);
-            ApplySparse<T>(model.Tensors(), gradients,
-                           Rules(&model, tables, frame, target), lazy, target,
-                           threads, parallel_for);
-            EXPECT_TRUE(model.SameBits(expected)) << threads << " threads";
-            EXPECT_TRUE(model.PaddingIsUntouched());
-          });
+      ForTargets([&](CpuTarget target, const CpuThreads& threads) {
+        Model model(original);
+        std::vector<WaitingModel> found = waiting;
+        std::vector<WaitingRows> rows;
+        for (WaitingModel& one : found) rows.push_back(one.Rows());
+        ApplySparse(model.Tensors(), gradients,
+                    Rules(&model, tables, frame, target), lazy, target, threads,
+                    rows, missed);
+        EXPECT_TRUE(model.SameBits(expected)) << threads.count << " threads";
+        EXPECT_TRUE(model.PaddingIsUntouched());
+        for (size_t i = 0; i < found.size(); ++i) {
+          EXPECT_TRUE(found[i].SameBitsAs(expected_waiting[i])) << i;
+        }
+      });
     });
   }
 };
 TYPED_TEST_SUITE(SparseCpuRuleTest, DifferentRules);
 
 TYPED_TEST(SparseCpuRuleTest, ExactGivesTheBitsOfADenseGradient) {
-  this->Check(/*lazy=*/false);
+  this->Check(/*lazy=*/false, /*waits=*/false);
 }
 
 TYPED_TEST(SparseCpuRuleTest, LazyGivesThemToTheRowsThatOccurAlone) {
-  this->Check(/*lazy=*/true);
+  this->Check(/*lazy=*/true, /*waits=*/false);
 }
 
 // Each rule coasts by its own function.
@@ -299,16 +275,50 @@ template <typename Case>
 class WaitingRowsTest : public SparseCpuRuleTest<Case> {};
 TYPED_TEST_SUITE(WaitingRowsTest, TestedRules);
 
-TYPED_TEST(WaitingRowsTest, RowsCatchUpBeforeALazyUpdate) {
+TYPED_TEST(WaitingRowsTest, CatchUpBeforeAnUpdate) {
   if constexpr (TypeParam::Rule::Description::kCoasts) {
-    this->CheckWaiting(/*lazy=*/true);
+    this->Check(/*lazy=*/true, /*waits=*/true);
+    this->Check(/*lazy=*/false, /*waits=*/true);
   }
 }
 
-TYPED_TEST(WaitingRowsTest, AllRowsCatchUpBeforeAnExactUpdate) {
-  if constexpr (TypeParam::Rule::Description::kCoasts) {
-    this->CheckWaiting(/*lazy=*/false);
+// Which of two NaNs their sum is depends on the compiler.
+template <typename T>
+std::vector<T> WithOneNan(std::vector<T> values) {
+  for (T& value : values) {
+    if (std::isnan(ToDouble(value))) value = FromBits<T>(~uint64_t{0});
   }
+  return values;
+}
+
+template <typename T>
+class MergeCpuTest : public testing::Test {};
+using Types = testing::Types<Half, BFloat16, float, double>;
+TYPED_TEST_SUITE(MergeCpuTest, Types);
+
+TYPED_TEST(MergeCpuTest, SumsHaveTheBitsOfTheDenseGradient) {
+  using T = TypeParam;
+  const auto tables = Tables<T>(/*special=*/true);
+  const auto gradients = GradientsOf(tables);
+  ForTargets([&](CpuTarget target, const CpuThreads& threads) {
+    std::vector<MergedSlices<T>> merged;
+    std::vector<std::vector<T>> sums;
+    for (const auto& gradient : gradients) {
+      const std::vector<int64_t> firsts = FirstEntries(gradient);
+      sums.emplace_back(firsts.size() * gradient.width);
+      merged.push_back({gradient, firsts, sums.back().data()});
+    }
+    SumRows(merged, target, threads);
+    for (size_t i = 0; i < tables.size(); ++i) {
+      std::vector<T> expected;
+      const std::vector<T> dense = tables[i].Dense();
+      for (const int64_t row : tables[i].OccurringRows()) {
+        const auto begin = dense.begin() + row * tables[i].width();
+        expected.insert(expected.end(), begin, begin + tables[i].width());
+      }
+      EXPECT_TRUE(SameBytes(WithOneNan(sums[i]), WithOneNan(expected)));
+    }
+  });
 }
 
 template <typename Index>

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {

@@ -1,5 +1,5 @@
 // The sum of a row's entries, for one instruction set. The same rules hold as
-// in dense_cpu_range-inl.h.
+// in range_loops-inl.h.
 #include <cstdint>
 
 #include "tf_opt/cc/engines/cpu/sparse_gradient.h"

@@ -44,7 +44,7 @@ const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
   }
   inputs.variables = step.variables;
   inputs.has_accumulators = step.has_accumulators;
-  inputs.row = step.row;
+  inputs.layer = step.layer;
   return WithGpuRule<Description>(step, [&](auto element, auto rule) {
     using T = typename decltype(element)::type;
     using Rule = typename decltype(rule)::type;

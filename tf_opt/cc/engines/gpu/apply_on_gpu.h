@@ -14,12 +14,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/tiles.h"
-#include "tf_opt/cc/rules/rule_info.h"
+#include "tf_opt/cc/rules/description.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -52,7 +51,7 @@ struct GpuStep {
   std::vector<const void*> frame_scalars;
   VariableVectors variables;
   bool has_accumulators = true;  // If false, every step must update.
-  GpuRow row;
+  GpuLayer layer;
 };
 
 // Bytes of device memory that a step needs as workspace.

@@ -11,11 +11,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
-#include "tf_opt/cc/engines/gpu/gpu_pack.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/gpu/gpu_state.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/random_bits.h"
@@ -215,7 +214,7 @@ class GpuThread {
     const int64_t size = tile.size;
     const FramedRule<Rule> rule = rules[batch.first + tile.tensor];
     const DenseTensor<T> part = batch.tensors[tile.tensor]
-                                    .AtRow(kTablesOf<Rule>, rules.row())
+                                    .AtLayer(kStackedOf<Rule>, rules.layer())
                                     .Part(tile.begin, size);
     if (!rules.updates()) {
       // One element at a time: neighbouring threads take neighbours.

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "tf_opt/cc/engines/dense_tensor.h"
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu.h"
 #include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
@@ -15,6 +14,7 @@
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/gpu/measure_gpu.h"
 #include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {

@@ -63,11 +63,11 @@ struct GpuScalars {
   Entry entries[kCapacity];
 };
 
-// For a rule with tables: the row that takes part.
-struct GpuRow {
-  GpuRow() = default;
-  // Tables have `count` rows, and `at` points to the number of the row.
-  GpuRow(const char* input, int64_t count, const int64_t* at)
+// For a rule with a stacked slot: the layer that the step takes.
+struct GpuLayer {
+  GpuLayer() = default;
+  // Stacks have `count` layers, and `at` points to the number of the layer.
+  GpuLayer(const char* input, int64_t count, const int64_t* at)
       : count(count), at(at) {
     std::snprintf(name, kGpuNameCapacity, "%s", input);
   }
@@ -86,7 +86,7 @@ struct GpuStepInputs {
   GpuScalars<FrameInputs, std::size(kFrameScalars)> frame;
   VariableVectors variables;
   bool has_accumulators = true;  // If false, every step must update.
-  GpuRow row;
+  GpuLayer layer;
 };
 
 // Rules of a step, in device memory.
@@ -113,40 +113,41 @@ class GpuRules {
   TF_OPT_HOST_DEVICE void Compute(const Inputs& inputs, int64_t i) const {
     const auto hyperparameters = inputs.scalars.Read();
     const FrameInputs frame = inputs.frame.Read();
-    rules_[i] = FramedRule<Rule>(typename Rule::Step(hyperparameters), frame,
+    rules_[i] = FramedRule<Rule>(typename Rule::Scalars(hyperparameters), frame,
                                  inputs.variables[i]);
     if (i == 0) {
-      const int64_t row =
-          inputs.row.at == nullptr ? 0 : ReadOnce(inputs.row.at);
+      const int64_t layer =
+          inputs.layer.at == nullptr ? 0 : ReadOnce(inputs.layer.at);
       // A step that is not enabled uses no number.
       const bool writes =
           frame.enabled &&
           inputs.scalars.Check(hyperparameters) & inputs.frame.Check(frame) &
-              CheckRow(inputs.row, row) & CheckUpdate(inputs, frame);
-      *header_ = {row, writes, frame.update};
+              CheckLayer(inputs.layer, layer) & CheckUpdate(inputs, frame);
+      *header_ = {layer, writes, frame.update};
     }
   }
 
   // Tells whether a step may write, and whether it updates or accumulates.
   TF_OPT_HOST_DEVICE bool writes() const { return header_->writes; }
   TF_OPT_HOST_DEVICE bool updates() const { return header_->updates; }
-  TF_OPT_HOST_DEVICE int64_t row() const { return header_->row; }
+  TF_OPT_HOST_DEVICE int64_t layer() const { return header_->layer; }
   TF_OPT_HOST_DEVICE const FramedRule<Rule>& operator[](int64_t i) const {
     return rules_[i];
   }
 
  private:
   struct alignas(16) Header {
-    int64_t row;
+    int64_t layer;
     bool writes;
     bool updates;
   };
 
-  TF_OPT_HOST_DEVICE static bool CheckRow(const GpuRow& known, int64_t row) {
-    if (known.at == nullptr || (row >= 0 && row < known.count)) return true;
+  TF_OPT_HOST_DEVICE static bool CheckLayer(const GpuLayer& known,
+                                            int64_t layer) {
+    if (known.at == nullptr || (layer >= 0 && layer < known.count)) return true;
     printf("tf_opt: `%s` must be in [0, %lld), got %lld; nothing was written\n",
            known.name, static_cast<long long>(known.count),
-           static_cast<long long>(row));
+           static_cast<long long>(layer));
     return false;
   }
 

@@ -8,7 +8,7 @@
 
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
-#include "tf_opt/cc/engines/gpu/gpu_pack.h"
+#include "tf_opt/cc/engines/gpu/gpu_state.h"
 #include "tf_opt/cc/engines/measure.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"

@@ -2,14 +2,20 @@
 #ifndef TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 #define TF_OPT_CC_ENGINES_TESTING_ALL_RULES_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/testing/dense_model.h"
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/description.h"
-#include "tf_opt/cc/rules/type_list.h"
+#include "tf_opt/cc/rules/scalar_input.h"
+#include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
 
@@ -45,8 +51,27 @@ auto TestCases(TypeList<Descriptions...> rules) -> decltype(TestCases(
 
 using TestedRules = decltype(TestCases(AllDescriptions()));
 
-// For loops that know no rule: none to three slots, one row-wise, one of
-// tables. Each has two types.
+// The rules of step 3 for the tensors of a model, rows of which have widths[i]
+// elements.
+template <typename Rule, typename Model>
+auto TestRules(Model* model, const std::vector<int64_t>& widths,
+               const FrameInputs& frame, double gradient_factor,
+               CpuTarget target) {
+  const typename Rule::Scalars shared(
+      HyperparametersAt<typename Rule::Description>(3));
+  std::vector<CpuRule<typename Rule::Value>> rules;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const VariableInputs own{0.01 * i, 1.5, gradient_factor, double(i)};
+    rules.emplace_back(FramedRule<Rule>(shared, frame, own), target);
+    if (!Rule::kRowWise) continue;
+    rules[i].row_states = model->row_states(i);
+    rules[i].width = widths[i];
+  }
+  return rules;
+}
+
+// For loops that know no rule: none to three slots, one row-wise, one
+// stacked. Each has two types.
 using DifferentRules = decltype(TestCases(
     TypeList<Asgd, Adagrad, Sgd, Adam, Adagrad, Sgd, Adam, Asgd>()));
 

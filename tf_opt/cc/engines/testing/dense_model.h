@@ -1,5 +1,5 @@
-// Tensors for the tests of engines: known numbers, and memory around them that
-// an engine must leave alone.
+// Steps for the tests of engines: numbers of which each part counts, and
+// tensors with memory around them that an engine must leave alone.
 #ifndef TF_OPT_CC_ENGINES_TESTING_DENSE_MODEL_H_
 #define TF_OPT_CC_ENGINES_TESTING_DENSE_MODEL_H_
 
@@ -13,9 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
 namespace tf_opt {
@@ -103,6 +104,36 @@ inline std::vector<FrameInputs> AllFrames() {
   FrameInputs accumulate_and_overwrite = overwrite;
   accumulate_and_overwrite.update = false;
   return {update, overwrite, accumulate, accumulate_and_overwrite};
+}
+
+// A number in this range for step t.
+inline double NumberIn(Range range, int t) {
+  switch (range) {
+    case Range::kDecayRate:
+      return 0.75;
+    case Range::kFraction:
+      return 0.5;
+    case Range::kNonNegative:
+      return 0.0625 / t;
+    case Range::kPositive:
+      return t;
+    default:
+      return 0.45;
+  }
+}
+
+// The hyperparameters of step t without any mode.
+template <typename Description>
+typename Description::Hyperparameters HyperparametersAt(int t) {
+  typename Description::Hyperparameters hyperparameters;
+  for (const auto& input : Description::kScalars) {
+    if (input.integer != nullptr) {
+      hyperparameters.*input.integer = t;
+    } else {
+      hyperparameters.*input.number = NumberIn(input.range, t);
+    }
+  }
+  return hyperparameters;
 }
 
 // How a model's tensors are stored.
@@ -263,14 +294,9 @@ class DenseModel {
     return tensors_;
   }
 
-  // Gives the states of rows to the rules of these tensors, if they are
-  // row-wise; rows of tensor i have widths[i] elements.
-  template <typename Rules>
-  void SetRows(const std::vector<int64_t>& widths, Rules* rules) {
-    for (std::size_t i = 0; kRowWise && i < rules->size(); ++i) {
-      (*rules)[i].row_states = static_cast<V*>(row_states_[i].data());
-      (*rules)[i].width = widths[i];
-    }
+  // The states of the rows of tensor i.
+  V* row_states(std::size_t i) {
+    return static_cast<V*>(row_states_[i].data());
   }
 
   bool SameBits(const DenseModel& other) const {

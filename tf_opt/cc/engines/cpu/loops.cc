@@ -1,4 +1,4 @@
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 
 #include <cstdlib>
 #include <cstring>

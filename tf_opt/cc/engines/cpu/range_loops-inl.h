@@ -18,11 +18,9 @@
 #include <type_traits>
 
 #include "tf_opt/cc/engines/cpu/blocks-inl.h"
-#include "tf_opt/cc/engines/cpu/cpu_rule.h"
-#include "tf_opt/cc/engines/cpu/cpu_target.h"
-#include "tf_opt/cc/engines/cpu/range_loops.h"
-#include "tf_opt/cc/engines/dense_tensor.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
 #include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
 #include "tf_opt/cc/rules/coasting.h"
@@ -155,7 +153,7 @@ __attribute__((noinline)) void FollowVariable(
 // Loads a block of the variable and its slots, calls use(variable, slots) with
 // their values, and stores them.
 template <typename T, typename Use>
-inline __attribute__((always_inline)) void UpdateBlock(
+inline __attribute__((always_inline)) void ModifyBlock(
     const Frame<ComputeType<T>>& frame, const DenseTensor<T>& tensor,
     int64_t start, int n, RandomBlock* random, const Use& use) {
   using V = ComputeType<T>;
@@ -173,13 +171,13 @@ inline __attribute__((always_inline)) void UpdateBlock(
 }
 
 template <typename T>
-inline __attribute__((always_inline)) void ApplyBlock(
+inline __attribute__((always_inline)) void UpdateCopy(
     const CpuRule<ComputeType<T>>& rule, const TensorRange<T>& range,
     int64_t start, int n, bool transforms) {
   using V = ComputeType<T>;
   const DenseTensor<T>& tensor = range.tensor;
   RandomBlock random(tensor.first + start, n);
-  UpdateBlock(rule.frame, tensor, start, n, &random,
+  ModifyBlock(rule.frame, tensor, start, n, &random,
               [&](V* variable, V* const* slots) {
                 const RuleGradient<V, T> gradient(
                     rule.frame.gradient, range, start, n, variable, transforms);
@@ -224,8 +222,8 @@ inline __attribute__((always_inline)) void UpdateInPlace(
 
 // To elements with the same rule.
 template <typename T>
-void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
-                 const TensorRange<T>& range) {
+void UpdateBlocks(const CpuRule<ComputeType<T>>& rule,
+                  const TensorRange<T>& range) {
   const DenseTensor<T>& tensor = range.tensor;
   const bool transforms = Transforms(rule.frame, tensor);
   constexpr bool kMayBeInPlace = std::is_same<T, ComputeType<T>>::value;
@@ -257,9 +255,9 @@ void ApplyBlocks(const CpuRule<ComputeType<T>>& rule,
       }
     }
     if (n == kSize) {
-      ApplyBlock(rule, range, start, kSize, transforms);  // A known size.
+      UpdateCopy(rule, range, start, kSize, transforms);  // A known size.
     } else {
-      ApplyBlock(rule, range, start, n, transforms);
+      UpdateCopy(rule, range, start, n, transforms);
     }
   }
 }
@@ -282,8 +280,8 @@ void AddSquares(const CpuRule<ComputeType<T>>& rule,
 }
 
 template <typename T>
-void ApplyRows(const CpuRule<ComputeType<T>>& rule,
-               const TensorRange<T>& range) {
+void UpdateRows(const CpuRule<ComputeType<T>>& rule,
+                const TensorRange<T>& range) {
   using V = ComputeType<T>;
   if (range.begin == range.end) return;  // Perhaps of rows without elements.
   CpuRule<V> own = rule;                 // Of a row's elements.
@@ -297,7 +295,7 @@ void ApplyRows(const CpuRule<ComputeType<T>>& rule,
     AddSquares(rule, row, lanes);
     rule.loops->for_row(rule.rule, MeanOfLanes<V>(lanes, rule.width), state,
                         own.rule);
-    ApplyBlocks(own, row);
+    UpdateBlocks(own, row);
     begin = row.end;
   }
 }
@@ -331,14 +329,14 @@ void AccumulateRange(const Frame<ComputeType<T>>& frame,
 }
 
 template <typename T>
-void ApplyRange(const CpuRule<ComputeType<T>>& rule,
-                const TensorRange<T>& range) {
+void UpdateRange(const CpuRule<ComputeType<T>>& rule,
+                 const TensorRange<T>& range) {
   if (!rule.frame.update) {
     AccumulateRange(rule.frame, range);
   } else if (rule.row_states != nullptr) {
-    ApplyRows(rule, range);
+    UpdateRows(rule, range);
   } else {
-    ApplyBlocks(rule, range);
+    UpdateBlocks(rule, range);
   }
 }
 
@@ -351,7 +349,7 @@ void CoastRange(const CpuRule<ComputeType<T>>& rule,
   for (int64_t start = begin; start < end; start += kSize) {
     const int n = static_cast<int>(end - start < kSize ? end - start : kSize);
     RandomBlock random(tensor.first + start, n);
-    UpdateBlock(rule.frame, tensor, start, n, &random,
+    ModifyBlock(rule.frame, tensor, start, n, &random,
                 [&](V* variable, V* const* slots) {
                   rule.loops->coast(coasting, n, variable, slots);
                 });
