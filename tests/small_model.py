@@ -44,8 +44,17 @@ def train(model: keras.Model, epochs: int = 2) -> None:
             model.train_on_batch(*batch)
 
 
+def look_up(
+    optimizer: keras.optimizers.Optimizer, table: keras.Variable, *rows: int
+) -> None:
+    """Takes a step on a gradient of each of these rows of a (4, 2) table."""
+    for row in rows:
+        values = tf.constant([[1.0, -2.0]])
+        gradient = tf.IndexedSlices(values, tf.constant([row]), (4, 2))
+        optimizer.apply([gradient], [table])
+
+
 def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
-    """Compiles a model and trains it from the same start, every time."""
     model = compiled(optimizer)
     model.compile(optimizer, "mse", **arguments)
     model.fit(X, Y, epochs=3, **FIT)
@@ -53,7 +62,6 @@ def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
 
 
 def multi(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    """Keras' MultiOptimizer with one optimizer for all variables."""
     if not hasattr(keras.optimizers, "MultiOptimizer"):
         pytest.skip("This Keras has no MultiOptimizer.")
     parts = keras.optimizers.OptimizerMap(optimizer)
@@ -61,8 +69,11 @@ def multi(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
 
 
 def checkpoint_of(model: keras.Model) -> tf.train.Checkpoint:
-    """Of the model and its optimizer."""
-    return tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+    # Keras' MultiOptimizer doesn't tell TensorFlow about its parts.
+    parts = list(getattr(model.optimizer, "optimizers", []))
+    return tf.train.Checkpoint(
+        model=model, optimizer=model.optimizer, parts=parts
+    )
 
 
 def loaded(
@@ -84,14 +95,12 @@ def loaded(
 
 
 def state(model: keras.Model) -> list[np.ndarray]:
-    """All of its variables and of its optimizer's."""
     return [v.numpy() for v in (*model.variables, *model.optimizer.variables)]
 
 
 def assert_same(
     found: Sequence[npt.ArrayLike], expected: Sequence[npt.ArrayLike]
 ) -> None:
-    """Compares arrays or variables, bit for bit."""
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -101,7 +110,6 @@ def assert_close(
     expected: Sequence[npt.ArrayLike],
     **tolerance: float,
 ) -> None:
-    """Compares them as `numpy.testing.assert_allclose` does."""
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, **tolerance)
 

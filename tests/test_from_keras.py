@@ -7,7 +7,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -17,6 +16,7 @@ import tf_opt
 
 from counterparts import COUNTERPARTS
 from small_model import assert_close
+from small_model import look_up
 
 # Relative. Keras computes with these in float32, where 1 - 0.999 has five
 # digits; these both represent exactly.
@@ -38,33 +38,20 @@ SETTINGS = [
 ]
 
 
-class Move(NamedTuple):
-    """A conversion; the libraries are fields of `Counterparts`."""
-
-    convert: Callable
-    source: str
-    target: str
-
-
 LOSS_SCALE = {
     "keras": keras.optimizers.LossScaleOptimizer,
     "ours": tf_opt.LossScaleOptimizer,
 }
 
 
-@pytest.fixture(
-    params=[
-        Move(tf_opt.from_keras, "keras", "ours"),
-        Move(tf_opt.to_keras, "ours", "keras"),
-    ],
+BOTH_WAYS = pytest.mark.parametrize(
+    ("convert", "source", "target"),
+    [(tf_opt.from_keras, "keras", "ours"), (tf_opt.to_keras, "ours", "keras")],
     ids=["from", "to"],
 )
-def move(request) -> Move:
-    return request.param
 
 
 def steps(optimizer, variables, gradients) -> list[np.ndarray]:
-    """Does them and returns the variables."""
     for gradient in gradients:
         # An infinite one halves the scale and is left out.
         optimizer.apply([tf.constant(gradient, v.dtype) for v in variables])
@@ -72,6 +59,7 @@ def steps(optimizer, variables, gradients) -> list[np.ndarray]:
 
 
 @pytest.mark.core
+@BOTH_WAYS
 @pytest.mark.parametrize(
     ("name", "settings", "steps_before"),
     [
@@ -82,15 +70,17 @@ def steps(optimizer, variables, gradients) -> list[np.ndarray]:
     + [("AdamW", settings, 0) for settings, _ in SETTINGS],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
-def test_numbers_state_and_settings_go_on(move, name, settings, steps_before):
+def test_numbers_state_and_settings_go_on(
+    convert, source, target, name, settings, steps_before
+):
     gradients = np.random.default_rng(3).normal(size=(9, 3))
     outcomes = []
-    for continues_with in lambda optimizer: optimizer, move.convert:
+    for continues_with in lambda optimizer: optimizer, convert:
         variables = [
             keras.Variable([1.0, -2.0, 0.0], dtype="float64", name=variable)
             for variable in ("decayed", "kept")
         ]
-        make = getattr(COUNTERPARTS[name], move.source)
+        make = getattr(COUNTERPARTS[name], source)
         taken = inspect.signature(make).parameters
         exact = {key: beta for key, beta in EXACT.items() if key in taken}
         optimizer = make(**{"learning_rate": 0.125, **exact, **settings})
@@ -103,25 +93,26 @@ def test_numbers_state_and_settings_go_on(move, name, settings, steps_before):
         steps(optimizer, variables, gradients[steps_before:])
         kept = [*variables, *optimizer.variables]
         outcomes.append([v.numpy() for v in kept])
-    assert type(optimizer) is getattr(COUNTERPARTS[name], move.target).func
-    if move.target == "ours":
+    assert type(optimizer) is getattr(COUNTERPARTS[name], target).func
+    if target == "ours":
         excluded = optimizer.get_config()["exclude_from_weight_decay"]
         assert excluded["paths"] == [variables[1].path]
     assert_close(*outcomes, rtol=TOLERANCE, atol=1e-7)
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("built", ["both", "inner", "none"])
-def test_a_loss_scale_optimizer_goes_on(move, built):
+def test_a_loss_scale_optimizer_goes_on(convert, source, target, built):
     outcomes = []
-    for continues_with in lambda optimizer: optimizer, move.convert:
+    for continues_with in lambda optimizer: optimizer, convert:
         variable = keras.Variable([1.0, -2.0])
-        optimizer = getattr(COUNTERPARTS["NAdam"], move.source)(
+        optimizer = getattr(COUNTERPARTS["NAdam"], source)(
             learning_rate=0.125, name="own", **EXACT
         )
         if built == "inner":
             optimizer.build([variable])
             steps(optimizer, [variable], [[0.5, 1.0]])
-        optimizer = LOSS_SCALE[move.source](
+        optimizer = LOSS_SCALE[source](
             optimizer, initial_scale=8.0, dynamic_growth_steps=2
         )
         if built == "both":
@@ -138,8 +129,8 @@ def test_a_loss_scale_optimizer_goes_on(move, built):
         outcomes.append(
             [value, optimizer.dynamic_scale, optimizer.step_counter]
         )
-    assert type(optimizer) is LOSS_SCALE[move.target]
-    expected = getattr(COUNTERPARTS["NAdam"], move.target).func
+    assert type(optimizer) is LOSS_SCALE[target]
+    expected = getattr(COUNTERPARTS["NAdam"], target).func
     assert type(optimizer.inner_optimizer) is expected
     assert_close(*outcomes, rtol=TOLERANCE)
 
@@ -165,17 +156,20 @@ def test_a_step_that_is_being_traced_may_convert(source):
     np.testing.assert_allclose(variable, expected, rtol=TOLERANCE)
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("scaled", [False, True], ids=["plain", "scaled"])
-def test_outside_of_the_strategys_scope(move, strategy, scaled):
+def test_outside_of_the_strategys_scope(
+    convert, source, target, strategy, scaled
+):
     outcomes = []
-    for continues_with in lambda optimizer: optimizer, move.convert:
+    for continues_with in lambda optimizer: optimizer, convert:
         with strategy.scope():
             variable = keras.Variable([1.0, -2.0])
-            optimizer = getattr(COUNTERPARTS["Adam"], move.source)(
+            optimizer = getattr(COUNTERPARTS["Adam"], source)(
                 learning_rate=0.125, amsgrad=True, **EXACT
             )
             if scaled:
-                optimizer = LOSS_SCALE[move.source](optimizer)
+                optimizer = LOSS_SCALE[source](optimizer)
             optimizer.build([variable])
         for i, gradient in enumerate([[3.0, 1.0], [1.0, -2.0], [2.0, 0.5]]):
             if i == 1:
@@ -218,37 +212,31 @@ def test_inside_of_a_strategys_scope(strategy):
 )
 def test_what_keras_takes_for_an_optimizer_is_taken(given):
     before = copy.deepcopy(given)
-    with_options = tf_opt.from_keras(given, skip_nonfinite=True)
+    options = {"skip_nonfinite": True, "master_weights": True}
+    config = tf_opt.from_keras(given, **options).get_config()
     assert given == before
-    config = with_options.get_config()
     expected = tf_opt.from_keras(keras.optimizers.Nadam()).get_config()
-    assert config == {**expected, "skip_nonfinite": True} | {
-        "name": config["name"]
-    }
+    assert config == {**expected, **options, "name": config["name"]}
+    with pytest.raises(TypeError, match="lasy_mode"):
+        tf_opt.from_keras(given, lasy_mode=True)
 
 
-def trained_table(optimizer, switch_at: int, convert: Callable) -> list:
-    """A table after six sparse steps, another optimizer's from one on."""
-    table = keras.layers.Embedding(4, 2, embeddings_initializer="ones")
-    table.build()
-    variables = table.trainable_variables
-    optimizer.build(variables)
-    for i, row in enumerate([0, 1, 3, 1, 2, 1]):
-        if i == switch_at:
-            optimizer = convert(optimizer)
-        gradient = tf.IndexedSlices(
-            tf.constant([[1.0, -2.0]]), tf.constant([row]), (4, 2)
-        )
-        optimizer.apply([gradient], variables)
+def trained_table(optimizer, convert: Callable) -> list:
+    """A table after six sparse steps, the last two with another optimizer."""
+    table = keras.Variable(np.ones((4, 2)), name="embeddings")
+    optimizer.build([table])
+    look_up(optimizer, table, 0, 1, 3, 1)
+    optimizer = convert(optimizer)
+    look_up(optimizer, table, 2, 1)
     if getattr(optimizer, "lazy_mode", None) == "catch_up":
         optimizer.catch_up()
-    return [x.numpy() for x in (*variables, *optimizer.variables[2:4])]
+    return [x.numpy() for x in (table, *optimizer.variables[2:4])]
 
 
 def test_a_table_of_keras_goes_on_lazily_and_catches_up():
     lazily = functools.partial(tf_opt.from_keras, lazy_mode="catch_up")
     found, expected = (
-        trained_table(keras.optimizers.Adam(0.125, **EXACT), 3, convert)
+        trained_table(keras.optimizers.Adam(0.125, **EXACT), convert)
         for convert in (lazily, lambda optimizer: optimizer)
     )
     # Keras rounds its betas' powers to float32.
@@ -264,7 +252,7 @@ def test_a_table_that_catches_up_goes_on_in_keras(lazy_mode, scaled):
         optimizer = tf_opt.Adam(0.125, **arguments)
         if scaled:
             optimizer = tf_opt.LossScaleOptimizer(optimizer, initial_scale=1.0)
-        outcomes.append(trained_table(optimizer, 4, tf_opt.to_keras))
+        outcomes.append(trained_table(optimizer, tf_opt.to_keras))
     assert_close(*outcomes, rtol=TOLERANCE, atol=1e-6)
 
 
@@ -284,21 +272,7 @@ def test_lazy_tables_are_refused_with_advice_that_helps(lazy_mode):
     assert type(tf_opt.to_keras(optimizer)) is keras.optimizers.Lion
 
 
-def test_options_are_set():
-    variable = keras.Variable([1.0, 2.0], dtype="bfloat16")
-    optimizer = keras.optimizers.Adam(0.125)
-    optimizer.build([variable])
-    steps(optimizer, [variable], [[0.5, -1.0]])
-    continued = tf_opt.from_keras(optimizer, master_weights=True)
-    assert continued.master_weights
-    steps(continued, [variable], [[0.5, -1.0]])
-    assert int(continued.iterations.numpy()) == 2
-    with pytest.raises(TypeError, match="lasy_mode"):
-        tf_opt.from_keras(optimizer, lasy_mode=True)
-
-
 def subclass(cls: type) -> type:
-    """A class that may compute anything."""
     return type("Mine", (cls,), {})
 
 
