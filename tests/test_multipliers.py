@@ -46,39 +46,31 @@ def test_a_listed_variable_may_be_frozen_for_a_while():
 
 @pytest.mark.parametrize("how", ["var_names", "var_list"])
 def test_what_is_excluded_after_a_step_is_so_in_the_next(how):
-    ours, theirs = (keras.Variable([1.0], name="bias") for _ in range(2))
-    optimizer = COUNTERPARTS["AdamW"].ours()
-    optimizer.apply([tf.zeros(1)], [ours])
-    excluded = "bias" if how == "var_names" else ours
-    optimizer.exclude_from_weight_decay(**{how: [excluded]})
-    optimizer.apply([tf.zeros(1)], [ours])
+    bias = keras.Variable([1.0], name="bias")
+    optimizer = tf_opt.AdamW(0.1)
+    assert decayed(optimizer, [bias]) == [True]
     # Keras refuses it after a step, since 3.16.
-    COUNTERPARTS["AdamW"].keras().apply([tf.zeros(1)], [theirs])
-    assert theirs.numpy() < 1
-    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+    excluded = "bias" if how == "var_names" else bias
+    optimizer.exclude_from_weight_decay(**{how: [excluded]})
+    assert decayed(optimizer, [bias]) == [False]
 
 
 @pytest.mark.parametrize("name", ["^whole/first", "bias", "^bias", "kernel$"])
 def test_names_are_found_where_keras_finds_them(name):
-    decayed = []
+    found = []
     for make in (COUNTERPARTS["AdamW"].keras, COUNTERPARTS["AdamW"].ours):
         layers = [
             keras.layers.Dense(1, bias_initializer="ones", name=layer)
             for layer in ("first", "last")
         ]
         model = keras.Sequential([keras.Input((2,)), *layers], name="whole")
-        before = model.get_weights()
-        variables = model.trainable_variables
         optimizer = make()
         optimizer.exclude_from_weight_decay(var_names=[name])
         with warnings.catch_warnings(record=True) as warned:
-            optimizer.apply([tf.zeros(v.shape) for v in variables], variables)
-        after = model.get_weights()
-        changes = zip(before, after, strict=True)
-        decayed.append([(a != b).any() for a, b in changes])
-    assert decayed[0] == decayed[1]
+            found.append(decayed(optimizer, model.trainable_variables))
+    assert found[0] == found[1]
     assert [name in str(warning.message) for warning in warned] == (
-        [True] if all(decayed[0]) else []
+        [True] if all(found[0]) else []
     )
 
 
@@ -106,12 +98,13 @@ def test_names_that_are_all_found_nowhere_warn_once_unless_loaded():
         loaded.build([keras.Variable([1.0, 2.0], name="kernel"), bias])
 
 
-def wrong_factors() -> list:
-    factors = [{"x": x} for x in (-1.0, "1", tf.Variable(1.0))]
-    return [*factors, {"(": 1.0}, {1: 1.0}, ["x"], 2.0]
-
-
-@pytest.mark.parametrize("value", wrong_factors())
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({"x": x} for x in (-1.0, "1", tf.Variable(1.0))),
+        *({"(": 1.0}, {1: 1.0}, ["x"], 2.0),
+    ],
+)
 def test_wrong_multipliers(value):
     for name in ("learning_rate_multipliers", "weight_decay_multipliers"):
         with pytest.raises(ValueError, match=f"`{name}"):
