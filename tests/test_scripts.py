@@ -26,8 +26,7 @@ SCRIPTS = [
 ]
 
 
-def test_the_scripts_are_found():
-    assert {"pip_pkg.sh", "tools/bazel", ".ci/run"} <= set(map(str, SCRIPTS))
+assert {"pip_pkg.sh", "tools/bazel", ".ci/run"} <= set(map(str, SCRIPTS))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=str)
