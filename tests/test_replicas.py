@@ -16,7 +16,6 @@ import tf_opt
 import small_model
 from processes import job
 from processes import steps
-from registry import RULES
 
 PLACEMENTS = {
     "shards": {"shard_state": True},
@@ -24,39 +23,10 @@ PLACEMENTS = {
 }
 
 
-@pytest.mark.core
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "placement", "arguments", "wrap"),
-    [
-        # The others differ in what test_whole_step.py has.
-        ("ASGD", "host", {}, lambda optimizer: optimizer),
-        ("NAdam", "shards", {"run_eagerly": True}, tf_opt.LossScaleOptimizer),
-        ("AveragedSGD", "shards", {}, small_model.multi),
-    ],
-)
-def test_fit_is_that_of_one_device(strategy, name, placement, arguments, wrap):
-    def fit(**where: Any) -> keras.Model:
-        # Else the loss would grow without end.
-        own = {**RULES[name].thorough, "maximize": False}
-        optimizer = RULES[name].make(0.02, **own, **where)
-        return small_model.fit(wrap(optimizer), jit_compile=False, **arguments)
-
-    alone = small_model.state(fit())
-    with strategy.scope():
-        beside, elsewhere = fit(), fit(**PLACEMENTS[placement])
-    replicated = small_model.state(beside)
-    small_model.assert_same(small_model.state(elsewhere), replicated)
-    small_model.assert_close(replicated, alone, rtol=1e-4, atol=1e-5)
-    for variable in (*beside.variables, *elsewhere.variables):
-        first, second = strategy.experimental_local_results(variable.value)
-        np.testing.assert_array_equal(first, second)
-
-
 @pytest.mark.slow
 def test_three_replicas_have_the_same_bits(tmp_path):
     work = steps.work_in_three_replicas
-    with job.Job(work, {"worker": 1}, tmp_path, tmp_path) as process:
+    with job.start(work, {"worker": 1}, tmp_path, tmp_path) as process:
         process.wait("worker_0")
     expected, *others = (
         np.load(tmp_path / f"{name}.npz") for name in steps.PLACEMENTS
@@ -148,7 +118,7 @@ def test_rows_catch_up_in_replicas(strategy, placement):
     np.testing.assert_array_equal(train(**PLACEMENTS[placement]), train())
 
 
-def test_shards_need_a_mirrored_strategy(strategy):
+def test_shards_need_a_mirrored_strategy_outside_of_xla(strategy):
     optimizer = tf_opt.Adam(shard_state=True)
     with pytest.raises(ValueError, match="needs a `tf.distribute.Mirrored"):
         optimizer.build([keras.Variable(1.0)])
@@ -157,16 +127,10 @@ def test_shards_need_a_mirrored_strategy(strategy):
         optimizer = tf_opt.Adam(shard_state=True)
         with pytest.raises(ValueError, match="a copy in each replica"):
             optimizer.build([variable])
+        with pytest.raises(ValueError, match="needs steps outside"):
+            small_model.fit(tf_opt.Adam(shard_state=True), jit_compile=True)
     with pytest.raises(ValueError, match="Only one of `shard_state`"):
         tf_opt.Adam(shard_state=True, state_device="CPU:0")
-
-
-def test_inside_xla_it_says_what_to_do(strategy):
-    with (
-        strategy.scope(),
-        pytest.raises(ValueError, match="`shard_state` needs steps outside"),
-    ):
-        small_model.fit(tf_opt.Adam(shard_state=True), jit_compile=True)
 
 
 # ---- Each replica with its own state. ----

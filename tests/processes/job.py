@@ -11,8 +11,8 @@ import pathlib
 import socket
 import time
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
-from types import TracebackType
 
 HOST = "127.0.0.1"
 # For all that a job does; it takes a tenth of it where nothing else runs.
@@ -24,16 +24,6 @@ SHOWN_CHARACTERS = 4000
 # fork server looks for modules in the working folder, too, where its source is.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["keras"])
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        # All at once, so that they differ.
-        sockets = [
-            stack.enter_context(socket.create_server((HOST, 0)))
-            for _ in range(count)
-        ]
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _run(
@@ -51,67 +41,16 @@ def _run(
 
 
 class Job:
-    """Processes that call one function, each with its place in TF_CONFIG.
+    """Processes that run, by name, such as worker_0."""
 
-    They run while the job is entered: who leaves it ends them all. What they
-    print goes to files in `logs`: errors to worker_0.log, the rest to
-    worker_0.out. `tasks` says how many processes there are of each type.
-    """
-
-    def __init__(
-        self,
-        target: Callable[..., None],
-        tasks: Mapping[str, int],
-        logs: pathlib.Path,
-        *arguments: object,
-    ) -> None:
-        self._target = target
-        self._tasks = tasks
-        self._logs = logs
-        self._arguments = arguments
-        self._processes: dict[str, multiprocessing.Process] = {}
+    def __init__(self, logs: pathlib.Path) -> None:
+        self.logs = logs
+        self.processes: dict[str, multiprocessing.Process] = {}
         self._deadline = time.monotonic() + TIME_LIMIT
-
-    def __enter__(self) -> Job:
-        ports = iter(_free_ports(sum(self._tasks.values())))
-        cluster = {
-            kind: [f"{HOST}:{next(ports)}" for _ in range(count)]
-            for kind, count in self._tasks.items()
-        }
-        for kind, addresses in cluster.items():
-            for index in range(len(addresses)):
-                task = {"type": kind, "index": index}
-                tf_config = json.dumps({"cluster": cluster, "task": task})
-                name = f"{kind}_{index}"
-                self._log(name).touch()
-                process = CONTEXT.Process(
-                    target=_run,
-                    args=(
-                        self._target,
-                        tf_config,
-                        self._log(name),
-                        *self._arguments,
-                    ),
-                    daemon=True,
-                )
-                process.start()
-                self._processes[name] = process
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for process in self._processes.values():
-            process.kill()
-        for process in self._processes.values():
-            process.join()
 
     def wait(self, *names: str) -> None:
         """Waits until these have ended well; raises as `check` does."""
-        while any(self._processes[n].exitcode != 0 for n in names):
+        while any(self.processes[n].exitcode != 0 for n in names):
             self.check()
 
     def check(self) -> None:
@@ -121,17 +60,58 @@ class Job:
         they printed.
         """
         time.sleep(POLL_INTERVAL)
-        codes = {n: p.exitcode for n, p in self._processes.items()}
+        codes = {n: p.exitcode for n, p in self.processes.items()}
         failed = [name for name, code in codes.items() if code]
         if failed or time.monotonic() > self._deadline:
-            output = "\n".join(
-                f"{name}: {self._output(name)}" for name in failed or codes
-            )
-            raise AssertionError(f"exit codes: {codes}\n{output}")
+            lines = [f"exit codes: {codes}"]
+            for name in failed or codes:
+                output = (self.logs / f"{name}.log").read_text(errors="replace")
+                lines.append(f"{name}: {output[-SHOWN_CHARACTERS:]}")
+            raise AssertionError("\n".join(lines))
 
-    def _log(self, name: str) -> pathlib.Path:
-        return self._logs / f"{name}.log"
 
-    def _output(self, name: str) -> str:
-        output = self._log(name).read_text(errors="replace")
-        return output[-SHOWN_CHARACTERS:]
+@contextlib.contextmanager
+def start(
+    target: Callable[..., None],
+    tasks: Mapping[str, int],
+    logs: pathlib.Path,
+    *arguments: object,
+) -> Iterator[Job]:
+    """Calls a function in processes, each with its place in TF_CONFIG.
+
+    `tasks` has the number of processes of each type. All are killed in the end.
+    What they print goes to files in `logs`: errors to worker_0.log, the rest to
+    worker_0.out.
+    """
+    with contextlib.ExitStack() as stack:
+        # All at once, so that ports differ.
+        servers = {
+            kind: [
+                stack.enter_context(socket.create_server((HOST, 0)))
+                for _ in range(count)
+            ]
+            for kind, count in tasks.items()
+        }
+        cluster = {
+            kind: [f"{HOST}:{each.getsockname()[1]}" for each in sockets]
+            for kind, sockets in servers.items()
+        }
+    job = Job(logs)
+    try:
+        for kind, count in tasks.items():
+            for index in range(count):
+                log = logs / f"{kind}_{index}.log"
+                log.touch()
+                task = {"type": kind, "index": index}
+                tf_config = json.dumps({"cluster": cluster, "task": task})
+                process = job.processes[log.stem] = CONTEXT.Process(
+                    target=_run,
+                    args=(target, tf_config, log, *arguments),
+                    daemon=True,
+                )
+                process.start()
+        yield job
+    finally:
+        for process in job.processes.values():
+            process.kill()
+            process.join()

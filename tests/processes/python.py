@@ -32,7 +32,7 @@ def run(
     arguments = textwrap.dedent(code), path, environment
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        with job.Job(_execute, {"worker": 1}, folder, *arguments) as process:
+        with job.start(_execute, {"worker": 1}, folder, *arguments) as process:
             process.wait("worker_0")
         return (folder / "worker_0.out").read_text()
 

@@ -61,27 +61,21 @@ FEATURED = [
 ON_HOST = [("Adam", "custom_op", "host"), ("ASGD", "composed", "host")]
 
 Case = tuple[str, str, str]
-Weights = tuple[list[np.ndarray], np.ndarray, np.ndarray]
 
 
-def _weights(step: int, part: int) -> Weights:
-    """Factors of the variables, rows of the embedding, and their factors."""
-    random = np.random.default_rng([step, part])
-
-    def numbers(shape: Sequence[int], dtype: str) -> np.ndarray:
-        return np.asarray(random.integers(-8, 9, shape) / 4, dtype)
-
-    dense = [numbers(shape, dtype) for dtype, shape in DENSE]
-    rows = random.integers(0, EMBEDDING[0], ROWS)
-    return dense, rows, numbers((ROWS, EMBEDDING[1]), "float32")
-
-
-def _step_weights(step: int, parts: Sequence[int]) -> Weights:
-    dense, rows, of_rows = zip(
-        *(_weights(step, part) for part in parts), strict=True
-    )
-    sums = [np.asarray(sum(each)) for each in zip(*dense, strict=True)]
-    return sums, np.concatenate(rows), np.concatenate(of_rows)
+def _weights(
+    step: int, parts: Sequence[int]
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """Sums of the variables' factors; rows of the embedding, and theirs."""
+    sums = [np.zeros(shape, dtype) for dtype, shape in DENSE]
+    rows, of_rows = [], []
+    for part in parts:
+        random = np.random.default_rng([step, part])
+        for each in sums:
+            each += (random.integers(-8, 9, each.shape) / 4).astype(each.dtype)
+        rows.extend(random.integers(0, EMBEDDING[0], ROWS))
+        of_rows.append(random.integers(-8, 9, (ROWS, EMBEDDING[1])) / 4)
+    return sums, np.array(rows), np.concatenate(of_rows).astype("float32")
 
 
 def train(
@@ -130,7 +124,7 @@ def train(
         strategy.run(on_replica, args=weights)
 
     for number in range(STEPS):
-        weights = _step_weights(number, parts)
+        weights = _weights(number, parts)
         call(step, tf.nest.map_structure(tf.constant, weights))
     return variables, optimizer
 
@@ -158,7 +152,6 @@ def _one_process(case: Case) -> dict[str, np.ndarray]:
 def assert_equal_one_process(
     states: Mapping[str, np.ndarray], cases: Sequence[Case]
 ) -> None:
-    """Compares with the same steps in this process."""
     for case in cases:
         for key, expected in _one_process(case).items():
             np.testing.assert_array_equal(states[key], expected, err_msg=key)
