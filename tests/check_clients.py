@@ -26,7 +26,6 @@ class Enough(Exception):
 
 
 def losses(name: str, contender: str) -> list[float]:
-    """The losses before, between and after two steps."""
     found = []
 
     def make() -> keras.optimizers.Optimizer:

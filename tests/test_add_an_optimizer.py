@@ -51,7 +51,6 @@ def with_both(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The copy, with the new optimizer."""
     copy = tmp_path_factory.mktemp("sources")
     for name in ("benchmarks", "build_deps", "tests", "tf_opt", "tools"):
         shutil.copytree(

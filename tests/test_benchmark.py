@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import pathlib
 import sys
 
 import numpy as np
@@ -38,9 +37,7 @@ from results import Results
         ("adamw-accumulate", (1, 1, 1, 4)),
     ],
 )
-def test_floor_moves_what_a_step_must(
-    name: str, passes: tuple[int, ...]
-) -> None:
+def test_floor_moves_what_a_step_must(name, passes) -> None:
     assert variants.VARIANTS[name].passes == passes
 
 
@@ -132,10 +129,7 @@ def test_torch_and_tf_opt_update_the_same_arrays(tiny: None) -> None:
     ],
 )
 def test_quick_run_writes_a_table_a_csv_and_a_picture(
-    name: str,
-    tiny: None,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name, tiny, tmp_path, monkeypatch
 ) -> None:
     suite = suites.SUITES[name]
     # The other cases differ in their arguments alone.
