@@ -6,7 +6,6 @@ import copy
 import itertools
 import pickle
 
-import h5py
 import keras
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from small_model import assert_same
 from small_model import assert_same_config
 from small_model import checkpoint_of
 from small_model import compiled
+from small_model import loaded
 from small_model import multi
 from small_model import state
 from small_model import train
@@ -60,19 +60,19 @@ def test_a_keras_file_and_a_checkpoint_continue_bit_for_bit(
     model.save(tmp_path / "model.keras")
     path = checkpoint_of(model).save(tmp_path / "checkpoint")
 
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(loaded.optimizer) is type(model.optimizer)
-    assert_same_config(loaded.optimizer, model.optimizer)
+    whole = keras.models.load_model(tmp_path / "model.keras")
+    assert type(whole.optimizer) is type(model.optimizer)
+    assert_same_config(whole.optimizer, model.optimizer)
     # Also into slots that were stepped before, and so are in their groups.
     train(restored, epochs=1)
     checkpoint_of(restored).restore(path).assert_existing_objects_matched()
 
     def assert_all_same() -> None:
-        assert_same(state(loaded), state(model))
+        assert_same(state(whole), state(model))
         assert_same(state(restored), state(model))
 
     assert_all_same()
-    for each in (model, loaded, restored):
+    for each in (model, whole, restored):
         train(each, epochs=1)
     assert_all_same()
 
@@ -171,18 +171,6 @@ def test_no_two_variables_have_the_same_path(name, option, wrap):
     assert len(set(paths)) == len(paths)
 
 
-def test_a_legacy_h5_file_has_all_state(tmp_path):
-    model = compiled(tf_opt.AveragedSGD(use_ema=True))
-    train(model)
-    model.save(tmp_path / "model.h5")
-    # Keras doesn't load this state, not even that of its own optimizers.
-    with h5py.File(tmp_path / "model.h5") as file:
-        for variable in model.optimizer.variables:
-            np.testing.assert_array_equal(
-                file[f"optimizer_weights/{variable.path}"], variable
-            )
-
-
 @pytest.mark.parametrize("from_ours", [True, False])
 def test_state_of_16_bit_variables_moves_in_keras_files_and_no_others(
     from_ours, tmp_path
@@ -191,10 +179,7 @@ def test_state_of_16_bit_variables_moves_in_keras_files_and_no_others(
     makes = (pair.ours, pair.keras) if from_ours else (pair.keras, pair.ours)
     source, target = (compiled(make(), "bfloat16") for make in makes)
     train(source)
-    path = str(tmp_path / "model.weights.h5")
-    source.save_weights(path)
-    target.optimizer.build(target.trainable_variables)
-    target.load_weights(path)
+    loaded(source, target, "weights.h5", tmp_path)
     found, expected = (
         [np.asarray(x, "float32") for x in state(model)]
         for model in (target, source)
