@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import sysconfig
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -53,12 +54,15 @@ def cells(printed: str, bar: str) -> dict[str, list[str]]:
     return {row[1]: row[2:-1] for row in rows}
 
 
-def assert_is_picture(path: pathlib.Path) -> None:
+@pytest.fixture
+def plot(tmp_path) -> Iterator[pathlib.Path]:
+    path = tmp_path / "plot.png"
+    yield path
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_learned_rates_are_better_on_what_they_have_not_seen(
-    tmp_path, monkeypatch, capsys
+    plot, monkeypatch, capsys
 ) -> None:
     size = learned_schedule.Size(
         steps=10, outer_steps=40, outer_batch=2, choosing=2, testing=20
@@ -66,11 +70,9 @@ def test_learned_rates_are_better_on_what_they_have_not_seen(
     monkeypatch.setattr(learned_schedule, "QUICK", size)
     # The second one is better, and so the one to start from.
     monkeypatch.setattr(learned_schedule, "PEAKS", (0.001, 0.02, 1.0))
-    plot = tmp_path / "plot.png"
     monkeypatch.setattr("sys.argv", ["x", "--quick", f"--output={plot}"])
     monkeypatch.setenv("COLUMNS", "120")
     learned_schedule.main()
-    assert_is_picture(plot)
     rows = cells(capsys.readouterr().out, "│")
     assert {*learned_schedule.SHAPES, learned_schedule.LEARNED} <= rows.keys()
     (before, _, wins), (after, *_) = rows["best constant"], rows["learned"]
@@ -94,14 +96,12 @@ BYTES = {
 
 
 def test_only_pure_bfloat16_with_keras_adam_stands_still(
-    tmp_path, monkeypatch
+    plot, monkeypatch
 ) -> None:
-    plot = tmp_path / "plot.png"
     monkeypatch.setattr("sys.argv", ["x", "--quick", f"--output={plot}"])
     # One process trains: another one would take longer to start.
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     low_precision.main()
-    assert_is_picture(plot)
     with plot.with_suffix(".csv").open(newline="") as table:
         # The last epoch's row is the last.
         rows = {row["precision"]: row for row in csv.DictReader(table)}
@@ -144,12 +144,10 @@ def run_with_small_tables(example: str, *options: str) -> str:
     )
 
 
-def test_recommender_prints_the_bytes_of_state_and_draws(tmp_path) -> None:
-    plot = tmp_path / "plot.png"
+def test_recommender_prints_the_bytes_of_state_and_draws(plot) -> None:
     printed = run_with_small_tables(
         "recommender", "--steps=2", "--seed=1", f"--output={plot}"
     )
-    assert_is_picture(plot)
     rows = cells(printed, "│")
     size = {name: int(row[0].replace(",", "")) for name, row in rows.items()}
     tables = 2 * two_towers.ROWS * WIDTH * 4
@@ -178,8 +176,7 @@ def test_from_keras_trains_other_tables_where_ids_repeat() -> None:
     np.testing.assert_allclose(ours, theirs, rtol=0.1)
 
 
-def test_monitor_shows_where_bfloat16_stands_still(tmp_path) -> None:
-    plot = tmp_path / "plot.png"
+def test_monitor_shows_where_bfloat16_stands_still(plot) -> None:
     # Convolutions in bfloat16 take long.
     printed = run(
         "monitor",
@@ -188,7 +185,6 @@ def test_monitor_shows_where_bfloat16_stands_still(tmp_path) -> None:
         "[layers.Flatten(), layers.Dense(64, 'relu'), layers.Dense(10)])",
         *("--epochs=3", f"--output={plot}"),
     )
-    assert_is_picture(plot)
     unmoved = {
         name: float(row[0].removesuffix("%"))
         for name, row in cells(printed, "│").items()
