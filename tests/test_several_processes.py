@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 def test_two_workers_equal_one_process(tmp_path):
     work = steps.work_as_worker
-    with job.Job(work, {"worker": 2}, tmp_path, tmp_path) as workers:
+    with job.start(work, {"worker": 2}, tmp_path, tmp_path) as workers:
         workers.wait("worker_0", "worker_1")
     for worker in (0, 1):
         result = np.load(tmp_path / f"{worker}.npz")
@@ -30,7 +30,9 @@ def test_two_workers_equal_one_process(tmp_path):
 
 def test_variables_on_servers_equal_one_process(tmp_path):
     tasks = {"chief": 1, "worker": 1, "ps": 2}
-    with job.Job(parameter_server.work, tasks, tmp_path, tmp_path) as processes:
+    with job.start(
+        parameter_server.work, tasks, tmp_path, tmp_path
+    ) as processes:
         processes.wait("chief_0")
     result = np.load(tmp_path / "coordinator.npz")
     for lazy_mode in (False, True):
@@ -51,10 +53,10 @@ def test_variables_on_servers_equal_one_process(tmp_path):
 
 
 def test_killed_training_goes_on_from_its_last_checkpoint(tmp_path):
-    def start(name: str, saves: bool = True) -> job.Job:
+    def start(name: str, saves: bool = True):
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
-        return job.Job(training.work, {"worker": 1}, folder, folder, saves)
+        return job.start(training.work, {"worker": 1}, folder, folder, saves)
 
     killed = tmp_path / "killed"
     starts, saved = killed / "starts.txt", killed / "checkpoints/checkpoint"

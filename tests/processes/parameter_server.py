@@ -11,24 +11,12 @@ import tf_opt
 
 from processes import steps
 
-
-def serve(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None:
-    """Runs what the coordinator sends, until it is killed."""
-    # With the ops, which run where the variables are: tf_opt is imported.
-    tf.distribute.Server(
-        resolver.cluster_spec(),
-        job_name=resolver.task_type,
-        task_index=resolver.task_id,
-        protocol="grpc",
-    ).join()
-
-
 SHARDED = (12, 2)
 SHARDED_STEPS = 3
 
 
 def partition(shape: tf.TensorShape, dtype: tf.DType) -> list[int]:
-    """Shards the large table alone over the two servers."""
+    """Shards only the large table, over both servers."""
     if shape.as_list() != list(SHARDED):
         return [1] * shape.rank
     partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner
@@ -46,7 +34,6 @@ def train_sharded(
     call: Callable[[Callable[..., None], tuple], None],
     lazy_mode: bool,
 ) -> np.ndarray:
-    """The table after steps, however it is stored."""
     with strategy.scope():
         table = tf.Variable(tf.ones(SHARDED), name="table")
         shards = list(getattr(table, "variables", [table]))
@@ -101,9 +88,14 @@ def coordinate(
 
 
 def work(folder: pathlib.Path) -> None:
-    """Does the part that TF_CONFIG says."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if resolver.task_type == "chief":
         coordinate(resolver, folder)
     else:
-        serve(resolver)
+        # With the ops, which run where the variables are: tf_opt is imported.
+        tf.distribute.Server(
+            resolver.cluster_spec(),
+            job_name=resolver.task_type,
+            task_index=resolver.task_id,
+            protocol="grpc",
+        ).join()

@@ -7,37 +7,29 @@ import pathlib
 import keras
 import numpy as np
 import tensorflow as tf
+import tf_opt
 
-from registry import RULES
-
-STEPS = 300
+STEPS = 1000
 STEPS_BETWEEN_CHECKPOINTS = 3
 BATCHES = 5
-# Of these, each rule has one.
-FEATURES = (
-    {
-        "learning_rate": keras.optimizers.schedules.CosineDecay(0.01, STEPS),
-        "use_ema": True,
-    },
-    {"learning_rate": 0.01, "global_clipnorm": 0.5},
-)
 
 
 def work(folder: pathlib.Path, saves: bool) -> None:
-    """Trains to the end, each rule a variable of its own; may save meanwhile.
+    """Trains to the end, each optimizer a variable; may save meanwhile.
 
     Adds a line to starts.txt, how many steps had been done; in the end it
     writes all variables into final.npz.
     """
-    optimizers, variables = {}, {}
-    for i, (name, rule) in enumerate(RULES.items()):
-        arguments = {**rule.thorough, **FEATURES[i % 2]}
-        if "batch_num" in arguments:
-            arguments["batch_num"] = BATCHES
-        optimizers[name] = rule.make(**arguments)
-        variables[name] = keras.Variable(np.ones(7), name=name)
-        optimizers[name].build([variables[name]])
-    asgd = optimizers["ASGD"]
+    decay = keras.optimizers.schedules.CosineDecay(0.01, STEPS)
+    optimizers = {
+        "asgd": tf_opt.ASGD(0.01, batch_num=BATCHES, global_clipnorm=0.5),
+        "nadam": tf_opt.NAdam(decay, use_ema=True),
+        "averaged": tf_opt.AveragedSGD(0.01, t0=100),
+    }
+    variables = {x: keras.Variable(np.ones(7), name=x) for x in optimizers}
+    for name, optimizer in optimizers.items():
+        optimizer.build([variables[name]])
+    asgd = optimizers["asgd"]
     checkpoint = tf.train.Checkpoint(**optimizers, variables=variables)
     manager = tf.train.CheckpointManager(
         checkpoint, folder / "checkpoints", max_to_keep=2
