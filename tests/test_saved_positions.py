@@ -251,6 +251,9 @@ def test_an_edited_configuration_does_what_it_says(option, before, after):
         ("^b/[de]", "a/d b/d", "b/d a/d", [0.5, 1.0], [True, False]),
         # A model that has another name, which no expression finds.
         ("^m/[de]", "m/d m/e", "x/d x/e", [0.5, 0.5], [False, True]),
+        # A model's name that comes or goes, in another order.
+        ("^d", "d e", "x/e x/d", [1.0, 0.5], [True, False]),
+        ("^x/d", "x/d x/e", "e d", [1.0, 0.5], [True, False]),
         # A layer that was frozen joins the others.
         ("^m/e", "m/e", "m/d m/e", [1.0, 0.5], [False, True]),
         # Another layer of the same shape.
