@@ -12,8 +12,8 @@ import tensorflow as tf
 from tf_opt.python.ops.calls import merge_slices
 
 from devices import needs_sparse_kernels
-from op_cases import BATCHES
 from op_cases import OPS
+from op_cases import Launch
 from registry import slow
 
 pytestmark = [pytest.mark.kernels, needs_sparse_kernels]
@@ -29,39 +29,21 @@ class Table(NamedTuple):
     seed: int
 
 
-class Lists(NamedTuple):
-    """What an op takes for some tables."""
-
-    variables: list[tf.Variable]
-    slots: dict[str, list[tf.Variable]]
-    accumulators: list[tf.Variable]
-    averages: list[tf.Variable]
-
-    def numpy(self) -> list[np.ndarray]:
-        """All numbers; those of ASGD's row that no step writes included."""
-        arrays = [*self.variables, *self.accumulators, *self.averages]
-        for slots in self.slots.values():
-            arrays += slots
-        return [x.numpy() for x in arrays]
-
-
-def _lists(drawn: list[Table], name: str, dtype: tf.DType) -> Lists:
+def _launch(drawn: list[Table], name: str, dtype: tf.DType) -> Launch:
     slot_dtype = tf.float64 if dtype == tf.float64 else tf.float32
+    random = np.random.default_rng(drawn[0].seed)
 
-    def make(of: str, dtype: tf.DType = slot_dtype) -> list[tf.Variable]:
-        made = []
-        for table in drawn:
-            shape = (BATCHES, *table.shape) if of == "y" else table.shape
-            random = np.random.default_rng([table.seed, len(of)])
-            made.append(tf.Variable(tf.cast(random.random(shape), dtype)))
-        return made
+    def make(like: Any) -> tf.Variable:
+        return tf.Variable(tf.cast(random.random(like.shape), slot_dtype))
 
-    return Lists(
-        make("variables", dtype),
-        {slot: make(slot) for slot in OPS[name].slots},
-        make("accumulators"),
-        make("averages"),
-    )
+    launch = Launch(name, [table.shape for table in drawn], make)
+    variables = launch.lists["variables"]
+    launch.lists["variables"] = [
+        tf.Variable(tf.cast(x, dtype)) for x in variables
+    ]
+    for frame in ("accumulators", "averages"):
+        launch.lists[frame] = list(map(make, variables))
+    return launch
 
 
 def _slices(
@@ -94,25 +76,14 @@ def _dense(
     return made
 
 
-def _apply(name: str, lists: Lists, gradients: list[Any], **frame: Any) -> None:
-    op = OPS[name]
-    arguments = {
-        **op.op_numbers,
-        "weight_decay": 0.1,
-        "gradient_scale": 0.5,
-        "gradient_factors": 0.75,
-        "clip_value": 1.5,
-        "ema_momentum": 0.9,
-    }
-    op.apply(
-        variables=lists.variables,
-        gradients=gradients,
-        accumulators=lists.accumulators,
-        averages=lists.averages,
-        **lists.slots,
-        **arguments,
-        **frame,
-    )
+# Around the rule, and its decay.
+FRAME = {
+    "weight_decay": 0.1,
+    "gradient_scale": 0.5,
+    "gradient_factors": 0.75,
+    "clip_value": 1.5,
+    "ema_momentum": 0.9,
+}
 
 
 def for_all(check: Callable[..., None]) -> None:
@@ -157,12 +128,13 @@ def test_rows_that_occur_have_the_bits_of_the_dense_gradient(name):
         slices = _slices(drawn, dtype, index_dtype)
         # Every other one only accumulates.
         update = bool(drawn[0].seed % 2)
-        dense = _lists(drawn, name, dtype)
+        dense = _launch(drawn, name, dtype)
         before = dense.numpy()
-        _apply(name, dense, _dense(drawn, slices), update=update)
+        frame = {**FRAME, "update": update}
+        dense.apply(gradients=_dense(drawn, slices), **frame)
         for lazy in (False, True):
-            sparse = _lists(drawn, name, dtype)
-            _apply(name, sparse, slices, lazy=lazy, update=update)
+            sparse = _launch(drawn, name, dtype)
+            sparse.apply(gradients=slices, lazy=lazy, **frame)
             for i, (a, b, old) in enumerate(
                 zip(sparse.numpy(), dense.numpy(), before, strict=True)
             ):
