@@ -81,6 +81,8 @@ FEATURES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "state": {"none": {}, "bfloat16": {"state_dtype": "bfloat16", "seed": 4}},
     "slices": {"none": {}, "some": {}},
+    # TensorFlow 1's `==`, which is still an option, compares identities.
+    "equality": {"of numbers": {}, "of tensors": {}},
 }
 # Around the rules that are compared bit by bit.
 FRAME = {
@@ -268,8 +270,11 @@ def test_each_mode_in_each_type(name, mode, dtype, frame, device):
     _cases(),
 )
 def test_all_features_together(
-    name, mode, how, where, implementation, dtype, chosen, strategy
+    name, mode, how, where, implementation, dtype, chosen, strategy, request
 ):
+    if chosen["equality"] == "of tensors":
+        tf.compat.v1.disable_tensor_equality()
+        request.addfinalizer(tf.compat.v1.enable_tensor_equality)
     features = {}
     for feature, choice in chosen.items():
         features.update(FEATURES[feature][choice])
