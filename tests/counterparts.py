@@ -16,12 +16,7 @@ from registry import OPTIMIZERS
 
 
 class Counterparts(NamedTuple):
-    """Two factories that take the same keyword arguments.
-
-    Attributes:
-        ours: Makes the tf_opt optimizer, in Keras' conventions.
-        keras: Makes Keras' own.
-    """
+    """Take the same keyword arguments; ours has Keras' conventions."""
 
     ours: Callable[..., keras.optimizers.Optimizer]
     keras: Callable[..., keras.optimizers.Optimizer]

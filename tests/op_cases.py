@@ -26,15 +26,9 @@ class Op:
     """What an op and its rule take.
 
     Attributes:
-        spec: The rule's specification.
-        rule: The functional rule.
-        slots: Its slots.
-        optional_slots: Those that may be left out.
-        tables: Those that are tables.
+        tables: Slots that are tables.
         reals: Numbers of both. All differ, and a float16 has them exactly.
         integers: The same of integers.
-        rule_numbers: All numbers that the rule takes.
-        op_numbers: All numbers that the op takes.
         out_of_range: By what is wrong: a number, what ops and rules refuse,
             and what they say.
     """
