@@ -83,19 +83,11 @@ STEPS = _step_arguments()
 LAST = {class_name: name for name, (class_name, *_) in STEPS.items()}.values()
 
 
-def _gradient(loss: Callable[[Tensors], tf.Tensor], at: Tensors) -> Tensors:
+def _gradient(loss: Callable[[Any], tf.Tensor], at: Any) -> Any:
     with tf.GradientTape() as tape:
         tape.watch(at)
         value = loss(at)
     return tape.gradient(value, at, unconnected_gradients="zero")
-
-
-def _derivative(function: Callable, at: tf.Tensor) -> tf.Tensor:
-    """That of each element of the result with respect to its own argument."""
-    with tf.GradientTape() as tape:
-        tape.watch(at)
-        value = function(at)
-    return tape.gradient(value, at)
 
 
 def _reverse_over_reverse(loss, at: Tensors, direction: Tensors) -> Tensors:
@@ -193,7 +185,7 @@ def test_derivatives_without_any_gradient_so_far_are_finite(rule, compiled):
             forward = end(gradient)
         reverse = [end]
         for _ in range(3):
-            reverse.append(functools.partial(_derivative, reverse[-1]))
+            reverse.append(functools.partial(_gradient, reverse[-1]))
         return accumulator.jvp(forward), *(f(gradient) for f in reverse[1:])
 
     if compiled:

@@ -60,17 +60,11 @@ class Model(NamedTuple):
     @staticmethod
     def make(shapes: list[tuple[int, ...]], dtype: tf.DType) -> Model:
         random = np.random.default_rng(5)
-        return Model(
-            [tf.cast(random.standard_normal(shape), dtype) for shape in shapes],
-            [
-                tf.Variable(
-                    tf.cast(
-                        random.standard_normal(shape), accumulator_dtype(dtype)
-                    )
-                )
-                for shape in shapes
-            ],
+        gradients, accumulated = (
+            [tf.cast(random.standard_normal(shape), each) for shape in shapes]
+            for each in (dtype, accumulator_dtype(dtype))
         )
+        return Model(gradients, list(map(tf.Variable, accumulated)))
 
 
 @both
@@ -183,39 +177,27 @@ def test_accumulators_are_read_in_order_and_never_written(measure, device):
     assert accumulator.numpy().tolist() == [0, 1]
 
 
-# What is wrong, and what the message must say.
-WRONG: dict[str, tuple[Callable[[Model], dict[str, Any]], str]] = {
-    "an accumulator's shape": (
-        lambda m: {
-            "accumulators": [m.accumulators[0], tf.Variable(tf.zeros(5))]
-        },
+# Accumulators of two gradients, and what the message must say of them.
+WRONG: dict[str, tuple[Callable[[list[tf.Variable]], list[Any]], str]] = {
+    "shape": (
+        lambda right: [right[0], tf.Variable(tf.zeros(5))],
         r"`accumulators\[1\]` must have the shape of "
         r"`gradients\[1\]`, \[4\], got \[5\]",
     ),
-    "an accumulator's type": (
-        lambda m: {
-            "accumulators": [
-                tf.Variable(tf.zeros((2, 3), tf.float64)),
-                m.accumulators[1],
-            ]
-        },
+    "type": (
+        lambda right: [tf.Variable(tf.zeros(4, tf.float64)), right[1]],
         r"`accumulators\[0\]` must be a variable of float, got double",
     ),
     "a group of too few": (
-        lambda m: {
-            "accumulators": [variable_group(m.accumulators[:1], "CPU:0")]
-        },
+        lambda right: [variable_group(right[:1], "CPU:0")],
         "`accumulators` must .*one variable for each of the 2 .*got 1",
     ),
-    "the same accumulator twice": (
-        lambda m: {
-            "gradients": [m.gradients[0]] * 2,
-            "accumulators": [m.accumulators[0]] * 2,
-        },
+    "the same twice": (
+        lambda right: [right[0]] * 2,
         r"`accumulators\[0\]` and `accumulators\[1\]` are the same variable",
     ),
     "never assigned": (
-        lambda m: {"accumulators": [m.accumulators[0], never_assigned((4,))]},
+        lambda right: [right[0], never_assigned((4,))],
         r"`accumulators\[1\]`.* is not an initialized variable",
     ),
 }
@@ -224,7 +206,7 @@ WRONG: dict[str, tuple[Callable[[Model], dict[str, Any]], str]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_argument_is_named(wrong, how, device, capfd):
     change, message = WRONG[wrong]
-    model = Model.make([(2, 3), (4,)], tf.float32)
-    arguments = {"gradients": model.gradients, **change(model)}
+    model = Model.make([(4,), (4,)], tf.float32)
+    accumulators = change(model.accumulators)
     with refusal(device, message, capfd, is_of_a_number=False):
-        RUNS[how](lambda: custom_op(**arguments))()
+        RUNS[how](lambda: custom_op(model.gradients, accumulators))()

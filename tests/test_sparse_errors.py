@@ -12,6 +12,7 @@ from tf_opt.python.ops.calls import merge_slices
 
 from devices import needs_sparse_kernels
 from op_cases import OPS
+from op_cases import Launch
 from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels
@@ -109,30 +110,23 @@ def test_rows_to_measure_must_be_those_of_a_merged_gradient(rows):
 
 @needs_sparse_kernels
 def test_an_empty_table_that_is_too_wide_for_its_gradient():
-    p, m, v = (tf.Variable(tf.zeros((0, 2**61))) for _ in range(3))
+    slots = {x: [tf.Variable(tf.zeros((0, 2**61)))] for x in ("m", "v")}
+    table = tf.Variable(tf.zeros((0, 2**61)))
     slices = tf.IndexedSlices(tf.ones((8, 1)), tf.zeros(8, tf.int64))
     with pytest.raises(tf.errors.InvalidArgumentError, match="one row of"):
         OPS["adam"].apply(
-            variables=[p], m=[m], v=[v], gradients=[slices], step=1
+            variables=[table], gradients=[slices], step=1, **slots
         )
 
 
 @needs_sparse_kernels
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_table_of_batches_with_impossible_rows(sparse):
-    p, d = (tf.Variable(tf.zeros((3, 2))) for _ in range(2))
-    y = tf.Variable(tf.zeros((0, 2**40, 2**40)))
-    gradient = tf.ones((3, 2))
+    launch = Launch("asgd", [(3, 2)])
+    launch.lists["y"] = [tf.Variable(tf.zeros((0, 2**40, 2**40)))]
     if sparse:
-        gradient = tf.IndexedSlices(gradient, tf.range(3))
+        launch.gradients = [tf.IndexedSlices(tf.ones((3, 2)), tf.range(3))]
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"`y\[0\]` must hold rows"
     ):
-        OPS["asgd"].apply(
-            variables=[p],
-            d=[d],
-            y=[y],
-            gradients=[gradient],
-            batch_index=0,
-            seen_batches=1,
-        )
+        launch.apply()
