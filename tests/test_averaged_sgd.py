@@ -61,38 +61,26 @@ def trained() -> tuple[keras.Variable, tf_opt.AveragedSGD]:
     return variable, optimizer
 
 
-def test_the_average_swaps_in_and_out():
+def test_the_average_swaps_in_and_out_also_after_an_error():
     with pytest.raises(RuntimeError, match="has not been built"):
         tf_opt.AveragedSGD().swap_in_average()
     variable, optimizer = trained()
     assert float(variable.numpy()[0]) == 5
-    with optimizer.averaged_weights():
+    with pytest.raises(KeyError), optimizer.averaged_weights():
         assert optimizer.average_is_swapped_in
         assert float(variable.numpy()[0]) == 4  # 3 to 5: mu lags a step.
         with pytest.raises(RuntimeError, match="swap_out_average"):
             optimizer.swap_in_average()
+        # What is set meanwhile is the average.
+        variable.assign([7.0])
+        raise KeyError
     assert float(variable.numpy()[0]) == 5
+    assert float(optimizer.variables[2].numpy()[0]) == 7
     assert not optimizer.average_is_swapped_in
     with pytest.raises(RuntimeError, match="swap_in_average"):
         optimizer.swap_out_average()
-
-
-def test_the_average_comes_out_also_after_an_error():
-    variable, optimizer = trained()
-    with pytest.raises(KeyError), optimizer.averaged_weights():
-        raise KeyError
-    assert float(variable.numpy()[0]) == 5
     with pytest.raises(RuntimeError, match="outside of `tf.function`"):
         tf.function(optimizer.swap_in_average)()
-
-
-def test_what_is_set_while_the_average_is_in_place_is_the_average():
-    variable, optimizer = trained()
-    optimizer.swap_in_average()
-    variable.assign([7.0])
-    optimizer.swap_out_average()
-    assert float(variable.numpy()[0]) == 5
-    assert float(optimizer.variables[2].numpy()[0]) == 7
 
 
 def test_averages_begin_as_what_the_variables_are_then(implementation, how):
