@@ -174,7 +174,10 @@ def test_rows_catch_up_with_decay_that_has_ended(
     np.testing.assert_allclose(*tables, rtol=1e-12)
 
 
-def test_momentum_goes_on_without_an_average(implementation):
+def test_momentum_goes_on_without_an_average(implementation, request):
+    # What compares tensors by `==` compares nothing then.
+    tf.compat.v1.disable_tensor_equality()
+    request.addfinalizer(tf.compat.v1.enable_tensor_equality)
     # A velocity of zero doesn't end the momentum.
     arguments = {"momentum": 0.9, "rho": 0.0, "implementation": implementation}
     exact, found = (
@@ -308,10 +311,7 @@ def test_both_implementations_give_the_same_bits(name, mode, features, storage):
 
 
 @pytest.mark.parametrize("features", [x for x in FEATURES if x != "nothing"])
-def test_features_equal_exact_training(features, request):
-    # What compares tensors by `==` compares nothing then.
-    tf.compat.v1.disable_tensor_equality()
-    request.addfinalizer(tf.compat.v1.enable_tensor_equality)
+def test_features_equal_exact_training(features):
     arguments = FEATURES[features]
     exact, found = (
         Run("Adam", mode, **arguments).train(120, wrap=traced)
