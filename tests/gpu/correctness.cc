@@ -33,16 +33,13 @@ namespace {
 bool quick = false;
 bool brief = false;
 
-template <typename T>
-constexpr const char* kDtype = "";
-template <>
-constexpr const char* kDtype<Half> = "float16";
-template <>
-constexpr const char* kDtype<BFloat16> = "bfloat16";
-template <>
-constexpr const char* kDtype<float> = "float32";
-template <>
-constexpr const char* kDtype<double> = "float64";
+template <typename Use>
+void ForEachType(const Use& use) {
+  use(Half(), "float16");
+  use(BFloat16(), "bfloat16");
+  use(float(), "float32");
+  use(double(), "float64");
+}
 
 int failures = 0;
 
@@ -116,13 +113,13 @@ bool RefusesWrongNumbers(const Modes& modes) {
 // must stay just that. Where an element lies is no matter of the rule, so one
 // rule will do.
 template <typename T>
-void CheckLarge() {
+void CheckLarge(const std::string& dtype) {
   using Case = tf_opt::Case<Adam>;
   using Rule = RuleOf<Adam, ComputeType<T>, 0>;
   constexpr int64_t kPattern = (1 << 20) + 9;
   constexpr int64_t kSize = (int64_t{1} << 31) + 4097;
   const std::string what =
-      Case::Name({}) + ", " + kDtype<T> + ", 2^31 + 4,097 elements";
+      Case::Name({}) + ", " + dtype + ", 2^31 + 4,097 elements";
 
   DenseModel<T, Rule::kSlots> model({kPattern});
   const auto tensors = model.Tensors();
@@ -192,18 +189,18 @@ void CheckRule(const std::string& name, const Modes& modes) {
   Report(name + ", wrong numbers", RefusesWrongNumbers<T, Case, Rule>(modes));
 }
 
-template <typename T, typename Case>
-void CheckType() {
-  using Description = typename Case::Description;
+template <typename T, typename Description>
+void CheckType(const std::string& dtype) {
+  using Case = tf_opt::Case<Description>;
   for (int own = 0; own < Case::kOwnModes; ++own) {
     if (brief && own != 0) continue;
     for (int variant = 0; variant < kVariants<Description>; ++variant) {
       const Modes modes = {variant, own};
-      WithRule<Description, ComputeType<T>>(variant, [&modes](auto rule) {
+      WithRule<Description, ComputeType<T>>(variant, [&](auto rule) {
         using Rule = typename decltype(rule)::type;
         // The composed implementation runs for tables on a GPU.
         if constexpr (!Rule::kRowWise) {
-          CheckRule<T, Case, Rule>(Case::Name(modes) + ", " + kDtype<T>, modes);
+          CheckRule<T, Case, Rule>(Case::Name(modes) + ", " + dtype, modes);
         }
       });
     }
@@ -212,7 +209,7 @@ void CheckType() {
 
 // What is measured of gradients, with special numbers and without.
 template <typename T>
-void CheckMeasures() {
+void CheckMeasures(const std::string& dtype) {
   std::vector<int64_t> many(3000);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = i % 37;
   for (const auto* sizes : {&MeasuredSizes(), &std::as_const(many)}) {
@@ -223,12 +220,11 @@ void CheckMeasures() {
       MeasureModel<T> model(*sizes, accumulated);
       if (special) model.AddSpecialNumbers();
       const auto tensors = model.Tensors();
-      const std::string name = std::string("measures, ") + kDtype<T> + ", " +
-                               std::to_string(tensors.size()) + " tensors" +
-                               (accumulated ? ", accumulated" : "") +
-                               (special ? ", special numbers" : "") +
-                               (unaligned ? ", unaligned" : "") +
-                               (enabled ? "" : ", disabled");
+      const std::string name =
+          "measures, " + dtype + ", " + std::to_string(tensors.size()) +
+          " tensors" + (accumulated ? ", accumulated" : "") +
+          (special ? ", special numbers" : "") +
+          (unaligned ? ", unaligned" : "") + (enabled ? "" : ", disabled");
       DeviceMeasures<T> launched(tensors, 0.3, enabled, unaligned);
       Require(launched(nullptr));
       Report(name, launched.AreRight());
@@ -238,14 +234,6 @@ void CheckMeasures() {
       Report(name + ", CUDA graph", replayed.AreRight());
     }
   }
-}
-
-template <typename Case>
-void Check() {
-  CheckType<Half, Case>();
-  CheckType<BFloat16, Case>();
-  CheckType<float, Case>();
-  CheckType<double, Case>();
 }
 
 }  // namespace
@@ -268,18 +256,14 @@ int main(int argc, char** argv) {
   }
   std::printf("On: %s\n", device.c_str());
   ForEachRule([](auto description) {
-    Check<Case<typename decltype(description)::type>>();
+    ForEachType([](auto type, const char* dtype) {
+      CheckType<decltype(type), typename decltype(description)::type>(dtype);
+    });
   });
-  CheckMeasures<Half>();
-  CheckMeasures<BFloat16>();
-  CheckMeasures<float>();
-  CheckMeasures<double>();
-  if (!quick) {
-    CheckLarge<Half>();
-    CheckLarge<BFloat16>();
-    CheckLarge<float>();
-    CheckLarge<double>();
-  }
+  ForEachType([](auto type, const char* dtype) {
+    CheckMeasures<decltype(type)>(dtype);
+    if (!quick) CheckLarge<decltype(type)>(dtype);
+  });
   std::printf("%d failed\n", failures);
   return failures != 0;
 }
