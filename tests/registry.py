@@ -65,13 +65,9 @@ class OptimizerUnderTest:
     """An optimizer, what it should compute, and how to look inside.
 
     Attributes:
-        make: The class. Takes `learning_rate`, a mode's arguments and
-            `implementation`.
-        spec: Its rule.
         step: One step in NumPy.
         modes: Constructor arguments to test, by name.
-        thorough_mode: The mode that turns on the most at once.
-        thorough: Its arguments.
+        thorough: Those of the mode that turns on the most at once.
         has_own_rule: Whether it shares its rule with no optimizer before it.
         has_lazy_mode: Whether `lazy_mode` may be set.
         proportional: Arguments with which a step is proportional to the

@@ -185,23 +185,20 @@ def _moved(table: keras.Variable) -> list[int]:
 
 
 @sparse_implementations
-def test_a_table_that_is_updated_twice_loses_nothing(implementation):
-    table, optimizer = _accumulating(implementation=implementation)
-    for rows in ((1, 2), (3, 4)):
-        slices = [_slices(row, seed=row) for row in rows]
-        optimizer.apply(slices, [table, table])
-    assert _moved(table) == [1, 2, 3, 4]
-    assert not optimizer._accumulated_gradients[0].numpy().any()
-
-
-@sparse_implementations
-def test_dense_gradients_between_sparse_ones_are_accumulated(implementation):
-    table, optimizer = _accumulating(implementation=implementation)
+def test_what_is_accumulated_loses_nothing(implementation):
     dense = np.zeros((ROWS, WIDTH), "float32")
     dense[6] = 1
-    optimizer.apply([tf.constant(dense)], [table])
-    optimizer.apply([_slices(2)], [table])
-    assert _moved(table) == [2, 6]
+    for steps, moved in (
+        # A table that is updated twice in a step.
+        ([[_slices(1), _slices(2)], [_slices(3), _slices(4)]], [1, 2, 3, 4]),
+        # A dense gradient before a sparse one.
+        ([[tf.constant(dense)], [_slices(2)]], [2, 6]),
+    ):
+        table, optimizer = _accumulating(implementation=implementation)
+        for gradients in steps:
+            optimizer.apply(gradients, [table] * len(gradients))
+        assert _moved(table) == moved
+        assert not optimizer._accumulated_gradients[0].numpy().any()
 
 
 def test_lazy_mode_may_be_set_later():

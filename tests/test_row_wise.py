@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.ops.calls import BARE
 
 from devices import needs_sparse_kernels
+from op_cases import OPS
+from op_cases import Op
 from small_model import assert_same
 from trajectory import RUNS
 
@@ -172,23 +173,14 @@ def test_functional_form_checks_shapes():
 @needs_sparse_kernels
 @pytest.mark.parametrize("shape", [(ROWS, WIDTH), (ROWS - 1,), ()])
 def test_ops_check_the_accumulators_shape(shape):
-    table, wrong = (
-        tf.Variable(tf.ones([ROWS, WIDTH])),
-        tf.Variable(tf.ones(shape)),
-    )
+    table = tf.Variable(tf.ones([ROWS, WIDTH]))
     before = table.numpy()
-    numbers = {**BARE, "learning_rate": 0.1, "epsilon": 0.1}
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="one element for each row"
     ):
-        tf_opt.ops.resource_apply_row_wise_adagrad(
-            variables=[table.handle],
-            accumulator=[wrong.handle],
+        Op(OPS["adagrad"].spec.forms["row_wise"]).apply(
+            variables=[table],
+            accumulator=[tf.Variable(tf.ones(shape))],
             gradients=[tf.ones([ROWS, WIDTH])],
-            weight_decay=0.0,
-            decoupled_weight_decay=True,
-            maximize=False,
-            torch_epsilon=False,
-            **numbers,
         )
     np.testing.assert_array_equal(table.numpy(), before)

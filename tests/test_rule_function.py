@@ -18,23 +18,19 @@ from registry import OPTIMIZERS
 from registry import THOROUGH_MODES
 
 
-def _values(seed: int, dtype: str) -> list[tf.Tensor]:
+def _values(seed: int) -> list[tf.Tensor]:
     random = np.random.default_rng(seed)
     return [
-        tf.cast(random.normal(size=shape), dtype)
+        tf.cast(random.normal(size=shape), "float32")
         for shape in ((), (3,), (2, 5), (1, 0, 4), (4,))
     ]
 
 
 def _train(
-    name: str,
-    mode: str,
-    dtype: str = "float32",
-    steps: int = 4,
-    implementation: str = "composed",
+    name: str, mode: str, steps: int = 4, implementation: str = "composed"
 ) -> list[np.ndarray]:
     """Everything after some steps with numbers that change."""
-    variables = [keras.Variable(x, dtype=dtype) for x in _values(0, dtype)]
+    variables = [keras.Variable(x) for x in _values(0)]
     optimizer = OPTIMIZERS[name].make(
         implementation=implementation, **OPTIMIZERS[name].modes[mode]
     )
@@ -48,7 +44,7 @@ def _train(
             has_op = number.name != "learning_rate_power"
             if has_op and (number.in_rule or number.in_op):
                 setattr(optimizer, number.name, 0.5 + 0.05 * step + 0.01 * i)
-        optimizer.apply(_values(step, dtype), variables)
+        optimizer.apply(_values(step), variables)
     return [x.numpy() for x in [*variables, *optimizer.variables]]
 
 

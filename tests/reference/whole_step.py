@@ -23,8 +23,6 @@ class WholeStep:
     Attributes:
         states: For each variable its value, as "variable", and its slots.
         averages: For each variable its moving average.
-        updates: How many updates there have been.
-        skipped: How many steps were skipped.
         norm: The norm of the last update's gradients.
         scale: What the loss is multiplied by.
     """
