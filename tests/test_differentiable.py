@@ -90,16 +90,6 @@ def _gradient(loss: Callable[[Any], tf.Tensor], at: Any) -> Any:
     return tape.gradient(value, at, unconnected_gradients="zero")
 
 
-def _reverse_over_reverse(loss, at: Tensors, direction: Tensors) -> Tensors:
-    def slope(at: Tensors) -> tf.Tensor:
-        gradient = _gradient(loss, at)
-        return tf.add_n(
-            [tf.reduce_sum(gradient[name] * direction[name]) for name in at]
-        )
-
-    return _gradient(slope, at)
-
-
 def _loss_of(rule: Callable) -> Callable[[Tensors], tf.Tensor]:
     """A number in which every element of every output counts differently."""
 
@@ -207,32 +197,22 @@ MATRIX = np.random.default_rng(2).normal(size=(4, 4))
 START = np.array([0.7, -1.2, 0.4, 0.9])
 TRAINING_STEPS = 6
 
-# PyTorch's optimizer, its arguments that it can't differentiate, and which of
-# ours it can.
+# By PyTorch's optimizer: our rule, its arguments, and those that PyTorch can
+# differentiate.
+_BETAS = {"beta_1": 0.8, "beta_2": 0.7}
 TRAININGS = {
     "Adam, AMSGrad, L2, maximize": (
         functional.adam,
-        {
-            "amsgrad": True,
-            "maximize": True,
-            "decoupled_weight_decay": False,
-        },
-        {"amsgrad": True, "maximize": True},
-        ["learning_rate", "beta_1", "beta_2", "weight_decay"],
+        {"amsgrad": True, "maximize": True, "decoupled_weight_decay": False},
+        ["learning_rate", *_BETAS, "weight_decay"],
     ),
-    "AdamW": (
-        functional.adam,
-        {},
-        {},
-        ["learning_rate", "beta_1", "beta_2", "weight_decay"],
-    ),
-    "NAdam": (functional.nadam, {}, {}, ["learning_rate"]),
-    "ASGD": (functional.averaged_sgd, {"t0": 2.0}, {"t0": 2.0}, []),
+    "AdamW": (functional.adam, {}, ["learning_rate", *_BETAS, "weight_decay"]),
+    "NAdam": (functional.nadam, _BETAS, ["learning_rate"]),
+    "ASGD": (functional.averaged_sgd, {"learning_rate": 0.05, "t0": 2.0}, []),
 }
 HYPERPARAMETERS = {
     "learning_rate": 0.05,
-    "beta_1": 0.8,
-    "beta_2": 0.7,
+    **_BETAS,
     "weight_decay": 0.1,
 }
 
@@ -245,13 +225,8 @@ def _named(keys: Iterable[str], first: Any, second: Any) -> Arrays:
 
 def _ours(name: str, while_loop: bool) -> Arrays:
     """The end of a training, its gradient, and a Hessian-vector product."""
-    rule, options, _, differentiable = TRAININGS[name]
-    options = dict(options, while_loop=while_loop)
-    if rule is not functional.averaged_sgd:
-        options.update(beta_1=0.8, beta_2=0.7)
-    else:
-        options.update(learning_rate=0.05)
-
+    rule, options, differentiable = TRAININGS[name]
+    options = {**options, "while_loop": while_loop}
     if options.pop("amsgrad", False):
         options["state"] = {
             name: np.zeros_like(START) for name in ("m", "v", "v_max")
@@ -267,9 +242,11 @@ def _ours(name: str, while_loop: bool) -> Arrays:
         )
         return tf.reduce_sum(result.variables**3)
 
+    def slope(at: Tensors) -> tf.Tensor:
+        return tf.add_n(list(map(tf.reduce_sum, _gradient(end, at).values())))
+
     def derivatives(at: Tensors) -> tuple[Tensors, Tensors]:
-        ones = {key: tf.ones_like(tensor) for key, tensor in at.items()}
-        return _gradient(end, at), _reverse_over_reverse(end, at, ones)
+        return _gradient(end, at), _gradient(slope, at)
 
     if while_loop:
         derivatives = tf.function(derivatives, autograph=False)
@@ -283,17 +260,19 @@ def _ours(name: str, while_loop: bool) -> Arrays:
 
 def _torchs(name: str) -> Arrays:
     torch = pytest.importorskip("torch")
-    rule, _, options, differentiable = TRAININGS[name]
+    _, options, differentiable = TRAININGS[name]
     matrix = torch.tensor(MATRIX)
     at = {
         key: torch.tensor(value, dtype=torch.float64, requires_grad=True)
         for key, value in {"start": START, **HYPERPARAMETERS}.items()
         if key == "start" or key in differentiable
     }
-    arguments = dict(options, lr=at.get("learning_rate", 0.05))
-    if rule is not functional.averaged_sgd:
-        arguments["betas"] = (at.get("beta_1", 0.8), at.get("beta_2", 0.7))
+    own = ("amsgrad", "maximize", "t0")
+    arguments = {key: x for key, x in options.items() if key in own}
+    arguments["lr"] = at.get("learning_rate", 0.05)
     arguments["weight_decay"] = at.get("weight_decay", 0.0)
+    if "t0" not in options:
+        arguments["betas"] = (at.get("beta_1", 0.8), at.get("beta_2", 0.7))
     w = at["start"].clone()
     optimizer = getattr(torch.optim, name.split(",")[0])(
         [w], **arguments, differentiable=True, foreach=False

@@ -188,19 +188,13 @@ def test_a_step_traced_before_xla_compiles_it_says_what_to_do(name, sparse):
 
 
 def test_a_row_must_be_in_the_smallest_table(device, capfd):
-    lists = [[tf.Variable([1.0, 2.0]) for _ in "abc"] for _ in "vd"]
-    lists.append([tf.Variable(tf.zeros((rows, 2))) for rows in (4, 2, 3)])
-    before = [x.numpy() for x in sum(lists, [])]
+    launch = Launch("asgd", [(2,)] * 3)
+    launch.lists["y"] = [tf.Variable(tf.zeros((rows, 2))) for rows in (4, 2, 3)]
+    before = launch.numpy()
     message = r"`batch_index` must be in \[0, 2\).*got 3"
     with refusal(device, message, capfd, is_of_a_number=True):
-        names = ("variables", *OPS["asgd"].slots)
-        OPS["asgd"].apply(
-            **dict(zip(names, lists, strict=True)),
-            gradients=[tf.ones(2)] * 3,
-            batch_index=3,
-            seen_batches=1,
-        )
-    np.testing.assert_equal([x.numpy() for x in sum(lists, [])], before)
+        launch.apply(batch_index=3)
+    np.testing.assert_equal(launch.numpy(), before)
 
 
 def test_to_a_tape_around_a_step_its_ops_are_constants(implementation):
