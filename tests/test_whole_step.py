@@ -99,7 +99,7 @@ IMPLEMENTATIONS = ("composed", "custom_op")
 RUNS = (*trajectory.RUNS, "replicas", "shards")
 # Where the state is, beside the variables or not.
 PLACES = ("beside", "host")
-DTYPES = ("float32", "float64", "mixed", "bfloat16", "float16")
+DTYPES = ("float32", "bfloat16", "mixed", "float64", "float16")
 
 
 def _cases() -> list[Any]:
