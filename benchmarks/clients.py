@@ -16,8 +16,7 @@ import re
 import sys
 from collections.abc import Callable
 from pydoc_data.topics import topics
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np

@@ -9,8 +9,7 @@ import collections
 import functools
 import importlib.util
 import itertools
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 # Before TensorFlow.
@@ -29,11 +28,8 @@ import tf_core
 import variants
 from gradients import Batch
 from measure import Contender
-from results import Row
-from results import row
-from shapes import ALL_WORKLOADS
-from shapes import Shape
-from shapes import Workload
+from results import Row, row
+from shapes import ALL_WORKLOADS, Shape, Workload
 from tf_core import Step
 from variants import Variant
 

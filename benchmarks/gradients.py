@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from shapes import Shape
-from shapes import Workload
+from shapes import Shape, Workload
 
 # A part of uniformly drawn ids repeats others of its batch.
 _REPEATED = 0.1

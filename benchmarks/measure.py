@@ -7,8 +7,7 @@ import gc
 import math
 import random
 import time
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 # Before each step, in which other contenders' threads stop waiting for work.

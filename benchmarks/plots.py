@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 
 import results
 import variants
-from results import Results
-from results import Row
+from results import Results, Row
 from suites import Suite
 
 # By the first word of a contender's name. Others are ways of tf_opt's.

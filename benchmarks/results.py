@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import statistics
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import shapes

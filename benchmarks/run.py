@@ -31,8 +31,7 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "examples"))
 import plots
 import results
 import suites
-from results import Results
-from results import Row
+from results import Results, Row
 from suites import Suite
 from variants import VARIANTS
 

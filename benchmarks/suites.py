@@ -7,8 +7,7 @@ import itertools
 from collections.abc import Collection
 
 import variants
-from shapes import SPARSE_WORKLOADS
-from shapes import WORKLOADS
+from shapes import SPARSE_WORKLOADS, WORKLOADS
 
 
 @dataclasses.dataclass(frozen=True)

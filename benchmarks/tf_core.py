@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from variants import MOMENTS
-from variants import Variant
+from variants import MOMENTS, Variant
 
 # A step takes the values and the ids of a batch.
 Step = Callable[[list[tf.Tensor], list[tf.Tensor]], None]

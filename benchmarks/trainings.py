@@ -21,8 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 

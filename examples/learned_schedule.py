@@ -20,9 +20,7 @@ import pathlib
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import itertools
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import common

@@ -39,12 +39,7 @@ import tensorflow as tf
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
-from precisions import FLOAT32
-from precisions import KERAS
-from precisions import PRECISIONS
-from precisions import QUICK_TASKS
-from precisions import TASKS
-from precisions import Task
+from precisions import FLOAT32, KERAS, PRECISIONS, QUICK_TASKS, TASKS, Task
 
 SEEDS = 5
 EPOCHS = 10

@@ -12,8 +12,7 @@ import pathlib
 import re
 import sysconfig
 import zlib
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 import tf_opt
 
-from low_precision_cases import masters_of
-from low_precision_cases import numbers
+from low_precision_cases import masters_of, numbers
 from reference.storage import Storage
 from reference.whole_step import WholeStep
 from registry import OPTIMIZERS

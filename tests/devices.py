@@ -6,8 +6,7 @@ import contextlib
 import os
 import re
 import resource
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import tensorflow as tf

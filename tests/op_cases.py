@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,7 @@ import tensorflow as tf
 import tf_opt
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.rules import RULES
-from tf_opt.python.ops.calls import ResourceApplyOp
-from tf_opt.python.ops.calls import resource_apply
+from tf_opt.python.ops.calls import ResourceApplyOp, resource_apply
 
 SHAPES = ((2, 3), (4,))
 # Of ASGD's tables.

@@ -11,16 +11,17 @@ import tensorflow as tf
 import tf_opt
 
 from low_precision_cases import SETTINGS
-from registry import pairwise
-from registry import slow
-from small_model import FIT
-from small_model import X
-from small_model import Y
-from small_model import assert_close
-from small_model import assert_same
-from small_model import compiled
-from small_model import loaded
-from small_model import state
+from registry import pairwise, slow
+from small_model import (
+    FIT,
+    X,
+    Y,
+    assert_close,
+    assert_same,
+    compiled,
+    loaded,
+    state,
+)
 from trajectory import RUNS
 
 # Each kind of average. What optimizer Keras' is of, it doesn't know.

@@ -8,13 +8,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from small_model import FIT
-from small_model import X
-from small_model import Y
-from small_model import assert_close
-from small_model import assert_same
-from small_model import compiled
-from small_model import state
+from small_model import FIT, X, Y, assert_close, assert_same, compiled, state
 
 
 @pytest.mark.core

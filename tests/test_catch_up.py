@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from devices import HAS_SPARSE_KERNELS
-from devices import needs_sparse_kernels
-from devices import sparse_implementations
+from devices import (
+    HAS_SPARSE_KERNELS,
+    needs_sparse_kernels,
+    sparse_implementations,
+)
 from low_precision_cases import SETTINGS
-from registry import OPTIMIZERS
-from registry import THOROUGH_MODES
-from registry import pairwise
-from registry import slow
+from registry import OPTIMIZERS, THOROUGH_MODES, pairwise, slow
 
 pytestmark = pytest.mark.kernels
 

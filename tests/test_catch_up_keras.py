@@ -14,11 +14,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from small_model import assert_close
-from small_model import assert_same
-from small_model import loaded
-from small_model import multi
-from small_model import state
+from small_model import assert_close, assert_same, loaded, multi, state
 
 pytestmark = pytest.mark.kernels
 

@@ -7,9 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from registry import OPTIMIZERS
-from registry import THOROUGH_MODES
-from registry import pairwise
+from registry import OPTIMIZERS, THOROUGH_MODES, pairwise
 from trajectory import RUNS
 
 # A float32 has it exactly, and so has Keras' variable that holds it.

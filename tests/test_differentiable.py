@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from registry import RULES
-from registry import slow
+from registry import RULES, slow
 from torch_trajectory import float64_scalars
 
 functional = tf_opt.functional

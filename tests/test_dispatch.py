@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python import dispatch
-from tf_opt.python import tensorflow_internals
-from tf_opt.python.ops import gpu
-from tf_opt.python.ops import library
+from tf_opt.python import dispatch, tensorflow_internals
+from tf_opt.python.ops import gpu, library
 
 from processes import python
 

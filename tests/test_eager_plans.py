@@ -7,8 +7,7 @@ import ctypes
 import gc
 import sys
 import weakref
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras

@@ -14,10 +14,7 @@ import tf_opt
 
 from processes import python
 from registry import OPTIMIZERS
-from small_model import FIT
-from small_model import X
-from small_model import Y
-from small_model import compiled
+from small_model import FIT, X, Y, compiled
 
 GRADIENTS = ([0.1, -0.2], [0.01, 0.3], [2.0, 1.0])
 

@@ -11,12 +11,14 @@ import tensorflow as tf
 import tf_opt
 
 from low_precision_cases import SETTINGS
-from small_model import assert_close
-from small_model import assert_same
-from small_model import compiled
-from small_model import loaded
-from small_model import state
-from small_model import train
+from small_model import (
+    assert_close,
+    assert_same,
+    compiled,
+    loaded,
+    state,
+    train,
+)
 from trajectory import RUNS
 
 pytestmark = [pytest.mark.core, pytest.mark.kernels]

@@ -15,8 +15,7 @@ import tensorflow as tf
 import tf_opt
 
 from counterparts import COUNTERPARTS
-from small_model import assert_close
-from small_model import look_up
+from small_model import assert_close, look_up
 
 # Relative. Keras computes with these in float32, where 1 - 0.999 has five
 # digits; these both represent exactly.

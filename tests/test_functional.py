@@ -14,8 +14,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from op_cases import OPS
-from op_cases import call_rule
+from op_cases import OPS, call_rule
 
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
 

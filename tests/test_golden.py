@@ -10,13 +10,14 @@ import tf_opt
 
 import paddle_cases as cases
 import trajectory
-from registry import OPTIMIZERS
-from registry import slow
-from torch_trajectory import LEARNING_RATE
-from torch_trajectory import TORCH_MODES
-from torch_trajectory import gradients
-from torch_trajectory import initial_value
-from torch_trajectory import torch_states
+from registry import OPTIMIZERS, slow
+from torch_trajectory import (
+    LEARNING_RATE,
+    TORCH_MODES,
+    gradients,
+    initial_value,
+    torch_states,
+)
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 

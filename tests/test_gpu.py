@@ -13,10 +13,8 @@ from tensorflow.python.framework import kernels
 from tf_opt.python.ops.calls import measure_gradients
 
 from devices import needs_gpu
-from registry import OPTIMIZERS
-from registry import THOROUGH_MODES
-from small_model import assert_close
-from small_model import fit
+from registry import OPTIMIZERS, THOROUGH_MODES
+from small_model import assert_close, fit
 
 pytestmark = needs_gpu
 

@@ -10,9 +10,7 @@ import tf_opt
 
 from op_cases import Launch
 from registry import slow
-from small_model import assert_close
-from small_model import assert_same
-from small_model import multi
+from small_model import assert_close, assert_same, multi
 
 OP = "TfOpt>ResourceApplyAdamAmsgrad"
 

@@ -17,15 +17,8 @@ import tf_opt
 import torch_trajectory
 from counterparts import COUNTERPARTS
 from devices import GPUS
-from small_model import FIT
-from small_model import X
-from small_model import Y
-from small_model import assert_close
-from small_model import assert_same
-from small_model import compiled
-from small_model import fit
-from trajectory import RUNS
-from trajectory import after_each
+from small_model import FIT, X, Y, assert_close, assert_same, compiled, fit
+from trajectory import RUNS, after_each
 
 # Whose `cast` Keras' optimizers and initializers call; the former call the
 # backend's since Keras 3.16.

@@ -10,11 +10,12 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from devices import HAS_SPARSE_KERNELS
-from devices import needs_sparse_kernels
-from devices import sparse_implementations
-from registry import RULES
-from registry import slow
+from devices import (
+    HAS_SPARSE_KERNELS,
+    needs_sparse_kernels,
+    sparse_implementations,
+)
+from registry import RULES, slow
 from small_model import assert_close
 from trajectory import RUNS
 

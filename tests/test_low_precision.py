@@ -13,8 +13,7 @@ import tensorflow as tf
 import tf_opt
 
 from devices import needs_sparse_kernels
-from low_precision_cases import masters_of
-from low_precision_cases import numbers
+from low_precision_cases import masters_of, numbers
 from registry import OPTIMIZERS
 from trajectory import RUNS
 

@@ -11,16 +11,9 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from low_precision_cases import SETTINGS
-from low_precision_cases import masters_of
-from low_precision_cases import numbers
-from registry import OPTIMIZERS
-from registry import slow
-from small_model import assert_same
-from small_model import checkpoint_of
-from small_model import compiled
-from small_model import state
-from small_model import train
+from low_precision_cases import SETTINGS, masters_of, numbers
+from registry import OPTIMIZERS, slow
+from small_model import assert_same, checkpoint_of, compiled, state, train
 
 pytestmark = pytest.mark.core
 

@@ -10,13 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.keras_internals import MultiOptimizer
-from tf_opt.python.keras_internals import unwrapped
+from tf_opt.python.keras_internals import MultiOptimizer, unwrapped
 
-from small_model import FIT
-from small_model import X
-from small_model import Y
-from small_model import compiled
+from small_model import FIT, X, Y, compiled
 
 Monitor = tf_opt.callbacks.Monitor
 EAGER = {"run_eagerly": True}

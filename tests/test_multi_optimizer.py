@@ -10,10 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from small_model import assert_close
-from small_model import assert_same
-from small_model import loaded
-from small_model import state
+from small_model import assert_close, assert_same, loaded, state
 
 if not hasattr(keras.optimizers, "MultiOptimizer"):
     pytest.skip("This Keras has no MultiOptimizer.", allow_module_level=True)

@@ -10,8 +10,7 @@ import tensorflow as tf
 import tf_opt
 from tf_opt.python.ops.calls import BARE
 
-from op_cases import OPS
-from op_cases import Launch
+from op_cases import OPS, Launch
 from small_model import assert_same
 
 pytestmark = pytest.mark.kernels

@@ -11,13 +11,8 @@ import tf_opt
 from tensorflow.python.framework import op_def_registry
 from tf_opt.python.ops.calls import measure_gradients
 
-from devices import EMULATED_GPU
-from devices import refusal
-from op_cases import BATCHES
-from op_cases import OPS
-from op_cases import SHAPES
-from op_cases import Launch
-from op_cases import never_assigned
+from devices import EMULATED_GPU, refusal
+from op_cases import BATCHES, OPS, SHAPES, Launch, never_assigned
 from registry import quick_first
 from trajectory import RUNS
 

@@ -14,8 +14,7 @@ import tensorflow as tf
 import tf_opt
 
 import small_model
-from processes import job
-from processes import steps
+from processes import job, steps
 
 PLACEMENTS = {
     "shards": {"shard_state": True},

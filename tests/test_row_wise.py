@@ -12,8 +12,7 @@ import tensorflow as tf
 import tf_opt
 
 from devices import needs_sparse_kernels
-from op_cases import OPS
-from op_cases import Op
+from op_cases import OPS, Op
 from small_model import assert_same
 from trajectory import RUNS
 

@@ -14,8 +14,7 @@ from tensorflow.python.framework import op_callbacks
 from tf_opt.python.optimizers.step import rule_function
 
 from processes import python
-from registry import OPTIMIZERS
-from registry import THOROUGH_MODES
+from registry import OPTIMIZERS, THOROUGH_MODES
 
 
 def _values(seed: int) -> list[tf.Tensor]:

@@ -10,11 +10,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
-from small_model import X
-from small_model import assert_same
-from small_model import assert_same_config
-from small_model import state
-from small_model import train
+from small_model import X, assert_same, assert_same_config, state, train
 
 # Before Keras 3.16, loading drops the name of a Sequential from paths.
 KERAS = tuple(map(int, keras.__version__.split(".")[:2]))

@@ -16,15 +16,17 @@ from counterparts import COUNTERPARTS
 from low_precision_cases import SETTINGS
 from processes import python
 from registry import OPTIMIZERS
-from small_model import assert_close
-from small_model import assert_same
-from small_model import assert_same_config
-from small_model import checkpoint_of
-from small_model import compiled
-from small_model import loaded
-from small_model import multi
-from small_model import state
-from small_model import train
+from small_model import (
+    assert_close,
+    assert_same,
+    assert_same_config,
+    checkpoint_of,
+    compiled,
+    loaded,
+    multi,
+    state,
+    train,
+)
 
 # Of all optimizers in turn.
 FEATURES = [

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from processes import job
-from processes import parameter_server
-from processes import steps
-from processes import training
+from processes import job, parameter_server, steps, training
 
 pytestmark = pytest.mark.slow
 

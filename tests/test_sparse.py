@@ -12,8 +12,7 @@ import tf_opt
 
 from devices import needs_sparse_kernels
 from processes import python
-from registry import MODES
-from registry import OPTIMIZERS
+from registry import MODES, OPTIMIZERS
 
 
 @pytest.mark.parametrize(("name", "mode"), MODES)

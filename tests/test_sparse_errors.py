@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.ops.calls import measure_gradients
-from tf_opt.python.ops.calls import merge_slices
+from tf_opt.python.ops.calls import measure_gradients, merge_slices
 
 from devices import needs_sparse_kernels
-from op_cases import OPS
-from op_cases import Launch
+from op_cases import OPS, Launch
 from trajectory import RUNS
 
 pytestmark = pytest.mark.kernels

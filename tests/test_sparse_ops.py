@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ import tensorflow as tf
 from tf_opt.python.ops.calls import merge_slices
 
 from devices import needs_sparse_kernels
-from op_cases import OPS
-from op_cases import Launch
+from op_cases import OPS, Launch
 from registry import slow
 
 pytestmark = [pytest.mark.kernels, needs_sparse_kernels]

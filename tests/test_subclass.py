@@ -10,8 +10,7 @@ import tf_opt
 
 from counterparts import COUNTERPARTS
 from low_precision_cases import masters_of
-from small_model import assert_close
-from small_model import assert_same
+from small_model import assert_close, assert_same
 from trajectory import RUNS
 
 

@@ -12,8 +12,7 @@ import tf_opt
 from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
 
 from registry import OPTIMIZERS
-from small_model import assert_close
-from small_model import look_up
+from small_model import assert_close, look_up
 from torch_trajectory import TORCH_MODES
 
 torch = pytest.importorskip("torch")

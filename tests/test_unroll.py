@@ -15,9 +15,7 @@ import tensorflow as tf
 import tf_opt
 
 import trajectory
-from registry import ROW_WISE_MODES
-from registry import RULES
-from registry import TWO_MODES
+from registry import ROW_WISE_MODES, RULES, TWO_MODES
 
 functional = tf_opt.functional
 unroll = functional.unroll

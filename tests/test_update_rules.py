@@ -10,11 +10,8 @@ import tensorflow as tf
 import tf_opt
 
 import trajectory
-from beside_numpy import Trained
-from beside_numpy import tensor
-from registry import OPTIMIZERS
-from registry import THOROUGH_MODES
-from registry import pairwise
+from beside_numpy import Trained, tensor
+from registry import OPTIMIZERS, THOROUGH_MODES, pairwise
 
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
 # Both, of which the op also runs on other builds.

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.functional.rule_spec import FRACTION
-from tf_opt.python.functional.rule_spec import Number
+from tf_opt.python.functional.rule_spec import FRACTION, Number
 
-from registry import RULES
-from registry import quick_first
+from registry import RULES, quick_first
 from small_model import assert_close
 from trajectory import RUNS
 

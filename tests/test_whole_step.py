@@ -7,8 +7,7 @@ and every pair of features, ways to run and optimizers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -18,17 +17,17 @@ import tensorflow as tf
 import tf_opt
 
 import trajectory
-from beside_numpy import Slices
-from beside_numpy import Trained
-from beside_numpy import tensor
+from beside_numpy import Slices, Trained, tensor
 from devices import HAS_SPARSE_KERNELS
-from registry import MODES
-from registry import OPTIMIZERS
-from registry import ROW_WISE_MODES
-from registry import THOROUGH_MODES
-from registry import TWO_MODES
-from registry import pairwise
-from registry import slow
+from registry import (
+    MODES,
+    OPTIMIZERS,
+    ROW_WISE_MODES,
+    THOROUGH_MODES,
+    TWO_MODES,
+    pairwise,
+    slow,
+)
 
 pytestmark = pytest.mark.kernels
 

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from registry import MODES
-from registry import OPTIMIZERS
-from registry import Arguments
+from registry import MODES, OPTIMIZERS, Arguments
 
 # A float32 has it exactly, and so has Keras' variable that holds it.
 LEARNING_RATE = 2.0**-10

@@ -10,9 +10,7 @@ import os
 import pathlib
 import socket
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 HOST = "127.0.0.1"
 # For all that a job does; it takes a tenth of it where nothing else runs.

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np

@@ -7,8 +7,7 @@ import pathlib
 import keras
 import tensorflow as tf
 
-from tf_opt.python.ops import gpu
-from tf_opt.python.ops import library
+from tf_opt.python.ops import gpu, library
 from tf_opt.version import __version__
 
 # Only a wheel has this file (tools/stage_package.py).

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import warnings
-from typing import Literal
-from typing import get_args
+from typing import Literal, get_args
 
 import tensorflow as tf
 
 from tf_opt.python import tensorflow_internals
-from tf_opt.python.ops import gpu
-from tf_opt.python.ops import library
+from tf_opt.python.ops import gpu, library
 
 AUTO = "auto"
 CUSTOM_OP = "custom_op"

@@ -8,10 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import keras

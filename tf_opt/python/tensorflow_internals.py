@@ -11,11 +11,8 @@ import functools
 import pkgutil
 import threading
 import warnings
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np

@@ -12,8 +12,7 @@ import tensorflow as tf
 from tf_opt.python import keras_internals
 from tf_opt.python.functional.arithmetic import slot_dtype
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state import patterns
-from tf_opt.python.optimizers.state import storage
+from tf_opt.python.optimizers.state import patterns, storage
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values.gradients import path_of
 from tf_opt.python.tensorflow_internals import constant

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from typing_extensions import Unpack
 
-from tf_opt.python.conversion.torch_counterparts import BETAS
-from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
-from tf_opt.python.conversion.torch_counterparts import Layouts
-from tf_opt.python.conversion.torch_counterparts import Variables
-from tf_opt.python.conversion.torch_counterparts import layout_of
+from tf_opt.python.conversion.torch_counterparts import (
+    BETAS,
+    COUNTERPARTS,
+    Layouts,
+    Variables,
+    layout_of,
+)
 from tf_opt.python.conversion.torch_layouts import Layout
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base.arguments import CommonArguments

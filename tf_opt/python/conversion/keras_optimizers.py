@@ -6,8 +6,7 @@ import contextlib
 import copy
 import inspect
 import itertools
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -14,12 +12,14 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.conversion import features
-from tf_opt.python.conversion.torch_counterparts import BETAS
-from tf_opt.python.conversion.torch_counterparts import COUNTERPARTS
-from tf_opt.python.conversion.torch_counterparts import Counterpart
-from tf_opt.python.conversion.torch_counterparts import Layouts
-from tf_opt.python.conversion.torch_counterparts import Variables
-from tf_opt.python.conversion.torch_counterparts import layout_of
+from tf_opt.python.conversion.torch_counterparts import (
+    BETAS,
+    COUNTERPARTS,
+    Counterpart,
+    Layouts,
+    Variables,
+    layout_of,
+)
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values.gradients import path_of

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tf_opt.python.conversion.torch_layouts import Layout
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.adadelta import Adadelta
 from tf_opt.python.optimizers.adagrad import Adagrad
-from tf_opt.python.optimizers.adam import Adam
-from tf_opt.python.optimizers.adam import AdamW
+from tf_opt.python.optimizers.adam import Adam, AdamW
 from tf_opt.python.optimizers.adamax import Adamax
 from tf_opt.python.optimizers.averaged_sgd import AveragedSGD
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer

@@ -7,9 +7,7 @@ which cost no op.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from collections.abc import Hashable
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import keras

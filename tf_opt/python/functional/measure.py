@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import checks
+from tf_opt.python.functional import arithmetic, checks
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.checks import TensorLike
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import checks
-from tf_opt.python.functional.rule_spec import ROW_WISE
-from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional import arithmetic, checks
+from tf_opt.python.functional.rule_spec import ROW_WISE, RuleSpec
 
 # Narrower types that a slot may have, by arithmetic type.
 _NARROWER = {

@@ -11,21 +11,15 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import Literal
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import checks
+from tf_opt.python.functional import arithmetic, checks
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.functional.update import Formula
-from tf_opt.python.functional.update import Update
+from tf_opt.python.functional.update import Formula, Update
 
 
 class Range(NamedTuple):

@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import checks
-from tf_opt.python.functional import rule_spec
+from tf_opt.python.functional import arithmetic, checks, rule_spec
 from tf_opt.python.functional.checks import to_tensor
 from tf_opt.python.functional.rules import RULES
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -19,9 +17,11 @@ from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.ops import library
-from tf_opt.python.tensorflow_internals import has_op_callbacks
-from tf_opt.python.tensorflow_internals import is_registered
-from tf_opt.python.tensorflow_internals import signature_of
+from tf_opt.python.tensorflow_internals import (
+    has_op_callbacks,
+    is_registered,
+    signature_of,
+)
 
 # A variable, or a handle (of a VariableGroup, for example).
 VariableLike = tf.Variable | keras.Variable | tf.Tensor

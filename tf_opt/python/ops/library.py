@@ -11,15 +11,16 @@ import pathlib
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.tensorflow_internals import CUSTOM_OPS
-from tf_opt.python.tensorflow_internals import constant
-from tf_opt.python.tensorflow_internals import missing
-from tf_opt.python.tensorflow_internals import signature_of
+from tf_opt.python.tensorflow_internals import (
+    CUSTOM_OPS,
+    constant,
+    missing,
+    signature_of,
+)
 
 DISABLE_VARIABLE = "TF_OPT_DISABLE_CUSTOM_OPS"
 CPU_TARGET_VARIABLE = "TF_OPT_CPU_TARGET"

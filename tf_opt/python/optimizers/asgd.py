@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 from typing_extensions import Unpack
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import asgd_rule
+from tf_opt.python.functional import arithmetic, asgd_rule
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.base.arguments import CommonArguments
-from tf_opt.python.optimizers.base.arguments import LearningRate
+from tf_opt.python.optimizers.base.arguments import (
+    CommonArguments,
+    LearningRate,
+)
 from tf_opt.python.optimizers.base.definition import optimizer
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.state.optimizer_state import UnknownValueError
+from tf_opt.python.optimizers.state.optimizer_state import (
+    OptimizerState,
+    UnknownValueError,
+)
 from tf_opt.python.optimizers.step.frame import update_count
-from tf_opt.python.optimizers.step.update_rule import Scalars
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
 from tf_opt.python.optimizers.values import variables as access
 
 # Stored `batch_index` if the user gave none. -1 would hide a user's mistake.

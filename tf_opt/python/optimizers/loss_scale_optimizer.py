@@ -9,10 +9,8 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import choose
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import refuse_lr
-from tf_opt.python.optimizers.base import representation
-from tf_opt.python.optimizers.base import saving
+from tf_opt.python.keras_internals import Variable, refuse_lr
+from tf_opt.python.optimizers.base import representation, saving
 from tf_opt.python.optimizers.base.fused_optimizer import FusedOptimizer
 from tf_opt.python.optimizers.values import validation
 from tf_opt.python.optimizers.values import variables as access

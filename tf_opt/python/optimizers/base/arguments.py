@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
-from typing import Literal
-from typing import TypedDict
-from typing import get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.dispatch import IMPLEMENTATIONS
-from tf_opt.python.dispatch import Implementation
+from tf_opt.python.dispatch import IMPLEMENTATIONS, Implementation
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Number
-from tf_opt.python.optimizers.state import placement
-from tf_opt.python.optimizers.state import table_modes
-from tf_opt.python.optimizers.state.storage import StateDtype
-from tf_opt.python.optimizers.state.storage import standard_state_dtype
+from tf_opt.python.optimizers.state import placement, table_modes
+from tf_opt.python.optimizers.state.storage import (
+    StateDtype,
+    standard_state_dtype,
+)
 from tf_opt.python.optimizers.state.table_modes import LazyMode
 from tf_opt.python.optimizers.values import validation
 

@@ -8,15 +8,13 @@ this, and a checkpoint contains both values.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import inside_xla

@@ -13,15 +13,10 @@ import keras
 import tensorflow as tf
 
 from tf_opt.python import keras_internals
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import coasting
-from tf_opt.python.functional.rule_spec import Form
-from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.functional.rule_spec import Shared
-from tf_opt.python.functional.rule_spec import Slot
+from tf_opt.python.functional import arithmetic, coasting
+from tf_opt.python.functional.rule_spec import Form, RuleSpec, Shared, Slot
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.state import storage
-from tf_opt.python.optimizers.state import table_modes
+from tf_opt.python.optimizers.state import storage, table_modes
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
 from tf_opt.python.optimizers.state.placement import placement_of
 from tf_opt.python.optimizers.values.gradients import path_of

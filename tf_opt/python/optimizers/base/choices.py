@@ -16,17 +16,17 @@ import copy
 import dataclasses
 import re
 import warnings
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import excluded_variables_of
-from tf_opt.python.keras_internals import searched_name_of
-from tf_opt.python.optimizers.state import patterns
-from tf_opt.python.optimizers.state import table_modes
+from tf_opt.python.keras_internals import (
+    Variable,
+    excluded_variables_of,
+    searched_name_of,
+)
+from tf_opt.python.optimizers.state import patterns, table_modes
 from tf_opt.python.optimizers.values.gradients import path_of
 
 

@@ -12,19 +12,20 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import keras
 
 from tf_opt.python import keras_internals
 from tf_opt.python.functional.rule_spec import RuleSpec
 from tf_opt.python.optimizers.base import docstrings
-from tf_opt.python.optimizers.base.arguments import COMMON_CHECKS
-from tf_opt.python.optimizers.base.arguments import Check
-from tf_opt.python.optimizers.base.arguments import KerasArguments
-from tf_opt.python.optimizers.base.arguments import Options
-from tf_opt.python.optimizers.base.arguments import SavedChoices
+from tf_opt.python.optimizers.base.arguments import (
+    COMMON_CHECKS,
+    Check,
+    KerasArguments,
+    Options,
+    SavedChoices,
+)
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.values import validation
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _LEARNING_RATE = r"""learning_rate: Step size $\eta$, >= 0: a float, a Keras

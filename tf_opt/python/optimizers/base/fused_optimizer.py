@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import COMPOSED
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import Scalar
+from tf_opt.python.functional.arithmetic import Flag, Scalar
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.base import averages
 from tf_opt.python.optimizers.base.averages import Swap
 from tf_opt.python.optimizers.base.keras_optimizer import KerasOptimizer
 from tf_opt.python.optimizers.state.optimizer_state import PerVariable
-from tf_opt.python.optimizers.step import one_by_one
-from tf_opt.python.optimizers.step import replicas
-from tf_opt.python.optimizers.step import transfer
+from tf_opt.python.optimizers.step import one_by_one, replicas, transfer
 from tf_opt.python.optimizers.step.catch_up import bring_up_to_date
 from tf_opt.python.optimizers.step.frame import StepContext
 from tf_opt.python.optimizers.step.launch import run_quickly
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.step import Step
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
-from tf_opt.python.optimizers.values import gradients
-from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import gradients, validation
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import Gradient
-from tf_opt.python.optimizers.values.gradients import GradientLike
+from tf_opt.python.optimizers.values.gradients import Gradient, GradientLike
 
 
 class FusedOptimizer(KerasOptimizer):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,22 +12,16 @@ import tensorflow as tf
 
 from tf_opt.python import keras_internals
 from tf_opt.python.dispatch import Implementation
-from tf_opt.python.functional.rule_spec import ELEMENTWISE
-from tf_opt.python.functional.rule_spec import ROW_WISE
-from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.keras_internals import Number
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.optimizers.base import arguments
-from tf_opt.python.optimizers.base import representation
-from tf_opt.python.optimizers.base import saving
+from tf_opt.python.functional.rule_spec import ELEMENTWISE, ROW_WISE, RuleSpec
+from tf_opt.python.keras_internals import Number, Variable
+from tf_opt.python.optimizers.base import arguments, representation, saving
 from tf_opt.python.optimizers.base.building import StateBuilder
-from tf_opt.python.optimizers.base.choices import Choices
-from tf_opt.python.optimizers.base.choices import Exclusions
-from tf_opt.python.optimizers.state import patterns
-from tf_opt.python.optimizers.state import storage
-from tf_opt.python.optimizers.state import table_modes
-from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.state.optimizer_state import UnsavedState
+from tf_opt.python.optimizers.base.choices import Choices, Exclusions
+from tf_opt.python.optimizers.state import patterns, storage, table_modes
+from tf_opt.python.optimizers.state.optimizer_state import (
+    OptimizerState,
+    UnsavedState,
+)
 from tf_opt.python.optimizers.step.catch_up import UpToDateReads
 from tf_opt.python.optimizers.step.plan import PlanKeeper
 from tf_opt.python.optimizers.step.settings import needs_bits

@@ -8,9 +8,7 @@ import dataclasses
 import functools
 import gc
 import weakref
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -18,15 +16,10 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import choose
-from tf_opt.python.functional.rule_spec import Form
-from tf_opt.python.functional.rule_spec import RuleSpec
-from tf_opt.python.functional.rule_spec import Slot
+from tf_opt.python.functional.arithmetic import Flag, choose
+from tf_opt.python.functional.rule_spec import Form, RuleSpec, Slot
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.keras_internals import Number
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.keras_internals import Number, Variable, tf_variable
 from tf_opt.python.optimizers.state.placement import bytes_of
 from tf_opt.python.optimizers.values import variables as access
 

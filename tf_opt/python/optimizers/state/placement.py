@@ -15,8 +15,7 @@ step/transfer.py moves values between variables and working copies.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras

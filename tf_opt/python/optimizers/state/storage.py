@@ -8,21 +8,22 @@ variable isn't the rounded master weight, the variable counts.
 
 from __future__ import annotations
 
-from typing import Any
-from typing import Literal
-from typing import get_args
+from typing import Any, Literal, get_args
 
 import keras
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import stochastic_rounding
-from tf_opt.python.functional import storage_rounding
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import choose
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import is_overwritten_by_gradient
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.functional import (
+    arithmetic,
+    stochastic_rounding,
+    storage_rounding,
+)
+from tf_opt.python.functional.arithmetic import Flag, choose
+from tf_opt.python.keras_internals import (
+    Variable,
+    is_overwritten_by_gradient,
+    tf_variable,
+)
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.values import variables as access
 

@@ -9,22 +9,18 @@ from typing import Any
 import tensorflow as tf
 
 from tf_opt.python.functional import coasting
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import both
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.functional.arithmetic import Flag, both
+from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
 from tf_opt.python.optimizers.step import frame as frames
 from tf_opt.python.optimizers.step import plan as plans
-from tf_opt.python.optimizers.step import replicas
-from tf_opt.python.optimizers.step import transfer
+from tf_opt.python.optimizers.step import replicas, transfer
 from tf_opt.python.optimizers.step.composed import Composed
 from tf_opt.python.optimizers.step.launch import launch
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
-from tf_opt.python.optimizers.values import gradients
-from tf_opt.python.optimizers.values import validation
+from tf_opt.python.optimizers.values import gradients, validation
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.optimizers.values.gradients import Gradient
 

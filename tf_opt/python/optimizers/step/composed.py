@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import slices
-from tf_opt.python.functional import step_frame
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.arithmetic import both
-from tf_opt.python.functional.arithmetic import choose
-from tf_opt.python.functional.stochastic_rounding import AVERAGE
-from tf_opt.python.functional.stochastic_rounding import FIRST_SLOT
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.functional import arithmetic, slices, step_frame
+from tf_opt.python.functional.arithmetic import Flag, Scalar, both, choose
+from tf_opt.python.functional.stochastic_rounding import AVERAGE, FIRST_SLOT
+from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.optimizers.state.storage import Weight
 from tf_opt.python.optimizers.step import rule_function
-from tf_opt.python.optimizers.step.frame import Factors
-from tf_opt.python.optimizers.step.frame import Frame
-from tf_opt.python.optimizers.step.frame import StepContext
+from tf_opt.python.optimizers.step.frame import Factors, Frame, StepContext
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import needs_bits
-from tf_opt.python.optimizers.step.update_rule import Scalars
-from tf_opt.python.optimizers.step.update_rule import UpdateRule
+from tf_opt.python.optimizers.step.update_rule import Scalars, UpdateRule
 from tf_opt.python.optimizers.step.waiting import WaitingTable
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access

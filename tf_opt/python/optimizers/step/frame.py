@@ -5,23 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.arithmetic import both
-from tf_opt.python.functional.arithmetic import choose
-from tf_opt.python.functional.arithmetic import equal
-from tf_opt.python.functional.rule_spec import FRACTION
-from tf_opt.python.functional.rule_spec import Number
+from tf_opt.python.functional.arithmetic import (
+    Flag,
+    Scalar,
+    both,
+    choose,
+    equal,
+)
+from tf_opt.python.functional.rule_spec import FRACTION, Number
 from tf_opt.python.functional.step_frame import is_known
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.plan import Plan
+from tf_opt.python.optimizers.step.plan import Bucket, Plan
 from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import variables as access

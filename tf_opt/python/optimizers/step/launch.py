@@ -14,18 +14,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import cond
+from tf_opt.python.functional.arithmetic import Flag, cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import library
-from tf_opt.python.ops.calls import BARE
-from tf_opt.python.ops.calls import resource_apply
+from tf_opt.python.ops.calls import BARE, resource_apply
 from tf_opt.python.optimizers.step.composed import rows_accumulated
-from tf_opt.python.optimizers.step.frame import Factors
-from tf_opt.python.optimizers.step.frame import Frame
-from tf_opt.python.optimizers.step.frame import StepContext
-from tf_opt.python.optimizers.step.frame import factors_of
-from tf_opt.python.optimizers.step.frame import frame_of
+from tf_opt.python.optimizers.step.frame import (
+    Factors,
+    Frame,
+    StepContext,
+    factors_of,
+    frame_of,
+)
 from tf_opt.python.optimizers.step.plan import Bucket
 from tf_opt.python.optimizers.step.settings import needs_bits
 from tf_opt.python.optimizers.step.update_rule import Scalars

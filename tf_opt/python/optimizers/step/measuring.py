@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import measure as composed
-from tf_opt.python.functional import slices
-from tf_opt.python.functional import step_frame
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.arithmetic import cond
+from tf_opt.python.functional import slices, step_frame
+from tf_opt.python.functional.arithmetic import Flag, Scalar, cond
 from tf_opt.python.functional.measure import GradientMeasures
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops import calls

@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import stochastic_rounding
+from tf_opt.python.functional import arithmetic, stochastic_rounding
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.storage_rounding import is_16_bit
 from tf_opt.python.keras_internals import Variable

@@ -8,21 +8,19 @@ from __future__ import annotations
 import collections
 import contextlib
 import random
-from collections.abc import Hashable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_opt.python import dispatch
-from tf_opt.python.functional.rule_spec import ELEMENTWISE
-from tf_opt.python.functional.rule_spec import Form
+from tf_opt.python.functional.rule_spec import ELEMENTWISE, Form
 from tf_opt.python.keras_internals import Variable
-from tf_opt.python.ops.calls import ResourceApplyOp
-from tf_opt.python.ops.calls import merge_slices
-from tf_opt.python.ops.calls import variable_group
+from tf_opt.python.ops.calls import (
+    ResourceApplyOp,
+    merge_slices,
+    variable_group,
+)
 from tf_opt.python.optimizers.state import placement
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.table_modes import CATCH_UP
@@ -30,8 +28,7 @@ from tf_opt.python.optimizers.step.settings import Settings
 from tf_opt.python.optimizers.step.update_rule import UpdateRule
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access
-from tf_opt.python.optimizers.values.gradients import Gradient
-from tf_opt.python.optimizers.values.gradients import path_of
+from tf_opt.python.optimizers.values.gradients import Gradient, path_of
 
 
 class Bucket(NamedTuple):

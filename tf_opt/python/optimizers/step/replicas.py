@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import slices
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import cond
+from tf_opt.python.functional import arithmetic, slices
+from tf_opt.python.functional.arithmetic import Flag, cond
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step.plan import Plan

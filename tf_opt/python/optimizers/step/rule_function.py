@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.tensorflow_internals import has_op_callbacks
-from tf_opt.python.tensorflow_internals import in_thread_of_tensorflow
-from tf_opt.python.tensorflow_internals import traced
+from tf_opt.python.tensorflow_internals import (
+    has_op_callbacks,
+    in_thread_of_tensorflow,
+    traced,
+)
 
 # Updates one variable. Takes the variable, its gradient, its slots and its
 # weight decay; returns the new values of the variable and the slots.

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
-from typing import NamedTuple
-from typing import get_args
+from typing import Any, NamedTuple, get_args
 
 import keras
 import tensorflow as tf
 
 from tf_opt.python.functional.arithmetic import Scalar
 from tf_opt.python.functional.step_frame import is_known
-from tf_opt.python.keras_internals import Number
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import strategy_of
+from tf_opt.python.keras_internals import Number, Variable, strategy_of
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.state.storage import Rounding
 from tf_opt.python.optimizers.values import variables as access

@@ -19,27 +19,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import both
-from tf_opt.python.functional.arithmetic import choose
-from tf_opt.python.functional.arithmetic import cond
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import is_overwritten_by_gradient
+from tf_opt.python.functional.arithmetic import Flag, both, choose, cond
+from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
 from tf_opt.python.optimizers.state import storage
 from tf_opt.python.optimizers.step import frame as frames
-from tf_opt.python.optimizers.step import measuring
-from tf_opt.python.optimizers.step import one_by_one
-from tf_opt.python.optimizers.step import replicas
-from tf_opt.python.optimizers.step import transfer
+from tf_opt.python.optimizers.step import (
+    measuring,
+    one_by_one,
+    replicas,
+    transfer,
+)
 from tf_opt.python.optimizers.step.catch_up import catch_up
 from tf_opt.python.optimizers.step.composed import Composed
-from tf_opt.python.optimizers.step.frame import Frame
-from tf_opt.python.optimizers.step.frame import Part
-from tf_opt.python.optimizers.step.frame import StepContext
-from tf_opt.python.optimizers.step.launch import accumulated_rows
-from tf_opt.python.optimizers.step.launch import launch
-from tf_opt.python.optimizers.step.plan import Bucket
-from tf_opt.python.optimizers.step.plan import accumulates_in_replicas
+from tf_opt.python.optimizers.step.frame import Frame, Part, StepContext
+from tf_opt.python.optimizers.step.launch import accumulated_rows, launch
+from tf_opt.python.optimizers.step.plan import Bucket, accumulates_in_replicas
 from tf_opt.python.optimizers.step.update_rule import Scalars
 from tf_opt.python.optimizers.values import gradients
 from tf_opt.python.optimizers.values import variables as access

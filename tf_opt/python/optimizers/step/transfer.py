@@ -17,19 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_opt.python.functional import coasting
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import cond
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.functional.arithmetic import Flag, cond
+from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
 from tf_opt.python.optimizers.step import replicas
 from tf_opt.python.optimizers.step.composed import occurring

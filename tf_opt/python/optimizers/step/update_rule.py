@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -12,11 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.arithmetic import choose
-from tf_opt.python.functional.rule_spec import ELEMENTWISE
-from tf_opt.python.functional.rule_spec import Form
-from tf_opt.python.functional.rule_spec import RuleSpec
+from tf_opt.python.functional.arithmetic import Scalar, choose
+from tf_opt.python.functional.rule_spec import ELEMENTWISE, Form, RuleSpec
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.ops.calls import ResourceApplyOp
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tf_opt.python.functional import arithmetic
-from tf_opt.python.functional import coasting
-from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.functional.arithmetic import Scalar
-from tf_opt.python.functional.arithmetic import both
-from tf_opt.python.functional.arithmetic import choose
-from tf_opt.python.functional.arithmetic import cond
-from tf_opt.python.functional.stochastic_rounding import COASTING
-from tf_opt.python.functional.stochastic_rounding import FIRST_SLOT
-from tf_opt.python.functional.stochastic_rounding import VARIABLE
+from tf_opt.python.functional import arithmetic, coasting
+from tf_opt.python.functional.arithmetic import Flag, Scalar, both, choose, cond
+from tf_opt.python.functional.stochastic_rounding import (
+    COASTING,
+    FIRST_SLOT,
+    VARIABLE,
+)
 from tf_opt.python.functional.update import Update
 from tf_opt.python.keras_internals import Variable
 from tf_opt.python.optimizers.state.optimizer_state import OptimizerState
-from tf_opt.python.optimizers.state.storage import Rounding
-from tf_opt.python.optimizers.state.storage import Weight
+from tf_opt.python.optimizers.state.storage import Rounding, Weight
 from tf_opt.python.optimizers.values import variables as access
 from tf_opt.python.tensorflow_internals import inside_xla
 

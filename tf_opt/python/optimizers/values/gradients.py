@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import tf_variable
+from tf_opt.python.keras_internals import Variable, tf_variable
 from tf_opt.python.tensorflow_internals import inside_xla
 
 Gradient = tf.Tensor | tf.IndexedSlices

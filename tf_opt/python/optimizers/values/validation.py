@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import Any
-from typing import get_args
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_opt.python.functional.rule_spec import ANY
-from tf_opt.python.functional.rule_spec import NON_NEGATIVE
-from tf_opt.python.functional.rule_spec import Range
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import is_overwritten_by_gradient
-from tf_opt.python.optimizers.values.gradients import are_rows
-from tf_opt.python.optimizers.values.gradients import as_indices
-from tf_opt.python.optimizers.values.gradients import path_of
+from tf_opt.python.functional.rule_spec import ANY, NON_NEGATIVE, Range
+from tf_opt.python.keras_internals import Variable, is_overwritten_by_gradient
+from tf_opt.python.optimizers.values.gradients import (
+    are_rows,
+    as_indices,
+    path_of,
+)
 from tf_opt.python.tensorflow_internals import inside_xla
 
 

@@ -7,8 +7,7 @@ wait for each other, which isn't possible inside a condition.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -17,12 +16,13 @@ import tensorflow as tf
 
 from tf_opt.python.functional import arithmetic
 from tf_opt.python.functional.arithmetic import Flag
-from tf_opt.python.keras_internals import Variable
-from tf_opt.python.keras_internals import build_eagerly
-from tf_opt.python.keras_internals import strategy_of
-from tf_opt.python.keras_internals import tf_variable
-from tf_opt.python.tensorflow_internals import constant
-from tf_opt.python.tensorflow_internals import inside_xla
+from tf_opt.python.keras_internals import (
+    Variable,
+    build_eagerly,
+    strategy_of,
+    tf_variable,
+)
+from tf_opt.python.tensorflow_internals import constant, inside_xla
 
 
 def check_variables(
