@@ -18,14 +18,23 @@ from torch_trajectory import TORCH_MODES
 torch = pytest.importorskip("torch")
 
 STEPS = 4
-SHAPES = [(3, 2), (3,)]
+SHAPES = [(3, 2, 1, 2), (3,)]
 GRADIENTS = [
     [np.random.default_rng([i, n]).normal(size=s) for n, s in enumerate(SHAPES)]
     for i in range(2 * STEPS)
 ]
 # PyTorch keeps a step's scalars in float32.
 TOLERANCE = 2e-6
-LAYOUTS = {"kernel": (1, 0)}
+# Those of a Conv2D. Its inverse is another one.
+LAYOUTS = {"kernel": (2, 3, 1, 0), "bias": (0,)}
+
+
+def as_ours(values) -> list[np.ndarray]:
+    return list(map(np.transpose, values, LAYOUTS.values()))
+
+
+def as_theirs(values) -> list[np.ndarray]:
+    return list(map(np.transpose, values, map(np.argsort, LAYOUTS.values())))
 
 
 def torch_run(make, start, gradients):
@@ -45,18 +54,17 @@ def torch_steps(optimizer, gradients) -> list[np.ndarray]:
 
 
 def keras_variables(values) -> list[keras.Variable]:
-    """The weight is transposed, as a Dense kernel."""
     return [
-        keras.Variable(value.T, dtype="float64", name=name)
-        for value, name in zip(values, ("kernel", "bias"), strict=True)
+        keras.Variable(value, dtype="float64", name=name)
+        for value, name in zip(as_ours(values), LAYOUTS, strict=True)
     ]
 
 
 def our_steps(optimizer, variables, gradients) -> list[np.ndarray]:
     """Does them and returns the variables in PyTorch's layout."""
     for step in gradients:
-        optimizer.apply([tf.constant(x.T) for x in step], variables)
-    return [variable.numpy().T for variable in variables]
+        optimizer.apply(list(map(tf.constant, as_ours(step))), variables)
+    return as_theirs([variable.numpy() for variable in variables])
 
 
 def grouped(name: str, **arguments):
@@ -143,10 +151,10 @@ def test_the_result_may_accumulate(name):
 @pytest.mark.parametrize("name", ["AdamW", "ASGD"])
 def test_moving_averages_begin_as_the_weights(name):
     _, variables, ours = converted(name, use_ema=True, ema_momentum=0.75)
-    before = [variable.numpy().T for variable in variables]
+    before = as_theirs([variable.numpy() for variable in variables])
     after = our_steps(ours, variables, GRADIENTS[STEPS : STEPS + 1])
     expected = [0.75 * a + 0.25 * b for a, b in zip(before, after, strict=True)]
-    found = [average.numpy().T for average in ours._state.averages]
+    found = as_theirs([average.numpy() for average in ours._state.averages])
     assert_close(found, expected, rtol=1e-12)
 
 
