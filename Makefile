@@ -46,7 +46,8 @@ test-rest: lint install
 	$(bin)/pytest -m slow $(PYTEST_ARGS)
 	@echo '==> Testing the core with the oldest Keras'
 	@tools/setup_beside.sh build/$(oldest_keras) $(oldest_keras)
-	PYTHONPATH=build/$(oldest_keras) $(bin)/pytest -m core $(PYTEST_ARGS)
+	PYTHONPATH=build/$(oldest_keras) $(bin)/pytest -m 'core and not slow' \
+	  $(PYTEST_ARGS)
 	@echo '==> Testing the kernels for GPUs'
 	$(bazel) test //tests/gpu:all
 	$(bazel) build //tests/gpu:all

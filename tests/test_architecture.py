@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(tf_opt.__file__).parent
 def test_it_lists_the_files_of_a_step() -> None:
     optimizer, variable = tf_opt.Adam(), keras.Variable([1.0])
     optimizer.build([variable])
-    found = {"adam.py"}
+    found: set[str] = set()
 
     def note(frame, event, _) -> None:
         path = pathlib.Path(frame.f_code.co_filename)
