@@ -119,10 +119,14 @@ void StepOnHost(const std::vector<DenseTensor<T>>& tensors,
     const FramedRule<Rule> rule(typename Rule::Scalars(numbers.hyperparameters),
                                 numbers.frame, own);
     for (int64_t j = 0; j < tensors[i].size; ++j) {
+      const T gradient = tensors[i].gradient()[j];
       if (numbers.frame.update) {
-        Elements::UpdateAt(rule, tensors[i], j);
+        GpuPack<T, 1> pack;
+        pack.elements[0] = gradient;
+        Elements::template UpdatePack<1>(rule, tensors[i], j, pack);
       } else {
-        Elements::AccumulateAt(rule, tensors[i], j);
+        Elements::AccumulateAt(rule, tensors[i], j,
+                               EmulatedConvert::Widen(gradient));
       }
     }
   }

@@ -39,7 +39,7 @@ class DeviceMeasures {
     enabled_at_ = arena_.Add(sizeof(bool));
     sums_ = arena_.Add(tensors.size() * sizeof(double));
     finite_ = arena_.Add(tensors.size() * sizeof(bool));
-    workspace_ = arena_.Add(MeasureWorkspaceBytes(tensors));
+    workspace_ = arena_.Add(MeasureWorkspaceBytes(ForEngine()));
     arena_.Allocate();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       std::copy_n(tensors[i].gradient, tensors[i].size,
@@ -55,13 +55,11 @@ class DeviceMeasures {
 
   // Puts the launches into a stream.
   const char* operator()(void* stream) {
-    std::vector<MeasuredTensor<T>> tensors;
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      tensors.push_back({arena_.template OnDevice<T>(gradients_[i]),
-                         accumulators_.empty()
-                             ? nullptr
-                             : arena_.template OnDevice<V>(accumulators_[i]),
-                         tensors_[i].size});
+    std::vector<GpuMeasuredTensor<T>> tensors = ForEngine();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      tensors[i].gradient = arena_.template OnDevice<T>(gradients_[i]);
+      if (accumulators_.empty()) continue;
+      tensors[i].accumulator = arena_.template OnDevice<V>(accumulators_[i]);
     }
     return MeasureGradientsGpu<T>(
         tensors,
@@ -88,6 +86,13 @@ class DeviceMeasures {
   }
 
  private:
+  // The tensors for the engine, with the host's arrays.
+  std::vector<GpuMeasuredTensor<T>> ForEngine() const {
+    std::vector<GpuMeasuredTensor<T>> tensors;
+    for (const auto& tensor : tensors_) tensors.push_back({tensor});
+    return tensors;
+  }
+
   const std::vector<MeasuredTensor<T>>& tensors_;
   const double scale_;
   const bool enabled_;

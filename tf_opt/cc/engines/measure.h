@@ -46,18 +46,20 @@ struct GradientRows {
   // rows that it has, and `to` on in these elements.
   template <typename Use>
   void ForParts(int64_t begin, int64_t size, const Use& use) const {
-    auto row = std::lower_bound(rows.begin(), rows.end(), begin / width);
-    for (; row != rows.end() && *row * width < begin + size; ++row) {
+    const int64_t* const end = numbers + count;
+    const int64_t* row = std::lower_bound(numbers, end, begin / width);
+    for (; row != end && *row * width < begin + size; ++row) {
       const int64_t row_begin = *row * width;
       const int64_t first = std::max(row_begin, begin);
       const int64_t last = std::min(row_begin + width, begin + size);
-      use((row - rows.begin()) * width + (first - row_begin), first - begin,
+      use((row - numbers) * width + (first - row_begin), first - begin,
           last - first);
     }
   }
 
-  std::vector<int64_t> rows;
-  int64_t width;
+  const int64_t* numbers;
+  int64_t count;
+  int64_t width;  // Elements of a row.
 };
 
 template <typename V>

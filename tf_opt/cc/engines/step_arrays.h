@@ -126,9 +126,10 @@ struct StepArrays {
     return tensors;
   }
 
-  // The states of a row-wise rule for the rows of variable i, behind its slots.
-  void* RowStates(int slots, int i) const {
-    return arrays[(kFrameOperandCount + slots) * count() + i].data;
+  // The array of variable i that is the k-th behind the frame's: of a slot, or
+  // of what follows the rule's slots.
+  void* Slot(int k, int i) const {
+    return arrays[(kFrameOperandCount + k) * count() + i].data;
   }
 
   ElementType element = ElementType::kFloat;

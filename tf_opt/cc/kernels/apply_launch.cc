@@ -174,10 +174,9 @@ std::vector<WaitingRows> ApplyLaunch::waiting_rows() const {
   std::vector<WaitingRows> waiting;
   for (int i = 0; i < size(); ++i) {
     const LaunchArray& since = array(since_, i);
-    const LaunchArray& coasting = array(since_ + 1, i);
     waiting.emplace_back(static_cast<float*>(since.data), since.rows,
-                         static_cast<MissedSteps*>(coasting.data),
-                         coasting.rows);
+                         static_cast<MissedSteps*>(coasting(i).data),
+                         coasting(i).rows);
   }
   return waiting;
 }

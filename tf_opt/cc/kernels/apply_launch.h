@@ -84,7 +84,9 @@ class ApplyLaunch {
 
   // Returns whether rows of tables wait.
   bool waits() const { return has(since_); }
-  // Returns the rows of each table that wait, if rows of tables do.
+  // Returns the steps that rows of a table missed, ...
+  const LaunchArray& coasting(int i) const { return array(since_ + 1, i); }
+  // ... and its rows that wait, if rows of tables do.
   std::vector<WaitingRows> waiting_rows() const;
 
   // Returns whether anything is rounded at random.
@@ -140,12 +142,11 @@ class ApplyKernel : public Kernel {
 // Inputs of an op that are in the host's memory, whatever its device.
 std::vector<std::string> HostInputs(const RuleInfo& rule, OpForm form);
 
-// Registers `Op`, an ApplyKernel, for all ops of the forms that it takes.
+// Registers `Op`, an ApplyKernel, for all ops.
 template <typename Op>
 bool RegisterApplyKernels() {
   for (const Optimizer& optimizer : AllOptimizers()) {
     for (const OpForm form : optimizer.rule.forms()) {
-      if (!Op::Takes(form)) continue;
       RegisterKernel<Op>(absl::StrCat(form.prefix(), optimizer.rule.op),
                          kKernelDevice, HostInputs(optimizer.rule, form));
     }

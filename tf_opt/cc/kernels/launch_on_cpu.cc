@@ -103,8 +103,6 @@ class ApplyOnCpuOp : public ApplyKernel {
  public:
   using ApplyKernel::ApplyKernel;
 
-  static bool Takes(OpForm) { return true; }
-
  private:
   absl::Status Run(tensorflow::OpKernelContext* context) override {
     ApplyLaunch launch(attributes_);

@@ -2,7 +2,9 @@
 // on the host: a step's other numbers stay in device memory, so that a step
 // never waits.
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/errors.h"
@@ -10,6 +12,7 @@
 #include "tf_opt/cc/kernels/apply_launch.h"
 #include "tf_opt/cc/kernels/gpu_stream.h"
 #include "tf_opt/cc/kernels/kernel.h"
+#include "tf_opt/cc/kernels/slices_on_gpu.h"
 #include "tf_opt/cc/rules/all_rules.h"
 #include "tf_opt/cc/rules/step_frame.h"
 
@@ -36,9 +39,6 @@ absl::Status Apply(tensorflow::OpKernelContext* context, const std::string& op,
 class ApplyOnGpuOp : public ApplyKernel {
  public:
   using ApplyKernel::ApplyKernel;
-
-  // The composed implementation runs for tables on a GPU.
-  static bool Takes(OpForm form) { return !form.sparse && !form.row_wise; }
 
  private:
   absl::Status Run(tensorflow::OpKernelContext* context) override {
@@ -75,8 +75,29 @@ class ApplyOnGpuOp : public ApplyKernel {
     }
     // The device takes the layer.
     step.arrays = launch.GetArrays(/*layer=*/0);
+    if (attributes_.slices.sparse) {
+      TF_RETURN_IF_ERROR(AddSlices(context, launch, &step));
+    }
     return Apply(context, rule.op, step);
   }
+
+  absl::Status AddSlices(tensorflow::OpKernelContext* context,
+                         const ApplyLaunch& launch, GpuStep* step) {
+    step->rows = {true, attributes_.slices.lazy, launch.waits()};
+    // Without an update, rows that wait only catch up.
+    step->has_accumulators = step->has_accumulators || launch.waits();
+    std::vector<int64_t> rows;
+    for (int i = 0; i < launch.size(); ++i) {
+      rows.push_back(launch.array(kVariable, i).rows);
+    }
+    TF_RETURN_IF_ERROR(SlicesOnGpu(launch.slices, rows, &step->slices));
+    for (int i = 0; launch.waits() && i < launch.size(); ++i) {
+      step->slices[i].capacity = launch.coasting(i).rows;
+    }
+    return report_.Open(context, attributes_.slices, &step->rows.report);
+  }
+
+  WrongRowReport report_;
 };
 
 [[maybe_unused]] const bool apply_is_registered =

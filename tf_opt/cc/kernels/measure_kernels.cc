@@ -65,7 +65,16 @@ struct MeasureLaunch {
 template <typename Element>
 absl::Status MeasureAll(OpKernelContext* context, const MeasureLaunch& launch) {
 #if defined(TF_OPT_GPU_DEVICE)
-  const auto tensors = launch.Tensors<Element>();
+  std::vector<GpuMeasuredTensor<Element>> tensors;
+  for (const auto& tensor : launch.Tensors<Element>()) {
+    tensors.push_back({tensor});
+    if (launch.rows.empty()) continue;
+    const GradientRows& rows = launch.rows[tensors.size() - 1];
+    tensors.back().has_all_rows = false;
+    tensors.back().rows = rows.numbers;
+    tensors.back().row_count = rows.count;
+    tensors.back().width = rows.width;
+  }
   Tensor workspace;
   TF_RETURN_IF_ERROR(
       AllocateOnGpu(context, MeasureWorkspaceBytes(tensors), &workspace));
@@ -98,10 +107,12 @@ absl::Status AddRows(int i, const Tensor& gradient, const Tensor& rows,
               DimensionsFit(gradient.shape(), 1, table, 1) &&
               gradient.dim_size(0) == rows.dim_size(0);
   const auto* const numbers = static_cast<const int64_t*>(rows.data());
+#if !defined(TF_OPT_GPU_DEVICE)  // There they are in the device's memory.
   for (int64_t k = 0; fits && k < rows.NumElements(); ++k) {
     fits = (k == 0 ? 0 : numbers[k - 1] + 1) <= numbers[k] &&
            numbers[k] < table.dim_size(0);
   }
+#endif
   if (!fits) {
     return absl::InvalidArgumentError(absl::StrCat(
         "`rows[", i, "]` must be ascending rows of `accumulators[", i,
@@ -109,7 +120,7 @@ absl::Status AddRows(int i, const Tensor& gradient, const Tensor& rows,
         i, "]`, shape ", gradient.shape().DebugString()));
   }
   launch->rows.push_back(
-      {{numbers, numbers + rows.NumElements()}, launch->gradients[i].width});
+      {numbers, rows.NumElements(), launch->gradients[i].width});
   return absl::OkStatus();
 }
 
@@ -126,11 +137,6 @@ class MeasureOp : public Kernel {
     const int count = gradients.size();
     const tensorflow::DataType type = gradients[0].dtype();
     const bool has_rows = rows.size() > 0;
-#if defined(TF_OPT_GPU_DEVICE)
-    if (has_rows) {
-      return absl::InvalidArgumentError("`rows` must be empty on a GPU");
-    }
-#endif
     TF_RETURN_IF_ERROR(
         CheckLength("rows", "vector", /*optional=*/true, count, rows.size()));
     VariableList accumulators;

@@ -1,5 +1,6 @@
-// The kernel of MergeSlices, which is for CPUs: on a GPU the composed
-// implementation merges slices.
+// The kernel of MergeSlices: that of the CPU or that of a GPU; see
+// kKernelDevice. On a GPU the host doesn't learn how many rows occur: the
+// results have room for all entries, and kUnusedRow and zeros at their end.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -8,14 +9,20 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
-#include "tensorflow/core/platform/denormal.h"
 #include "tensorflow/core/platform/errors.h"
-#include "tf_opt/cc/engines/cpu/loops.h"
-#include "tf_opt/cc/engines/cpu/merge_cpu.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/kernels/kernel.h"
 #include "tf_opt/cc/kernels/slices.h"
 #include "tf_opt/cc/kernels/variable_access.h"
+#if defined(TF_OPT_GPU_DEVICE)
+#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
+#include "tf_opt/cc/kernels/gpu_stream.h"
+#include "tf_opt/cc/kernels/slices_on_gpu.h"
+#else
+#include "tensorflow/core/platform/denormal.h"
+#include "tf_opt/cc/engines/cpu/loops.h"
+#include "tf_opt/cc/engines/cpu/merge_cpu.h"
+#endif
 
 namespace tf_opt {
 namespace {
@@ -25,49 +32,92 @@ using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 using ::tensorflow::TensorShape;
 
-// Allocates and writes `rows`, the rows of the entries `firsts`.
-template <typename Index>
-absl::Status WriteRows(const RowEntries& entries,
-                       const std::vector<int64_t>& firsts, int i,
-                       tensorflow::OpOutputList* rows) {
-  Tensor* output;
-  TF_RETURN_IF_ERROR(
-      rows->allocate(i, {static_cast<int64_t>(firsts.size())}, &output));
-  auto* to = static_cast<Index*>(output->data());
-  for (const int64_t k : firsts) *to++ = static_cast<Index>(entries.row(k));
-  return absl::OkStatus();
+// The results, the i-th with rows of a type and sums of a shape.
+class MergeResults {
+ public:
+  absl::Status Find(OpKernelContext* context) {
+    TF_RETURN_IF_ERROR(context->output_list("rows", &rows_));
+    return context->output_list("sums", &sums_);
+  }
+
+  // Allocates the i-th results, of so many rows.
+  absl::Status Allocate(int i, int64_t count, TensorShape shape, void** rows,
+                        void** sums) {
+    Tensor* output;
+    TF_RETURN_IF_ERROR(rows_.allocate(i, {count}, &output));
+    *rows = output->data();
+    TF_RETURN_IF_ERROR(shape.SetDimWithStatus(0, count));
+    TF_RETURN_IF_ERROR(sums_.allocate(i, shape, &output));
+    *sums = output->data();
+    return absl::OkStatus();
+  }
+
+ private:
+  tensorflow::OpOutputList rows_, sums_;
+};
+
+#if defined(TF_OPT_GPU_DEVICE)
+
+// Merges slices of this type.
+template <typename T>
+absl::Status Merge(OpKernelContext* context, const OpInputList& values,
+                   const std::vector<GpuSlices>& slices, BadRow* report) {
+  MergeResults results;
+  TF_RETURN_IF_ERROR(results.Find(context));
+  std::vector<MergedOutput<T>> outputs;
+  std::vector<int64_t> widths;
+  for (int i = 0; i < values.size(); ++i) {
+    void *rows, *sums;
+    TF_RETURN_IF_ERROR(results.Allocate(i, slices[i].entries(),
+                                        values[i].shape(), &rows, &sums));
+    outputs.push_back({rows, static_cast<T*>(sums)});
+    widths.push_back(ArrayOf(values[i]).width);
+  }
+  Tensor workspace;
+  TF_RETURN_IF_ERROR(AllocateOnGpu(
+      context, MergeWorkspaceBytes<T>(slices, widths), &workspace));
+  return CudaStatus(MergeSlicesGpu<T>(slices, widths, outputs, report,
+                                      workspace.data(), GpuStream(context)));
 }
 
+#else
+
+template <typename Index>
+void WriteRows(const RowEntries& entries, const std::vector<int64_t>& firsts,
+               void* rows) {
+  auto* to = static_cast<Index*>(rows);
+  for (const int64_t k : firsts) *to++ = static_cast<Index>(entries.row(k));
+}
+
+// Merges slices of this type.
 template <typename T>
-absl::Status Merge(OpKernelContext* context, const std::vector<Slices>& slices,
-                   const SortedRows& sorted, const CpuThreads& threads) {
-  OpInputList values;
-  tensorflow::OpOutputList rows, sums;
-  TF_RETURN_IF_ERROR(context->input_list("gradients", &values));
-  TF_RETURN_IF_ERROR(context->output_list("rows", &rows));
-  TF_RETURN_IF_ERROR(context->output_list("sums", &sums));
+absl::Status Merge(OpKernelContext* context, const OpInputList& values,
+                   const std::vector<Slices>& slices, const SortedRows& sorted,
+                   const CpuThreads& threads) {
+  MergeResults results;
+  TF_RETURN_IF_ERROR(results.Find(context));
   std::vector<MergedSlices<T>> tables;
   for (int i = 0; i < values.size(); ++i) {
     const LaunchArray& array = slices[i].values;
     const SparseGradient<T> gradient = {static_cast<const T*>(array.data),
                                         array.width, sorted.tables[i]};
     std::vector<int64_t> firsts = FirstEntries(gradient);
+    void *rows, *sums;
+    TF_RETURN_IF_ERROR(
+        results.Allocate(i, firsts.size(), values[i].shape(), &rows, &sums));
     const auto write_rows = slices[i].indices.type == tensorflow::DT_INT64
                                 ? WriteRows<int64_t>
                                 : WriteRows<int32_t>;
-    TF_RETURN_IF_ERROR(write_rows(gradient.entries, firsts, i, &rows));
-    TensorShape shape = values[i].shape();
-    TF_RETURN_IF_ERROR(shape.SetDimWithStatus(0, firsts.size()));
-    Tensor* output;
-    TF_RETURN_IF_ERROR(sums.allocate(i, shape, &output));
-    tables.push_back(
-        {gradient, std::move(firsts), static_cast<T*>(output->data())});
+    write_rows(gradient.entries, firsts, rows);
+    tables.push_back({gradient, std::move(firsts), static_cast<T*>(sums)});
   }
   // As when gradients are applied; see launch_on_cpu.cc.
   const tensorflow::port::ScopedFlushDenormal flush_denormals;
   SumRows(tables, ChosenCpuTarget(), threads);
   return absl::OkStatus();
 }
+
+#endif
 
 class MergeSlicesOp : public Kernel {
  public:
@@ -90,21 +140,37 @@ class MergeSlicesOp : public Kernel {
     for (const Tensor& one : values) shapes.push_back(one.shape());
     std::vector<Slices> slices;
     TF_RETURN_IF_ERROR(FindSlices(context, attributes_, shapes, &slices));
+    const std::vector<int64_t> table_rows(numbers, numbers + values.size());
+#if defined(TF_OPT_GPU_DEVICE)
+    std::vector<GpuSlices> on_gpu;
+    TF_RETURN_IF_ERROR(SlicesOnGpu(slices, table_rows, &on_gpu));
+    BadRow* report;
+    TF_RETURN_IF_ERROR(report_.Open(context, attributes_, &report));
+    return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
+      return Merge<typename decltype(element)::type>(context, values, on_gpu,
+                                                     report);
+    });
+#else
     const CpuThreads threads = ThreadsOf(context);
     SortedRows sorted;
-    TF_RETURN_IF_ERROR(SortRows(slices, {numbers, numbers + values.size()},
-                                attributes_, threads, &sorted));
+    TF_RETURN_IF_ERROR(
+        SortRows(slices, table_rows, attributes_, threads, &sorted));
     return WithElementType(ElementTypeOf(values[0].dtype()), [&](auto element) {
-      return Merge<typename decltype(element)::type>(context, slices, sorted,
-                                                     threads);
+      return Merge<typename decltype(element)::type>(context, values, slices,
+                                                     sorted, threads);
     });
+#endif
   }
 
   SliceAttributes attributes_;
+#if defined(TF_OPT_GPU_DEVICE)
+  WrongRowReport report_;
+#endif
 };
 
 [[maybe_unused]] const bool merging_is_registered = [] {
-  RegisterKernel<MergeSlicesOp>("TfOpt>MergeSlices", "CPU", {});
+  RegisterKernel<MergeSlicesOp>("TfOpt>MergeSlices", kKernelDevice,
+                                {"table_rows"});
   return true;
 }();
 

@@ -41,22 +41,6 @@ absl::Status CheckSliceShapes(int i, const std::string& name,
       values.DebugString()));
 }
 
-// A row outside of its table, if one was found.
-struct WrongRow {
-  absl::Status Error(const SliceAttributes& attributes, int table,
-                     int64_t rows) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", input, "[", table, "]`", attributes.Name(table),
-                     " must be in [0, ", rows, "), the rows of `variables[",
-                     table, "]`, got ", row, " at ", at));
-  }
-
-  // Input with the row; null if all rows are right.
-  const char* input = nullptr;
-  int64_t row = 0;
-  int64_t at = 0;
-};
-
 // Writes entries for the rows of the input `input` for one table to `to`.
 template <typename From, typename Index>
 WrongRow WriteEntries(const char* input, const LaunchArray& numbers,

@@ -54,6 +54,22 @@ absl::Status FindSlices(tensorflow::OpKernelContext* context,
                         const std::vector<tensorflow::TensorShape>& tables,
                         std::vector<Slices>* slices);
 
+// The error for a row that is outside of its table.
+struct WrongRow {
+  absl::Status Error(const SliceAttributes& attributes, int table,
+                     int64_t rows) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", input, "[", table, "]`", attributes.Name(table),
+                     " must be in [0, ", rows, "), the rows of `variables[",
+                     table, "]`, got ", row, " at ", at));
+  }
+
+  // Input with the row; null if all rows are right.
+  const char* input = nullptr;
+  int64_t row = 0;
+  int64_t at = 0;
+};
+
 // The rows of slices in the order of the sparse CPU engine, and their memory.
 struct SortedRows {
   std::vector<RowEntries> tables;

@@ -31,8 +31,8 @@ struct AdadeltaRule : RuleBase<Adadelta, V, AdadeltaHyperparameters, 2> {
   }
 
   // Without a gradient only decay moves a row.
-  static MissedStep Missed(const AdadeltaHyperparameters& scalars,
-                           const VariableInputs& own) {
+  TF_OPT_HOST_DEVICE static MissedStep Missed(
+      const AdadeltaHyperparameters& scalars, const VariableInputs& own) {
     MissedStep missed;
     missed.decays[0] = missed.decays[1] = scalars.rho;
     return missed;

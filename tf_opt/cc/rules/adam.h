@@ -66,8 +66,8 @@ struct AdamRule : RuleBase<Adam, V, AdamScalars, kAmsgrad ? 3 : 2> {
     p = p - step_size * (m / (Sqrt(v) * root_scale + epsilon));
   }
 
-  static MissedStep Missed(const AdamScalars& scalars,
-                           const VariableInputs& own) {
+  TF_OPT_HOST_DEVICE static MissedStep Missed(const AdamScalars& scalars,
+                                              const VariableInputs& own) {
     return Moments<V>::Missed(
         scalars,
         own.learning_rate_factor * scalars.learning_rate *

@@ -47,8 +47,8 @@ struct AdamaxRule : RuleBase<Adamax, V, AdamaxScalars, 2> {
     p = p - step_size * (m / (u + epsilon_outside));
   }
 
-  static MissedStep Missed(const AdamaxScalars& scalars,
-                           const VariableInputs& own) {
+  TF_OPT_HOST_DEVICE static MissedStep Missed(const AdamaxScalars& scalars,
+                                              const VariableInputs& own) {
     return Moments<V>::Missed(scalars,
                               own.learning_rate_factor * scalars.step_size,
                               scalars.epsilon_outside, scalars.beta_2);

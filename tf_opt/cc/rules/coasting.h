@@ -40,11 +40,11 @@ struct MissedSteps {
   static constexpr int kColumns = 6 + kMostCoastingSlots;
 
   // Of no step.
-  static MissedSteps None() {
+  TF_OPT_HOST_DEVICE static MissedSteps None() {
     return {0.0, 1.0, 0.0, 0.0, 1.0, 1.0, {1, 1, 1}};
   }
 
-  void Add(const MissedStep& step) {
+  TF_OPT_HOST_DEVICE void Add(const MissedStep& step) {
     // Lion's direction keeps its size until the average is zero.
     const double ratio = decays[step.moving_slot] == 0.0 ? 0.0 : step.ratio;
     direction *= ratio;
@@ -73,7 +73,7 @@ static_assert(sizeof(MissedSteps) == MissedSteps::kColumns * sizeof(double),
 // Missed steps in the arithmetic's type.
 template <typename V>
 struct Coasting {
-  explicit Coasting(const MissedSteps& missed)
+  TF_OPT_HOST_DEVICE explicit Coasting(const MissedSteps& missed)
       : keep(missed.keep),
         moved(missed.moved),
         // Any number does if nothing moves; zero would give NaNs.
@@ -87,6 +87,31 @@ struct Coasting {
   V decays[kMostCoastingSlots];
 };
 
+// Returns how many of these entries are in use: they come first.
+TF_OPT_HOST_DEVICE inline int64_t CountMissed(const MissedSteps* entries,
+                                              int64_t capacity) {
+  int64_t low = 0;
+  while (low < capacity) {
+    const int64_t middle = low + (capacity - low) / 2;
+    if (entries[middle].count > 0.0) {
+      low = middle + 1;
+    } else {
+      capacity = middle;
+    }
+  }
+  return low;
+}
+
+// Returns the steps that a row missed, one of the `count` entries in use; null
+// if the row is up to date.
+TF_OPT_RULE_INLINE const MissedSteps* MissedBy(float since,
+                                               const MissedSteps* entries,
+                                               int64_t count) {
+  // A wrong number, or a NaN, counts as up to date.
+  const bool waits = since >= 0.0f && since < static_cast<float>(count);
+  return waits ? entries + static_cast<int64_t>(since) : nullptr;
+}
+
 // Rows of one table that wait, in the memory of two variables. A row's `since`
 // is the number of its missed steps' entry.
 class WaitingRows {
@@ -96,22 +121,17 @@ class WaitingRows {
   // in use are zero.
   WaitingRows(float* since, int64_t rows, MissedSteps* entries,
               int64_t capacity)
-      : since_(since), rows_(rows), entries_(entries), capacity_(capacity) {
-    // The entries in use come first.
-    count_ = std::partition_point(
-                 entries_, entries_ + capacity_,
-                 [](const MissedSteps& entry) { return entry.count > 0.0; }) -
-             entries_;
-  }
+      : since_(since),
+        rows_(rows),
+        entries_(entries),
+        capacity_(capacity),
+        count_(CountMissed(entries, capacity)) {}
 
   bool is_full() const { return count_ == capacity_; }
 
   // Returns the steps that a row missed; null if it is up to date.
   TF_OPT_RULE_INLINE const MissedSteps* Of(int64_t row) const {
-    // A wrong number, or a NaN, counts as up to date.
-    const float since = since_[row];
-    const bool waits = since >= 0.0f && since < static_cast<float>(count_);
-    return waits ? entries_ + static_cast<int64_t>(since) : nullptr;
+    return MissedBy(since_[row], entries_, count_);
   }
   const float* Address(int64_t row) const { return since_ + row; }
 

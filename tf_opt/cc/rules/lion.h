@@ -29,8 +29,8 @@ struct LionRule : RuleBase<Lion, V, LionHyperparameters, 1> {
     m = beta_2 * m + one_minus_beta_2 * g;
   }
 
-  static MissedStep Missed(const LionHyperparameters& scalars,
-                           const VariableInputs& own) {
+  TF_OPT_HOST_DEVICE static MissedStep Missed(
+      const LionHyperparameters& scalars, const VariableInputs& own) {
     MissedStep missed;
     // Without a gradient beta_1 decides only whether there is a direction.
     missed.step_size = scalars.beta_1 == 0.0

@@ -61,8 +61,8 @@ struct NAdamRule : RuleBase<NAdam, V, NAdamScalars, 2> {
                 (Sqrt(v) * root_scale + epsilon);
   }
 
-  static MissedStep Missed(const NAdamScalars& scalars,
-                           const VariableInputs& own) {
+  TF_OPT_HOST_DEVICE static MissedStep Missed(const NAdamScalars& scalars,
+                                              const VariableInputs& own) {
     return Moments<V>::Missed(
         scalars,
         own.learning_rate_factor * scalars.moment_size / scalars.root_scale,

@@ -79,8 +79,8 @@ struct RmspropRule
     }
   }
 
-  static MissedStep Missed(const RmspropHyperparameters& scalars,
-                           const VariableInputs& own) {
+  TF_OPT_HOST_DEVICE static MissedStep Missed(
+      const RmspropHyperparameters& scalars, const VariableInputs& own) {
     MissedStep missed;
     missed.decays[0] = scalars.rho;
     if (kCentered) missed.decays[1 + kMomentum] = scalars.rho;

@@ -27,7 +27,10 @@ struct RuleBase {
     return 1.0;
   }
   // These two are for rules in which nothing but decay moves rows that wait.
-  static MissedStep Missed(const Scalars&, const VariableInputs&) { return {}; }
+  TF_OPT_HOST_DEVICE static MissedStep Missed(const Scalars&,
+                                              const VariableInputs&) {
+    return {};
+  }
   template <typename... Slots>
   TF_OPT_RULE_INLINE static V Direction(const V&, const Slots&...) {
     return 0;
@@ -63,8 +66,9 @@ struct Moments {
   // A missed step along m / (sqrt(v) + epsilon). `root_decay` is the factor of
   // the root: 1 if a maximum, which stays, takes the place of v.
   template <typename Hyperparameters>
-  static MissedStep Missed(const Hyperparameters& shared, double step_size,
-                           double epsilon, double root_decay) {
+  TF_OPT_HOST_DEVICE static MissedStep Missed(const Hyperparameters& shared,
+                                              double step_size, double epsilon,
+                                              double root_decay) {
     MissedStep missed;
     missed.step_size = step_size;
     missed.ratio = shared.beta_1 / root_decay;

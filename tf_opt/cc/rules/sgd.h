@@ -50,8 +50,8 @@ struct SgdRule : RuleBase<Sgd, V, SgdHyperparameters, kMomentum ? 1 : 0> {
     p = p + step_size * change;
   }
 
-  static MissedStep Missed(const SgdHyperparameters& scalars,
-                           const VariableInputs& own) {
+  TF_OPT_HOST_DEVICE static MissedStep Missed(const SgdHyperparameters& scalars,
+                                              const VariableInputs& own) {
     MissedStep missed;
     missed.step_size = (scalars.torch_momentum
                             ? own.learning_rate_factor * scalars.learning_rate

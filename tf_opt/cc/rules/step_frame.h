@@ -147,7 +147,7 @@ struct Frame {
   }
 
   // Returns the same with other random bits, for rows that coast.
-  Frame ForCoasting() const {
+  TF_OPT_HOST_DEVICE Frame ForCoasting() const {
     Frame other = *this;
     other.random_key = random_key.Stream(kCoastingStreams);
     return other;
@@ -178,8 +178,9 @@ TF_OPT_HOST_DEVICE double KeptBy(const typename Rule::Scalars& scalars,
 
 // What a step does to rows that miss it.
 template <typename Rule>
-MissedStep MissedStepOf(const typename Rule::Scalars& scalars,
-                        const FrameInputs& inputs, const VariableInputs& own) {
+TF_OPT_HOST_DEVICE MissedStep
+MissedStepOf(const typename Rule::Scalars& scalars, const FrameInputs& inputs,
+             const VariableInputs& own) {
   MissedStep missed = Rule::Missed(scalars, own);
   missed.keep = KeptBy<Rule>(scalars, inputs, own);
   return missed;

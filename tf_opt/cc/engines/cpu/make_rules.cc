@@ -22,7 +22,7 @@ std::vector<CpuRule<V>> MakeRules(const CpuStep& step,
                          ChosenCpuTarget());
       if constexpr (Rule::kRowWise) {
         rules[i].row_states =
-            static_cast<V*>(step.arrays.RowStates(Rule::kSlots, i));
+            static_cast<V*>(step.arrays.Slot(Rule::kSlots, i));
         rules[i].width = step.arrays.widths[i];
       }
       if constexpr (Description::kCoasts) {

@@ -61,13 +61,13 @@ TYPED_TEST(MeasureCpuTest, RowsHaveTheBitsOfTheDenseGradient) {
     MeasureModel<T> model({count * width}, /*accumulated=*/true);
     const MeasuredTensor<T> dense = model.Tensors()[0];
     std::vector<T> values;
-    GradientRows rows{{}, width};
+    std::vector<int64_t> rows;
     for (int64_t row = 0; row < count; ++row) {
       T* const begin = model.gradient(0) + row * width;
       if (row % 3 == 1 || (row > 300 && row < 700)) {
         std::fill_n(begin, width, T());
       } else {
-        rows.rows.push_back(row);
+        rows.push_back(row);
         values.insert(values.end(), begin, begin + width);
       }
     }
@@ -77,7 +77,9 @@ TYPED_TEST(MeasureCpuTest, RowsHaveTheBitsOfTheDenseGradient) {
                                  kScale, CpuTarget::kBaseline, Unused(1),
                                  of)[0];
     };
-    EXPECT_EQ(measure(values.data(), {rows}), measure(dense.gradient, {}));
+    const GradientRows some = {rows.data(), static_cast<int64_t>(rows.size()),
+                               width};
+    EXPECT_EQ(measure(values.data(), {some}), measure(dense.gradient, {}));
   }
 }
 

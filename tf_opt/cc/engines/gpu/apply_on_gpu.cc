@@ -3,8 +3,12 @@
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 
 #include <cstddef>
+#include <vector>
 
+#include "tf_opt/cc/engines/gpu/dense_gpu.h"
+#include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
+#include "tf_opt/cc/engines/gpu/row_launches.h"
 #if defined(__CUDACC__)
 #include "tf_opt/cc/engines/gpu/cuda-inl.cuh"
 #else
@@ -12,6 +16,83 @@
 #endif
 
 namespace tf_opt {
+
+template <typename T, typename Rule>
+const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
+                          const GpuInputsOf<Rule>& inputs, void* workspace,
+                          void* stream) {
+  GpuDevice device(stream);
+  const GpuRules<Rule> rules(workspace);
+  const auto count = static_cast<int64_t>(tensors.size());
+  device.Run(MakeRulesWork<Rule>{inputs, rules, count}, BlocksOf(count));
+  for (const auto& batch : PlanGpuBatches(tensors)) {
+    device.Run(DenseWork<typename GpuDevice::Convert, T, Rule>{batch, rules},
+               batch.tiles());
+  }
+  return device.error();
+}
+
+template <typename Rule>
+std::size_t RulesBytes(std::size_t count) {
+  return (GpuRules<Rule>::Bytes(count) + kRowAlignment - 1) / kRowAlignment *
+         kRowAlignment;
+}
+
+template <typename T>
+RowPlan<T> PlanStep(const std::vector<RowTable<T>>& tables, bool warp_a_row,
+                    const GpuRowOptions& how) {
+  return RowPlan<T>(tables, warp_a_row, how.sparse && !how.lazy);
+}
+
+template <typename T, typename Rule>
+const char* ApplyRowsGpu(const std::vector<RowTable<T>>& tables,
+                         const GpuRowOptions& how,
+                         const GpuInputsOf<Rule>& inputs, void* workspace,
+                         void* stream) {
+  GpuDevice device(stream);
+  const GpuRules<Rule> rules(workspace);
+  const auto count = static_cast<int64_t>(tables.size());
+  device.Run(MakeRulesWork<Rule>{inputs, rules, count}, BlocksOf(count));
+  RowPlan<T> plan = PlanStep(tables, Rule::kRowWise, how);
+  plan.LayOut(static_cast<char*>(workspace) + RulesBytes<Rule>(count));
+  ApplyRows<Rule>(how, inputs, rules, &plan, &device);
+  return device.error();
+}
+
+template <typename T, typename Rule>
+std::size_t RowWorkspaceBytes(const std::vector<RowTable<T>>& tables,
+                              const GpuRowOptions& how) {
+  RowPlan<T> plan = PlanStep(tables, Rule::kRowWise, how);
+  return RulesBytes<Rule>(tables.size()) + plan.LayOut(nullptr);
+}
+
+// The tables of a step over rows.
+template <typename T, typename Rule>
+std::vector<RowTable<T>> TablesOf(const GpuStep& step) {
+  const StepArrays& arrays = step.arrays;
+  const auto tensors = arrays.Tensors<T>(Rule::kSlots);
+  std::vector<RowTable<T>> tables(tensors.size());
+  for (int i = 0; i < arrays.count(); ++i) {
+    RowTable<T>& table = tables[i];
+    table.tensor = tensors[i];
+    table.width = arrays.widths[i];
+    if (!step.rows.sparse) {
+      table.slices.rows =
+          table.width == 0 ? 0 : table.tensor.size / table.width;
+    } else {
+      table.slices = step.slices[i];
+      table.tensor.operands[kGradient] = const_cast<void*>(table.slices.values);
+    }
+    int next = Rule::kSlots;
+    if constexpr (Rule::kRowWise) {
+      table.row_states = static_cast<ComputeType<T>*>(arrays.Slot(next++, i));
+    }
+    if (!step.rows.waits) continue;
+    table.since = static_cast<float*>(arrays.Slot(next, i));
+    table.missed = static_cast<MissedSteps*>(arrays.Slot(next + 1, i));
+  }
+  return tables;
+}
 
 // Calls use(TypeTag<T>(), TypeTag<Rule>()) with a step's types.
 template <typename Description, typename Use>
@@ -25,8 +106,12 @@ auto WithGpuRule(const GpuStep& step, const Use& use) {
 
 template <typename Description>
 std::size_t GpuWorkspaceBytes(const GpuStep& step) {
-  return WithGpuRule<Description>(step, [&step](auto, auto rule) {
+  return WithGpuRule<Description>(step, [&step](auto element, auto rule) {
     using Rule = typename decltype(rule)::type;
+    using T = typename decltype(element)::type;
+    if (Rule::kRowWise || step.rows.sparse) {
+      return RowWorkspaceBytes<T, Rule>(TablesOf<T, Rule>(step), step.rows);
+    }
     return GpuRules<Rule>::Bytes(step.arrays.count());
   });
 }
@@ -48,12 +133,14 @@ const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
   return WithGpuRule<Description>(step, [&](auto element, auto rule) {
     using T = typename decltype(element)::type;
     using Rule = typename decltype(rule)::type;
-    if constexpr (Rule::kRowWise) {
-      return "row-wise rules have no GPU kernels";
-    } else {
-      return ApplyDenseGpu<T, Rule>(step.arrays.Tensors<T>(Rule::kSlots),
-                                    inputs, workspace, stream);
+    if constexpr (!Rule::kRowWise) {
+      if (!step.rows.sparse) {
+        return ApplyDenseGpu<T, Rule>(step.arrays.Tensors<T>(Rule::kSlots),
+                                      inputs, workspace, stream);
+      }
     }
+    return ApplyRowsGpu<T, Rule>(TablesOf<T, Rule>(step), step.rows, inputs,
+                                 workspace, stream);
   });
 }
 

@@ -1,4 +1,6 @@
-// The kernels of the GPU engines.
+// The GPU for the engines: it runs their works in threads of its own. To be
+// included by files for CUDA's compiler; gpu_emulation-inl.h takes its place
+// for any other.
 //
 // To be compiled with -fmad=false: then they give the bits of the CPU engines,
 // but for subnormal results, which the CPU flushes to zero. It costs no time,
@@ -10,36 +12,14 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
-#include "tf_opt/cc/engines/gpu/dense_gpu.h"
-#include "tf_opt/cc/engines/gpu/gpu_batch.h"
-#include "tf_opt/cc/engines/gpu/gpu_rules.h"
-#include "tf_opt/cc/engines/gpu/measure_gpu.h"
-#include "tf_opt/cc/engines/measure.h"
-#include "tf_opt/cc/engines/step_arrays.h"
+#include "tf_opt/cc/engines/gpu/gpu_work.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
-
-constexpr int kCudaThreads = 256;
-// Blocks that a multiprocessor holds at once, which leaves 64 registers for a
-// thread. Enough are there to wait for memory while others compute.
-constexpr int kCudaBlocks = 4;
-
-constexpr int kCudaWarps = kCudaThreads / kWarpThreads;
-
-// Blocks for so many threads.
-inline int CudaBlocks(int64_t threads) {
-  return static_cast<int>((threads + kCudaThreads - 1) / kCudaThreads);
-}
-
-inline int CudaBlocksOfWarps(int64_t warps) {
-  return CudaBlocks(warps * kWarpThreads);
-}
 
 struct CudaConvert {
   __device__ static float Widen(Half x) {
@@ -64,109 +44,123 @@ struct CudaConvert {
   __device__ static double Narrow(double x, double) { return CanonicalNan(x); }
 };
 
-// What went wrong with the last launch.
-inline const char* CudaLaunchError() {
-  const cudaError_t error = cudaGetLastError();
-  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+template <typename Work>
+__global__ void __launch_bounds__(kGpuThreads, Work::kBlocks)
+    RunWork(const __grid_constant__ Work work) {
+  work.Run(blockIdx.x, threadIdx.x);
 }
 
-template <typename Rule>
-__global__ void MakeGpuRules(const __grid_constant__ GpuInputsOf<Rule> inputs,
-                             GpuRules<Rule> rules, int64_t count) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count) rules.Compute(inputs, i);
-}
-
-template <typename T, typename Rule>
-__global__ void __launch_bounds__(kCudaThreads, kCudaBlocks)
-    ApplyGpuBatch(const __grid_constant__ GpuBatch<DenseTensor<T>> batch,
-                  GpuRules<Rule> rules) {
-  GpuThread<CudaConvert, T, Rule>::Run(batch, rules, blockIdx.x, threadIdx.x,
-                                       blockDim.x);
-}
-
-template <typename T, typename Rule>
-const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
-                          const GpuInputsOf<Rule>& inputs, void* workspace,
-                          void* stream) {
-  if (tensors.empty()) return nullptr;
-  const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  const GpuRules<Rule> rules(workspace);
-  MakeGpuRules<Rule>
-      <<<CudaBlocks(tensors.size()), kCudaThreads, 0, cuda_stream>>>(
-          inputs, rules, tensors.size());
-  if (const char* error = CudaLaunchError()) return error;
-  for (const auto& batch : PlanGpuBatches(tensors)) {
-    if (batch.tiles() == 0) continue;
-    ApplyGpuBatch<T, Rule>
-        <<<batch.tiles(), kCudaThreads, 0, cuda_stream>>>(batch, rules);
-    if (const char* error = CudaLaunchError()) return error;
-  }
-  return nullptr;
-}
-
-// The measure of a warp's lanes, for its first thread: what AddLanes<kLanes>
+// The sum of a warp's lanes, for all of its threads: what AddLanes<kLanes>
 // would make of them. A lane half of them further on is another thread's until
 // there are no more lanes than one thread has.
-__device__ inline Measure AddWarp(GpuLanes lanes) {
+__device__ inline double AddWarp(double (&sums)[kLanesPerThread]) {
   constexpr unsigned kAll = 0xffffffff;
   for (int threads = kWarpThreads / 2; threads > 0; threads /= 2) {
     for (int j = 0; j < kLanesPerThread; ++j) {
-      lanes.sums[j] += __shfl_down_sync(kAll, lanes.sums[j], threads);
+      sums[j] += __shfl_down_sync(kAll, sums[j], threads);
     }
   }
-  const bool finite = __all_sync(kAll, lanes.finite);
-  return {AddLanes<kLanesPerThread>(lanes.sums), finite};
+  return __shfl_sync(kAll, AddLanes<kLanesPerThread>(sums), 0);
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kCudaThreads)
-    MeasureGpuTiles(const __grid_constant__ GpuBatch<MeasuredTensor<T>> batch,
-                    GpuMeasureArguments arguments, Measure* tiles) {
-  const int32_t k = blockIdx.x * kCudaWarps + threadIdx.x / kWarpThreads;
+template <typename Work>
+__global__ void __launch_bounds__(kGpuThreads, Work::kBlocks)
+    RunWarpWork(const __grid_constant__ Work work, int64_t warps) {
+  const int64_t warp =
+      int64_t{blockIdx.x} * kGpuWarps + threadIdx.x / kWarpThreads;
+  if (warp >= warps) return;
   const int thread = threadIdx.x % kWarpThreads;
-  if (k >= batch.tiles()) return;
-  const Measure measure =
-      AddWarp(GpuTileThread<CudaConvert, T>::Run(batch, arguments, k, thread));
-  if (thread == 0) tiles[batch.first_tile + k] = measure;
+  GpuLanes lanes = work.AddUp(warp, thread);
+  const double sum = AddWarp(lanes.sums);
+  // After this no thread still reads what another one writes.
+  lanes.finite = __all_sync(0xffffffff, lanes.finite);
+  __syncwarp();
+  work.Finish(warp, thread, lanes, sum);
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kCudaThreads)
-    AddGpuTiles(const __grid_constant__ GpuBatch<MeasuredTensor<T>> batch,
-                GpuMeasureArguments arguments, const Measure* tiles) {
-  const int i = blockIdx.x * kCudaWarps + threadIdx.x / kWarpThreads;
-  const int thread = threadIdx.x % kWarpThreads;
-  if (i >= batch.count) return;
-  const Measure measure =
-      AddWarp(AddTilesInThread(tiles + batch.first_tile + batch.begin(i),
-                               batch.ends[i] - batch.begin(i), thread));
-  if (thread != 0) return;
-  arguments.sums_of_squares[batch.first + i] =
-      CanonicalNan(measure.sum_of_squares);
-  arguments.finite[batch.first + i] = measure.finite;
-}
-
-template <typename T>
-const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
-                                const GpuMeasureArguments& arguments,
-                                void* workspace, void* stream) {
-  const auto cuda_stream = static_cast<cudaStream_t>(stream);
-  const auto tiles = static_cast<Measure*>(workspace);
-  for (const auto& batch : PlanGpuBatches(tensors)) {
-    if (batch.tiles() > 0) {
-      MeasureGpuTiles<T>
-          <<<CudaBlocksOfWarps(batch.tiles()), kCudaThreads, 0, cuda_stream>>>(
-              batch, arguments, tiles);
-      if (const char* error = CudaLaunchError()) return error;
+template <typename Work>
+__global__ void __launch_bounds__(kGpuThreads)
+    RunStagedWork(const __grid_constant__ Work work) {
+  __shared__ typename Work::Stage stages[2];
+  const int64_t parts = work.parts();
+  for (int64_t part = blockIdx.x; part < parts; part += gridDim.x) {
+    typename Work::Thread thread(work, part, threadIdx.x);
+    thread.Load(0, &stages[0]);
+    __syncthreads();
+    for (int64_t s = 0; s < thread.stages(); ++s) {
+      thread.Load(s + 1, &stages[(s + 1) % 2]);
+      thread.Add(s, stages[s % 2]);
+      __syncthreads();
     }
-    AddGpuTiles<T>
-        <<<CudaBlocksOfWarps(batch.count), kCudaThreads, 0, cuda_stream>>>(
-            batch, arguments, tiles);
-    if (const char* error = CudaLaunchError()) return error;
+    thread.Finish();
   }
-  return nullptr;
 }
+
+// Works in a stream's order, until one fails.
+class CudaDevice {
+ public:
+  using Convert = CudaConvert;
+
+  explicit CudaDevice(void* stream)
+      : stream_(static_cast<cudaStream_t>(stream)) {}
+
+  // What went wrong, or null.
+  const char* error() const { return error_; }
+  void* stream() const { return stream_; }
+  void Note(const char* error) {
+    if (error_ == nullptr) error_ = error;
+  }
+
+  template <typename Work>
+  void Run(const Work& work, int64_t blocks) {
+    if (blocks == 0 || error_ != nullptr) return;
+    RunWork<<<static_cast<unsigned>(blocks), kGpuThreads, 0, stream_>>>(work);
+    NoteLaunch();
+  }
+
+  template <typename Work>
+  void RunWarps(const Work& work, int64_t warps) {
+    if (warps == 0 || error_ != nullptr) return;
+    RunWarpWork<<<static_cast<unsigned>(BlocksOf(warps * kWarpThreads)),
+                  kGpuThreads, 0, stream_>>>(work, warps);
+    NoteLaunch();
+  }
+
+  template <typename Work>
+  void RunStages(const Work& work) {
+    if (error_ != nullptr) return;
+    RunStagedWork<<<Work::kGrid, kGpuThreads, 0, stream_>>>(work);
+    NoteLaunch();
+  }
+
+  void Clear(void* memory, std::size_t bytes) {
+    if (bytes == 0 || error_ != nullptr) return;
+    Note(ErrorOf(cudaMemsetAsync(memory, 0, bytes, stream_)));
+  }
+
+  __device__ static uint32_t AtomicAdd(uint32_t* at, uint32_t by) {
+    return atomicAdd(at, by);
+  }
+  __device__ static void AtomicMax(uint32_t* at, uint32_t value) {
+    atomicMax(at, value);
+  }
+  __device__ static void AtomicOr(uint32_t* at, uint32_t bits) {
+    atomicOr(at, bits);
+  }
+  // Lets the host see all that was written before what is written next.
+  __device__ static void Publish() { __threadfence_system(); }
+
+ private:
+  static const char* ErrorOf(cudaError_t error) {
+    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+  }
+  void NoteLaunch() { Note(ErrorOf(cudaGetLastError())); }
+
+  cudaStream_t stream_;
+  const char* error_ = nullptr;
+};
+
+using GpuDevice = CudaDevice;
 
 }  // namespace tf_opt
 

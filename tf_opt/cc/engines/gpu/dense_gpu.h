@@ -1,6 +1,4 @@
-// The dense engine for GPUs without the parts that need CUDA's compiler: the
-// work of one thread. The kernel around it is in cuda-inl.cuh; a host can test
-// this file.
+// The dense engine for GPUs: the work of one thread, which a host can test.
 //
 // The engine knows no formula and no framework. gpu_rules.h makes the rules in
 // device memory.
@@ -14,9 +12,13 @@
 #include "tf_opt/cc/engines/gpu/gpu_batch.h"
 #include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/gpu/gpu_state.h"
+#include "tf_opt/cc/engines/gpu/gpu_work.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
 #include "tf_opt/cc/engines/tiles.h"
+#include "tf_opt/cc/rules/coasting.h"
+#include "tf_opt/cc/rules/description.h"
+#include "tf_opt/cc/rules/operand.h"
 #include "tf_opt/cc/rules/random_bits.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -32,26 +34,34 @@ class FramedElements {
   using Tensor = DenseTensor<T>;
   using State = GpuState<Convert, V>;
 
-  // Updates kPack neighbours in every array.
+  // Updates kPack neighbours in every array, with their gradient.
   template <int kPack>
   TF_OPT_RULE_INLINE static void UpdatePack(const FramedRule<Rule>& rule,
-                                            const Tensor& tensor, int64_t at) {
-    UpdatePack<kPack>(rule, tensor, at,
-                      std::make_index_sequence<Rule::kSlots>());
+                                            const Tensor& tensor, int64_t at,
+                                            const GpuPack<T, kPack>& gradient) {
+    ModifyPack<kPack>(rule, tensor, at, [&](int j, auto*... values) {
+      Update(rule, tensor, tensor.first + at + j,
+             Convert::Widen(gradient.elements[j]), values...);
+    });
   }
 
-  // Updates one element.
-  TF_OPT_RULE_INLINE static void UpdateAt(const FramedRule<Rule>& rule,
-                                          const Tensor& tensor, int64_t at) {
-    UpdatePack<1>(rule, tensor, at);
+  // Returns an element's gradient as the rule receives it.
+  TF_OPT_RULE_INLINE static V GradientAt(const FramedRule<Rule>& rule,
+                                         const Tensor& tensor, int64_t at,
+                                         V gradient) {
+    const V* const master_weights = tensor.master_weight();
+    const V p = Value(tensor, tensor.variable()[at],
+                      master_weights == nullptr ? 0 : master_weights[at]);
+    return tensor.accumulator() == nullptr
+               ? rule.gradient(gradient, p)
+               : rule.gradient(gradient, tensor.accumulator()[at], p);
   }
 
   // Accumulates only.
   TF_OPT_RULE_INLINE static void AccumulateAt(const FramedRule<Rule>& rule,
-                                              const Tensor& tensor,
-                                              int64_t at) {
+                                              const Tensor& tensor, int64_t at,
+                                              V gradient) {
     if (V* const accumulators = tensor.accumulator()) {
-      const V gradient = Convert::Widen(tensor.gradient()[at]);
       accumulators[at] =
           CanonicalNan(rule.gradient.Accumulate(accumulators[at], gradient));
     }
@@ -70,22 +80,50 @@ class FramedElements {
                  element);
   }
 
+  // Lets kPack neighbours coast. The tensor has only what coasts: neither
+  // accumulator nor average; and the rule's frame is that ForCoasting.
+  template <int kPack>
+  TF_OPT_RULE_INLINE static void CoastPack(const FramedRule<Rule>& rule,
+                                           const Coasting<V>& coasting,
+                                           const Tensor& tensor, int64_t at) {
+    ModifyPack<kPack>(
+        rule, tensor, at,
+        [&](int j, T* variable, V* master_weight, V*, V*, auto*... slots) {
+          V p = Value(tensor, *variable, *master_weight);
+          p = coasting.keep * p -
+              coasting.moved * Rule::Direction(coasting.epsilon, *slots...);
+          [[maybe_unused]] int k = 0;
+          ((*slots = CanonicalNan(coasting.decays[k++] * *slots)), ...);
+          Assign(rule, tensor, tensor.first + at + j, CanonicalNan(p), variable,
+                 master_weight);
+        });
+  }
+
  private:
+  // Loads kPack neighbours, calls modify(j, values...) for the j-th of them,
+  // with addresses of its values in every array, and stores them.
+  template <int kPack, typename Modify>
+  TF_OPT_RULE_INLINE static void ModifyPack(const FramedRule<Rule>& rule,
+                                            const Tensor& tensor, int64_t at,
+                                            const Modify& modify) {
+    ModifyPack<kPack>(rule, tensor, at, modify,
+                      std::make_index_sequence<Rule::kSlots>());
+  }
+
   // Slots have constant indices: an array indexed by a variable would be in
   // memory instead of registers.
-  template <int kPack, std::size_t... kIndices>
-  TF_OPT_RULE_INLINE static void UpdatePack(const FramedRule<Rule>& rule,
+  template <int kPack, typename Modify, std::size_t... kIndices>
+  TF_OPT_RULE_INLINE static void ModifyPack(const FramedRule<Rule>& rule,
                                             const Tensor& tensor, int64_t at,
+                                            const Modify& modify,
                                             std::index_sequence<kIndices...>) {
     const int64_t element = tensor.first + at;
     GpuPack<T, kPack> variable;
-    GpuPack<T, kPack> gradient;
     GpuPack<V, kPack> accumulator = {};
     GpuPack<V, kPack> master_weight = {};
     V slots[Rule::kSlots > 0 ? Rule::kSlots : 1][kPack];
     V average[kPack] = {};
     variable.Load(tensor.variable() + at);
-    gradient.Load(tensor.gradient() + at);
     (State::Load(tensor.slot(kIndices), at, slots[kIndices]), ...);
     if (tensor.accumulator() != nullptr) {
       accumulator.Load(tensor.accumulator() + at);
@@ -98,8 +136,7 @@ class FramedElements {
     }
     TF_OPT_UNROLL
     for (int j = 0; j < kPack; ++j) {
-      Update(rule, tensor, element + j, Convert::Widen(gradient.elements[j]),
-             &variable.elements[j], &master_weight.elements[j],
+      modify(j, &variable.elements[j], &master_weight.elements[j],
              &accumulator.elements[j], &average[j], &slots[kIndices][j]...);
     }
     variable.Store(tensor.variable() + at);
@@ -198,19 +235,50 @@ class FramedElements {
 // would be two vectors, and every access of a warp would touch every other half
 // of a sector: twice the accesses for the same bytes.)
 constexpr int kGpuVectorBytes = 16;
+template <typename T>
+constexpr int kGpuPackOf = kGpuVectorBytes / sizeof(ComputeType<T>);
 
-// One thread of one block. `Convert` widens and narrows 16-bit elements.
+// Whether packs of a tensor's operands, from its first element on, can be
+// loaded at once.
+template <typename T>
+TF_OPT_HOST_DEVICE bool HasPacks(const DenseTensor<T>& tensor) {
+  bool aligned = true;
+  TF_OPT_UNROLL
+  for (int k = 0; k < kMostOperands; ++k) {
+    // A power of two.
+    const uintptr_t size = kGpuPackOf<T> * tensor.ElementSize(k);
+    aligned = aligned && (reinterpret_cast<uintptr_t>(tensor.operands[k]) &
+                          (size - 1)) == 0;
+  }
+  return aligned;
+}
+
+// Makes the rule of each tensor.
+template <typename Rule>
+struct MakeRulesWork {
+  static constexpr int kBlocks = 1;
+
+  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
+    const int64_t i = block * kGpuThreads + thread;
+    if (i < count) rules.Compute(inputs, i);
+  }
+
+  GpuStepInputs<typename Rule::Description> inputs;
+  GpuRules<Rule> rules;
+  int64_t count;
+};
+
+// Applies the rules to a tile of a tensor.
 template <typename Convert, typename T, typename Rule>
-class GpuThread {
- public:
-  using V = ComputeType<T>;
-  static constexpr int kPack = kGpuVectorBytes / sizeof(V);
+struct DenseWork {
+  // Which leaves 64 registers for a thread.
+  static constexpr int kBlocks = 4;
+  static constexpr int kPack = kGpuPackOf<T>;
+  using Elements = FramedElements<Convert, T, Rule>;
 
-  TF_OPT_RULE_INLINE static void Run(const GpuBatch<DenseTensor<T>>& batch,
-                                     const GpuRules<Rule>& rules, int32_t block,
-                                     int thread, int threads) {
+  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
     if (!rules.writes()) return;
-    const Tile tile = batch.tile(block);
+    const Tile tile = batch.tile(static_cast<int32_t>(block));
     const int64_t size = tile.size;
     const FramedRule<Rule> rule = rules[batch.first + tile.tensor];
     const DenseTensor<T> part = batch.tensors[tile.tensor]
@@ -218,37 +286,36 @@ class GpuThread {
                                     .Part(tile.begin, size);
     if (!rules.updates()) {
       // One element at a time: neighbouring threads take neighbours.
-      for (int64_t k = thread; k < size; k += threads) {
-        Elements::AccumulateAt(rule, part, k);
+      for (int64_t k = thread; k < size; k += kGpuThreads) {
+        Elements::AccumulateAt(rule, part, k,
+                               Convert::Widen(part.gradient()[k]));
       }
       return;
     }
-    bool aligned = GpuPack<T, kPack>::IsAligned(part.variable()) &&
-                   GpuPack<T, kPack>::IsAligned(part.gradient()) &&
-                   GpuPack<V, kPack>::IsAligned(part.accumulator()) &&
-                   GpuPack<V, kPack>::IsAligned(part.master_weight()) &&
-                   State::template IsAligned<kPack>(part.average());
-    TF_OPT_UNROLL
-    for (int k = 0; k < Rule::kSlots; ++k) {
-      aligned = aligned && State::template IsAligned<kPack>(part.slot(k));
-    }
     int64_t done = 0;
-    if (aligned) {
+    if (HasPacks(part)) {
       // Neighbouring threads take neighbouring vectors.
       done = size / kPack * kPack;
-      for (int64_t k = thread * kPack; k < done; k += threads * kPack) {
-        Elements::template UpdatePack<kPack>(rule, part, k);
+      for (int64_t k = thread * kPack; k < done; k += kGpuThreads * kPack) {
+        Update<kPack>(rule, part, k);
       }
     }
     // The last few elements, or all if vectors would not be aligned.
-    for (int64_t k = done + thread; k < size; k += threads) {
-      Elements::UpdateAt(rule, part, k);
+    for (int64_t k = done + thread; k < size; k += kGpuThreads) {
+      Update<1>(rule, part, k);
     }
   }
 
- private:
-  using Elements = FramedElements<Convert, T, Rule>;
-  using State = GpuState<Convert, V>;
+  template <int kCount>
+  TF_OPT_RULE_INLINE static void Update(const FramedRule<Rule>& rule,
+                                        const DenseTensor<T>& part, int64_t k) {
+    GpuPack<T, kCount> gradient;
+    gradient.Load(part.gradient() + k);
+    Elements::template UpdatePack<kCount>(rule, part, k, gradient);
+  }
+
+  GpuBatch<DenseTensor<T>> batch;
+  GpuRules<Rule> rules;
 };
 
 }  // namespace tf_opt

@@ -1,83 +1,116 @@
-// The GPU engines on a machine without a GPU, for tests: the threads of the
-// kernels run one after the other. Slow.
+// A GPU on a machine without one, for tests: the threads of a work run one
+// after the other. Slow.
 #ifndef TF_OPT_CC_ENGINES_GPU_GPU_EMULATION_INL_H_
 #define TF_OPT_CC_ENGINES_GPU_GPU_EMULATION_INL_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <random>
 #include <vector>
 
-#include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
-#include "tf_opt/cc/engines/gpu/dense_gpu.h"
 #include "tf_opt/cc/engines/gpu/emulated_convert-inl.h"
-#include "tf_opt/cc/engines/gpu/gpu_batch.h"
-#include "tf_opt/cc/engines/gpu/gpu_rules.h"
-#include "tf_opt/cc/engines/gpu/measure_gpu.h"
+#include "tf_opt/cc/engines/gpu/gpu_work.h"
 #include "tf_opt/cc/engines/measure.h"
-#include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 
 namespace tf_opt {
 
-constexpr int kEmulatedThreads = 96;
+class EmulatedDevice {
+ public:
+  using Convert = EmulatedConvert;
 
-template <typename T, typename Rule>
-const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
-                          const GpuInputsOf<Rule>& inputs, void* workspace,
-                          void* stream) {
-  const GpuRules<Rule> rules(workspace);
-  for (int64_t i = 0; i < static_cast<int64_t>(tensors.size()); ++i) {
-    rules.Compute(inputs, i);
+  // The order in which threads run. Results must not depend on it.
+  enum class Order { kForward, kReversed, kRandom };
+  static inline Order order = Order::kForward;
+
+  explicit EmulatedDevice(void*) {}
+
+  const char* error() const { return error_; }
+  void* stream() const { return nullptr; }
+  void Note(const char* error) {
+    if (error_ == nullptr) error_ = error;
   }
-  for (const auto& batch : PlanGpuBatches(tensors)) {
-    for (int32_t block = 0; block < batch.tiles(); ++block) {
-      for (int thread = 0; thread < kEmulatedThreads; ++thread) {
-        GpuThread<EmulatedConvert, T, Rule>::Run(batch, rules, block, thread,
-                                                 kEmulatedThreads);
+
+  template <typename Work>
+  void Run(const Work& work, int64_t blocks) {
+    ForAll(blocks * kGpuThreads, [&](int64_t k) {
+      work.Run(k / kGpuThreads, static_cast<int>(k % kGpuThreads));
+    });
+  }
+
+  template <typename Work>
+  void RunWarps(const Work& work, int64_t warps) {
+    ForAll(warps, [&](int64_t warp) {
+      GpuLanes lanes[kWarpThreads];
+      ForAll(kWarpThreads, [&](int64_t t) { lanes[t] = work.AddUp(warp, t); });
+      double sums[kLanes];
+      bool finite = true;
+      for (int t = 0; t < kWarpThreads; ++t) {
+        std::copy_n(lanes[t].sums, kLanesPerThread, sums + t * kLanesPerThread);
+        finite &= lanes[t].finite;
       }
-    }
-  }
-  return nullptr;
-}
-
-// Measure of a warp's lanes; lanes_of(thread) are those of a thread.
-template <typename LanesOf>
-Measure AddEmulatedWarp(const LanesOf& lanes_of) {
-  double sums[kLanes];
-  bool finite = true;
-  for (int thread = 0; thread < kWarpThreads; ++thread) {
-    const GpuLanes lanes = lanes_of(thread);
-    std::copy_n(lanes.sums, kLanesPerThread, sums + thread * kLanesPerThread);
-    finite &= lanes.finite;
-  }
-  return {AddLanes<kLanes>(sums), finite};
-}
-
-template <typename T>
-const char* MeasureGradientsGpu(const std::vector<MeasuredTensor<T>>& tensors,
-                                const GpuMeasureArguments& arguments,
-                                void* workspace, void* stream) {
-  const auto tiles = static_cast<Measure*>(workspace);
-  for (const auto& batch : PlanGpuBatches(tensors)) {
-    Measure* const batch_tiles = tiles + batch.first_tile;
-    for (int32_t k = 0; k < batch.tiles(); ++k) {
-      batch_tiles[k] = AddEmulatedWarp([&](int thread) {
-        return GpuTileThread<EmulatedConvert, T>::Run(batch, arguments, k,
-                                                      thread);
+      const double sum = AddLanes<kLanes>(sums);
+      ForAll(kWarpThreads, [&](int64_t t) {
+        lanes[t].finite = finite;
+        work.Finish(warp, t, lanes[t], sum);
       });
-    }
-    for (int i = 0; i < batch.count; ++i) {
-      const Measure measure = AddEmulatedWarp([&](int thread) {
-        return AddTilesInThread(batch_tiles + batch.begin(i),
-                                batch.ends[i] - batch.begin(i), thread);
-      });
-      arguments.sums_of_squares[batch.first + i] =
-          CanonicalNan(measure.sum_of_squares);
-      arguments.finite[batch.first + i] = measure.finite;
-    }
+    });
   }
-  return nullptr;
-}
+
+  template <typename Work>
+  void RunStages(const Work& work) {
+    using Thread = typename Work::Thread;
+    ForAll(work.parts(), [&](int64_t part) {
+      typename Work::Stage stages[2];
+      std::memset(stages, 0xff, sizeof(stages));
+      std::vector<Thread> threads;
+      for (int t = 0; t < kGpuThreads; ++t) threads.emplace_back(work, part, t);
+      ForAll(kGpuThreads, [&](int64_t t) { threads[t].Load(0, &stages[0]); });
+      for (int64_t s = 0; s < threads[0].stages(); ++s) {
+        ForAll(kGpuThreads, [&](int64_t t) {
+          threads[t].Load(s + 1, &stages[(s + 1) % 2]);
+          threads[t].Add(s, stages[s % 2]);
+        });
+      }
+      ForAll(kGpuThreads, [&](int64_t t) { threads[t].Finish(); });
+    });
+  }
+
+  void Clear(void* memory, std::size_t bytes) { std::memset(memory, 0, bytes); }
+
+  static uint32_t AtomicAdd(uint32_t* at, uint32_t by) {
+    const uint32_t before = *at;
+    *at += by;
+    return before;
+  }
+  static void AtomicMax(uint32_t* at, uint32_t value) {
+    *at = std::max(*at, value);
+  }
+  static void AtomicOr(uint32_t* at, uint32_t bits) { *at |= bits; }
+  static void Publish() {}
+
+ private:
+  template <typename Use>
+  static void ForAll(int64_t count, const Use& use) {
+    if (order == Order::kForward) {
+      for (int64_t k = 0; k < count; ++k) use(k);
+      return;
+    }
+    std::vector<int64_t> all(count);
+    std::iota(all.rbegin(), all.rend(), 0);
+    if (order == Order::kRandom) {
+      std::shuffle(all.begin(), all.end(), std::mt19937_64(count));
+    }
+    for (const int64_t k : all) use(k);
+  }
+
+  const char* error_ = nullptr;
+};
+
+using GpuDevice = EmulatedDevice;
 
 }  // namespace tf_opt
 

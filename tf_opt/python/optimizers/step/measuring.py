@@ -101,10 +101,8 @@ def _rows_with_accumulators(
             )
         # No other row has a gradient, now or accumulated.
         sums = [
-            step_frame.accumulate(
-                access.read_rows(state.accumulators[index], gradient.indices),
-                gradient.values,
-                settings.gradient_scale,
+            _sums_of_rows(
+                state.accumulators[index], gradient, settings.gradient_scale
             )
             for index, gradient in zip(bucket.indices, merged, strict=True)
         ]
@@ -118,6 +116,20 @@ def _rows_with_accumulators(
 
     # Most micro-steps aren't measured, and rows aren't merged in vain.
     return cond(enabled, measured, nothing)
+
+
+def _sums_of_rows(
+    accumulator: Variable, merged: tf.IndexedSlices, scale: Scalar
+) -> tf.Tensor:
+    """Returns the rows of a merged gradient, accumulated."""
+    # On a GPU there are rows at the end that the table doesn't have.
+    has = merged.indices < tf.cast(accumulator.shape[0], merged.indices.dtype)
+    rows = tf.where(has, merged.indices, tf.zeros_like(merged.indices))
+    sums = step_frame.accumulate(
+        access.read_rows(accumulator, rows), merged.values, scale
+    )
+    has = tf.reshape(has, [-1] + [1] * (sums.shape.rank - 1))
+    return tf.where(has, sums, tf.zeros_like(sums))
 
 
 def _composed(

@@ -1,0 +1,59 @@
+// How the work of a launch is divided among a GPU's threads. A work is a struct
+// that is passed by value; a device, CUDA's or the emulated one, runs it:
+//
+//   Run         work.Run(block, thread) in each thread of each block
+//   RunWarps    for each warp: work.AddUp(warp, thread), whose lanes are added,
+//               then work.Finish(warp, thread, lanes, sum)
+//   RunStages   blocks that load a stage of shared memory while they add up the
+//               one before; see sum_rows_gpu.h
+//
+// Work::kBlocks are the blocks that a multiprocessor holds at once: the more,
+// the fewer registers a thread has.
+#ifndef TF_OPT_CC_ENGINES_GPU_GPU_WORK_H_
+#define TF_OPT_CC_ENGINES_GPU_GPU_WORK_H_
+
+#include <cstdint>
+
+#include "tf_opt/cc/engines/measure.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+constexpr int kGpuThreads = 256;  // Of a block.
+constexpr int kWarpThreads = 32;
+constexpr int kGpuWarps = kGpuThreads / kWarpThreads;
+
+// Neighbours that a thread loads: 16 bytes of float32.
+constexpr int kLanesPerThread = kLanes / kWarpThreads;
+
+// The lanes of one thread of a warp; behind AddUp, `finite` is the warp's.
+struct GpuLanes {
+  double sums[kLanesPerThread] = {};
+  bool finite = true;
+  double kept = 0;  // What AddUp keeps for Finish.
+};
+
+// Blocks for so many threads.
+inline int64_t BlocksOf(int64_t threads) {
+  return (threads + kGpuThreads - 1) / kGpuThreads;
+}
+
+// The first of `count` ascending numbers that isn't less than this one.
+template <typename Number>
+TF_OPT_HOST_DEVICE int64_t FirstNotLess(const Number* numbers, int64_t count,
+                                        Number number) {
+  int64_t low = 0;
+  while (low < count) {
+    const int64_t middle = low + (count - low) / 2;
+    if (numbers[middle] < number) {
+      low = middle + 1;
+    } else {
+      count = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_GPU_GPU_WORK_H_

@@ -1,0 +1,332 @@
+// Sums the entries of rows that occur more than once, in their order: the bits
+// of the CPU engine's sums. No rule is involved.
+//
+// A group of threads sums a short segment. A long one would keep it waiting for
+// memory, entry after entry: a block's threads load its rows ahead, and one
+// warp adds them.
+#ifndef TF_OPT_CC_ENGINES_GPU_SUM_ROWS_GPU_H_
+#define TF_OPT_CC_ENGINES_GPU_SUM_ROWS_GPU_H_
+
+#include <cstdint>
+
+#include "tf_opt/cc/engines/gpu/dense_gpu.h"
+#include "tf_opt/cc/engines/gpu/gpu_state.h"
+#include "tf_opt/cc/engines/gpu/gpu_work.h"
+#include "tf_opt/cc/engines/gpu/row_batch.h"
+#include "tf_opt/cc/engines/storage_types.h"
+#include "tf_opt/cc/engines/tiles.h"
+#include "tf_opt/cc/rules/scalar_math.h"
+
+namespace tf_opt {
+
+// Entries that a segment has more than, if it is long.
+constexpr int kLongSegment = 32;
+// Rows that a thread loads before it adds the first of them.
+constexpr int kRowsAhead = 4;
+
+// Sums short segments and lists long ones.
+template <typename Device, typename T>
+struct SumRowsWork {
+  static constexpr int kBlocks = 4;
+  using Convert = typename Device::Convert;
+  using V = ComputeType<T>;
+
+  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
+    const uint32_t bad = *memory.bad;
+    if (bad != 0) {
+      if (block == 0 && thread == 0) {
+        ReportBadRow<Device>(batch, all_entries, bad, report);
+      }
+      return;
+    }
+    const OccurringRows<T> rows = {memory};
+    const RowPart part = PartOfThread(batch, rows, block, thread);
+    if (part.k < 0) return;
+    const StepRow<T> row = rows.At(batch, part.i, part.k);
+    if (row.row < 0 || !row.repeats || row.gradient == nullptr) return;
+    const RowTable<T>& table = batch.tables[part.i];
+    const int64_t begin = batch.entry_begin(part.i) + part.k;
+    const Entries entries = {memory.keys + begin, memory.positions + begin,
+                             batch.entries_of(part.i) - part.k};
+    if (entries.count > kLongSegment &&
+        entries.keys[kLongSegment] == entries.keys[0]) {
+      if (part.lane == 0) {
+        const uint32_t at = Device::AtomicAdd(memory.long_count, 1);
+        memory.long_segments[at] = static_cast<uint32_t>(begin);
+      }
+    } else if (table.packs) {
+      Sum<kGpuPackOf<T>>(table, entries, part.lane);
+    } else {
+      Sum<1>(table, entries, part.lane);
+    }
+  }
+
+  RowBatch<T> batch;
+  RowMemory memory;
+  int64_t all_entries;
+  BadRow* report;
+
+ private:
+  // Those of a table from the first of a segment on.
+  struct Entries {
+    const uint32_t* keys;
+    const uint32_t* positions;
+    int64_t count;
+  };
+
+  template <int kPack>
+  TF_OPT_RULE_INLINE static void Sum(const RowTable<T>& table,
+                                     const Entries& entries, int lane) {
+    const T* const values = table.tensor.gradient();
+    const uint32_t key = entries.keys[0];
+    for (int64_t c = lane * kPack; c < table.width;
+         c += table.lanes() * kPack) {
+      V total[kPack] = {};
+      bool more = true;
+      for (int64_t k = 0; more; k += kRowsAhead) {
+        GpuPack<T, kPack> rows[kRowsAhead] = {};
+        bool has_values[kRowsAhead];
+        TF_OPT_UNROLL
+        for (int a = 0; a < kRowsAhead; ++a) {
+          more = k + a < entries.count && entries.keys[k + a] == key;
+          const int64_t position =
+              more ? entries.positions[k + a] : table.slices.count;
+          has_values[a] = position < table.slices.count;
+          if (has_values[a]) rows[a].Load(values + position * table.width + c);
+        }
+        TF_OPT_UNROLL
+        for (int a = 0; a < kRowsAhead; ++a) {
+          TF_OPT_UNROLL
+          for (int j = 0; has_values[a] && j < kPack; ++j) {
+            total[j] += Convert::Widen(rows[a].elements[j]);
+          }
+        }
+      }
+      GpuPack<T, kPack> sum;
+      TF_OPT_UNROLL
+      for (int j = 0; j < kPack; ++j) {
+        sum.elements[j] = Convert::Narrow(total[j], T());
+      }
+      sum.Store(table.sums + entries.positions[0] * table.width + c);
+    }
+  }
+};
+
+// Sums long segments: of each a few columns at a time.
+template <typename Device, typename T>
+struct SumLongRowsWork {
+  static constexpr int kGrid = 512;
+  static constexpr int kAdders = kWarpThreads;
+  static constexpr int kLoaders = kGpuThreads - kAdders;
+  static constexpr int kColumns = 64 / sizeof(T);
+  // A loader requests this many chunks of 16 bytes before it needs the first.
+  static constexpr int kChunks = 4;
+  static constexpr int kChunksOfRow = 4;
+  static constexpr int kRows = kLoaders * kChunks / kChunksOfRow;
+  // Rows that an adder reads before it adds the first of them.
+  static constexpr int kAddedAhead = 16;
+  using Chunk = GpuPack<uint32_t, 4>;
+  using Convert = typename Device::Convert;
+  using V = ComputeType<T>;
+
+  struct alignas(16) Stage {
+    T rows[kRows][kColumns];
+  };
+
+  class Thread {
+   public:
+    TF_OPT_RULE_INLINE Thread(const SumLongRowsWork& work, int64_t part,
+                              int thread)
+        : adder_(thread), loader_(thread - kAdders) {
+      const int64_t tiles = work.tiles_of_columns;
+      const int64_t first = work.memory.long_segments[part / tiles];
+      const int i =
+          TensorOfTile(work.batch.entry_ends, work.batch.count, first);
+      const RowTable<T>& table = work.batch.tables[i];
+      const uint32_t* const keys = work.memory.keys + first;
+      positions_ = work.memory.positions + first;
+      // Those without values are the last ones.
+      count_ = FirstNotLess(
+          positions_,
+          FirstNotLess(keys, work.batch.entry_ends[i] - first, keys[0] + 1),
+          static_cast<uint32_t>(table.slices.count));
+      width_ = table.width;
+      const int64_t column = part % tiles * kColumns;
+      columns_ = width_ - column < kColumns ? width_ - column : kColumns;
+      if (columns_ <= 0) count_ = 0;
+      values_ = table.tensor.gradient() + column;
+      sum_ = table.sums + positions_[0] * width_ + column;
+      in_chunks_ = width_ * sizeof(T) % sizeof(Chunk) == 0 &&
+                   Chunk::IsAligned(reinterpret_cast<const uint32_t*>(values_));
+      FindNext(0);
+    }
+
+    TF_OPT_RULE_INLINE int64_t stages() const {
+      return (count_ + kRows - 1) / kRows;
+    }
+
+    TF_OPT_RULE_INLINE void Load(int64_t stage, Stage* to) {
+      if (loader_ < 0) return;
+      if (!in_chunks_) return LoadElements(stage, to);
+      const int64_t rows = count_ - stage * kRows;
+      Chunk chunks[kChunks] = {};
+      TF_OPT_UNROLL
+      for (int j = 0; j < kChunks; ++j) {
+        if (RowOf(j) < rows && ColumnOf(j) < columns_) {
+          chunks[j].Load(reinterpret_cast<const uint32_t*>(
+              values_ + next_[j] * width_ + ColumnOf(j)));
+        }
+      }
+      FindNext(stage + 1);
+      TF_OPT_UNROLL
+      for (int j = 0; j < kChunks; ++j) {
+        chunks[j].Store(
+            reinterpret_cast<uint32_t*>(&to->rows[RowOf(j)][ColumnOf(j)]));
+      }
+    }
+
+    TF_OPT_RULE_INLINE void Add(int64_t stage, const Stage& from) {
+      if (adder_ >= columns_ || loader_ >= 0) return;
+      const int64_t left = count_ - stage * kRows;
+      const int rows = static_cast<int>(left < kRows ? left : kRows);
+      int r = 0;
+      for (; r + kAddedAhead <= rows; r += kAddedAhead) {
+        V ahead[kAddedAhead];
+        TF_OPT_UNROLL
+        for (int j = 0; j < kAddedAhead; ++j) {
+          ahead[j] = Convert::Widen(from.rows[r + j][adder_]);
+        }
+        TF_OPT_UNROLL
+        for (int j = 0; j < kAddedAhead; ++j) total_ += ahead[j];
+      }
+      for (; r < rows; ++r) total_ += Convert::Widen(from.rows[r][adder_]);
+    }
+
+    TF_OPT_RULE_INLINE void Finish() const {
+      if (count_ == 0 || adder_ >= columns_ || loader_ >= 0) return;
+      sum_[adder_] = Convert::Narrow(total_, T());
+    }
+
+   private:
+    TF_OPT_RULE_INLINE int RowOf(int j) const {
+      return (loader_ + j * kLoaders) / kChunksOfRow;
+    }
+    TF_OPT_RULE_INLINE int ColumnOf(int j) const {
+      return (loader_ + j * kLoaders) % kChunksOfRow *
+             (kColumns / kChunksOfRow);
+    }
+
+    // Requests the positions of the rows of a stage.
+    TF_OPT_RULE_INLINE void FindNext(int64_t stage) {
+      if (loader_ < 0 || !in_chunks_) return;
+      TF_OPT_UNROLL
+      for (int j = 0; j < kChunks; ++j) {
+        const int64_t k = stage * kRows + RowOf(j);
+        next_[j] = k < count_ ? positions_[k] : 0;
+      }
+    }
+
+    TF_OPT_RULE_INLINE void LoadElements(int64_t stage, Stage* to) const {
+      const int64_t rows = count_ - stage * kRows;
+      for (int e = loader_; e < kRows * kColumns; e += kLoaders) {
+        const int r = e / kColumns;
+        const int c = e % kColumns;
+        if (r >= rows || c >= columns_) continue;
+        to->rows[r][c] = values_[positions_[stage * kRows + r] * width_ + c];
+      }
+    }
+
+    const int adder_;
+    const int loader_;
+    const uint32_t* positions_;
+    int64_t count_;
+    int64_t width_;
+    int64_t columns_;
+    const T* values_;
+    T* sum_;
+    bool in_chunks_;
+    int64_t next_[kChunks] = {};
+    V total_ = 0;
+  };
+
+  TF_OPT_RULE_INLINE int64_t parts() const {
+    return *memory.bad != 0 ? 0 : *memory.long_count * tiles_of_columns;
+  }
+
+  RowBatch<T> batch;
+  RowMemory memory;
+  int64_t tiles_of_columns;  // Of the widest table.
+};
+
+// Writes what OccurringRows are: of each table the rows, ascending and each
+// once, and their sums; kUnusedRow and zeros follow.
+template <typename Device, typename T>
+struct WriteMergedWork {
+  static constexpr int kBlocks = 4;
+  using Convert = typename Device::Convert;
+  using V = ComputeType<T>;
+
+  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
+    const OccurringRows<T> rows = {memory};
+    const RowPart part = PartOfThread(batch, rows, block, thread);
+    if (part.k < 0) return;
+    const int64_t begin = batch.entry_begin(part.i);
+    const uint32_t before = begin == 0 ? 0 : counts[begin - 1];
+    const bool bad = *memory.bad != 0;
+    const int64_t found =
+        bad ? 0 : counts[batch.entry_ends[part.i] - 1] - before;
+    if (part.k >= found) Write(part, part.k, {});
+    const StepRow<T> row = rows.At(batch, part.i, part.k);
+    if (bad || row.row < 0) return;
+    Write(part, counts[begin + part.k] - before - 1, row);
+  }
+
+  RowBatch<T> batch;
+  RowMemory memory;
+  const uint32_t* counts;  // Of segments that begin up to each entry.
+  MergedOutput<T> outputs[RowBatch<T>::kCapacity];
+
+ private:
+  TF_OPT_RULE_INLINE void Write(const RowPart& part, int64_t place,
+                                const StepRow<T>& row) const {
+    const RowTable<T>& table = batch.tables[part.i];
+    const MergedOutput<T>& output = outputs[part.i];
+    const int lane = part.lane;
+    if (lane == 0 && table.slices.wide_ids) {
+      static_cast<int64_t*>(output.rows)[place] =
+          row.row < 0 ? kUnusedRow<int64_t> : row.row;
+    } else if (lane == 0) {
+      static_cast<int32_t*>(output.rows)[place] =
+          row.row < 0 ? kUnusedRow<int32_t> : static_cast<int32_t>(row.row);
+    }
+    for (int64_t c = lane; c < table.width; c += table.lanes()) {
+      const V sum = row.gradient == nullptr
+                        ? V(0)
+                        : Convert::Widen(row.gradient[c]) + V(0);
+      output.sums[place * table.width + c] = Convert::Narrow(sum, T());
+    }
+  }
+};
+
+// Marks the entries that begin a segment.
+template <typename T>
+struct MarkSegmentsWork {
+  static constexpr int kBlocks = 1;
+
+  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
+    const int64_t k = block * kGpuThreads + thread;
+    if (k >= batch.entries()) return;
+    const int i = TensorOfTile(batch.entry_ends, batch.count, k);
+    begins[k] =
+        OccurringRows<T>{memory}.At(batch, i, k - batch.entry_begin(i)).row >=
+        0;
+  }
+
+  RowBatch<T> batch;
+  RowMemory memory;
+  uint32_t* begins;
+};
+
+}  // namespace tf_opt
+
+#endif  // TF_OPT_CC_ENGINES_GPU_SUM_ROWS_GPU_H_
