@@ -76,7 +76,7 @@ test-clients: install torch-once clients ## Trains models of other packages with
 bench: install torch-once ## Measures tf_opt beside Keras, TensorFlow and PyTorch
 bench: $(if $(filter --clients --sparse,$(BENCH_ARGS)),clients)
 	@tools/setup.sh demo
-	$(bazel) build //benchmarks:_memory_floor.so //benchmarks:loop
+	$(bazel) build //benchmarks:_memory_floor.so
 	PYTHONPATH=$(clients) $(bin)/python benchmarks/run.py $(BENCH_ARGS)
 
 .PHONY: docs

@@ -21,25 +21,13 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _cpu_fields() -> dict[str, str]:
-    text = pathlib.Path("/proc/cpuinfo").read_text()
-    return dict(re.findall(r"^(.+?)\s*:\s*(.+)$", text, re.MULTILINE))
-
-
 def describe() -> str:
     """Returns the processor, its cores and the memory."""
-    cpu = _cpu_fields().get("model name", platform.processor())
+    fields = pathlib.Path("/proc/cpuinfo").read_text()
+    named = re.search(r"^model name\s*:\s*(.+)$", fields, re.MULTILINE)
+    cpu = named.group(1) if named else platform.processor()
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return f"{cpu}, {count_cores()} cores, {memory / 2**30:.1f} GiB"
-
-
-def processor() -> str:
-    """Returns the processor's maker, family and model, such as "AMD 25.17"."""
-    fields = _cpu_fields()
-    makers = {"AuthenticAMD": "AMD", "GenuineIntel": "Intel"}
-    maker = fields.get("vendor_id", platform.machine())
-    family, model = fields.get("cpu family", "?"), fields.get("model", "?")
-    return f"{makers.get(maker, maker)} {family}.{model}"
 
 
 def software() -> str:

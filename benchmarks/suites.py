@@ -122,19 +122,6 @@ SUITES: dict[str, Suite] = {
         variants.TF_OPT_XLA,
         first_calls=True,
     ),
-    "loop": Suite(
-        "The CPU engine's loop by itself, by block and prefetching",
-        tuple(
-            ("loop", size)
-            for size in ("131072", "2400000", "2097152", "25557032", "33554432")
-        ),
-        "memory floor",
-        module="loop",
-        unit="GB/s",
-        group="workload",
-        line="contender",
-        column="variant",
-    ),
     "clients": Suite(
         "Whole training steps",
         tuple(("optimizer", name) for name in _CLIENTS),

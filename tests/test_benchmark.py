@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ for needed in ("matplotlib", "rich", "sklearn"):
 import clients
 import contenders
 import gradients
-import loop
 import measure
 import memory_floor
 import run
@@ -87,9 +85,6 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_floor, "load", lambda: None)
     monkeypatch.setattr(memory_floor, "move", move)
     monkeypatch.setattr(contenders, "use_all_cores", lambda _: None)
-    line = "4096,Adam,memory floor,9.5,9.75"
-    program = [sys.executable, "-c", f"print('{line}')"]
-    monkeypatch.setattr(loop, "PROGRAM", program)
     monkeypatch.setattr(run, "measure", once)
     monkeypatch.setattr(measure.gc, "collect", lambda: 0)
     # As many models are one sample: they share nothing.
