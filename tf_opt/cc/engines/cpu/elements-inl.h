@@ -15,11 +15,7 @@ namespace {
 
 // Number of elements that are copied, converted or prefetched at a time: a few
 // cache lines of one array, then of the next.
-#if defined(TF_OPT_BLOCK_SIZE)
-constexpr int64_t kBlockSize = TF_OPT_BLOCK_SIZE;  // For benchmarks.
-#else
 constexpr int64_t kBlockSize = 128;
-#endif
 
 // Runs body(i) for n independent elements. If there are kMost, as in a whole
 // block, the compiler knows the count.

@@ -31,7 +31,7 @@ CpuTarget Choose() {
 // software prefetches take a tenth to a quarter of its bandwidth. Other
 // processors stop at page boundaries and lag behind eight streams: there the
 // loops are up to a fifth slower without, and a quarter or four times this
-// distance costs a few percent. docs/benchmark.md has the numbers.
+// distance costs a few percent.
 int64_t ChoosePrefetchDistance() {
 #if defined(__x86_64__)
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;

@@ -37,8 +37,7 @@ std::vector<CpuTarget> SupportedCpuTargets();
 CpuTarget ChosenCpuTarget();
 
 // How many elements ahead of a block the dense loops prefetch. 0: not at all,
-// because this processor needs no prefetching. Tests and benchmarks assign to
-// it.
+// because this processor needs no prefetching. Tests assign to it.
 extern int64_t prefetch_distance;
 
 // What is compiled for a target is in the namespace of the target's name.
