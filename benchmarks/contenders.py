@@ -3,8 +3,6 @@
 The contenders are TensorFlow, Keras, tf_opt, PyTorch and the memory floors.
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 import importlib.util

@@ -1,7 +1,5 @@
 """Gradients to measure with: dense, or of some rows of embedding tables."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The machine and the software that a benchmark ran on."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import os

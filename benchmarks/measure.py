@@ -1,7 +1,5 @@
 """Times contenders in turns."""
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import math

@@ -1,7 +1,5 @@
 """The op that only moves a step's bytes."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Pictures of results: bars for every suite."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pictures

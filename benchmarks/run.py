@@ -7,8 +7,6 @@ run prints tables and writes SUITE.csv, SUITE.md and SUITE.png. Use an otherwise
 idle machine with 16 GB of memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import importlib

@@ -1,7 +1,5 @@
 """The models and the embedding tables that are measured."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """The suites: what is measured, by which module, and how it is shown."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """Steps of TensorFlow's own ops, which update one variable each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

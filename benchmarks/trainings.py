@@ -9,8 +9,6 @@ trains and reports its first step. For each number in its input it trains that
 many steps more and reports these.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json

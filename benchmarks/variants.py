@@ -1,7 +1,5 @@
 """Optimizers, their options and their contenders."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from typing import Any

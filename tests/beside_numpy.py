@@ -1,7 +1,5 @@
 """An optimizer and NumPy's, which take the same steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

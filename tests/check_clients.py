@@ -4,8 +4,6 @@
 minutes.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

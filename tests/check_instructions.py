@@ -11,8 +11,6 @@ no instruction may multiply and add with a single rounding. Needs a library with
 its symbols, and binutils' objdump for its processor.
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 import subprocess

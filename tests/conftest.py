@@ -1,7 +1,5 @@
 """What pytest needs; TensorFlow and fixtures are in shared_fixtures.py."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """Pairs of a tf_opt optimizer and the Keras one with the same numbers."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The devices that tests run on, and what is different there."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

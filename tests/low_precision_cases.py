@@ -1,7 +1,5 @@
 """What the tests of 16-bit variables and state share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

@@ -1,7 +1,5 @@
 """What is compared with Paddle. Imports neither Paddle nor TensorFlow."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The optimizers under test. A new one is a line here, and a reference."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """What every test needs before TensorFlow starts, and what they share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 # Both bring an OpenMP runtime; in the other order PyTorch's import can crash.

@@ -1,7 +1,5 @@
 """Models that are trained the same way everywhere, and how to compare them."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ The new optimizer is Lion under another name. Its loops compile, also for GPUs,
 and it passes the registry's tests with the composed implementation.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """ARCHITECTURE.md lists the files that a step runs through."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 import sys

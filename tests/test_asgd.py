@@ -1,7 +1,5 @@
 """What only ASGD has: which batch a step is on."""
 
-from __future__ import annotations
-
 import warnings
 
 import keras

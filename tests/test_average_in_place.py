@@ -1,7 +1,5 @@
 """Averages in the variables' place: saved, refused by steps, in wrappers."""
 
-from __future__ import annotations
-
 import contextlib
 
 import keras

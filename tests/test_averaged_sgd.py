@@ -1,7 +1,5 @@
 """What only AveragedSGD has: the step size's lag, and a usable average."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The benchmark: every suite runs on tiny models and writes its files."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The first step and `build`: shapes, errors, replicas."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

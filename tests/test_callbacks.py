@@ -1,7 +1,5 @@
 """The callbacks for `fit`: the order of batches, the average for evaluation."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """`lazy_mode="catch_up"` with Keras: `fit`, saving, callbacks, strategies."""
 
-from __future__ import annotations
-
 import copy
 import re
 import warnings

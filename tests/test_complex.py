@@ -1,7 +1,5 @@
 """A complex variable is two real ones, as in PyTorch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

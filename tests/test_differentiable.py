@@ -1,7 +1,5 @@
 """Derivatives of a step beside finite ones, of whole trainings PyTorch's."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Which implementation runs, and what is said where the custom op can't."""
 
-from __future__ import annotations
-
 import json
 import re
 import types

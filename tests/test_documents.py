@@ -5,8 +5,6 @@ A Python block of a Markdown file goes on with the names of those before it.
 built and only its sources are tested.
 """
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import os

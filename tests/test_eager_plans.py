@@ -1,7 +1,5 @@
 """What eager steps keep: private, bounded, and of the variables themselves."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """The slower examples run, and show what the documents state of them."""
 
-from __future__ import annotations
-
 import csv
 import os
 import pathlib

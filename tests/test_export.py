@@ -1,7 +1,5 @@
 """Exported, served without tf_opt, converted, and trained on where loaded."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from typing import Any

@@ -1,7 +1,5 @@
 """What the installed libraries of custom ops show to their process."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import pathlib
 import platform

@@ -1,7 +1,5 @@
 """What the features of `apply()` promise, one by one; Keras beside it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

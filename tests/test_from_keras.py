@@ -1,7 +1,5 @@
 """`from_keras` and `to_keras` keep numbers, state and settings."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect

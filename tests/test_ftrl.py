@@ -1,7 +1,5 @@
 """Ftrl: TensorFlow's own op, other powers, and rates of zero."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

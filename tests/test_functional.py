@@ -4,8 +4,6 @@ Their numbers are in test_unroll.py, their derivatives in
 test_differentiable.py.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import keras

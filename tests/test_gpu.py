@@ -1,7 +1,5 @@
 """On a GPU, if there is one; the tests of the registry then run there too."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

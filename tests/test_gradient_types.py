@@ -1,7 +1,5 @@
 """What Keras takes for gradients, and what is said of what it can't take."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

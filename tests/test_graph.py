@@ -1,7 +1,5 @@
 """Inside tf.function: order, control flow, retracing, number of ops, XLA."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

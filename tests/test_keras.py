@@ -3,8 +3,6 @@
 test_from_keras.py has the options of the base class.
 """
 
-from __future__ import annotations
-
 import inspect
 import itertools
 

@@ -1,7 +1,5 @@
 """`lazy_mode`: only the rows that occur; PyTorch and Keras beside it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

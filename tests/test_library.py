@@ -1,7 +1,5 @@
 """The library of custom ops: which is loaded, and what is said without one."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import platform

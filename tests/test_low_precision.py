@@ -1,7 +1,5 @@
 """What is promised of 16 bits: no step is lost, and nothing is undone."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """16-bit variables and state with what Keras does around an optimizer."""
 
-from __future__ import annotations
-
 import contextlib
 
 import keras

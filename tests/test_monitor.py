@@ -1,7 +1,5 @@
 """`callbacks.Monitor`: what it shows, beside NumPy and a gradient tape."""
 
-from __future__ import annotations
-
 import itertools
 import pathlib
 

@@ -1,7 +1,5 @@
 """tf_opt's optimizers inside of Keras' `MultiOptimizer`, beside Keras' own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import keras

@@ -1,7 +1,5 @@
 """Learning rates and weight decay of single variables."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

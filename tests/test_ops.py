@@ -1,7 +1,5 @@
 """The custom op: what it checks, what it leaves alone, what it shares."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the ops check, each with the message that it gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

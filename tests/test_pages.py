@@ -1,7 +1,5 @@
 """The pages: short, with links that lead somewhere and measured numbers."""
 
-from __future__ import annotations
-
 import csv
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """Versions of Keras and TensorFlow that lack a private name."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """A step that is refused when it runs: nothing of it is written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

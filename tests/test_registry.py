@@ -1,7 +1,5 @@
 """Every list of optimizers in the project has the ones of `registry.py`."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import pathlib

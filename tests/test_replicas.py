@@ -3,8 +3,6 @@
 test_whole_step.py has every feature of a step; this is what surrounds it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import keras

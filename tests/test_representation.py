@@ -1,7 +1,5 @@
 """`repr(optimizer)`: the class, and the arguments that aren't defaults."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

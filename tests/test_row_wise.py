@@ -3,8 +3,6 @@
 test_whole_step.py has its numbers in every type and with every feature.
 """
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

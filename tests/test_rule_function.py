@@ -1,7 +1,5 @@
 """Eager steps of the composed implementation: few calls, the same numbers."""
 
-from __future__ import annotations
-
 import concurrent.futures
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Choices by variable after saving, where variables' paths change."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 

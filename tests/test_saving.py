@@ -1,7 +1,5 @@
 """Saved and restored: bit for bit, and to and from Keras."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle

@@ -1,7 +1,5 @@
 """The shell scripts, in an environment that isn't the developers' own."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """Strategies over several processes, and one that is killed."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

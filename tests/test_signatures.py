@@ -1,7 +1,5 @@
 """Constructors: Keras' arguments in Keras' order, all of them to be seen."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pathlib

@@ -1,7 +1,5 @@
 """Embedding tables: which rows a step changes, readers beside it, no copies."""
 
-from __future__ import annotations
-
 import threading
 
 import keras

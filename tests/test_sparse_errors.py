@@ -1,7 +1,5 @@
 """Sparse gradients that don't fit: the error names the table."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

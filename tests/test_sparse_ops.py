@@ -1,7 +1,5 @@
 """The ops for sparse gradients, with random slices: property by property."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

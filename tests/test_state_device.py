@@ -4,8 +4,6 @@ The variables are on CPU:1, their state on CPU:0. test_whole_step.py has every
 feature of a step; this is what surrounds it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

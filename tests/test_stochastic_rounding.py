@@ -1,7 +1,5 @@
 """Random bits and rounding: those of docs/random-bits.md, bit for bit."""
 
-from __future__ import annotations
-
 import itertools
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """`update_step` is Keras' documented extension point: it is used."""
 
-from __future__ import annotations
-
 import keras
 import numpy as np
 import pytest

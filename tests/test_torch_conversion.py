@@ -1,7 +1,5 @@
 """`from_torch` and `to_torch` go on with PyTorch's own numbers."""
 
-from __future__ import annotations
-
 import inspect
 
 import keras

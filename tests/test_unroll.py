@@ -3,8 +3,6 @@
 test_differentiable.py compares the derivatives through it with PyTorch's.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Constructor arguments: what is taken, and errors that name what isn't."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math

@@ -1,7 +1,5 @@
 """Variables in the place of numbers: each step reads them, traced or not."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ Each mode of each optimizer in each type, the same bits by both implementations,
 and every pair of features, ways to run and optimizers.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any

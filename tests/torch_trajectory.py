@@ -1,7 +1,5 @@
 """What `torch.optim` computes, on numbers that any optimizer can repeat."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Steps of an optimizer on known numbers, and ways to run a step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import keras

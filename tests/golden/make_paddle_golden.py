@@ -7,8 +7,6 @@ neither TensorFlow nor tf_opt:
     python tests/golden/make_paddle_golden.py
 """
 
-from __future__ import annotations
-
 import pathlib
 import sys
 

@@ -7,8 +7,6 @@ a larger one. Needs only Python; where its PyTorch sees the GPU, the table has
 the times of PyTorch's fused optimizers, too.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import pathlib

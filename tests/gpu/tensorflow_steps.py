@@ -6,8 +6,6 @@ On the GPU if there is one, without the forward and backward pass. The workloads
 are those of `make bench`.
 """
 
-from __future__ import annotations
-
 import argparse
 import pathlib
 import statistics

@@ -1,7 +1,5 @@
 """Jobs of several processes on this machine, for tests."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import json

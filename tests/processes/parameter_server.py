@@ -1,7 +1,5 @@
 """The tasks of ParameterServerStrategy: steps with every optimizer."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Callable
 

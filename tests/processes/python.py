@@ -1,7 +1,5 @@
 """Python code in a process of its own, which begins with Keras imported."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import subprocess

@@ -3,8 +3,6 @@
 All numbers have few digits, so that the parts have one sum, whoever adds them.
 """
 
-from __future__ import annotations
-
 import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Training that goes on from its last checkpoint."""
 
-from __future__ import annotations
-
 import pathlib
 
 import keras

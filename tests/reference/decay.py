@@ -1,7 +1,5 @@
 """What the optimizers share: how every step begins."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """NAdam: PyTorch's documented algorithm."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

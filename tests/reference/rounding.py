@@ -4,8 +4,6 @@ Numbers are exact: Python's integers, and float64, in which every float32 and
 its neighbours in 16 bits are. Only the types are ml_dtypes' and NumPy's.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """A whole `apply` in NumPy and float64: all that Keras' base class does too."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
