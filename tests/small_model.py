@@ -59,10 +59,14 @@ def fit(optimizer: keras.optimizers.Optimizer, **arguments) -> keras.Model:
     return model
 
 
-def multi(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+def multi(
+    default: keras.optimizers.Optimizer,
+    others: dict[str, keras.optimizers.Optimizer] | None = None,
+) -> keras.optimizers.Optimizer:
+    """A MultiOptimizer, whose others are for the paths that match."""
     if not hasattr(keras.optimizers, "MultiOptimizer"):
         pytest.skip("This Keras has no MultiOptimizer.")
-    parts = keras.optimizers.OptimizerMap(optimizer)
+    parts = keras.optimizers.OptimizerMap(default, others)
     return keras.optimizers.MultiOptimizer(parts)
 
 

@@ -18,6 +18,7 @@ from small_model import (
     assert_same,
     compiled,
     loaded,
+    multi,
     state,
 )
 from trajectory import RUNS
@@ -241,23 +242,14 @@ def test_a_traced_function_may_create_an_optimizer_with_averages():
 # ---- In Keras' wrappers. ----
 
 
-def multi(default, first) -> keras.optimizers.Optimizer:
-    if not hasattr(keras.optimizers, "MultiOptimizer"):
-        pytest.skip("This Keras has no MultiOptimizer.")
-    return keras.optimizers.MultiOptimizer(
-        keras.optimizers.OptimizerMap(default, {".*first/.*": first})
-    )
-
-
+FIRST = ".*first/.*"
 WRAPPED = {
     "loss scale": lambda: keras.optimizers.LossScaleOptimizer(
         MAKES["Adam"](), initial_scale=8.0
     ),
     "ours": lambda: tf_opt.LossScaleOptimizer(MAKES["AveragedSGD"]()),
-    "multi": lambda: multi(MAKES["Adam"](), MAKES["AveragedSGD"]()),
-    "both": lambda: keras.optimizers.LossScaleOptimizer(
-        multi(MAKES["Adam"](), MAKES["AveragedSGD"]())
-    ),
+    "multi": lambda: multi(MAKES["Adam"](), {FIRST: MAKES["AveragedSGD"]()}),
+    "both": lambda: keras.optimizers.LossScaleOptimizer(WRAPPED["multi"]()),
 }
 
 
@@ -332,7 +324,7 @@ def test_the_end_of_fit_leaves_variables_of_another_optimizer():
 @pytest.mark.parametrize("by_map", [True, False], ids=["map", "function"])
 def test_from_keras_of_several_optimizers(by_map):
     first, ours = keras.optimizers.Nadam(0.1), tf_opt.Adam(0.1)
-    theirs = multi(ours, first)
+    theirs = multi(ours, {FIRST: first})
     if not by_map:
         theirs = keras.optimizers.MultiOptimizer(
             lambda variable: first if "first" in variable.path else ours

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
-from tf_opt.python.keras_internals import MultiOptimizer, unwrapped
+from tf_opt.python.keras_internals import unwrapped
 
-from small_model import FIT, X, Y, compiled
+from small_model import FIT, X, Y, compiled, multi
 
 Monitor = tf_opt.callbacks.Monitor
 EAGER = {"run_eagerly": True}
@@ -231,13 +231,10 @@ def test_shows_skipped_steps_and_loss_scale(how):
     assert [entries["skipped_steps"] for entries in shown] == [0, 1, 1, 1]
 
 
-@pytest.mark.skipif(MultiOptimizer is None, reason="new in Keras 3.13")
 def test_numbers_the_optimizers_of_a_multi_optimizer():
     parts = [tf_opt.SGD(0.1), keras.optimizers.SGD(0.2), tf_opt.SGD(0.3)]
-    last = keras.optimizers.OptimizerMap(
-        parts[1], {"model/first/.*": parts[0], "unused": parts[2]}
-    )
-    recorder = fit(compiled(MultiOptimizer(last)), Monitor())
+    others = {"model/first/.*": parts[0], "unused": parts[2]}
+    recorder = fit(compiled(multi(parts[1], others)), Monitor())
     assert list(recorder.shown()[0]) == [
         "learning_rate_0",
         "gradient_norm_0",

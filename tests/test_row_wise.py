@@ -11,7 +11,7 @@ import tf_opt
 
 from devices import needs_sparse_kernels
 from op_cases import OPS, Op
-from small_model import assert_same
+from small_model import assert_same, multi
 from trajectory import RUNS
 
 ROWS, WIDTH = 30, 6
@@ -129,12 +129,8 @@ def test_from_keras_takes_the_mean_of_a_rows_accumulators():
 
 def test_from_keras_finds_the_adagrads_of_several_optimizers():
     model = _model()
-    theirs = keras.optimizers.MultiOptimizer(
-        keras.optimizers.OptimizerMap(
-            keras.optimizers.Adam(0.1),
-            {".*embeddings": keras.optimizers.Adagrad(0.1)},
-        )
-    )
+    tables = {".*embeddings": keras.optimizers.Adagrad(0.1)}
+    theirs = multi(keras.optimizers.Adam(0.1), tables)
     ours = tf_opt.from_keras(theirs, row_wise=True)
     ours.build(model.trainable_variables)
     (tables,) = (x for x in ours.optimizers if isinstance(x, tf_opt.Adagrad))
