@@ -40,15 +40,6 @@ sparse_implementations = pytest.mark.parametrize(
 )
 
 
-def reads_numbers_on_device(device: str) -> bool:
-    """Whether kernels see the numbers of a step only on the device.
-
-    Then a wrong one can't become an exception: the device prints what is wrong
-    and writes nothing.
-    """
-    return EMULATED_GPU or device.startswith("GPU")
-
-
 @contextlib.contextmanager
 def refusal(
     device: str,
@@ -59,9 +50,11 @@ def refusal(
 ) -> Iterator[None]:
     """Expects that a kernel refuses its arguments with a message like this.
 
-    `capfd` captures what a device prints if the value of a number is wrong.
+    A kernel of a GPU sees the numbers of a step only on the device: a wrong one
+    can't become an exception. Then the device prints what is wrong, which
+    `capfd` captures, and writes nothing.
     """
-    if is_of_a_number and reads_numbers_on_device(device):
+    if is_of_a_number and (EMULATED_GPU or device.startswith("GPU")):
         yield
         if device.startswith("GPU"):
             tf.test.experimental.sync_devices()

@@ -14,7 +14,6 @@ import tf_opt
 from allpairspy import AllPairs
 
 from reference.decay import after_decay
-from reference.storage import FIRST_SLOT
 
 # For each class its module in `reference`, whose documentation describes it.
 _MODULES = {
@@ -37,6 +36,8 @@ REFERENCES = {
 }
 
 Arguments = Mapping[str, Any]
+# The stream of random bits of a rule's first slot.
+FIRST_SLOT = 5
 
 # A case that is left out of `make test`.
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
@@ -174,19 +175,10 @@ RULES = {
 }
 
 # (optimizer, mode) pairs, to parametrize tests with.
-MODES = [
-    (name, mode)
-    for name, optimizer in OPTIMIZERS.items()
-    for mode, arguments in optimizer.modes.items()
-    if "row_wise" not in arguments
-]
+_ALL = [(name, mode) for name, x in OPTIMIZERS.items() for mode in x.modes]
 # Those with row-wise state, for the variables "a" and "b".
-ROW_WISE_MODES = [
-    (name, mode)
-    for name, optimizer in OPTIMIZERS.items()
-    for mode, arguments in optimizer.modes.items()
-    if "row_wise" in arguments
-]
+ROW_WISE_MODES = [x for x in _ALL if "row_wise" in OPTIMIZERS[x[0]].modes[x[1]]]
+MODES = [x for x in _ALL if x not in ROW_WISE_MODES]
 THOROUGH_MODES = [
     (name, optimizer.thorough_mode) for name, optimizer in RULES.items()
 ]

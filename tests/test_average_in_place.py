@@ -116,13 +116,6 @@ def test_averages_in_place_forbid_a_step_while_they_are_off():
     assert (variable.numpy(), optimizer.iterations) == ([-0.5], 3)
 
 
-def test_an_optimizer_without_an_average_says_so():
-    optimizer = tf_opt.Adam()
-    assert not optimizer.average_is_swapped_in
-    with pytest.raises(RuntimeError, match="needs `use_ema=True`"):
-        optimizer.swap_in_average()
-
-
 @pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "how", "implementation", "scaled"),

@@ -50,19 +50,16 @@ def test_a_changing_learning_rate_acts_one_step_later_as_in_torch(
             )
 
 
-def trained() -> tuple[keras.Variable, tf_opt.AveragedSGD]:
-    """A variable that went from 0 to 5 in five steps."""
+def test_the_average_swaps_in_and_out_also_after_an_error():
+    with pytest.raises(RuntimeError, match="has not been built"):
+        tf_opt.AveragedSGD().swap_in_average()
+    assert not tf_opt.Adam().average_is_swapped_in
+    with pytest.raises(RuntimeError, match="needs `use_ema=True`"):
+        tf_opt.Adam().swap_in_average()
     variable = keras.Variable([0.0], dtype="bfloat16")
     optimizer = tf_opt.AveragedSGD(1.0, lambd=0.0, t0=1)
     for _ in range(5):
         optimizer.apply([tf.constant([-1.0], tf.bfloat16)], [variable])
-    return variable, optimizer
-
-
-def test_the_average_swaps_in_and_out_also_after_an_error():
-    with pytest.raises(RuntimeError, match="has not been built"):
-        tf_opt.AveragedSGD().swap_in_average()
-    variable, optimizer = trained()
     assert float(variable.numpy()[0]) == 5
     with pytest.raises(KeyError), optimizer.averaged_weights():
         assert optimizer.average_is_swapped_in

@@ -20,14 +20,10 @@ def make() -> tuple[keras.Variable, keras.optimizers.Optimizer, tf.Tensor]:
     return variable, optimizer, tf.constant([0.5, -0.5])
 
 
-def first_moment(optimizer) -> keras.Variable:
-    return optimizer.variables[2]
-
-
 @pytest.mark.core
 def test_steps_and_reads_are_in_order_in_nested_functions_and_loops():
     variable, optimizer, gradient = make()
-    m = first_moment(optimizer)
+    m = optimizer.variables[2]  # The first moment.
 
     def read() -> tf.Tensor:
         # Computed with, so that what is returned isn't a variable's buffer.

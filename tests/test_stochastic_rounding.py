@@ -120,19 +120,15 @@ def test_rounding_to_nearest_is_that_of_ml_dtypes(dtype, way):
 DRAWS = 10**6
 
 
-def _centred(*numbers_of_key: int) -> np.ndarray:
-    drawn = ours.bits_of(reference.key(*numbers_of_key), [DRAWS])
-    return np.asarray(drawn, np.float64) - (2**16 - 1) / 2
-
-
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     """In standard errors."""
     return np.mean(a * b) / ((2**32 - 1) / 12) * np.sqrt(a.size)
 
 
 def test_bits_are_uniform_and_those_of_elements_and_keys_independent():
+    mean = (2**16 - 1) / 2
     drawn = [
-        _centred(*key)
+        np.float64(ours.bits_of(reference.key(*key), [DRAWS])) - mean
         for key in (
             (1, 2, 3, 0),
             (2, 2, 3, 0),
@@ -143,7 +139,7 @@ def test_bits_are_uniform_and_those_of_elements_and_keys_independent():
         )
     ]
     one = drawn[0]
-    drawn_bits = (one + (2**16 - 1) / 2).astype(int)
+    drawn_bits = (one + mean).astype(int)
     for byte in (drawn_bits >> 8, drawn_bits & 255):
         expected = DRAWS / 256
         chi_square = np.sum((np.bincount(byte) - expected) ** 2 / expected)

@@ -1,19 +1,14 @@
 """What a step leaves of its numbers where they are stored in fewer bits."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from reference import rounding
-
-if TYPE_CHECKING:
-    from registry import OptimizerUnderTest
+from registry import OptimizerUnderTest
 
 # Streams of random bits.
 VARIABLE, AVERAGE = 0, 3
-FIRST_SLOT = 5
 
 
 class Storage:

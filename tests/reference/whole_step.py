@@ -169,10 +169,8 @@ class WholeStep:
 def _factors(
     multipliers: Mapping[str, float] | None, paths: Sequence[str]
 ) -> list[float]:
-    found = []
-    for path in paths:
-        factors = [
-            x for key, x in (multipliers or {}).items() if re.search(key, path)
-        ]
-        found.append(factors[0] if factors else 1.0)
-    return found
+    by_pattern = {**(multipliers or {}), "": 1.0}
+    return [
+        next(x for key, x in by_pattern.items() if re.search(key, path))
+        for path in paths
+    ]
