@@ -66,12 +66,17 @@ def test_what_was_saved_with_the_average_in_place_says_so(name, kind, tmp_path):
         assert_same(each.get_weights(), averages)
         before = state(each)
         assert each.optimizer.average_is_swapped_in
-        with pytest.raises(RuntimeError, match="swap_out_average"):
-            step(each)
+        use_ema = each.optimizer.use_ema
+        for is_on in (use_ema, False):
+            each.optimizer.use_ema = is_on
+            with pytest.raises(RuntimeError, match="swap_out_average"):
+                step(each)
         assert_same(state(each), before)
+        # Also while they are off.
         each.optimizer.swap_out_average()
         assert_same(each.get_weights(), weights)
         step(each)
+        each.optimizer.use_ema = use_ema
     assert_same(state(restored), state(model))
 
 
@@ -100,20 +105,6 @@ def test_counts_and_rates_are_right_while_the_average_is_in_place():
     model = trained(tf_opt.Adam(use_ema=True, gradient_accumulation_steps=2))
     with model.optimizer.averaged_weights():
         assert int(model.optimizer.iterations) == 1
-
-
-def test_averages_in_place_forbid_a_step_while_they_are_off():
-    variable = keras.Variable([1.0])
-    optimizer = tf_opt.SGD(0.5, use_ema=True, ema_momentum=0.5)
-    for _ in range(2):
-        optimizer.apply([tf.ones(1)], [variable])
-    optimizer.swap_in_average()
-    optimizer.use_ema = False
-    with pytest.raises(RuntimeError, match="in the variables' place"):
-        optimizer.apply([tf.ones(1)], [variable])
-    optimizer.swap_out_average()
-    optimizer.apply([tf.ones(1)], [variable])
-    assert (variable.numpy(), optimizer.iterations) == ([-0.5], 3)
 
 
 @pytest.mark.core
@@ -219,19 +210,6 @@ def test_fit_goes_on_from_what_callbacks_saved(callback, how, tmp_path):
     assert_same(state(model), state(through))
 
 
-def test_a_traced_function_may_create_an_optimizer_with_averages():
-    variable, created = keras.Variable([1.0, 2.0]), []
-
-    @tf.function
-    def step() -> None:
-        if not created:
-            created.append(tf_opt.Adam(0.5, use_ema=True))
-        created[0].apply([tf.ones(2)], [variable])
-
-    step()
-    np.testing.assert_allclose(variable, [0.5, 1.5], rtol=1e-6)
-
-
 # ---- In Keras' wrappers. ----
 
 
@@ -291,27 +269,17 @@ def test_the_callback_and_files_know_what_is_inside(make, tmp_path):
         assert_same(state(loaded), state(model))
 
 
-def test_fit_of_fewer_variables_than_before_ends_with_their_averages():
+def test_the_end_of_fit_leaves_frozen_and_other_optimizers_variables():
     # Keras takes averages by their position, here those of other variables.
     model = compiled(MAKES["Adam"]())
-    step(model)
-    model.layers[0].trainable = False
-    model.compile(model.optimizer, "mse", run_eagerly=True)
-    frozen = [x.numpy() for x in model.layers[0].variables]
-    model.fit(X, Y, **FIT)
-    assert_same([x.numpy() for x in model.layers[0].variables], frozen)
-    trained = [x.numpy() for x in model.trainable_variables]
-    assert_same(trained, averages_of(model)[len(frozen) :])
-
-
-def test_the_end_of_fit_leaves_variables_of_another_optimizer():
-    model = compiled(MAKES["Adam"]())
-    *own, last, bias = model.trainable_variables
+    variables = model.trainable_variables
+    own, others = variables[:4], variables[4:]
     for _ in range(2):
         model.optimizer.apply([tf.ones_like(x) for x in own], own)
-    expected = [*averages_of(model), last.numpy(), bias.numpy()]
-    model.optimizer.finalize_variable_values(model.trainable_variables)
-    assert_same([x.numpy() for x in model.trainable_variables], expected)
+    unchanged = [x.numpy() for x in (*own[:2], *others)]
+    expected = [*unchanged[:2], *averages_of(model)[2:], *unchanged[2:]]
+    model.optimizer.finalize_variable_values(variables[2:])
+    assert_same([x.numpy() for x in variables], expected)
 
 
 @pytest.mark.parametrize("by_map", [True, False], ids=["map", "function"])

@@ -43,16 +43,25 @@ def test_a_build_that_fails_leaves_nothing_behind(tmp_path):
     assert len(optimizer.variables) == 5
 
 
-def test_a_build_works_once_its_obstacle_is_gone():
+@pytest.mark.parametrize(
+    ("name", "obstacle", "cure", "message"),
+    [
+        ("constraint", keras.constraints.NonNeg(), None, "has a constraint"),
+        ("lazy_mode", ["nope"], "catch_up", "'nope'.*no train"),
+        ("learning_rate_multipliers", {"nope": 2.0}, None, "'nope'.*no train"),
+    ],
+)
+def test_a_build_works_once_its_obstacle_is_gone(name, obstacle, cure, message):
     table = keras.Variable(tf.ones((3, 2)), name="embeddings")
-    table.constraint = keras.constraints.NonNeg()
     inner = tf_opt.Adam(0.5, lazy_mode="catch_up")
+    owner = table if name == "constraint" else inner
+    setattr(owner, name, obstacle)
     optimizer = tf_opt.LossScaleOptimizer(inner, initial_scale=1.0)
     gradient = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([1]))
     for _ in range(2):
-        with pytest.raises(ValueError, match="has a constraint"):
+        with pytest.raises(ValueError, match=message):
             optimizer.apply([gradient], [table])
-    table.constraint = None
+    setattr(owner, name, cure)
     optimizer.apply([gradient], [table])
     np.testing.assert_allclose(table.numpy()[:, 0], [1.0, 0.5, 1.0])
     paths = [x.path for x in optimizer.variables]

@@ -134,16 +134,21 @@ def test_a_loss_scale_optimizer_goes_on(convert, source, target, built):
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    "source", ["sgd", keras.optimizers.SGD(0.5, momentum=0.5)]
+    ("source", "make"),
+    [
+        ("sgd", tf_opt.from_keras),
+        (keras.optimizers.SGD(0.5, momentum=0.5), tf_opt.from_keras),
+        ("sgd", lambda _: tf_opt.SGD(0.01, use_ema=True)),
+    ],
 )
-def test_a_step_that_is_being_traced_may_convert(source):
-    variable, converted = keras.Variable([1.0, 2.0]), []
+def test_a_step_that_is_being_traced_may_make_an_optimizer(source, make):
+    variable, made = keras.Variable([1.0, 2.0]), []
 
     @tf.function
     def step(gradient: tf.Tensor) -> None:
-        if not converted:
-            converted.append(tf_opt.from_keras(source))
-        converted[0].apply([gradient], [variable])
+        if not made:
+            made.append(make(source))
+        made[0].apply([gradient], [variable])
 
     expected = keras.Variable([1.0, 2.0])
     theirs = keras.optimizers.get(source)

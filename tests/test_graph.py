@@ -76,22 +76,6 @@ def test_variables_that_are_arguments_of_a_function():
     np.testing.assert_allclose(after.numpy(), [0.7, 2.3], atol=1e-6)
 
 
-@pytest.mark.core
-def test_the_second_call_does_not_retrace():
-    variable, optimizer, _ = make()
-    traces = []
-
-    @tf.function
-    def step(gradient) -> None:
-        traces.append(1)
-        optimizer.apply([gradient], [variable])
-
-    for i in range(5):
-        step(tf.constant([0.5, 0.1 * i]))
-        optimizer.learning_rate = 0.1 / (i + 1)
-    assert len(traces) == 1
-
-
 @pytest.mark.parametrize(
     "wrap", [lambda x: x, tf_opt.LossScaleOptimizer, multi]
 )

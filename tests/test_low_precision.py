@@ -1,6 +1,5 @@
 """What is promised of 16 bits: no step is lost, and nothing is undone."""
 
-import json
 import random
 
 import keras
@@ -249,15 +248,6 @@ def test_a_constraint_does_not_take_the_small_steps(constraint, implementation):
     )
     np.testing.assert_allclose(train("bfloat16"), [0.6, 0.8], atol=2**-8)
     assert np.abs(expected - [0.6, 0.8]).min() > 0.05
-
-
-@pytest.mark.parametrize(
-    "argument", ["master_weights", "stochastic_rounding", "amsgrad", "maximize"]
-)
-def test_a_boolean_of_numpy_is_one_in_a_configuration(argument):
-    optimizer = tf_opt.Adam(**{argument: np.True_})
-    config = json.loads(json.dumps(optimizer.get_config()))
-    assert getattr(tf_opt.Adam.from_config(config), argument) is True
 
 
 @needs_sparse_kernels

@@ -186,21 +186,6 @@ def test_wrong_blocks(blocks, message):
         tf_opt.layerwise_multipliers(model, 0.5, blocks=blocks)
 
 
-def test_a_pattern_that_matches_nothing_can_be_mended():
-    variable = keras.Variable([1.0], name="kernel")
-    for name, wrong, right in (
-        ("lazy_mode", ["nope"], False),
-        ("learning_rate_multipliers", {"nope": 2.0}, {"kernel": 2.0}),
-    ):
-        optimizer = tf_opt.Adam(0.5, **{name: wrong})
-        for _ in range(2):
-            with pytest.raises(ValueError, match=f"`{name}`.*'nope'.*no train"):
-                optimizer.apply([tf.constant([1.0])], [variable])
-        setattr(optimizer, name, right)
-        optimizer.apply([tf.constant([1.0])], [variable])
-        assert optimizer.iterations == 1
-
-
 @pytest.mark.parametrize(
     ("name", "implementation"),
     [

@@ -136,7 +136,10 @@ def test_the_table_is_not_copied_where_it_is_gathered_from(sparse):
         step()  # Buffers that were shared at the start are copied here.
         # So that the count is known to see a copy: now one is needed.
         read = table.read_value()
+        before = read.numpy().copy()
         assert page_faults(step) > pages / 2
+        assert (read.numpy() == before).all()
+        assert (table[1].numpy() != before[1]).all()
         tf.gather(table, [1, 2, 3])
         tf.raw_ops.ResourceGather(
             resource=table.handle, indices=[1], dtype=tf.float32

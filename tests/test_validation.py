@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -100,12 +101,17 @@ def test_an_error_names_a_wrong_argument_with_its_value(make, name, values):
 def test_a_tensor_is_its_number_and_false_is_none():
     optimizer = tf_opt.SGD(
         momentum=tf.constant(0.5),
+        nesterov=np.True_,
+        maximize=np.True_,
+        master_weights=np.True_,
         weight_decay=False,
         clipnorm=False,
         clipvalue=tf.constant(2),
         gradient_accumulation_steps=False,
     )
-    config = optimizer.get_config()
+    config = json.loads(json.dumps(optimizer.get_config()))
+    assert config["nesterov"] is config["maximize"] is True
+    assert tf_opt.SGD.from_config(config).master_weights is True
     assert (config["momentum"], config["clipvalue"]) == (0.5, 2)
     assert config["weight_decay"] is config["clipnorm"] is None
     assert config["gradient_accumulation_steps"] is None
