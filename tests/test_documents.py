@@ -144,7 +144,7 @@ def test_reference_has_what_an_optimizer_adds(name: str) -> None:
     assert added <= {member.rpartition(".")[2] for member in MEMBERS}
 
 
-def browse(page: str, tmp_path: pathlib.Path, *wish: str) -> str:
+def browse(page: str, tmp_path: pathlib.Path) -> str:
     return subprocess.run(
         [
             *("chromium", "--headless", "--no-sandbox", "--disable-gpu"),
@@ -152,7 +152,7 @@ def browse(page: str, tmp_path: pathlib.Path, *wish: str) -> str:
             *("--disable-component-update", "--disable-sync"),
             f"--user-data-dir={tmp_path}",
             "--virtual-time-budget=10000",
-            *(*wish, f"{SITE.resolve().as_uri()}/{page}"),
+            *("--dump-dom", f"{SITE.resolve().as_uri()}/{page}"),
         ],
         check=True,
         stdout=subprocess.PIPE,
@@ -170,7 +170,7 @@ def test_formulas_are_rendered(tmp_path: pathlib.Path) -> None:
     }
     assert len(pages) >= 3
     for page, formulas in pages.items():
-        shown = browse(page, tmp_path, "--dump-dom")
+        shown = browse(page, tmp_path)
         assert shown.count('class="katex"') == formulas, page
         assert "katex-error" not in shown, page
 
@@ -178,7 +178,7 @@ def test_formulas_are_rendered(tmp_path: pathlib.Path) -> None:
 @built
 def test_drawings_are_rendered(tmp_path: pathlib.Path) -> None:
     drawings = (ROOT / "ARCHITECTURE.md").read_text().count("```mermaid")
-    shown = browse("architecture.html", tmp_path, "--dump-dom")
+    shown = browse("architecture.html", tmp_path)
     # The theme puts a <div> with the drawing in the place of its source.
     assert shown.count('<div class="mermaid">') == drawings
     assert '<pre class="mermaid">' not in shown
@@ -186,7 +186,7 @@ def test_drawings_are_rendered(tmp_path: pathlib.Path) -> None:
 
 @built
 def test_search_finds_a_name(tmp_path: pathlib.Path) -> None:
-    shown = browse("index.html?q=layerwise_multipliers", tmp_path, "--dump-dom")
+    shown = browse("index.html?q=layerwise_multipliers", tmp_path)
     results = re.findall(r'href="([^"]*)" class="md-search-result', shown)
     name = "/api/utilities.html#tf_opt.layerwise_multipliers"
     assert any(name in result for result in results)

@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from small_model import assert_close
+
 ROWS, WIDTH = 40, 5
 STRENGTHS = {
     "l1_regularization_strength": 0.25,
@@ -61,10 +63,7 @@ def test_lazy_rows_are_those_of_tensorflows_op(implementation):
             lr_power=-0.5,
         )
     found = [table, *(slot[0] for slot in optimizer._state.slots)]
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(
-            ours.numpy(), theirs.numpy(), rtol=2e-5, atol=2e-6
-        )
+    assert_close(found, expected, rtol=2e-5, atol=2e-6)
     assert np.mean(found[0].numpy()[:-5] == 0) > 0.02
 
 

@@ -107,26 +107,17 @@ def test_a_step_takes_nothing_back_to_the_host(name):
 
 def test_measuring_takes_nothing_back_to_the_host():
     accumulator = tf.Variable([1.0, 2.0])
-
-    @tf.function
-    def measure(gradient, scale, enabled):
-        return measure_gradients(
+    measure = tf.function(
+        lambda gradient, scale, enabled: measure_gradients(
             [gradient], [accumulator], gradient_scale=scale, enabled=enabled
         )
-
-    function = measure.get_concrete_function(
-        tf.TensorSpec(2, tf.float32),
-        tf.TensorSpec((), tf.float64),
-        tf.TensorSpec((), tf.bool),
     )
+    given = tf.ones(2), tf.constant(1.0, tf.float64), tf.constant(value=True)
+    graph = measure.get_concrete_function(*given).graph
     (operation,) = (
-        operation
-        for operation in function.graph.get_operations()
-        if operation.type == "TfOpt>MeasureGradients"
+        x for x in graph.get_operations() if x.type == "TfOpt>MeasureGradients"
     )
     assert [x.dtype for x in host_inputs(operation)] == [tf.resource]
-    measures = function(
-        tf.ones(2), tf.constant(1.0, tf.float64), tf.constant(value=True)
-    )
+    measures = measure(*given)
     assert "GPU" in measures.sums_of_squares.device
     assert measures.sums_of_squares.numpy().tolist() == [13]

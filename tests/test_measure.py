@@ -1,10 +1,8 @@
 """What is measured of gradients: by the custom op and composed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -50,33 +48,29 @@ def accumulator_dtype(dtype: tf.DType) -> tf.DType:
     return tf.float64 if dtype == tf.float64 else tf.float32
 
 
-class Model(NamedTuple):
+def drawn(
+    shapes: list[tuple[int, ...]], dtype: tf.DType
+) -> tuple[list[tf.Tensor], list[tf.Variable]]:
     """Gradients and what was accumulated."""
-
-    gradients: list[tf.Tensor]
-    accumulators: list[tf.Variable]
-
-    @staticmethod
-    def make(shapes: list[tuple[int, ...]], dtype: tf.DType) -> Model:
-        random = np.random.default_rng(5)
-        gradients, accumulated = (
-            [tf.cast(random.standard_normal(shape), each) for shape in shapes]
-            for each in (dtype, accumulator_dtype(dtype))
-        )
-        return Model(gradients, list(map(tf.Variable, accumulated)))
+    random = np.random.default_rng(5)
+    gradients, accumulated = (
+        [tf.cast(random.standard_normal(shape), each) for shape in shapes]
+        for each in (dtype, accumulator_dtype(dtype))
+    )
+    return gradients, list(map(tf.Variable, accumulated))
 
 
 @both
 @pytest.mark.parametrize("accumulated", [False, True])
 @every_dtype
 def test_equals_numpy(dtype, accumulated, measure, device):
-    model = Model.make(SHAPES, dtype)
-    accumulators = model.accumulators if accumulated else ()
-    measures = measure(model.gradients, accumulators, gradient_scale=SCALE)
+    gradients, accumulators = drawn(SHAPES, dtype)
+    accumulators = accumulators if accumulated else ()
+    measures = measure(gradients, accumulators, gradient_scale=SCALE)
     assert measures.sums_of_squares.dtype == tf.float64
     # In the type that they are computed in.
     exact = accumulator_dtype(dtype).as_numpy_dtype
-    values = [exact(SCALE) * g.numpy().astype(exact) for g in model.gradients]
+    values = [exact(SCALE) * g.numpy().astype(exact) for g in gradients]
     if accumulated:
         values = [
             x + a.numpy() for x, a in zip(values, accumulators, strict=True)
@@ -96,12 +90,12 @@ def test_what_is_not_finite(dtype, measure, device):
     shapes = [(600,)] * 4
     for at in (0, 130, 599):
         for special in (math.inf, -math.inf, math.nan):
-            model = Model.make(shapes, dtype)
-            gradient = model.gradients[1].numpy()
+            gradients, accumulators = drawn(shapes, dtype)
+            gradient = gradients[1].numpy()
             gradient[at] = special
-            model.gradients[1] = tf.constant(gradient)
-            model.accumulators[2][at].assign(special)
-            measures = measure(model.gradients, model.accumulators)
+            gradients[1] = tf.constant(gradient)
+            accumulators[2][at].assign(special)
+            measures = measure(gradients, accumulators)
             finite = [True, False, False, True]
             assert measures.finite.numpy().tolist() == finite
             sums = measures.sums_of_squares.numpy()
@@ -205,7 +199,7 @@ WRONG: dict[str, tuple[Callable[[list[tf.Variable]], list[Any]], str]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_argument_is_named(wrong, how, device, capfd):
     change, message = WRONG[wrong]
-    model = Model.make([(4,), (4,)], tf.float32)
-    accumulators = change(model.accumulators)
+    gradients, right = drawn([(4,), (4,)], tf.float32)
+    accumulators = change(right)
     with refusal(device, message, capfd, is_of_a_number=False):
-        RUNS[how](lambda: custom_op(model.gradients, accumulators))()
+        RUNS[how](lambda: custom_op(gradients, accumulators))()
