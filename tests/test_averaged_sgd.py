@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 import tf_opt
 
+from small_model import assert_close
 from torch_trajectory import float64_scalars
 
 
@@ -41,13 +42,9 @@ def test_a_changing_learning_rate_acts_one_step_later_as_in_torch(
             theirs.step()
         kept = theirs.state[parameter]["ax"].numpy()
         # Our least step size isn't quite 0.
-        for ours, expected in (
-            (variable, parameter.detach().numpy()),
-            (optimizer.variables[2], kept),
-        ):
-            np.testing.assert_allclose(
-                ours.numpy(), expected, rtol=1e-12, atol=1e-300
-            )
+        found = variable, optimizer.variables[2]
+        expected = parameter.detach().numpy(), kept
+        assert_close(found, expected, rtol=1e-12, atol=1e-300)
 
 
 def test_the_average_swaps_in_and_out_also_after_an_error():

@@ -17,6 +17,7 @@ import sys
 import keras
 import pytest
 import sybil
+import tensorflow as tf
 import tf_opt
 from sybil.parsers.markdown import PythonCodeBlockParser
 
@@ -92,6 +93,34 @@ def test_files_that_are_named_exist(path: str) -> None:
     }
     assert named
     assert not [x for x in named if not any(y.endswith(f"/{x}") for y in found)]
+
+
+def test_architecture_lists_the_files_of_a_step() -> None:
+    optimizer, variable = tf_opt.Adam(), keras.Variable([1.0])
+    optimizer.build([variable])
+    package = pathlib.Path(tf_opt.__file__).parent / "python"
+    found: set[str] = set()
+
+    def note(frame, event, _) -> None:
+        path = pathlib.Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(package):
+            name = str(path.relative_to(package))
+            found.add(name.removeprefix("optimizers/"))
+
+    # As `fit` does.
+    @tf.function(autograph=False)
+    def step(gradient: tf.Tensor) -> None:
+        sys.setprofile(note)
+        try:
+            optimizer.apply([gradient], [variable])
+        finally:
+            sys.setprofile(None)
+
+    step(tf.constant([1.0]))
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    section = text.split("### Its files")[1].split("\n## ")[0]
+    listed = re.findall(r"`([\w/]+\.py)`", section.split("--- |")[-1])
+    assert sorted(listed) == sorted(found)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: test.name)

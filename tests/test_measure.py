@@ -1,8 +1,6 @@
 """What is measured of gradients: by the custom op and composed."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import keras
 import numpy as np
@@ -171,7 +169,7 @@ def test_accumulators_are_read_in_order_and_never_written(measure, device):
 
 
 # Accumulators of two gradients, and what the message must say of them.
-WRONG: dict[str, tuple[Callable[[list[tf.Variable]], list[Any]], str]] = {
+WRONG = {
     "shape": (
         lambda right: [right[0], tf.Variable(tf.zeros(5))],
         r"`accumulators\[1\]` must have the shape of "

@@ -15,7 +15,6 @@ from small_model import assert_same, multi
 from trajectory import RUNS
 
 ROWS, WIDTH = 30, 6
-RATE = 0.125
 
 
 def _table(
@@ -47,7 +46,7 @@ def _accumulator(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
 def test_rows_that_occur_get_the_bits_of_a_dense_gradient(width, how):
     def train(*, dense: bool) -> list[np.ndarray]:
         table = _table("float32", width)
-        optimizer = tf_opt.Adagrad(RATE, row_wise=True, clipvalue=0.9)
+        optimizer = tf_opt.Adagrad(0.125, row_wise=True, clipvalue=0.9)
         optimizer.build([table])
         step = RUNS[how](lambda gradient: optimizer.apply([gradient], [table]))
         for i in range(5):

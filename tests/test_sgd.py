@@ -98,9 +98,8 @@ def test_unroll_keeps_a_velocity(momentum):
 
 
 def test_infinite_gradients_are_no_nans():
-    for arguments in ({}, {"momentum": 0.5}, {"momentum": 0.5, "nesterov": 1}):
-        arguments["nesterov"] = bool(arguments.get("nesterov"))
+    for momentum, nesterov in ((0.0, False), (0.5, False), (0.5, True)):
         variable = keras.Variable([1.0])
-        optimizer = tf_opt.SGD(0.5, **arguments)
+        optimizer = tf_opt.SGD(0.5, momentum, nesterov)
         optimizer.apply([tf.constant([np.inf])], [variable])
         assert variable.numpy().tolist() == [-np.inf]
