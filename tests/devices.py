@@ -3,8 +3,7 @@
 import contextlib
 import os
 import re
-import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import tensorflow as tf
@@ -70,10 +69,3 @@ def refusal(
         match=message,
     ):
         yield
-
-
-def page_faults(function: Callable[[], object]) -> int:
-    """How many pages of memory are touched for the first time meanwhile."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    function()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before

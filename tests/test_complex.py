@@ -10,19 +10,17 @@ from trajectory import RUNS
 
 # A float32 has it exactly, and so has Keras' variable that holds it.
 LEARNING_RATE = 2.0**-5
-SHAPE = (4, 3)
-STEPS = 12
 
 
 def _random(seed: int) -> np.ndarray:
-    real, imaginary = np.random.default_rng(seed).normal(size=(2, *SHAPE))
+    real, imaginary = np.random.default_rng(seed).normal(size=(2, 4, 3))
     return real + 1j * imaginary
 
 
 TOLERANCES = {"complex64": 2e-6, "complex128": 1e-12}
 START = _random(0)
 # Shrinking for four steps, so that AMSGrad differs.
-GRADIENTS = [3 * 0.5 ** (t % 5) * _random(t) for t in range(1, STEPS + 1)]
+GRADIENTS = [3 * 0.5 ** (t % 5) * _random(t) for t in range(1, 13)]
 
 
 def _view(array: np.ndarray) -> np.ndarray:

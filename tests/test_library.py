@@ -1,19 +1,27 @@
-"""The library of custom ops: which is loaded, and what is said without one."""
+"""The library of custom ops: which is loaded, and what is said without one.
 
+And what the installed ones show to their process.
+"""
+
+import importlib.metadata
 import json
 import pathlib
 import platform
+import re
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_opt
+from elftools.elf.elffile import ELFFile
 
 from processes import python
 
 PACKAGE = pathlib.Path(tf_opt.__file__).parent
 MINOR = ".".join(tf.__version__.split(".")[:2])
+LIBRARIES = sorted(PACKAGE.glob("python/ops/libraries/*/_tf_opt_ops.so"))
+assert LIBRARIES
 
 TRAIN = """
 import warnings
@@ -206,8 +214,15 @@ def python_m_tf_opt(*arguments: str, **environment: str) -> str:
 
 
 def test_python_m_tf_opt_prints_build_info():
+    info = tf_opt.build_info()
+    assert info["custom_ops"] == "loaded"
+    assert info["cpu_kernels"] in ("baseline", "avx2", "avx512", "neon")
+    assert info["tensorflow"] == tf.__version__
+    assert info["built_against"].split(".")[:2] == tf.__version__.split(".")[:2]
+    found = tf.config.list_physical_devices("GPU")
+    assert (info["gpus"] == "none found") == (not found)
     lines = python_m_tf_opt().splitlines()
-    for key, value in tf_opt.build_info().items():
+    for key, value in info.items():
         (line,) = [x for x in lines if x.split()[0] == key]
         assert value in line
 
@@ -222,16 +237,6 @@ def test_a_report_has_what_changes_what_runs_and_no_secrets():
     assert "cores" in found["processor"]
     assert "TF_OPT_CPU_TARGET=baseline" in found["environment"]
     assert "secret" not in printed
-
-
-def test_build_info_names_what_runs():
-    info = tf_opt.build_info()
-    assert info["custom_ops"] == "loaded"
-    assert info["cpu_kernels"] in ("baseline", "avx2", "avx512", "neon")
-    assert info["tensorflow"] == tf.__version__
-    assert info["built_against"].split(".")[:2] == tf.__version__.split(".")[:2]
-    found = tf.config.list_physical_devices("GPU")
-    assert (info["gpus"] == "none found") == (not found)
 
 
 def test_build_info_tells_the_wheels_apart(tmp_path):
@@ -275,3 +280,44 @@ def test_an_instruction_set_that_there_is_not_is_said(target, warns):
     )
     runs, said = output.splitlines()
     assert (f"Received: {target!r}. What runs is {runs}" in said) == warns
+
+
+# ---- What the libraries show. ----
+
+# What Python calls by name.
+MAY_BE_EXPORTED = {"TfOptCpuTarget", "TfOptCudaDriverProblem"}
+
+
+@pytest.fixture(params=LIBRARIES, ids=lambda path: path.parent.name)
+def elf(request):
+    with open(request.param, "rb") as stream:
+        yield ELFFile(stream)
+
+
+def test_only_what_python_calls_is_exported(elf):
+    exported = {
+        symbol.name
+        for symbol in elf.get_section_by_name(".dynsym").iter_symbols()
+        if symbol["st_shndx"] != "SHN_UNDEF"
+    }
+    assert "TfOptCpuTarget" in exported
+    assert exported <= MAY_BE_EXPORTED
+
+
+def test_it_needs_tensorflow_in_no_folder_of_the_build(elf):
+    tags = list(elf.get_section_by_name(".dynamic").iter_tags())
+    assert not {x.entry.d_tag for x in tags} & {"DT_RPATH", "DT_RUNPATH"}
+    needed = [x.needed for x in tags if x.entry.d_tag == "DT_NEEDED"]
+    # By the name under which the process has it, not auditwheel's copy.
+    tensorflow = [name for name in needed if "tensorflow" in name]
+    assert tensorflow == ["libtensorflow_framework.so.2"]
+
+
+@pytest.mark.skipif(
+    platform.libc_ver() > ("glibc", "2.36"),
+    reason="newer compilers take more from newer systems: see ./pip_pkg.sh",
+)
+def test_the_wheel_is_for_the_systems_that_the_readme_names():
+    wheel = importlib.metadata.distribution("tf_opt").read_text("WHEEL")
+    (minor,) = re.findall(r"manylinux_2_(\d+)", wheel)
+    assert int(minor) <= 28
