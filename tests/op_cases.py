@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,15 +77,13 @@ class Op:
 
 OPS = {spec.name: Op(spec) for spec in RULES}
 
-_COUNT = itertools.count()
-
 
 def never_assigned(shape: tuple[int, ...]) -> tf.Tensor:
     """A handle; another one each time, as looking for it makes it."""
     return tf.raw_ops.VarHandleOp(
         dtype=tf.float32,
         shape=shape,
-        shared_name=f"never_assigned_{next(_COUNT)}",
+        shared_name=uuid.uuid4().hex,
     )
 
 
