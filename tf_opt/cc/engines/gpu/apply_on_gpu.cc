@@ -24,25 +24,44 @@ const char* ApplyDenseGpu(const std::vector<DenseTensor<T>>& tensors,
   GpuDevice device(stream);
   const GpuRules<Rule> rules(workspace);
   const auto count = static_cast<int64_t>(tensors.size());
-  device.Run(MakeRulesWork<Rule>{inputs, rules, count}, BlocksOf(count));
+  device.Run(MakeRulesWork<Rule>{inputs, rules, count, nullptr},
+             BlocksOf(count));
   for (const auto& batch : PlanGpuBatches(tensors)) {
-    device.Run(DenseWork<typename GpuDevice::Convert, T, Rule>{batch, rules},
-               batch.tiles());
+    // Which leaves 64 registers for a thread.
+    device.Run<4>(DenseWork<typename GpuDevice::Convert, T, Rule>{batch, rules},
+                  batch.tiles());
   }
   return device.error();
 }
 
-template <typename Rule>
-std::size_t RulesBytes(std::size_t count) {
-  return (GpuRules<Rule>::Bytes(count) + kRowAlignment - 1) / kRowAlignment *
-         kRowAlignment;
-}
+// A step over rows, in device memory: rules, what rows miss, and the rest.
+template <typename T, typename Rule>
+struct RowWorkspace {
+  RowWorkspace(const std::vector<RowTable<T>>& tables, const GpuRowOptions& how,
+               void* workspace)
+      : plan(tables, Rule::kRowWise, how.sparse && !how.lazy),
+        rules(workspace) {
+    char* const begin = static_cast<char*>(workspace);
+    const auto take = [this](std::size_t size) {
+      const std::size_t at = bytes;
+      bytes += (size + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+      return at;
+    };
+    take(GpuRules<Rule>::Bytes(tables.size()));
+    const std::size_t missed_at = take(tables.size() * sizeof(MissedStep));
+    missed = reinterpret_cast<MissedStep*>(begin + missed_at);
+    bytes += plan.LayOut(workspace == nullptr ? nullptr : begin + bytes);
+    for (std::size_t b = 0; b < plan.batches.size(); ++b) {
+      plan.memory[b].header = rules.header();
+      plan.memory[b].missed = missed + plan.batches[b].first;
+    }
+  }
 
-template <typename T>
-RowPlan<T> PlanStep(const std::vector<RowTable<T>>& tables, bool warp_a_row,
-                    const GpuRowOptions& how) {
-  return RowPlan<T>(tables, warp_a_row, how.sparse && !how.lazy);
-}
+  std::size_t bytes = 0;
+  RowPlan<T> plan;
+  GpuRules<Rule> rules;
+  MissedStep* missed;
+};
 
 template <typename T, typename Rule>
 const char* ApplyRowsGpu(const std::vector<RowTable<T>>& tables,
@@ -50,20 +69,13 @@ const char* ApplyRowsGpu(const std::vector<RowTable<T>>& tables,
                          const GpuInputsOf<Rule>& inputs, void* workspace,
                          void* stream) {
   GpuDevice device(stream);
-  const GpuRules<Rule> rules(workspace);
+  RowWorkspace<T, Rule> memory(tables, how, workspace);
   const auto count = static_cast<int64_t>(tables.size());
-  device.Run(MakeRulesWork<Rule>{inputs, rules, count}, BlocksOf(count));
-  RowPlan<T> plan = PlanStep(tables, Rule::kRowWise, how);
-  plan.LayOut(static_cast<char*>(workspace) + RulesBytes<Rule>(count));
-  ApplyRows<Rule>(how, inputs, rules, &plan, &device);
+  device.Run(MakeRulesWork<Rule>{inputs, memory.rules, count,
+                                 how.waits ? memory.missed : nullptr},
+             BlocksOf(count));
+  ApplyRows(how, memory.rules, &memory.plan, &device);
   return device.error();
-}
-
-template <typename T, typename Rule>
-std::size_t RowWorkspaceBytes(const std::vector<RowTable<T>>& tables,
-                              const GpuRowOptions& how) {
-  RowPlan<T> plan = PlanStep(tables, Rule::kRowWise, how);
-  return RulesBytes<Rule>(tables.size()) + plan.LayOut(nullptr);
 }
 
 // The tables of a step over rows.
@@ -110,7 +122,8 @@ std::size_t GpuWorkspaceBytes(const GpuStep& step) {
     using Rule = typename decltype(rule)::type;
     using T = typename decltype(element)::type;
     if (Rule::kRowWise || step.rows.sparse) {
-      return RowWorkspaceBytes<T, Rule>(TablesOf<T, Rule>(step), step.rows);
+      return RowWorkspace<T, Rule>(TablesOf<T, Rule>(step), step.rows, nullptr)
+          .bytes;
     }
     return GpuRules<Rule>::Bytes(step.arrays.count());
   });

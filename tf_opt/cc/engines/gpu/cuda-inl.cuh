@@ -44,8 +44,8 @@ struct CudaConvert {
   __device__ static double Narrow(double x, double) { return CanonicalNan(x); }
 };
 
-template <typename Work>
-__global__ void __launch_bounds__(kGpuThreads, Work::kBlocks)
+template <int kBlocks, typename Work>
+__global__ void __launch_bounds__(kGpuThreads, kBlocks)
     RunWork(const __grid_constant__ Work work) {
   work.Run(blockIdx.x, threadIdx.x);
 }
@@ -63,8 +63,8 @@ __device__ inline double AddWarp(double (&sums)[kLanesPerThread]) {
   return __shfl_sync(kAll, AddLanes<kLanesPerThread>(sums), 0);
 }
 
-template <typename Work>
-__global__ void __launch_bounds__(kGpuThreads, Work::kBlocks)
+template <int kBlocks, typename Work>
+__global__ void __launch_bounds__(kGpuThreads, kBlocks)
     RunWarpWork(const __grid_constant__ Work work, int64_t warps) {
   const int64_t warp =
       int64_t{blockIdx.x} * kGpuWarps + threadIdx.x / kWarpThreads;
@@ -111,18 +111,20 @@ class CudaDevice {
     if (error_ == nullptr) error_ = error;
   }
 
-  template <typename Work>
+  template <int kBlocks = 1, typename Work>
   void Run(const Work& work, int64_t blocks) {
     if (blocks == 0 || error_ != nullptr) return;
-    RunWork<<<static_cast<unsigned>(blocks), kGpuThreads, 0, stream_>>>(work);
+    RunWork<kBlocks>
+        <<<static_cast<unsigned>(blocks), kGpuThreads, 0, stream_>>>(work);
     NoteLaunch();
   }
 
-  template <typename Work>
+  template <int kBlocks = 1, typename Work>
   void RunWarps(const Work& work, int64_t warps) {
     if (warps == 0 || error_ != nullptr) return;
-    RunWarpWork<<<static_cast<unsigned>(BlocksOf(warps * kWarpThreads)),
-                  kGpuThreads, 0, stream_>>>(work, warps);
+    RunWarpWork<kBlocks>
+        <<<static_cast<unsigned>(BlocksOf(warps * kWarpThreads)), kGpuThreads,
+           0, stream_>>>(work, warps);
     NoteLaunch();
   }
 

@@ -256,35 +256,33 @@ TF_OPT_HOST_DEVICE bool HasPacks(const DenseTensor<T>& tensor) {
 // Makes the rule of each tensor.
 template <typename Rule>
 struct MakeRulesWork {
-  static constexpr int kBlocks = 1;
-
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
     const int64_t i = block * kGpuThreads + thread;
-    if (i < count) rules.Compute(inputs, i);
+    if (i < count) rules.Compute(inputs, i, missed);
   }
 
   GpuStepInputs<typename Rule::Description> inputs;
   GpuRules<Rule> rules;
   int64_t count;
+  MissedStep* missed;  // May be null.
 };
 
 // Applies the rules to a tile of a tensor.
 template <typename Convert, typename T, typename Rule>
 struct DenseWork {
-  // Which leaves 64 registers for a thread.
-  static constexpr int kBlocks = 4;
   static constexpr int kPack = kGpuPackOf<T>;
   using Elements = FramedElements<Convert, T, Rule>;
 
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    if (!rules.writes()) return;
+    const GpuStepHeader& header = *rules.header();
+    if (!header.writes) return;
     const Tile tile = batch.tile(static_cast<int32_t>(block));
     const int64_t size = tile.size;
     const FramedRule<Rule> rule = rules[batch.first + tile.tensor];
     const DenseTensor<T> part = batch.tensors[tile.tensor]
-                                    .AtLayer(kStackedOf<Rule>, rules.layer())
+                                    .AtLayer(kStackedOf<Rule>, header.layer)
                                     .Part(tile.begin, size);
-    if (!rules.updates()) {
+    if (!header.updates) {
       // One element at a time: neighbouring threads take neighbours.
       for (int64_t k = thread; k < size; k += kGpuThreads) {
         Elements::AccumulateAt(rule, part, k,

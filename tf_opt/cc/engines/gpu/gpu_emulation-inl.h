@@ -34,14 +34,14 @@ class EmulatedDevice {
     if (error_ == nullptr) error_ = error;
   }
 
-  template <typename Work>
+  template <int kBlocks = 1, typename Work>
   void Run(const Work& work, int64_t blocks) {
     ForAll(blocks * kGpuThreads, [&](int64_t k) {
       work.Run(k / kGpuThreads, static_cast<int>(k % kGpuThreads));
     });
   }
 
-  template <typename Work>
+  template <int kBlocks = 1, typename Work>
   void RunWarps(const Work& work, int64_t warps) {
     ForAll(warps, [&](int64_t warp) {
       GpuLanes lanes[kWarpThreads];

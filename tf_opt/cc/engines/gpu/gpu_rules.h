@@ -10,6 +10,7 @@
 #include <iterator>
 #include <type_traits>
 
+#include "tf_opt/cc/rules/coasting.h"
 #include "tf_opt/cc/rules/scalar_input.h"
 #include "tf_opt/cc/rules/scalar_math.h"
 #include "tf_opt/cc/rules/step_frame.h"
@@ -89,6 +90,13 @@ struct GpuStepInputs {
   GpuLayer layer;
 };
 
+// What a step knows on the device besides its rules.
+struct alignas(16) GpuStepHeader {
+  int64_t layer;
+  bool writes;   // Whether it may write, ...
+  bool updates;  // ... and whether it updates or accumulates.
+};
+
 // Rules of a step, in device memory.
 template <typename Rule>
 class GpuRules {
@@ -100,21 +108,26 @@ class GpuRules {
 
   // `memory` must be aligned for doubles.
   TF_OPT_HOST_DEVICE explicit GpuRules(void* memory)
-      : header_(static_cast<Header*>(memory)),
+      : header_(static_cast<GpuStepHeader*>(memory)),
         rules_(reinterpret_cast<FramedRule<Rule>*>(header_ + 1)) {}
 
   static std::size_t Bytes(std::size_t tensors) {
-    return sizeof(Header) + tensors * sizeof(FramedRule<Rule>);
+    return sizeof(GpuStepHeader) + tensors * sizeof(FramedRule<Rule>);
   }
 
   // Computes the rule of tensor i, in thread i. Thread 0 also checks all
   // numbers. A number out of range makes the rules invalid and is printed: a
-  // device can't return an error without a wait.
-  TF_OPT_HOST_DEVICE void Compute(const Inputs& inputs, int64_t i) const {
+  // device can't return an error without a wait. Also computes what rows miss
+  // that miss this step, unless `missed` is null.
+  TF_OPT_HOST_DEVICE void Compute(const Inputs& inputs, int64_t i,
+                                  MissedStep* missed) const {
     const auto hyperparameters = inputs.scalars.Read();
+    const typename Rule::Scalars scalars(hyperparameters);
     const FrameInputs frame = inputs.frame.Read();
-    rules_[i] = FramedRule<Rule>(typename Rule::Scalars(hyperparameters), frame,
-                                 inputs.variables[i]);
+    rules_[i] = FramedRule<Rule>(scalars, frame, inputs.variables[i]);
+    if (missed != nullptr) {
+      missed[i] = MissedStepOf<Rule>(scalars, frame, inputs.variables[i]);
+    }
     if (i == 0) {
       const int64_t layer =
           inputs.layer.at == nullptr ? 0 : ReadOnce(inputs.layer.at);
@@ -127,21 +140,12 @@ class GpuRules {
     }
   }
 
-  // Tells whether a step may write, and whether it updates or accumulates.
-  TF_OPT_HOST_DEVICE bool writes() const { return header_->writes; }
-  TF_OPT_HOST_DEVICE bool updates() const { return header_->updates; }
-  TF_OPT_HOST_DEVICE int64_t layer() const { return header_->layer; }
+  TF_OPT_HOST_DEVICE const GpuStepHeader* header() const { return header_; }
   TF_OPT_HOST_DEVICE const FramedRule<Rule>& operator[](int64_t i) const {
     return rules_[i];
   }
 
  private:
-  struct alignas(16) Header {
-    int64_t layer;
-    bool writes;
-    bool updates;
-  };
-
   TF_OPT_HOST_DEVICE static bool CheckLayer(const GpuLayer& known,
                                             int64_t layer) {
     if (known.at == nullptr || (layer >= 0 && layer < known.count)) return true;
@@ -160,7 +164,7 @@ class GpuRules {
     return false;
   }
 
-  Header* header_;
+  GpuStepHeader* header_;
   FramedRule<Rule>* rules_;
 };
 

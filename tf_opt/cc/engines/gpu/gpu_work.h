@@ -7,8 +7,8 @@
 //   RunStages   blocks that load a stage of shared memory while they add up the
 //               one before; see sum_rows_gpu.h
 //
-// Work::kBlocks are the blocks that a multiprocessor holds at once: the more,
-// the fewer registers a thread has.
+// Run<kBlocks> and RunWarps<kBlocks> let a multiprocessor hold at least so many
+// blocks at once: the more, the fewer registers a thread has.
 #ifndef TF_OPT_CC_ENGINES_GPU_GPU_WORK_H_
 #define TF_OPT_CC_ENGINES_GPU_GPU_WORK_H_
 

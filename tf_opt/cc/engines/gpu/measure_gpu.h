@@ -25,7 +25,6 @@ constexpr int kGpuElementsInFlight = 4;
 template <typename Device, typename T>
 class MeasureTilesWork {
  public:
-  static constexpr int kBlocks = 1;
   using Convert = typename Device::Convert;
   using V = ComputeType<T>;
 
@@ -170,8 +169,6 @@ class MeasureTilesWork {
 template <typename T>
 class AddTilesWork {
  public:
-  static constexpr int kBlocks = 1;
-
   AddTilesWork(const GpuBatch<GpuMeasuredTensor<T>>& batch,
                const GpuMeasureArguments& arguments, const Measure* tiles)
       : batch_(batch), arguments_(arguments), tiles_(tiles) {}

@@ -16,6 +16,7 @@
 
 #include "tf_opt/cc/engines/gpu/apply_on_gpu.h"
 #include "tf_opt/cc/engines/gpu/dense_gpu.h"
+#include "tf_opt/cc/engines/gpu/gpu_rules.h"
 #include "tf_opt/cc/engines/gpu/gpu_work.h"
 #include "tf_opt/cc/engines/step_arrays.h"
 #include "tf_opt/cc/engines/storage_types.h"
@@ -72,6 +73,7 @@ struct RowBatch {
   }
 
   int count = 0;
+  int rounds = 1;           // Rows of a group of threads, one after the other.
   int first = 0;            // Of tables[0] among all tables, ...
   int64_t first_entry = 0;  // ... and of its first entry among all entries.
   uint32_t keys = 0;
@@ -81,6 +83,12 @@ struct RowBatch {
   int64_t row_block_ends[kCapacity];
   RowTable<T> tables[kCapacity];
 };
+
+// Entries that a segment has more than, if it is long.
+constexpr int kLongSegment = 32;
+
+// Enough that a thread waits less for its rule than for its rows.
+constexpr int kRowRounds = 4;
 
 // Adds a table to a batch that has room.
 template <typename T>
@@ -93,7 +101,9 @@ void AddTable(RowTable<T> table, bool warp_a_row, RowBatch<T>* batch) {
          (warp_a_row || table.lanes() * pack < table.width)) {
     ++table.lanes_shift;
   }
-  const int64_t groups = kGpuThreads / table.lanes();
+  // A warp that measures a row has no other.
+  batch->rounds = warp_a_row ? 1 : kRowRounds;
+  const int64_t block_rows = kGpuThreads / table.lanes() * batch->rounds;
   const auto end = [&](const int64_t* ends, int64_t more) {
     return (i == 0 ? 0 : ends[i - 1]) + more;
   };
@@ -101,22 +111,14 @@ void AddTable(RowTable<T> table, bool warp_a_row, RowBatch<T>* batch) {
   const int64_t rows = table.slices.rows;
   batch->entry_ends[i] = end(batch->entry_ends, entries);
   batch->entry_block_ends[i] =
-      end(batch->entry_block_ends, (entries + groups - 1) / groups);
+      end(batch->entry_block_ends, (entries + block_rows - 1) / block_rows);
   batch->row_block_ends[i] =
-      end(batch->row_block_ends, (rows + groups - 1) / groups);
+      end(batch->row_block_ends, (rows + block_rows - 1) / block_rows);
   table.key_begin = batch->keys;
   batch->keys += static_cast<uint32_t>(rows + 1);
   batch->tables[i] = table;
   ++batch->count;
 }
-
-// What a row of a step is.
-template <typename T>
-struct StepRow {
-  int64_t row = -1;             // -1: there is none.
-  const T* gradient = nullptr;  // Null: zero.
-  bool repeats = false;         // Whether its segment has more entries.
-};
 
 // What waits in a table.
 struct WaitState {
@@ -126,6 +128,7 @@ struct WaitState {
 
 // What launches over a batch share, in device memory.
 struct RowMemory {
+  const GpuStepHeader* header = nullptr;
   // How many entries of all batches come behind the first bad one, and one
   // more; 0: none is bad.
   uint32_t* bad = nullptr;
@@ -137,96 +140,117 @@ struct RowMemory {
   uint32_t* long_segments = nullptr;  // Their first entries.
   uint32_t* long_count = nullptr;
   uint32_t* occurring = nullptr;  // A bit for each key; may be absent.
-  WaitState* waits = nullptr;     // Of each table; may be absent.
+  // Of each table, if rows wait: these, and what rows miss in this step.
+  WaitState* waits = nullptr;
+  MissedStep* missed = nullptr;
 };
 
-// The entries of a batch, sorted.
+// A batch's part of a step.
 template <typename T>
-struct OccurringRows {
-  static constexpr bool kOccur = true;
-
-  TF_OPT_RULE_INLINE const int64_t* block_ends(const RowBatch<T>& batch) const {
-    return batch.entry_block_ends;
+struct RowStep {
+  // Whether the step writes anything at all.
+  TF_OPT_RULE_INLINE bool writes() const {
+    return (*memory.bad == 0) & memory.header->writes;
   }
-  TF_OPT_RULE_INLINE int64_t count(const RowBatch<T>& batch, int i) const {
-    return batch.entries_of(i);
+  TF_OPT_RULE_INLINE bool updates() const { return memory.header->updates; }
+  // Whether rows catch up: not while gradients are accumulated.
+  TF_OPT_RULE_INLINE bool catches_up() const {
+    return writes() &&
+           (updates() || batch.tables[0].tensor.accumulator() == nullptr);
   }
-  // Returns the row whose segment begins at the k-th entry of a table. A
-  // segment of one entry wasn't summed.
-  TF_OPT_RULE_INLINE StepRow<T> At(const RowBatch<T>& batch, int i,
-                                   int64_t k) const {
-    const RowTable<T>& table = batch.tables[i];
-    const int64_t begin = batch.entry_begin(i);
-    const uint32_t* const keys = memory.keys + begin;
-    // Without a branch: a thread then waits for memory once.
-    const uint32_t key = keys[k];
-    const uint32_t before = k > 0 ? keys[k - 1] : ~key;
-    const uint32_t after = k + 1 < batch.entries_of(i) ? keys[k + 1] : ~key;
-    const int64_t position = memory.positions[begin + k];
-    const int64_t row = key - table.key_begin;
-    const bool repeats = after == key;
-    const bool begins = before != key && row != table.slices.rows;
-    const bool has_values = position < table.slices.count;
-    const T* const values = repeats ? table.sums : table.tensor.gradient();
-    return {begins ? row : -1,
-            has_values ? values + position * table.width : nullptr, repeats};
+  // Missed steps in use, once all rows caught up that must.
+  TF_OPT_RULE_INLINE int32_t MissedSince(int i) const {
+    return memory.waits[i].all_catch_up ? 0 : memory.waits[i].count;
   }
 
+  RowBatch<T> batch;
   RowMemory memory;
 };
 
-// The rows of each table that don't occur, without a gradient; or all rows of a
-// dense gradient.
+// One row that a step takes.
 template <typename T>
-struct OtherRows {
-  static constexpr bool kOccur = false;
-
-  TF_OPT_RULE_INLINE const int64_t* block_ends(const RowBatch<T>& batch) const {
-    return batch.row_block_ends;
-  }
-  TF_OPT_RULE_INLINE int64_t count(const RowBatch<T>& batch, int i) const {
-    return batch.tables[i].slices.rows;
-  }
-  TF_OPT_RULE_INLINE StepRow<T> At(const RowBatch<T>& batch, int i,
-                                   int64_t k) const {
-    const RowTable<T>& table = batch.tables[i];
-    if (memory.occurring == nullptr) {
-      return {k, table.tensor.gradient() + k * table.width};
-    }
-    const uint32_t key = table.key_begin + static_cast<uint32_t>(k);
-    const bool occurs = memory.occurring[key / 32] >> key % 32 & 1;
-    return {occurs ? -1 : k};
-  }
-
-  RowMemory memory;
+struct StepRow {
+  int64_t row = -1;             // -1: there is none.
+  const T* gradient = nullptr;  // Null: zero.
+  bool repeats = false;         // Whether its segment has more entries.
 };
 
-// A thread's part of a row: the k-th one of table i.
+// Which rows of each table a work takes.
+enum class Rows {
+  kOccurring,  // Those of the sorted entries.
+  kOthers,     // All that don't occur, without a gradient.
+  kAll,        // Those of a dense gradient.
+};
+
+// Returns the row whose segment begins at the k-th entry of table i. A segment
+// of one entry wasn't summed.
+template <typename T>
+TF_OPT_RULE_INLINE StepRow<T> OccurringRow(const RowStep<T>& step, int i,
+                                           int64_t k) {
+  const RowTable<T>& table = step.batch.tables[i];
+  const int64_t begin = step.batch.entry_begin(i);
+  const uint32_t* const keys = step.memory.keys + begin;
+  // Without a branch: a thread then waits for memory once.
+  const uint32_t key = keys[k];
+  const uint32_t before = k > 0 ? keys[k - 1] : ~key;
+  const uint32_t after = k + 1 < step.batch.entries_of(i) ? keys[k + 1] : ~key;
+  const int64_t position = step.memory.positions[begin + k];
+  const int64_t row = key - table.key_begin;
+  const bool repeats = after == key;
+  const bool begins = before != key && row != table.slices.rows;
+  const bool has_values = position < table.slices.count;
+  const T* const values = repeats ? table.sums : table.tensor.gradient();
+  return {begins ? row : -1,
+          has_values ? values + position * table.width : nullptr, repeats};
+}
+
+// Returns the k-th row of table i.
+template <typename T>
+TF_OPT_RULE_INLINE StepRow<T> RowAt(const RowStep<T>& step, Rows rows, int i,
+                                    int64_t k) {
+  if (rows == Rows::kOccurring) return OccurringRow(step, i, k);
+  const RowTable<T>& table = step.batch.tables[i];
+  if (rows == Rows::kAll) {
+    return {k, table.tensor.gradient() + k * table.width};
+  }
+  const uint32_t key = table.key_begin + static_cast<uint32_t>(k);
+  const bool occurs = step.memory.occurring[key / 32] >> key % 32 & 1;
+  return {occurs ? -1 : k};
+}
+
+// A thread's rows of table i: k, k + stride and so on, before `end`. It is one
+// of a group of threads, each with a part of these rows.
 struct RowPart {
   int i;
-  int64_t k;  // -1: there is none.
+  int64_t k;
+  int64_t end;
+  int stride;
   int lane;
 };
 
-template <typename T, typename Rows>
-TF_OPT_RULE_INLINE RowPart PartOfThread(const RowBatch<T>& batch,
-                                        const Rows& rows, int64_t block,
-                                        int thread) {
-  const int64_t* const ends = rows.block_ends(batch);
+template <typename T>
+TF_OPT_RULE_INLINE RowPart PartOfThread(const RowBatch<T>& batch, Rows rows,
+                                        int64_t block, int thread) {
+  const bool occurring = rows == Rows::kOccurring;
+  const int64_t* const ends =
+      occurring ? batch.entry_block_ends : batch.row_block_ends;
   const int i = TensorOfTile(ends, batch.count, block);
   const RowTable<T>& table = batch.tables[i];
-  const int64_t begin = i == 0 ? 0 : ends[i - 1];
-  const int64_t k = (block - begin) * (kGpuThreads >> table.lanes_shift) +
-                    (thread >> table.lanes_shift);
-  return {i, k < rows.count(batch, i) ? k : -1, thread & (table.lanes() - 1)};
+  const int64_t count = occurring ? batch.entries_of(i) : table.slices.rows;
+  const int groups = kGpuThreads >> table.lanes_shift;
+  const int64_t rows_of_block = groups * batch.rounds;
+  const int64_t begin = (block - (i == 0 ? 0 : ends[i - 1])) * rows_of_block;
+  const int64_t end = begin + rows_of_block;
+  return {i, begin + (thread >> table.lanes_shift), end < count ? end : count,
+          groups, thread & (table.lanes() - 1)};
 }
 
 // Makes the entries' keys and marks the rows that occur.
 template <typename Device, typename T>
 struct MakeKeysWork {
-  static constexpr int kBlocks = 1;
-
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
+    const RowBatch<T>& batch = step.batch;
+    const RowMemory& memory = step.memory;
     const int64_t k = block * kGpuThreads + thread;
     if (k >= batch.entries()) return;
     const int i = TensorOfTile(batch.entry_ends, batch.count, k);
@@ -247,8 +271,7 @@ struct MakeKeysWork {
     }
   }
 
-  RowBatch<T> batch;
-  RowMemory memory;
+  RowStep<T> step;
   int64_t all_entries;
 };
 

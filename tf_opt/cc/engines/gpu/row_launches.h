@@ -16,7 +16,6 @@
 #include "tf_opt/cc/engines/gpu/row_batch.h"
 #include "tf_opt/cc/engines/gpu/row_sort.h"
 #include "tf_opt/cc/engines/gpu/rows_gpu.h"
-#include "tf_opt/cc/engines/gpu/sum_rows_gpu.h"
 
 namespace tf_opt {
 
@@ -45,33 +44,31 @@ class RowPlan {
   }
 
   // Returns the bytes of device memory that all launches need; sets what lies
-  // where if there is `memory`.
-  std::size_t LayOut(void* memory) {
+  // where if there is a workspace.
+  std::size_t LayOut(void* workspace) {
     std::size_t bytes = 0;
     const auto take = [&](auto** array, int64_t count) {
-      char* const begin = static_cast<char*>(memory);
+      char* const begin = static_cast<char*>(workspace);
       using Element =
           std::remove_pointer_t<std::remove_reference_t<decltype(*array)>>;
-      if (memory != nullptr) {
+      if (workspace != nullptr) {
         *array = reinterpret_cast<Element*>(begin + bytes);
       }
       bytes += (count * sizeof(Element) + kRowAlignment - 1) / kRowAlignment *
                kRowAlignment;
     };
-    const auto batch_count = static_cast<int64_t>(batches.size());
     RowMemory all;
-    take(&all.bad, 1 + batch_count);
-    cleared_ = all.bad;
+    take(&all.bad, 1 + static_cast<int64_t>(batches.size()));
     take(&all.keys, entries);
     take(&all.positions, entries);
     take(&all.other_keys, entries);
     take(&all.other_positions, entries);
     take(&all.long_segments, entries / kLongSegment);
-    memory_.clear();
-    int64_t most_entries = 0;
+    memory.clear();
+    std::size_t room_bytes = 0;
     for (RowBatch<T>& batch : batches) {
-      RowMemory& own = memory_.emplace_back(all);
-      own.long_count = all.bad + memory_.size();
+      RowMemory& own = memory.emplace_back(all);
+      own.long_count = all.bad + memory.size();
       for (uint32_t** const array :
            {&own.keys, &own.positions, &own.other_keys, &own.other_positions}) {
         *array += batch.first_entry;
@@ -82,136 +79,81 @@ class RowPlan {
         RowTable<T>& table = batch.tables[i];
         take(&table.sums, table.slices.count * table.width);
       }
-      most_entries = std::max(most_entries, batch.entries());
+      room_bytes = std::max(room_bytes, SortRoomBytes(batch.entries()));
     }
-    char* room = nullptr;
-    take(&room, entries > 0 ? SortRoomBytes(most_entries) : 0);
-    room_ = room;
+    take(&sort_room, room_bytes);
     return bytes;
   }
 
-  // Sorts the entries of all batches and sums those of the same row. A bad row
-  // is seen by all launches.
-  template <typename Device>
-  void SortAndSum(BadRow* report, Device* device) {
-    device->Clear(cleared_, (1 + batches.size()) * sizeof(uint32_t));
-    for (std::size_t b = 0; b < batches.size(); ++b) {
-      const RowBatch<T>& batch = batches[b];
-      if (marks_) {
-        device->Clear(memory_[b].occurring, WordsOf(batch) * sizeof(uint32_t));
-      }
-      device->Run(MakeKeysWork<Device, T>{batch, memory_[b], entries},
-                  BlocksOf(batch.entries()));
-    }
-    for (std::size_t b = 0; b < batches.size(); ++b) {
-      const RowBatch<T>& batch = batches[b];
-      RowMemory& own = memory_[b];
-      if (batch.entries() == 0) continue;
-      int bits = 1;
-      while (bits < 32 && (batch.keys - 1) >> bits > 0) ++bits;
-      if (device->error() == nullptr) {
-        device->Note(SortKeys(batch.entries(), bits, &own.keys, &own.other_keys,
-                              &own.positions, &own.other_positions, room_,
-                              device->stream()));
-      }
-      device->Run(SumRowsWork<Device, T>{batch, own, entries, report},
-                  EntryBlocks(batch));
-      int64_t columns = 1;
-      for (int i = 0; i < batch.count; ++i) {
-        columns = std::max(columns, batch.tables[i].width);
-      }
-      constexpr int64_t kColumns = SumLongRowsWork<Device, T>::kColumns;
-      device->RunStages(SumLongRowsWork<Device, T>{
-          batch, own, (columns + kColumns - 1) / kColumns});
-    }
+  // What the launches over a batch take.
+  RowStep<T> StepOf(std::size_t batch) const {
+    return {batches[batch], memory[batch]};
   }
-
   static int64_t EntryBlocks(const RowBatch<T>& batch) {
     return batch.entry_block_ends[batch.count - 1];
   }
   static int64_t RowBlocks(const RowBatch<T>& batch) {
     return batch.row_block_ends[batch.count - 1];
   }
-  const RowMemory& memory_of(std::size_t batch) const { return memory_[batch]; }
-  void* room() const { return room_; }
-
-  std::vector<RowBatch<T>> batches;
-  int64_t entries = 0;
-
- private:
   static int64_t WordsOf(const RowBatch<T>& batch) {
     return batch.keys / 32 + 1;
   }
 
+  std::vector<RowBatch<T>> batches;
+  std::vector<RowMemory> memory;  // Of each batch.
+  int64_t entries = 0;
+  char* sort_room = nullptr;
+
+ private:
   const bool marks_;
-  std::vector<RowMemory> memory_;  // Of each batch.
-  void* cleared_ = nullptr;
-  void* room_ = nullptr;
 };
 
-// Applies a rule to rows of the plan's tables.
-template <typename Rule, typename Rows, typename Device, typename T>
-void TakeRows(const RowStep<T, Rule>& step, int64_t blocks, Device* device) {
-  if constexpr (Rule::kRowWise) {
-    device->RunWarps(TakeRowWiseWork<Device, T, Rule, Rows>{step},
-                     blocks * kGpuWarps);
-  } else {
-    device->Run(TakeRowsWork<Device, T, Rule, Rows>{step}, blocks);
-  }
-}
+// Without a rule, and therefore compiled once (rows_on_gpu.cc): sorts the
+// entries of all batches and sums those of the same row. A bad row is seen by
+// all launches.
+template <typename T, typename Device>
+void SortAndSum(RowPlan<T>* plan, BadRow* report, Device* device);
+// The same before rows catch up, ...
+template <typename T, typename Device>
+void BeginCatchUp(const RowStep<T>& step, bool lazy, Device* device);
+// ... once they did, ...
+template <typename T, typename Device>
+void EndCatchUp(const RowStep<T>& step, Device* device);
+// ... and once they are updated.
+template <typename T, typename Device>
+void MissStep(const RowStep<T>& step, Device* device);
 
 // A step over the plan's tables, with rules that are made already.
 template <typename Rule, typename Device, typename T>
-void ApplyRows(const GpuRowOptions& how,
-               const GpuStepInputs<typename Rule::Description>& inputs,
-               const GpuRules<Rule>& rules, RowPlan<T>* plan, Device* device) {
-  plan->SortAndSum(how.report, device);
+void ApplyRows(const GpuRowOptions& how, const GpuRules<Rule>& rules,
+               RowPlan<T>* plan, Device* device) {
+  SortAndSum(plan, how.report, device);
   for (std::size_t b = 0; b < plan->batches.size(); ++b) {
-    const RowBatch<T>& batch = plan->batches[b];
-    const RowStep<T, Rule> step = {batch, plan->memory_of(b), rules};
-    const int64_t entry_blocks = plan->EntryBlocks(batch);
-    const int64_t row_blocks = plan->RowBlocks(batch);
+    const RowStep<T> step = plan->StepOf(b);
+    const int64_t entry_blocks = plan->EntryBlocks(step.batch);
+    const int64_t row_blocks = plan->RowBlocks(step.batch);
+    const auto take = [&](Rows rows, int64_t blocks) {
+      if constexpr (Rule::kRowWise) {
+        device->template RunWarps<3>(
+            TakeRowWiseWork<Device, T, Rule>{step, rules, rows},
+            blocks * kGpuWarps);
+      } else {
+        device->template Run<3>(
+            TakeRowsWork<Device, T, Rule>{step, rules, rows}, blocks);
+      }
+    };
     if constexpr (Rule::Description::kCoasts) {
       if (how.waits) {
-        const int64_t most_blocks = std::min(row_blocks, kBlocksOverAllRows);
-        device->Run(CountMissedWork<T, Rule>{step, how.lazy},
-                    BlocksOf(batch.count));
-        device->Run(CatchUpAllWork<Device, T, Rule>{step}, most_blocks);
-        device->Run(MarkAllWork<T, Rule>{step}, kBlocksOverAllRows);
-        device->Run(CatchUpWork<Device, T, Rule>{step}, entry_blocks);
+        BeginCatchUp(step, how.lazy, device);
+        device->template Run<2>(
+            CatchUpWork<Device, T, Rule>{step, rules},
+            std::max(entry_blocks, std::min(row_blocks, kBlocksOverAllRows)));
+        EndCatchUp(step, device);
       }
     }
-    TakeRows<Rule, OccurringRows<T>>(step, entry_blocks, device);
-    if (!how.lazy) TakeRows<Rule, OtherRows<T>>(step, row_blocks, device);
-    if constexpr (Rule::Description::kCoasts) {
-      if (how.waits && how.lazy) {
-        device->Run(MissStepWork<T, Rule>{step, inputs}, batch.count);
-        device->Run(MarkWork<T, Rule>{step}, entry_blocks);
-      }
-    }
-  }
-}
-
-// Writes the rows that occur in the plan's tables, and their sums.
-template <typename Device, typename T>
-void MergeRows(const std::vector<MergedOutput<T>>& outputs, BadRow* report,
-               RowPlan<T>* plan, Device* device) {
-  plan->SortAndSum(report, device);
-  for (std::size_t b = 0; b < plan->batches.size(); ++b) {
-    const RowBatch<T>& batch = plan->batches[b];
-    if (batch.entries() == 0) continue;
-    const RowMemory& memory = plan->memory_of(b);
-    // The other arrays of the sort are free.
-    device->Run(MarkSegmentsWork<T>{batch, memory, memory.other_keys},
-                BlocksOf(batch.entries()));
-    if (device->error() == nullptr) {
-      device->Note(AddUpTo(batch.entries(), memory.other_keys,
-                           memory.other_positions, plan->room(),
-                           device->stream()));
-    }
-    WriteMergedWork<Device, T> work = {batch, memory, memory.other_positions};
-    std::copy_n(outputs.begin() + batch.first, batch.count, work.outputs);
-    device->Run(work, plan->EntryBlocks(batch));
+    take(Rows::kOccurring, entry_blocks);
+    if (!how.lazy) take(how.sparse ? Rows::kOthers : Rows::kAll, row_blocks);
+    if (how.waits && how.lazy) MissStep(step, device);
   }
 }
 

@@ -32,30 +32,16 @@ using TensorAtLayer =
     std::conditional_t<kStackedOf<Rule> == 0, const DenseTensor<T>&,
                        const DenseTensor<T>>;
 
-// What all works of a step share.
 template <typename T, typename Rule>
-struct RowStep {
-  // Whether the step writes anything at all.
-  TF_OPT_RULE_INLINE bool writes() const {
-    return (*memory.bad == 0) & rules.writes();
+TF_OPT_RULE_INLINE TensorAtLayer<T, Rule> TensorOf(const RowStep<T>& step,
+                                                   int i) {
+  if constexpr (kStackedOf<Rule> == 0) {
+    return step.batch.tables[i].tensor;
+  } else {
+    return step.batch.tables[i].tensor.AtLayer(kStackedOf<Rule>,
+                                               step.memory.header->layer);
   }
-  // Whether rows catch up: not while gradients are accumulated.
-  TF_OPT_RULE_INLINE bool catches_up() const {
-    return writes() &&
-           (rules.updates() || batch.tables[0].tensor.accumulator() == nullptr);
-  }
-  TF_OPT_RULE_INLINE TensorAtLayer<T, Rule> TensorOf(int i) const {
-    if constexpr (kStackedOf<Rule> == 0) {
-      return batch.tables[i].tensor;
-    } else {
-      return batch.tables[i].tensor.AtLayer(kStackedOf<Rule>, rules.layer());
-    }
-  }
-
-  RowBatch<T> batch;
-  RowMemory memory;
-  GpuRules<Rule> rules;
-};
+}
 
 // Calls use(c) for the columns of a thread's part of a row, kPack at a time.
 template <int kPack, typename T, typename Use>
@@ -72,27 +58,26 @@ struct FramedRow {
   using V = ComputeType<T>;
   using Elements = FramedElements<Convert, T, Rule>;
 
-  // The gradient of kPack columns from c on. As a sum it is never -0.
-  template <int kPack, bool kSum>
+  // The gradient of kPack columns from c on.
+  template <int kPack>
   TF_OPT_RULE_INLINE GpuPack<T, kPack> Gradient(int64_t c) const {
     GpuPack<T, kPack> gradient = {};
     if (row.gradient == nullptr) return gradient;
     gradient.Load(row.gradient + c);
     TF_OPT_UNROLL
-    for (int j = 0; kSum && j < kPack; ++j) {
+    for (int j = 0; j < kPack; ++j) {
       gradient.elements[j] =
-          Convert::Narrow(Convert::Widen(gradient.elements[j]) + V(0), T());
+          Convert::Narrow(Convert::Widen(gradient.elements[j]) + zero, T());
     }
     return gradient;
   }
 
   // Updates a thread's part of it, or only accumulates.
-  template <bool kSum>
   TF_OPT_RULE_INLINE void Take(bool updates, int lane) const {
     const int64_t begin = row.row * table.width;
     if (!updates) {
       ForColumns<1>(table, lane, [&](int64_t c) {
-        const GpuPack<T, 1> gradient = Gradient<1, kSum>(c);
+        const GpuPack<T, 1> gradient = Gradient<1>(c);
         Elements::AccumulateAt(rule, tensor, begin + c,
                                Convert::Widen(gradient.elements[0]));
       });
@@ -100,70 +85,79 @@ struct FramedRow {
       constexpr int kPack = kGpuPackOf<T>;
       ForColumns<kPack>(table, lane, [&](int64_t c) {
         Elements::template UpdatePack<kPack>(rule, tensor, begin + c,
-                                             Gradient<kPack, kSum>(c));
+                                             Gradient<kPack>(c));
       });
     } else {
       ForColumns<1>(table, lane, [&](int64_t c) {
         Elements::template UpdatePack<1>(rule, tensor, begin + c,
-                                         Gradient<1, kSum>(c));
+                                         Gradient<1>(c));
       });
     }
   }
 
   const RowTable<T>& table;
   TensorAtLayer<T, Rule> tensor;
-  const StepRow<T> row;
-  FramedRule<Rule> rule;
+  const StepRow<T>& row;
+  const FramedRule<Rule>& rule;
+  V zero;  // 0 for a sum, which is never -0; -0 changes nothing.
 };
 
 // Applies the rule to rows.
-template <typename Device, typename T, typename Rule, typename Rows>
+template <typename Device, typename T, typename Rule>
 struct TakeRowsWork {
-  static constexpr int kBlocks = 3;
+  using V = ComputeType<T>;
   using Row = FramedRow<typename Device::Convert, T, Rule>;
 
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    const Rows rows = {step.memory};
-    const RowPart part = PartOfThread(step.batch, rows, block, thread);
-    if (part.k < 0) return;
-    // All that doesn't depend on each other is loaded before the first branch:
-    // a row waits for memory twice.
-    const Row row = {step.batch.tables[part.i], step.TensorOf(part.i),
-                     rows.At(step.batch, part.i, part.k),
-                     step.rules[step.batch.first + part.i]};
+    RowPart part = PartOfThread(step.batch, rows, block, thread);
+    if (part.k >= part.end) return;
+    // All that doesn't depend on each other is requested before the first
+    // branch, and the next row before this one is updated.
+    const FramedRule<Rule> rule = rules[step.batch.first + part.i];
+    StepRow<T> next = RowAt(step, rows, part.i, part.k);
     const bool writes = step.writes();
-    const bool updates = step.rules.updates();
-    if (row.row.row < 0 || !writes) return;
+    const bool updates = step.updates();
     // If there is nothing to accumulate, rows only caught up.
-    if (!updates && step.catches_up()) return;
-    row.template Take<Rows::kOccur>(updates, part.lane);
+    if (!writes || (!updates && step.catches_up())) return;
+    const TensorAtLayer<T, Rule> tensor = TensorOf<T, Rule>(step, part.i);
+    for (; part.k < part.end; part.k += part.stride) {
+      const StepRow<T> row = next;
+      if (part.k + part.stride < part.end) {
+        next = RowAt(step, rows, part.i, part.k + part.stride);
+      }
+      if (row.row < 0) continue;
+      Row{step.batch.tables[part.i], tensor, row, rule, V(0)}.Take(updates,
+                                                                   part.lane);
+    }
   }
 
-  RowStep<T, Rule> step;
+  RowStep<T> step;
+  GpuRules<Rule> rules;
+  Rows rows;
 };
 
 // Applies a row-wise rule to rows, a warp each.
-template <typename Device, typename T, typename Rule, typename Rows>
+template <typename Device, typename T, typename Rule>
 struct TakeRowWiseWork {
-  static constexpr int kBlocks = 3;
   using V = ComputeType<T>;
   using Row = FramedRow<typename Device::Convert, T, Rule>;
 
   TF_OPT_RULE_INLINE GpuLanes AddUp(int64_t warp, int thread) const {
     GpuLanes lanes;
     const RowPart part = PartOf(warp, thread);
-    if (part.k < 0) return lanes;
-    const Row row = RowOf(part);
-    if (row.row.row < 0 || !step.writes() || !step.rules.updates()) {
-      return lanes;
-    }
-    lanes.kept = row.table.row_states[row.row.row];
-    const int64_t width = row.table.width;
-    for (int64_t c = part.lane * kLanesPerThread; c < width; c += kLanes) {
-      for (int j = 0; j < kLanesPerThread && c + j < width; ++j) {
-        const auto gradient = row.template Gradient<1, Rows::kOccur>(c + j);
+    if (part.k >= part.end || !step.writes() || !step.updates()) return lanes;
+    const StepRow<T> row = RowAt(step, rows, part.i, part.k);
+    if (row.row < 0) return lanes;
+    const RowTable<T>& table = step.batch.tables[part.i];
+    const FramedRule<Rule>& rule = rules[step.batch.first + part.i];
+    const Row framed = RowWith(table, part.i, row, rule);
+    lanes.kept = table.row_states[row.row];
+    for (int64_t c = part.lane * kLanesPerThread; c < table.width;
+         c += kLanes) {
+      for (int j = 0; j < kLanesPerThread && c + j < table.width; ++j) {
+        const auto gradient = framed.template Gradient<1>(c + j);
         lanes.sums[j] += Square(Row::Elements::GradientAt(
-            row.rule, row.tensor, row.row.row * width + c + j,
+            rule, framed.tensor, row.row * table.width + c + j,
             Device::Convert::Widen(gradient.elements[0])));
       }
     }
@@ -173,190 +167,96 @@ struct TakeRowWiseWork {
   TF_OPT_RULE_INLINE void Finish(int64_t warp, int thread,
                                  const GpuLanes& lanes, double sum) const {
     const RowPart part = PartOf(warp, thread);
-    if (part.k < 0) return;
-    Row row = RowOf(part);
-    if (row.row.row < 0 || !step.writes()) return;
-    const bool updates = step.rules.updates();
+    if (part.k >= part.end || !step.writes()) return;
+    const StepRow<T> row = RowAt(step, rows, part.i, part.k);
+    if (row.row < 0) return;
+    const RowTable<T>& table = step.batch.tables[part.i];
+    const bool updates = step.updates();
+    FramedRule<Rule> rule = rules[step.batch.first + part.i];
     if (updates) {
       V state = static_cast<V>(lanes.kept);
-      row.rule.rule = row.rule.rule.ForRow(
-          static_cast<V>(sum / static_cast<double>(row.table.width)), &state);
-      if (part.lane == 0) row.table.row_states[row.row.row] = state;
+      rule.rule = rule.rule.ForRow(
+          static_cast<V>(sum / static_cast<double>(table.width)), &state);
+      if (part.lane == 0) table.row_states[row.row] = state;
     }
-    row.template Take<Rows::kOccur>(updates, part.lane);
+    RowWith(table, part.i, row, rule).Take(updates, part.lane);
   }
 
-  RowStep<T, Rule> step;
+  RowStep<T> step;
+  GpuRules<Rule> rules;
+  Rows rows;
 
  private:
+  TF_OPT_RULE_INLINE Row RowWith(const RowTable<T>& table, int i,
+                                 const StepRow<T>& row,
+                                 const FramedRule<Rule>& rule) const {
+    return {table, TensorOf<T, Rule>(step, i), row, rule,
+            rows == Rows::kAll ? -V(0) : V(0)};
+  }
   TF_OPT_RULE_INLINE RowPart PartOf(int64_t warp, int thread) const {
     RowPart part = PartOfThread(
-        step.batch, Rows{step.memory}, warp / kGpuWarps,
+        step.batch, rows, warp / kGpuWarps,
         static_cast<int>(warp % kGpuWarps) * kWarpThreads + thread);
     // An empty row has no mean.
-    if (step.batch.tables[part.i].width == 0) part.k = -1;
+    if (step.batch.tables[part.i].width == 0) part.end = 0;
     return part;
   }
-  TF_OPT_RULE_INLINE Row RowOf(const RowPart& part) const {
-    return {step.batch.tables[part.i], step.TensorOf(part.i),
-            Rows{step.memory}.At(step.batch, part.i, part.k),
-            step.rules[step.batch.first + part.i]};
-  }
-};
-
-// ---- Rows that wait. ----
-
-// Counts the steps that rows of each table may have missed.
-template <typename T, typename Rule>
-struct CountMissedWork {
-  static constexpr int kBlocks = 1;
-
-  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    const int64_t i = block * kGpuThreads + thread;
-    if (i >= step.batch.count) return;
-    const RowTable<T>& table = step.batch.tables[i];
-    const int64_t count = CountMissed(table.missed, table.slices.capacity);
-    step.memory.waits[i] = {static_cast<int32_t>(count),
-                            !lazy || count == table.slices.capacity};
-  }
-
-  RowStep<T, Rule> step;
-  bool lazy;
-};
-
-// Lets a thread's part of a row catch up.
-template <typename Device, typename T, typename Rule>
-TF_OPT_RULE_INLINE void CatchUpRow(const RowStep<T, Rule>& step, int i,
-                                   int64_t row, int lane) {
-  using Elements = FramedElements<typename Device::Convert, T, Rule>;
-  using V = ComputeType<T>;
-  const RowTable<T>& table = step.batch.tables[i];
-  const MissedSteps* const missed =
-      MissedBy(table.since[row], table.missed, step.memory.waits[i].count);
-  if (missed == nullptr) return;
-  const Coasting<V> coasting(*missed);
-  FramedRule<Rule> rule = step.rules[step.batch.first + i];
-  static_cast<Frame<V>&>(rule) = rule.ForCoasting();
-  DenseTensor<T> tensor = step.TensorOf(i);
-  tensor.operands[kAccumulator] = tensor.operands[kAverage] = nullptr;
-  const int64_t begin = row * table.width;
-  if (table.packs) {
-    constexpr int kPack = kGpuPackOf<T>;
-    ForColumns<kPack>(table, lane, [&](int64_t c) {
-      Elements::template CoastPack<kPack>(rule, coasting, tensor, begin + c);
-    });
-  } else {
-    ForColumns<1>(table, lane, [&](int64_t c) {
-      Elements::template CoastPack<1>(rule, coasting, tensor, begin + c);
-    });
-  }
-}
-
-// Lets the rows that occur catch up.
-template <typename Device, typename T, typename Rule>
-struct CatchUpWork {
-  static constexpr int kBlocks = 3;
-
-  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    const OccurringRows<T> rows = {step.memory};
-    const RowPart part = PartOfThread(step.batch, rows, block, thread);
-    if (part.k < 0) return;
-    const StepRow<T> row = rows.At(step.batch, part.i, part.k);
-    if (row.row < 0 || !step.catches_up()) return;
-    if (step.memory.waits[part.i].all_catch_up) return;
-    CatchUpRow<Device>(step, part.i, row.row, part.lane);
-  }
-
-  RowStep<T, Rule> step;
 };
 
 // Blocks that go through all rows, which is seldom necessary.
 constexpr int64_t kBlocksOverAllRows = 1024;
 
-// Lets all rows of a table catch up, if they must.
+// Lets rows that wait catch up: those that occur or, where it must be, all.
 template <typename Device, typename T, typename Rule>
-struct CatchUpAllWork {
-  static constexpr int kBlocks = 3;
+struct CatchUpWork {
+  using V = ComputeType<T>;
+  using Elements = FramedElements<typename Device::Convert, T, Rule>;
 
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
     if (!step.catches_up()) return;
+    RowPart part = PartOfThread(step.batch, Rows::kOccurring, block, thread);
+    for (; part.k < part.end; part.k += part.stride) {
+      if (step.memory.waits[part.i].all_catch_up) break;
+      const StepRow<T> row = OccurringRow(step, part.i, part.k);
+      if (row.row >= 0) CatchUp(part, row.row);
+    }
+    if (block >= kBlocksOverAllRows) return;
     const int64_t blocks = step.batch.row_block_ends[step.batch.count - 1];
     for (; block < blocks; block += kBlocksOverAllRows) {
-      const RowPart part =
-          PartOfThread(step.batch, OtherRows<T>(), block, thread);
-      if (part.k < 0 || !step.memory.waits[part.i].all_catch_up) continue;
-      CatchUpRow<Device>(step, part.i, part.k, part.lane);
-    }
-  }
-
-  RowStep<T, Rule> step;
-};
-
-// Marks all rows of these tables as up to date.
-template <typename T, typename Rule>
-struct MarkAllWork {
-  static constexpr int kBlocks = 1;
-
-  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    if (!step.catches_up()) return;
-    for (int i = 0; i < step.batch.count; ++i) {
-      const RowTable<T>& table = step.batch.tables[i];
-      const WaitState waits = step.memory.waits[i];
-      if (!waits.all_catch_up || waits.count == 0) continue;
-      for (int64_t k = block * kGpuThreads + thread;
-           k < table.slices.rows || k < waits.count;
-           k += kBlocksOverAllRows * kGpuThreads) {
-        if (k < table.slices.rows) table.since[k] = 0;
-        if (k < waits.count) table.missed[k] = MissedSteps();
+      part = PartOfThread(step.batch, Rows::kAll, block, thread);
+      for (; part.k < part.end; part.k += part.stride) {
+        if (!step.memory.waits[part.i].all_catch_up) break;
+        CatchUp(part, part.k);
       }
     }
   }
 
-  RowStep<T, Rule> step;
-};
+  RowStep<T> step;
+  GpuRules<Rule> rules;
 
-// Counts this step among those that rows of a table miss, a block each.
-template <typename T, typename Rule>
-struct MissStepWork {
-  static constexpr int kBlocks = 1;
-
-  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    if (!step.catches_up() || !step.rules.updates()) return;
-    const int i = static_cast<int>(block);
-    const RowTable<T>& table = step.batch.tables[i];
-    const WaitState waits = step.memory.waits[i];
-    const int count = waits.all_catch_up ? 0 : waits.count;
-    const MissedStep missed = MissedStepOf<Rule>(
-        typename Rule::Scalars(inputs.scalars.Read()), inputs.frame.Read(),
-        inputs.variables[step.batch.first + i]);
-    for (int k = thread; k <= count; k += kGpuThreads) {
-      if (k == count) table.missed[k] = MissedSteps::None();
-      table.missed[k].Add(missed);
+ private:
+  TF_OPT_RULE_INLINE void CatchUp(const RowPart& part, int64_t row) const {
+    const RowTable<T>& table = step.batch.tables[part.i];
+    const MissedSteps* const missed = MissedBy(table.since[row], table.missed,
+                                               step.memory.waits[part.i].count);
+    if (missed == nullptr) return;
+    const Coasting<V> coasting(*missed);
+    FramedRule<Rule> rule = rules[step.batch.first + part.i];
+    static_cast<Frame<V>&>(rule) = rule.ForCoasting();
+    DenseTensor<T> tensor = TensorOf<T, Rule>(step, part.i);
+    tensor.operands[kAccumulator] = tensor.operands[kAverage] = nullptr;
+    const int64_t begin = row * table.width;
+    if (table.packs) {
+      constexpr int kPack = kGpuPackOf<T>;
+      ForColumns<kPack>(table, part.lane, [&](int64_t c) {
+        Elements::template CoastPack<kPack>(rule, coasting, tensor, begin + c);
+      });
+    } else {
+      ForColumns<1>(table, part.lane, [&](int64_t c) {
+        Elements::template CoastPack<1>(rule, coasting, tensor, begin + c);
+      });
     }
   }
-
-  RowStep<T, Rule> step;
-  GpuStepInputs<typename Rule::Description> inputs;
-};
-
-// Marks the rows that occur as up to date.
-template <typename T, typename Rule>
-struct MarkWork {
-  static constexpr int kBlocks = 1;
-
-  TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    const OccurringRows<T> rows = {step.memory};
-    const RowPart part = PartOfThread(step.batch, rows, block, thread);
-    if (part.k < 0 || part.lane != 0) return;
-    const StepRow<T> row = rows.At(step.batch, part.i, part.k);
-    if (row.row < 0 || !step.catches_up()) return;
-    const WaitState waits = step.memory.waits[part.i];
-    const int count =
-        (waits.all_catch_up ? 0 : waits.count) + (step.rules.updates() ? 1 : 0);
-    step.batch.tables[part.i].since[row.row] = static_cast<float>(count);
-  }
-
-  RowStep<T, Rule> step;
 };
 
 }  // namespace tf_opt

@@ -19,31 +19,46 @@
 
 namespace tf_opt {
 
-// Entries that a segment has more than, if it is long.
-constexpr int kLongSegment = 32;
 // Rows that a thread loads before it adds the first of them.
 constexpr int kRowsAhead = 4;
 
 // Sums short segments and lists long ones.
 template <typename Device, typename T>
 struct SumRowsWork {
-  static constexpr int kBlocks = 4;
   using Convert = typename Device::Convert;
   using V = ComputeType<T>;
 
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    const uint32_t bad = *memory.bad;
+    const uint32_t bad = *step.memory.bad;
     if (bad != 0) {
       if (block == 0 && thread == 0) {
-        ReportBadRow<Device>(batch, all_entries, bad, report);
+        ReportBadRow<Device>(step.batch, all_entries, bad, report);
       }
       return;
     }
-    const OccurringRows<T> rows = {memory};
-    const RowPart part = PartOfThread(batch, rows, block, thread);
-    if (part.k < 0) return;
-    const StepRow<T> row = rows.At(batch, part.i, part.k);
-    if (row.row < 0 || !row.repeats || row.gradient == nullptr) return;
+    RowPart part = PartOfThread(step.batch, Rows::kOccurring, block, thread);
+    for (; part.k < part.end; part.k += part.stride) {
+      const StepRow<T> row = OccurringRow(step, part.i, part.k);
+      if (row.row >= 0 && row.repeats && row.gradient != nullptr) Sum(part);
+    }
+  }
+
+  RowStep<T> step;
+  int64_t all_entries;
+  BadRow* report;
+
+ private:
+  // Those of a table from the first of a segment on.
+  struct Entries {
+    const uint32_t* keys;
+    const uint32_t* positions;
+    int64_t count;
+  };
+
+  // The segment that begins with the k-th entry.
+  TF_OPT_RULE_INLINE void Sum(const RowPart& part) const {
+    const RowBatch<T>& batch = step.batch;
+    const RowMemory& memory = step.memory;
     const RowTable<T>& table = batch.tables[part.i];
     const int64_t begin = batch.entry_begin(part.i) + part.k;
     const Entries entries = {memory.keys + begin, memory.positions + begin,
@@ -60,19 +75,6 @@ struct SumRowsWork {
       Sum<1>(table, entries, part.lane);
     }
   }
-
-  RowBatch<T> batch;
-  RowMemory memory;
-  int64_t all_entries;
-  BadRow* report;
-
- private:
-  // Those of a table from the first of a segment on.
-  struct Entries {
-    const uint32_t* keys;
-    const uint32_t* positions;
-    int64_t count;
-  };
 
   template <int kPack>
   TF_OPT_RULE_INLINE static void Sum(const RowTable<T>& table,
@@ -138,17 +140,18 @@ struct SumLongRowsWork {
     TF_OPT_RULE_INLINE Thread(const SumLongRowsWork& work, int64_t part,
                               int thread)
         : adder_(thread), loader_(thread - kAdders) {
+      const RowBatch<T>& batch = work.step.batch;
+      const RowMemory& memory = work.step.memory;
       const int64_t tiles = work.tiles_of_columns;
-      const int64_t first = work.memory.long_segments[part / tiles];
-      const int i =
-          TensorOfTile(work.batch.entry_ends, work.batch.count, first);
-      const RowTable<T>& table = work.batch.tables[i];
-      const uint32_t* const keys = work.memory.keys + first;
-      positions_ = work.memory.positions + first;
+      const int64_t first = memory.long_segments[part / tiles];
+      const int i = TensorOfTile(batch.entry_ends, batch.count, first);
+      const RowTable<T>& table = batch.tables[i];
+      const uint32_t* const keys = memory.keys + first;
+      positions_ = memory.positions + first;
       // Those without values are the last ones.
       count_ = FirstNotLess(
           positions_,
-          FirstNotLess(keys, work.batch.entry_ends[i] - first, keys[0] + 1),
+          FirstNotLess(keys, batch.entry_ends[i] - first, keys[0] + 1),
           static_cast<uint32_t>(table.slices.count));
       width_ = table.width;
       const int64_t column = part % tiles * kColumns;
@@ -250,54 +253,55 @@ struct SumLongRowsWork {
   };
 
   TF_OPT_RULE_INLINE int64_t parts() const {
-    return *memory.bad != 0 ? 0 : *memory.long_count * tiles_of_columns;
+    return *step.memory.bad != 0 ? 0
+                                 : *step.memory.long_count * tiles_of_columns;
   }
 
-  RowBatch<T> batch;
-  RowMemory memory;
+  RowStep<T> step;
   int64_t tiles_of_columns;  // Of the widest table.
 };
 
-// Writes what OccurringRows are: of each table the rows, ascending and each
+// Writes what Rows::kOccurring are: of each table the rows, ascending and each
 // once, and their sums; kUnusedRow and zeros follow.
 template <typename Device, typename T>
 struct WriteMergedWork {
-  static constexpr int kBlocks = 4;
   using Convert = typename Device::Convert;
   using V = ComputeType<T>;
 
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
-    const OccurringRows<T> rows = {memory};
-    const RowPart part = PartOfThread(batch, rows, block, thread);
-    if (part.k < 0) return;
+    const RowBatch<T>& batch = step.batch;
+    RowPart part = PartOfThread(batch, Rows::kOccurring, block, thread);
     const int64_t begin = batch.entry_begin(part.i);
     const uint32_t before = begin == 0 ? 0 : counts[begin - 1];
-    const bool bad = *memory.bad != 0;
+    const bool bad = *step.memory.bad != 0;
     const int64_t found =
         bad ? 0 : counts[batch.entry_ends[part.i] - 1] - before;
-    if (part.k >= found) Write(part, part.k, {});
-    const StepRow<T> row = rows.At(batch, part.i, part.k);
-    if (bad || row.row < 0) return;
-    Write(part, counts[begin + part.k] - before - 1, row);
+    for (; part.k < part.end; part.k += part.stride) {
+      if (part.k >= found) Write(part, part.k, {}, bad);
+      const StepRow<T> row = OccurringRow(step, part.i, part.k);
+      if (bad || row.row < 0) continue;
+      Write(part, counts[begin + part.k] - before - 1, row, false);
+    }
   }
 
-  RowBatch<T> batch;
-  RowMemory memory;
+  RowStep<T> step;
   const uint32_t* counts;  // Of segments that begin up to each entry.
-  MergedOutput<T> outputs[RowBatch<T>::kCapacity];
+  MergedOutput<T> outputs[RowBatch<T>::kCapacity] = {};
 
  private:
+  // A bad row makes all rows bad: what takes the result must write nothing.
   TF_OPT_RULE_INLINE void Write(const RowPart& part, int64_t place,
-                                const StepRow<T>& row) const {
-    const RowTable<T>& table = batch.tables[part.i];
+                                const StepRow<T>& row, bool bad) const {
+    const RowTable<T>& table = step.batch.tables[part.i];
     const MergedOutput<T>& output = outputs[part.i];
     const int lane = part.lane;
+    const bool unused = row.row < 0 && !bad;
     if (lane == 0 && table.slices.wide_ids) {
       static_cast<int64_t*>(output.rows)[place] =
-          row.row < 0 ? kUnusedRow<int64_t> : row.row;
+          unused ? kUnusedRow<int64_t> : row.row;
     } else if (lane == 0) {
       static_cast<int32_t*>(output.rows)[place] =
-          row.row < 0 ? kUnusedRow<int32_t> : static_cast<int32_t>(row.row);
+          unused ? kUnusedRow<int32_t> : static_cast<int32_t>(row.row);
     }
     for (int64_t c = lane; c < table.width; c += table.lanes()) {
       const V sum = row.gradient == nullptr
@@ -311,19 +315,15 @@ struct WriteMergedWork {
 // Marks the entries that begin a segment.
 template <typename T>
 struct MarkSegmentsWork {
-  static constexpr int kBlocks = 1;
-
   TF_OPT_RULE_INLINE void Run(int64_t block, int thread) const {
+    const RowBatch<T>& batch = step.batch;
     const int64_t k = block * kGpuThreads + thread;
     if (k >= batch.entries()) return;
     const int i = TensorOfTile(batch.entry_ends, batch.count, k);
-    begins[k] =
-        OccurringRows<T>{memory}.At(batch, i, k - batch.entry_begin(i)).row >=
-        0;
+    begins[k] = OccurringRow(step, i, k - batch.entry_begin(i)).row >= 0;
   }
 
-  RowBatch<T> batch;
-  RowMemory memory;
+  RowStep<T> step;
   uint32_t* begins;
 };
 
