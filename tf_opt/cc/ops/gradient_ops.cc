@@ -56,8 +56,8 @@ only on the number of elements, so its bits are the same on any number of
 threads.
 
 gradients: Dense tensors of one type and of any shapes.
-rows: On a CPU, the rows of its accumulator that each gradient has, ascending, a
-  vector for each gradient; in other rows it is zero. Or empty: all rows.
+rows: The rows of its accumulator that each gradient has, ascending, a vector
+  for each gradient; in other rows it is zero. Or empty: all rows.
 accumulators: Variables to add, of the gradients' shapes; or empty.
 gradient_scale: Factor of the gradients.
 enabled: Whether to measure. If not, sums are 0 and all gradients are finite.
@@ -82,7 +82,9 @@ REGISTER_OP("TfOpt>MergeSlices")
 Sums the repeated rows of many gradients that are slices, in one launch.
 
 Rows are summed in the order of their occurrence, in float32 or float64, and
-rounded once.
+rounded once. On a GPU the results have as many rows as indices and
+accumulated_rows together: at their end, rows that are the greatest number of
+their type, with sums of zero, which ops on a GPU leave out.
 
 gradients: The values of the slices, of one type.
 indices: The row of each of the values, a vector for each gradient.

@@ -25,7 +25,8 @@ Updates many variables in place by one step, in one launch.
 docs/formulas.md has the formulas, and tf_opt.functional describes the rule's
 numbers, modes and slots. Slots are float32, or float64 for float64 variables,
 or narrower (bfloat16, or float32 for float64), all slots alike. If an argument
-is wrong, nothing is written; only a GPU prints a wrong number instead.
+is wrong, nothing is written and the op fails, except that a GPU only prints
+numbers that are out of range.
 
 variables: Variables of one type and of any shapes, each once.
 gradients: A tensor for each variable, of its type.
@@ -53,7 +54,8 @@ maximize: Whether to ascend instead of descend.
 )";
 constexpr char kSlicesDoc[] = R"(
 indices: The row of each of the gradients' values, a vector for each variable.
-  Repeated rows are summed first.
+  Repeated rows are summed first. If a row is wrong, nothing is written; a GPU
+  prints it, and a later step of this op fails, usually the next.
 accumulated_rows: More rows to update, a vector for each variable; or empty.
 lazy: Whether to update only the rows that occur. Otherwise the other rows have
   a gradient of zero.

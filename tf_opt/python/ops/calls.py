@@ -135,7 +135,8 @@ def merge_slices(
         tables: The variables' names in errors. Empty: their positions.
 
     Returns:
-        For each gradient its rows, sorted, each once.
+        For each gradient its rows, sorted, each once. On a GPU, rows that the
+        table doesn't have follow, which ops there leave out.
     """
     if any(isinstance(rows, tf.Tensor) for rows in table_rows):
         table_rows = tf.stack([tf.cast(x, tf.int64) for x in table_rows])

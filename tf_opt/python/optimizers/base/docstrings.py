@@ -102,10 +102,9 @@ shard_state: Whether the replicas of a `MirroredStrategy` share the
     Results and checkpoints are the same. Not inside XLA, either.
 implementation: `"auto"` runs the custom op where it can, and the
     composed implementation elsewhere (on devices and types without a
-    kernel, such as tables on a GPU with `lazy_mode`; inside XLA;
-    without the compiled library). Results are the same.
-    `"custom_op"` and `"composed"` force one of them. If the custom op
-    can't run, `"custom_op"` raises an error with the reason.
+    kernel; inside XLA; without the compiled library). Results are the
+    same. `"custom_op"` and `"composed"` force one of them. If the custom
+    op can't run, `"custom_op"` raises an error with the reason.
 exclude_from_weight_decay: The exclusions that `get_config` saved: None, or a
     dictionary with the regular expressions `"var_names"`, as in the method of
     this name, and with `"paths"`, the paths of single variables.
