@@ -84,8 +84,6 @@ class ApplyOnGpuOp : public ApplyKernel {
   absl::Status AddSlices(tensorflow::OpKernelContext* context,
                          const ApplyLaunch& launch, GpuStep* step) {
     step->rows = {true, attributes_.slices.lazy, launch.waits()};
-    // Without an update, rows that wait only catch up.
-    step->has_accumulators = step->has_accumulators || launch.waits();
     std::vector<int64_t> rows;
     for (int i = 0; i < launch.size(); ++i) {
       rows.push_back(launch.array(kVariable, i).rows);

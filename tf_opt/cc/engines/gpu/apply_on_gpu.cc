@@ -142,6 +142,7 @@ const char* ApplyOnGpu(const GpuStep& step, void* workspace, void* stream) {
   }
   inputs.variables = step.variables;
   inputs.has_accumulators = step.has_accumulators;
+  inputs.waits = step.rows.waits;
   inputs.layer = step.layer;
   return WithGpuRule<Description>(step, [&](auto element, auto rule) {
     using T = typename decltype(element)::type;

@@ -95,7 +95,7 @@ struct GpuStep {
   FrameInputs frame;                 // What the host knows of it.
   std::vector<const void*> frame_scalars;
   VariableVectors variables;
-  bool has_accumulators = true;  // If false, every step must update.
+  bool has_accumulators = true;
   GpuLayer layer;
   GpuRowOptions rows;
   std::vector<GpuSlices> slices;  // One for each variable, if sparse.

@@ -86,15 +86,17 @@ struct GpuStepInputs {
       scalars;
   GpuScalars<FrameInputs, std::size(kFrameScalars)> frame;
   VariableVectors variables;
-  bool has_accumulators = true;  // If false, every step must update.
+  bool has_accumulators = true;
+  bool waits = false;  // If neither, every step must update.
   GpuLayer layer;
 };
 
 // What a step knows on the device besides its rules.
 struct alignas(16) GpuStepHeader {
   int64_t layer;
-  bool writes;   // Whether it may write, ...
-  bool updates;  // ... and whether it updates or accumulates.
+  bool writes;      // Whether it may write, ...
+  bool updates;     // ... and whether it updates or accumulates.
+  bool catches_up;  // Whether rows that wait catch up, if there are any.
 };
 
 // Rules of a step, in device memory.
@@ -136,7 +138,9 @@ class GpuRules {
           frame.enabled &&
           inputs.scalars.Check(hyperparameters) & inputs.frame.Check(frame) &
               CheckLayer(inputs.layer, layer) & CheckUpdate(inputs, frame);
-      *header_ = {layer, writes, frame.update};
+      // Rows go on waiting while gradients are accumulated.
+      *header_ = {layer, writes, frame.update,
+                  frame.update || !inputs.has_accumulators};
     }
   }
 
@@ -157,7 +161,7 @@ class GpuRules {
 
   TF_OPT_HOST_DEVICE static bool CheckUpdate(const Inputs& inputs,
                                              const FrameInputs& frame) {
-    if (frame.update || inputs.has_accumulators) return true;
+    if (frame.update || inputs.has_accumulators || inputs.waits) return true;
     printf(
         "tf_opt: `accumulators` must hold one variable for each gradient where "
         "`update` is false, got none; nothing was written\n");

@@ -153,10 +153,8 @@ struct RowStep {
     return (*memory.bad == 0) & memory.header->writes;
   }
   TF_OPT_RULE_INLINE bool updates() const { return memory.header->updates; }
-  // Whether rows catch up: not while gradients are accumulated.
   TF_OPT_RULE_INLINE bool catches_up() const {
-    return writes() &&
-           (updates() || batch.tables[0].tensor.accumulator() == nullptr);
+    return writes() && memory.header->catches_up;
   }
   // Missed steps in use, once all rows caught up that must.
   TF_OPT_RULE_INLINE int32_t MissedSince(int i) const {
